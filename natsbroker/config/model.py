@@ -1,0 +1,244 @@
+"""
+The settings of a broker as frozen values.
+
+This module promises one immutable L{Settings} object with every default filled in,
+spelled like the configuration file: durations are floats in seconds, sizes are ints in
+bytes, a port of C{-1} asks for one that the kernel chooses.  It must never know the
+configuration language, files, the command line or Twisted.
+
+The defaults are those of nats-server 2.15 (C{server/const.go} and what C{/varz} of a
+server without a configuration shows), except the monitoring host, which is loopback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from natsbroker.config.identity import (
+    GLOBAL_ACCOUNT,
+    SYSTEM_ACCOUNT,
+    Account,
+    AccountLimits,
+    Authorization,
+    Permissions,
+    ResponsePermission,
+    SubjectPermission,
+    User,
+)
+
+__all__ = [
+    "DEFAULT_PORT",
+    "GLOBAL_ACCOUNT",
+    "RANDOM_PORT",
+    "SYSTEM_ACCOUNT",
+    "TLS",
+    "Account",
+    "AccountLimits",
+    "Authorization",
+    "Logging",
+    "Monitoring",
+    "Permissions",
+    "ResponsePermission",
+    "Router",
+    "Settings",
+    "SubjectPermission",
+    "User",
+]
+
+DEFAULT_PORT = 4222
+RANDOM_PORT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Logging:
+    """
+    What is logged and where.
+
+    @ivar debug: debug lines.
+    @ivar trace: the protocol, except the system account's.
+    @ivar trace_verbose: the system account's protocol too.
+    @ivar trace_headers: trace the headers of messages and not their payload.
+    @ivar logtime: put the time on each line.
+    @ivar logtime_utc: in UTC and not in local time.
+    @ivar logfile: path, or empty for standard error.
+    @ivar logfile_size_limit: bytes after which the file is rotated; 0 for never.
+    @ivar logfile_max_num: how many files are kept, the open one included; 0 for all.
+    @ivar syslog: log to the system log.
+    @ivar remote_syslog: URL of a remote system log, or empty.
+    @ivar max_traced_msg_len: bytes of a message that a trace line shows; 0 for all.
+    """
+
+    debug: bool = False
+    trace: bool = False
+    trace_verbose: bool = False
+    trace_headers: bool = False
+    logtime: bool = True
+    logtime_utc: bool = False
+    logfile: str = ""
+    logfile_size_limit: int = 0
+    logfile_max_num: int = 0
+    syslog: bool = False
+    remote_syslog: str = ""
+    max_traced_msg_len: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Monitoring:
+    """
+    The HTTP pages.
+
+    @ivar http_host: address that both listeners bind.
+    @ivar http_port: 0 for no plain listener, -1 for a random port.
+    @ivar https_port: 0 for no TLS listener, -1 for a random port.
+    @ivar http_base_path: prefix of every page, with a leading slash.
+    @ivar insecure_monitor: the operator accepts that C{http_host} may be reached
+        from other machines.
+    """
+
+    http_host: str = "127.0.0.1"
+    http_port: int = 0
+    https_port: int = 0
+    http_base_path: str = "/"
+    insecure_monitor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TLS:
+    """
+    A C{tls} block.  The files are named, not read.
+
+    @ivar certs: every (certificate, key) pair of paths; the first is C{cert_file} and
+        C{key_file} where those are used.
+    @ivar verify: clients must present a certificate that C{ca_file} vouches for.
+    @ivar verify_and_map: and that certificate names the user.
+    @ivar insecure: do not check the peer's certificate where we are the TLS client.
+    @ivar timeout: seconds for the handshake.
+    @ivar min_version: C{"1.2"} or C{"1.3"}.
+    @ivar cipher_suites: names as in C{--help_tls}, best first; empty for the defaults.
+    @ivar curve_preferences: names as in C{--help_tls}; empty for the defaults.
+    @ivar pinned_certs: lower-case hexadecimal SHA-256 of the public key of each client
+        certificate that is accepted; empty for any.
+    @ivar handshake_first: handshake before INFO is sent.
+    @ivar handshake_first_fallback: seconds to wait for a handshake before INFO is sent
+        in the clear after all; 0 for no such fallback.
+    @ivar connection_rate_limit: handshakes a second; 0 for any number.
+    """
+
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    certs: tuple[tuple[str, str], ...] = ()
+    verify: bool = False
+    verify_and_map: bool = False
+    insecure: bool = False
+    timeout: float = 2.0
+    min_version: str = "1.2"
+    cipher_suites: tuple[str, ...] = ()
+    curve_preferences: tuple[str, ...] = ()
+    pinned_certs: frozenset[str] = frozenset()
+    handshake_first: bool = False
+    handshake_first_fallback: float = 0.0
+    connection_rate_limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """
+    The C{router} block.
+
+    @ivar plugin: name of the subject routing plugin, or empty for the built-in tree.
+    @ivar options: every other key of the block, for the plugin.
+    """
+
+    plugin: str = ""
+    options: Mapping[str, object] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """
+    Everything that a broker is told, defaults included.
+
+    @ivar server_name: empty when the broker names itself after its id.
+    @ivar port: -1 for a random one.
+    @ivar client_advertise: C{host} or C{host:port} to tell clients of other servers.
+    @ivar max_connections: -1 for any number.
+    @ivar max_subscriptions: a connection's; 0 for any number.
+    @ivar max_sub_tokens: tokens in a subscription's subject; 0 for any number.
+    @ivar max_control_line: bytes.
+    @ivar max_payload: bytes, headers included.
+    @ivar max_pending: bytes waiting for one connection.
+    @ivar ping_interval: seconds.
+    @ivar ping_max: unanswered PINGs after which a connection is stale.
+    @ivar write_deadline: seconds.
+    @ivar lame_duck_duration: seconds over which clients are closed.
+    @ivar lame_duck_grace_period: seconds before the first is closed.
+    @ivar disable_sublist_cache: routing answers are not cached.
+    @ivar tls: the client listener's, or L{None}.
+    @ivar allow_non_tls: clients may stay in the clear although C{tls} is there.
+    @ivar no_auth_user: who a client is that brings no credentials; empty for nobody.
+    @ivar accounts: by name; the global and the system account are there when configured.
+    @ivar system_account: name of the account for the broker's events.
+    @ivar no_system_account: there shall be none.
+    @ivar plugins: sections of third-party services, by name.
+    @ivar services: sections of third-party services, by name.
+    @ivar fast_lane: use the compiled fast lane where it is installed.
+    @ivar max_subject_shapes: distinct sets of wildcard positions that one account's
+        subscriptions may have.
+    @ivar deferred: checked values of the keys whose feature is not built yet, by their
+        canonical top-level key.
+    @ivar config_file: path of the file, as it was given; not compared.
+    @ivar config_digest: digest of what the file says; not compared.
+    """
+
+    server_name: str = ""
+    host: str = "0.0.0.0"
+    port: int = DEFAULT_PORT
+    client_advertise: str = ""
+    max_connections: int = 65536
+    max_subscriptions: int = 0
+    max_sub_tokens: int = 0
+    max_control_line: int = 4096
+    max_payload: int = 1048576
+    max_pending: int = 67108864
+    max_closed_clients: int = 10000
+    ping_interval: float = 120.0
+    ping_max: int = 2
+    write_deadline: float = 10.0
+    lame_duck_duration: float = 120.0
+    lame_duck_grace_period: float = 10.0
+    no_header_support: bool = False
+    no_fast_producer_stall: bool = False
+    disable_sublist_cache: bool = False
+    connect_error_reports: int = 3600
+    reconnect_error_reports: int = 1
+    server_tags: tuple[str, ...] = ()
+    server_metadata: Mapping[str, str] = field(default_factory=dict)
+    pidfile: str = ""
+    ports_file_dir: str = ""
+    logging: Logging = field(default_factory=Logging)
+    monitoring: Monitoring = field(default_factory=Monitoring)
+    tls: TLS | None = None
+    allow_non_tls: bool = False
+    authorization: Authorization = field(default_factory=Authorization)
+    no_auth_user: str = ""
+    accounts: Mapping[str, Account] = field(default_factory=dict)
+    system_account: str = SYSTEM_ACCOUNT
+    no_system_account: bool = False
+    router: Router = field(default_factory=Router)
+    plugins: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
+    services: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
+    fast_lane: bool = True
+    max_subject_shapes: int = 1024
+    deferred: Mapping[str, object] = field(default_factory=dict, repr=False)
+    config_file: str = field(default="", compare=False)
+    config_digest: str = field(default="", compare=False)
+
+    def users(self) -> Iterator[User]:
+        """
+        Every user with a password: those of C{authorization}, then each account's.
+        """
+        yield from self.authorization.users
+        for account in self.accounts.values():
+            yield from account.users
