@@ -1,0 +1,3 @@
+"""
+Subjects: the grammar, the index, permissions and mappings.
+"""

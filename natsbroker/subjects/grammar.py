@@ -1,0 +1,157 @@
+"""
+The grammar of subjects, and the relations between patterns.
+
+Promises: pure functions of C{bytes}; iterative, so a subject of any number of
+tokens is fine; nothing here raises on any bytes.  Must never know: who
+subscribes, who may, where a message goes.
+
+A subject is one or more tokens joined by full stops.  A token that is exactly
+C{*} stands for one token; a last token that is exactly C{>} stands for one or
+more.  Only whole tokens are wildcards: C{foo*} and C{>bar} are literal tokens,
+as nats-server 2.15.1 was observed to treat them.
+
+A I{pattern} may hold wildcards, a I{literal} does not.
+
+Where this differs from nats-server, on purpose:
+
+  - Control bytes (below 0x20, and 0x7f) and the space are refused everywhere.
+    The real server takes NUL and most control bytes; they serve nobody, and
+    refusing them at the door is what keeps them out of logs and out of the
+    line-based protocols between servers.
+  - L{isSubset} and L{overlaps} read a token such as C{*foo} as a literal.  The
+    real server's helpers look at the first byte of it only, and so take it for
+    a wildcard in some comparisons.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "hasWildcard",
+    "isLiteral",
+    "isSubset",
+    "isValidLiteral",
+    "isValidSubject",
+    "matches",
+    "overlaps",
+    "tokens",
+]
+
+_REFUSED_BYTES = bytes(range(0x21)) + b"\x7f"
+
+
+def isValidSubject(subject: bytes) -> bool:
+    """
+    Tell whether the bytes are a subject, with or without wildcards.
+
+    Refused are the empty subject, empty tokens (C{foo.}, C{.foo},
+    C{foo..bar}), a C{>} token that is not the last (C{foo.>.bar}), and any
+    space or control byte.
+
+    @param subject: the bytes as they stood on the wire.
+    @return: true if a client may subscribe to it.
+    """
+    if not subject or subject[0] == 46 or subject[-1] == 46 or b".." in subject:
+        return False
+    if b">" in subject and (subject.startswith(b">.") or b".>." in subject):
+        return False
+    return len(subject.translate(None, _REFUSED_BYTES)) == len(subject)
+
+
+def hasWildcard(subject: bytes) -> bool:
+    """
+    Tell whether some whole token is C{*} or C{>}.
+    """
+    if b"*" in subject or b">" in subject:
+        parts = subject.split(b".")
+        return b"*" in parts or b">" in parts
+    return False
+
+
+def isLiteral(subject: bytes) -> bool:
+    """
+    Tell whether no whole token is a wildcard.  Validity is not looked at.
+    """
+    return not hasWildcard(subject)
+
+
+def isValidLiteral(subject: bytes) -> bool:
+    """
+    Tell whether the bytes are a valid subject without wildcards: what a
+    message may be published to.
+    """
+    return isValidSubject(subject) and not hasWildcard(subject)
+
+
+def tokens(subject: bytes) -> list[bytes]:
+    """
+    Split a subject into its tokens; the empty subject has one empty token.
+    """
+    return subject.split(b".")
+
+
+def matches(pattern: bytes, literalSubject: bytes) -> bool:
+    """
+    Tell whether a message on this subject reaches a subscription to this
+    pattern.
+
+    The subject's own tokens are taken literally, C{*} and C{>} included: a
+    message published to C{foo.*} reaches C{foo.*} and C{foo.>} but not
+    C{foo.bar} (observed on nats-server 2.15.1).  A subject with an empty token
+    is matched by nothing.
+
+    @param pattern: a valid subject, perhaps with wildcards.
+    @param literalSubject: the subject of a message.
+    """
+    given = literalSubject.split(b".")
+    if b"" in given:
+        return False
+    wanted = pattern.split(b".")
+    if wanted[-1] == b">":
+        wanted.pop()
+        if len(given) <= len(wanted):
+            return False
+    elif len(given) != len(wanted):
+        return False
+    return all(w == g or w == b"*" for w, g in zip(wanted, given, strict=False))
+
+
+def isSubset(narrow: bytes, wide: bytes) -> bool:
+    """
+    Tell whether every literal that C{narrow} matches is matched by C{wide}.
+
+    @param narrow: a valid subject, perhaps with wildcards.
+    @param wide: a valid subject, perhaps with wildcards.
+    """
+    inner, outer = narrow.split(b"."), wide.split(b".")
+    if outer[-1] == b">":
+        outer.pop()
+        if len(inner) <= len(outer):
+            return False
+    elif len(inner) != len(outer) or inner[-1] == b">":
+        return False
+    pairs = zip(inner, outer, strict=False)
+    return all(o == i or (o == b"*" and i not in (b"", b">")) for i, o in pairs)
+
+
+def overlaps(a: bytes, b: bytes) -> bool:
+    """
+    Tell whether some literal is matched by both patterns.  This is what
+    nats-server calls colliding subjects.
+
+    @param a: a valid subject, perhaps with wildcards.
+    @param b: a valid subject, perhaps with wildcards.
+    """
+    left, right = a.split(b"."), b.split(b".")
+    if left[-1] == b">":
+        left.pop()
+        if right[-1] == b">":
+            right.pop()
+        elif len(right) <= len(left):
+            return False
+    elif right[-1] == b">":
+        right.pop()
+        if len(left) <= len(right):
+            return False
+    elif len(left) != len(right):
+        return False
+    return all(x == y or x == b"*" or y == b"*" for x, y in zip(left, right, strict=False))

@@ -1,0 +1,315 @@
+"""
+What a user may publish and subscribe to, as data.
+
+Promises: immutable values, compiled once; an answer costs a dict look-up when
+the same question was asked lately; the number of remembered answers is bounded.
+Must never know: users, connections, accounts, configuration files, and the
+error texts that a refusal is told with.
+
+The rules are nats-server's, checked against 2.15.1 (see
+C{docs/topics/routing.md}): a deny beats an allow; a subscription wider than the
+allowed patterns is refused; one that lies within a denied pattern is refused;
+one that merely overlaps a denied pattern is accepted, and what is denied is
+left out when messages are delivered.
+
+One difference, on purpose.  The real server reads a subscription's C{>} as an
+ordinary token when it looks for it among the allowed patterns, so that allow
+C{foo.*} accepts C{SUB foo.>} and lets its owner hear C{foo.a.b}.  Here this is
+a subscription wider than the allowed patterns, and refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from natsbroker.subjects.grammar import hasWildcard, isSubset, isValidSubject, overlaps
+from natsbroker.subjects.index import InvalidPattern, SubjectIndex
+
+__all__ = [
+    "ALLOWED",
+    "DENIED",
+    "FILTERED",
+    "PermissionSet",
+    "ResponsePermission",
+    "SubscribePermissions",
+    "Verdict",
+    "queueMatches",
+]
+
+#: How many answers are remembered; on one more, all are forgotten.
+_REMEMBERED = 1024
+
+
+class Verdict(Enum):
+    """
+    What becomes of a subscription.
+    """
+
+    #: It stands, and whatever it matches may be delivered.
+    ALLOWED = "allowed"
+
+    #: It is refused.
+    DENIED = "denied"
+
+    #: It stands, but each delivery needs L{SubscribePermissions.mayDeliver}.
+    FILTERED = "filtered"
+
+
+ALLOWED = Verdict.ALLOWED
+DENIED = Verdict.DENIED
+FILTERED = Verdict.FILTERED
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsePermission:
+    """
+    The permission to answer requests: to publish to the reply subject of a
+    message that was delivered, whatever else may be published to.
+
+    @ivar max: how many answers to one request; 0 or less is without limit.
+    @ivar expires: for how many seconds after delivery; 0 or less is without
+        limit.
+    """
+
+    max: int = 1
+    expires: float = 120.0
+
+
+class _Scope(NamedTuple):
+    """
+    One entry of a list of subscribe permissions.
+
+    @ivar queue: a queue name or pattern, or empty for an entry that does not
+        name a queue.
+    """
+
+    pattern: bytes
+    queue: bytes
+
+
+def queueMatches(queue: bytes, wanted: bytes) -> bool:
+    """
+    Tell whether a queue name falls under the queue of a permission entry.
+
+    The same text always does, also where the text looks like a pattern: a
+    queue may be named C{*}.
+
+    @param queue: the name as a client gave it, any bytes.
+    @param wanted: a queue name, or a pattern of names.
+    """
+    return queue == wanted or (hasWildcard(wanted) and isSubset(queue, wanted))
+
+
+def _indexOf(scopes: Iterable[_Scope]) -> SubjectIndex[_Scope]:
+    """
+    @raise InvalidPattern: if a pattern is not a valid subject.
+    @raise TooManyShapes: if the patterns have too many wildcard shapes.
+    """
+    index: SubjectIndex[_Scope] = SubjectIndex()
+    for scope in scopes:
+        index.insert(scope.pattern, scope)
+    return index
+
+
+def _parseScope(entry: bytes) -> _Scope:
+    """
+    @param entry: C{subject} or C{subject queue}.
+    @raise InvalidPattern: if it is neither.
+    """
+    pattern, _, queue = entry.strip().partition(b" ")
+    queue = queue.strip()
+    if not isValidSubject(pattern) or (queue and not isValidSubject(queue)):
+        raise InvalidPattern(f"not a subject, nor a subject and a queue: {entry!r}")
+    return _Scope(pattern, queue)
+
+
+class PermissionSet:
+    """
+    The subjects that may be published to.
+
+    Two sets with the same patterns are equal.
+
+    @ivar allow: the allowed patterns, or L{None} when all are.
+    @ivar deny: the denied patterns.
+    """
+
+    __slots__ = ("_allowIndex", "_answers", "_denyIndex", "allow", "deny")
+
+    def __init__(self, allow: Iterable[bytes] | None = None, deny: Iterable[bytes] = ()) -> None:
+        """
+        @param allow: patterns; L{None} allows everything, an empty iterable
+            nothing.
+        @param deny: patterns that are refused whatever C{allow} says.
+        @raise InvalidPattern: if a pattern is not a valid subject.
+        @raise TooManyShapes: if the patterns have too many wildcard shapes.
+        """
+        self.allow = None if allow is None else frozenset(allow)
+        self.deny = frozenset(deny)
+        self._allowIndex = None
+        if self.allow is not None:
+            self._allowIndex = _indexOf(_Scope(pattern, b"") for pattern in self.allow)
+        self._denyIndex = _indexOf(_Scope(pattern, b"") for pattern in self.deny)
+        self._answers: dict[bytes, bool] = {}
+
+    @property
+    def allowsEverything(self) -> bool:
+        """
+        Whether there is nothing to ask.
+        """
+        return self.allow is None and not self.deny
+
+    def allows(self, subject: bytes) -> bool:
+        """
+        Tell whether a message may be published.
+
+        @param subject: its subject.  Wildcard tokens are taken literally, as
+            they are when such a message is delivered: allow C{req.>} covers a
+            publish to C{req.*}.
+        """
+        answer = self._answers.get(subject)
+        if answer is None:
+            answer = self._judge(subject)
+            if len(self._answers) >= _REMEMBERED:
+                self._answers.clear()
+            self._answers[subject] = answer
+        return answer
+
+    def _judge(self, subject: bytes) -> bool:
+        """
+        Answer afresh.
+        """
+        if self._allowIndex is not None and not self._allowIndex.hasInterest(subject):
+            return False
+        return not self._denyIndex.hasInterest(subject)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PermissionSet):
+            return NotImplemented
+        return (self.allow, self.deny) == (other.allow, other.deny)
+
+    def __hash__(self) -> int:
+        return hash((self.allow, self.deny))
+
+    def __repr__(self) -> str:
+        return f"PermissionSet(allow={_shown(self.allow)}, deny={_shown(self.deny)})"
+
+
+class SubscribePermissions:
+    """
+    The subjects that may be subscribed to, perhaps for some queues only.
+
+    An entry is a pattern, or a pattern and a queue separated by a space; the
+    queue may hold wildcards.  What the entries mean:
+
+      - allow C{foo}: plain and queue subscriptions to C{foo}.
+      - allow C{foo v1}: only subscriptions to C{foo} in queue C{v1}.
+      - allow C{foo} and C{foo v1}: plain ones, and in queue C{v1} only.
+      - deny C{foo}: no subscription to C{foo}.
+      - deny C{foo v1}: none in queue C{v1}; plain ones are not touched.
+
+    Two values with the same entries are equal.
+
+    @ivar allow: the allowed entries, or L{None} when all subjects are.
+    @ivar deny: the denied entries.
+    """
+
+    __slots__ = ("_allowIndex", "_answers", "_denied", "_denyIndex", "allow", "deny")
+
+    def __init__(self, allow: Iterable[bytes] | None = None, deny: Iterable[bytes] = ()) -> None:
+        """
+        @param allow: entries; L{None} allows everything, an empty iterable
+            nothing.
+        @param deny: entries that are refused whatever C{allow} says.
+        @raise InvalidPattern: if an entry is neither a valid subject nor two
+            with a space between.
+        @raise TooManyShapes: if the patterns have too many wildcard shapes.
+        """
+        self.allow = None if allow is None else frozenset(allow)
+        self.deny = frozenset(deny)
+        self._allowIndex = None
+        if self.allow is not None:
+            self._allowIndex = _indexOf(_parseScope(entry) for entry in self.allow)
+        self._denied = tuple([_parseScope(entry) for entry in self.deny])
+        self._denyIndex = _indexOf(self._denied)
+        self._answers: dict[tuple[bytes, bytes], bool] = {}
+
+    @property
+    def allowsEverything(self) -> bool:
+        """
+        Whether there is nothing to ask.
+        """
+        return self.allow is None and not self.deny
+
+    def verdict(self, pattern: bytes, queue: bytes = b"") -> Verdict:
+        """
+        Judge a subscription when it is made.
+
+        @param pattern: a valid subject, perhaps with wildcards.
+        @param queue: the queue group, or empty.
+        """
+        if not self._mayAsk(pattern, queue) or not self.mayDeliver(pattern, queue):
+            return DENIED
+        if not self._denied or not hasWildcard(pattern):
+            return ALLOWED
+        for scope in self._denied:
+            concerned = not scope.queue or (queue and queueMatches(queue, scope.queue))
+            if concerned and overlaps(scope.pattern, pattern):
+                return FILTERED
+        return ALLOWED
+
+    def mayDeliver(self, subject: bytes, queue: bytes = b"") -> bool:
+        """
+        Tell whether a message may be delivered to a subscription that stands.
+
+        Must be asked for each message that a L{FILTERED} subscription matches;
+        for others the answer is always yes.
+
+        @param subject: the subject of the message.
+        @param queue: the queue group of the subscription, or empty.
+        """
+        key = (subject, queue)
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = not any(
+                not scope.queue or (queue and queueMatches(queue, scope.queue))
+                for scope in self._denyIndex.match(subject)
+            )
+            if len(self._answers) >= _REMEMBERED:
+                self._answers.clear()
+            self._answers[key] = answer
+        return answer
+
+    def _mayAsk(self, pattern: bytes, queue: bytes) -> bool:
+        """
+        Tell whether the allowed entries cover a subscription.  If any that
+        covers its pattern names queues, a queue subscription must be in one of
+        them.
+        """
+        if self._allowIndex is None:
+            return True
+        covering = [s for s in self._allowIndex.match(pattern) if isSubset(pattern, s.pattern)]
+        queues = [scope.queue for scope in covering if scope.queue]
+        if queue and queues:
+            return any(queueMatches(queue, wanted) for wanted in queues)
+        return len(covering) > len(queues)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SubscribePermissions):
+            return NotImplemented
+        return (self.allow, self.deny) == (other.allow, other.deny)
+
+    def __hash__(self) -> int:
+        return hash((self.allow, self.deny))
+
+    def __repr__(self) -> str:
+        return f"SubscribePermissions(allow={_shown(self.allow)}, deny={_shown(self.deny)})"
+
+
+def _shown(patterns: frozenset[bytes] | None) -> str:
+    """
+    @return: the patterns in a stable order, for C{repr}.
+    """
+    return "None" if patterns is None else repr(sorted(patterns))
