@@ -1,0 +1,80 @@
+"""
+What holds for every test: a failure that is only logged fails the test that caused it.
+
+Promises: a test that ends with a L{Failure} in Twisted's log, and did not fetch it with the
+C{flushLoggedErrors} fixture, fails and shows the traceback. Tests of C{twisted.trial} keep trial's
+own bookkeeping, which does the same. The package's pytest fixtures are there whether or not the
+package is installed.
+
+Must never know: any particular test.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterator
+
+import pytest
+from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+FlushLoggedErrors = Callable[..., list[Failure]]
+
+SHIPPED_PLUGIN = "natsbroker.testing.pytestplugin"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """
+    Load the shipped pytest plugin from the source tree where no installed package announced it.
+    """
+    if config.pluginmanager.has_plugin("natsbroker"):
+        return
+    if importlib.util.find_spec(SHIPPED_PLUGIN) is not None:
+        config.pluginmanager.register(importlib.import_module(SHIPPED_PLUGIN), "natsbroker")
+
+
+@implementer(ILogObserver)
+class FailureCollector:
+    """
+    Keeps every L{Failure} that is logged.
+
+    @ivar failures: those that nobody has flushed, oldest first.
+    """
+
+    def __init__(self) -> None:
+        self.failures: list[Failure] = []
+
+    def __call__(self, event: LogEvent) -> None:
+        failure = event.get("log_failure")
+        if isinstance(failure, Failure):
+            self.failures.append(failure)
+
+    def flush(self, *types: type[BaseException]) -> list[Failure]:
+        """
+        @param types: the exceptions to fetch; all of them when none is named.
+        @return: the failures fetched, which no longer fail the test.
+        """
+        wanted = types or (BaseException,)
+        flushed = [each for each in self.failures if isinstance(each.value, wanted)]
+        self.failures = [each for each in self.failures if each not in flushed]
+        return flushed
+
+
+@pytest.fixture(autouse=True)
+def flushLoggedErrors(request: pytest.FixtureRequest) -> Iterator[FlushLoggedErrors]:
+    """
+    @return: a function of exception types, as trial's method of the same name: it returns the
+        failures of those types that were logged so far and forgives them.
+    """
+    collector = FailureCollector()
+    globalLogPublisher.addObserver(collector)
+    try:
+        yield collector.flush
+    finally:
+        globalLogPublisher.removeObserver(collector)
+    if collector.failures and not isinstance(request.instance, SynchronousTestCase):
+        traces = "\n".join(each.getTraceback() for each in collector.failures)
+        pytest.fail(f"{len(collector.failures)} failure(s) logged and not flushed:\n{traces}")

@@ -1,0 +1,62 @@
+"""
+Every module has its tests where one looks for them.
+
+Promises: C{natsbroker/x/y.py} is tested in C{tests/x/test_y.py}, save for the few modules in
+L{ELSEWHERE}, each with the reason.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+ELSEWHERE = {
+    "_iauth.py": "declarations only: held by tests/test_exports.py and the contract suites",
+    "_ibus.py": "declarations only: held by tests/test_exports.py and the contract suites",
+    "_inet.py": "declarations only: held by tests/test_exports.py and the contract suites",
+    "_iservice.py": "declarations only: held by tests/test_exports.py and the contract suites",
+    "_istore.py": "declarations only: held by tests/test_exports.py and the contract suites",
+    "interfaces.py": "a list of names: held by tests/test_exports.py",
+    "__main__.py": "two lines: run by tests/test_packaging.py",
+}
+"""Modules without a test file of their own, and where they are tested instead."""
+
+
+def modules() -> list[str]:
+    """
+    @return: the path below C{natsbroker/} of every module that should have a test file.
+    """
+    package = ROOT / "natsbroker"
+    found = [path for path in package.rglob("*.py") if path.name != "__init__.py"]
+    found += (package / "_accel").glob("*.pyx")
+    return sorted(path.relative_to(package).as_posix() for path in found)
+
+
+def mirrorOf(module: str) -> Path:
+    """
+    @return: where the tests of C{module} belong.
+    """
+    path = Path("tests") / module
+    return path.with_name(f"test_{path.stem}.py")
+
+
+@pytest.mark.parametrize("module", [each for each in modules() if each not in ELSEWHERE])
+def test_moduleHasTests(module: str) -> None:
+    """A module's tests lie at the same place under C{tests/} as the module under its package."""
+    assert (ROOT / mirrorOf(module)).is_file(), f"{mirrorOf(module)} is missing"
+
+
+def test_testDirectoriesArePackages() -> None:
+    """Each directory of tests is a package, so that files of one name may stand in several."""
+    directories = {path.parent for path in (ROOT / "tests").rglob("test_*.py")}
+    missing = [str(each) for each in directories if not (each / "__init__.py").is_file()]
+    assert missing == []
+
+
+def test_mirrorOf() -> None:
+    """The place of a test follows from the place of its module."""
+    assert mirrorOf("wire/dialects/client.py") == Path("tests/wire/dialects/test_client.py")
+    assert mirrorOf("hot.py") == Path("tests/test_hot.py")
