@@ -48,7 +48,7 @@ class FailureCollector:
         self.failures: list[Failure] = []
 
     def __call__(self, event: LogEvent) -> None:
-        failure = event.get("log_failure")
+        failure = event.get("log_failure", event.get("failure"))  # the second: twisted.python.log
         if isinstance(failure, Failure):
             self.failures.append(failure)
 
