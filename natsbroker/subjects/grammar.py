@@ -36,6 +36,9 @@ __all__ = [
     "tokens",
 ]
 
+# `42 in subject` is many times as fast as `b"*" in subject`.
+_STAR, _STOP, _FULL = b"*.>"
+
 _REFUSED_BYTES = bytes(range(0x21)) + b"\x7f"
 
 
@@ -50,9 +53,9 @@ def isValidSubject(subject: bytes) -> bool:
     @param subject: the bytes as they stood on the wire.
     @return: true if a client may subscribe to it.
     """
-    if not subject or subject[0] == 46 or subject[-1] == 46 or b".." in subject:
+    if not subject or subject[0] == _STOP or subject[-1] == _STOP or subject.find(b"..") >= 0:
         return False
-    if b">" in subject and (subject.startswith(b">.") or b".>." in subject):
+    if _FULL in subject and (subject.startswith(b">.") or subject.find(b".>.") >= 0):
         return False
     return len(subject.translate(None, _REFUSED_BYTES)) == len(subject)
 
@@ -61,7 +64,7 @@ def hasWildcard(subject: bytes) -> bool:
     """
     Tell whether some whole token is C{*} or C{>}.
     """
-    if b"*" in subject or b">" in subject:
+    if _STAR in subject or _FULL in subject:
         parts = subject.split(b".")
         return b"*" in parts or b">" in parts
     return False
@@ -112,7 +115,10 @@ def matches(pattern: bytes, literalSubject: bytes) -> bool:
             return False
     elif len(given) != len(wanted):
         return False
-    return all(w == g or w == b"*" for w, g in zip(wanted, given, strict=False))
+    for want, have in zip(wanted, given, strict=False):
+        if want != have and want != b"*":
+            return False
+    return True
 
 
 def isSubset(narrow: bytes, wide: bytes) -> bool:
@@ -129,8 +135,10 @@ def isSubset(narrow: bytes, wide: bytes) -> bool:
             return False
     elif len(inner) != len(outer) or inner[-1] == b">":
         return False
-    pairs = zip(inner, outer, strict=False)
-    return all(o == i or (o == b"*" and i not in (b"", b">")) for i, o in pairs)
+    for inside, outside in zip(inner, outer, strict=False):
+        if inside != outside and (outside != b"*" or inside in (b"", b">")):
+            return False
+    return True
 
 
 def overlaps(a: bytes, b: bytes) -> bool:
@@ -154,4 +162,7 @@ def overlaps(a: bytes, b: bytes) -> bool:
             return False
     elif len(left) != len(right):
         return False
-    return all(x == y or x == b"*" or y == b"*" for x, y in zip(left, right, strict=False))
+    for one, other in zip(left, right, strict=False):
+        if one != other and one != b"*" and other != b"*":
+            return False
+    return True

@@ -1,13 +1,12 @@
 """
 The default subject router: which entries does a subject reach?
 
-Promises: a match costs one look-up for each wildcard I{shape} in use, whatever
-the number of patterns; insert and remove are O(1), also when a hundred thousand
-entries share a pattern; no recursion, so any number of tokens is fine.  Must
-never know: what an entry is, connections, accounts, queue groups, caches.
+Promises: a match costs one look-up for each wildcard shape in use (see
+L{natsbroker.subjects.shapes}), whatever the number of patterns; insert and
+remove are O(1), also when a hundred thousand entries share a pattern; no
+recursion, so any number of tokens is fine.  Must never know: what an entry is,
+connections, accounts, queue groups, caches.
 
-The shape of a pattern is its number of tokens, the positions of its C{*}, and
-whether it ends in C{>}: C{orders.*.paid} and C{users.*.seen} have one shape.
 All patterns live in one dict under their own text.  A subject is matched by
 asking, for each shape that can apply, what text a pattern of that shape would
 have to have, and looking that text up.  Real systems use a handful of shapes
@@ -17,42 +16,29 @@ subscribe to patterns that make matching slow (see C{docs/topics/routing.md}).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from natsbroker.subjects.grammar import isValidSubject
+from natsbroker.subjects.shapes import (
+    DEFAULT_MAX_SHAPES,
+    WILDCARDS,
+    Recipe,
+    ShapeTable,
+    TooManyShapes,
+)
 
 __all__ = ["DEFAULT_MAX_SHAPES", "InvalidPattern", "SubjectIndex", "TooManyShapes"]
-
-DEFAULT_MAX_SHAPES = 1024
-
-#: On average, the tokens that a shape may have before the cap on shapes shrinks.
-_TOKENS_PER_SHAPE = 16
 
 #: Above this many entries a pattern's entries are kept in a dict, not a list.
 _FEW = 16
 
 Entry = TypeVar("Entry")
 
-#: Number of tokens (a final C{>} counts), positions of C{*}, ends in C{>}.
-_Shape = tuple[int, tuple[int, ...], bool]
-
-#: From a subject's tokens followed by C{*} and C{>} to a pattern's tokens.
-_Recipe = Callable[[Sequence[bytes]], Sequence[bytes]]
-
-_WILDCARDS = (b"*", b">")
-
 
 class InvalidPattern(ValueError):
     """
     What was to be inserted is not a valid subject.
-    """
-
-
-class TooManyShapes(Exception):
-    """
-    The pattern would add a wildcard shape beyond the cap; nothing was inserted.
     """
 
 
@@ -93,33 +79,13 @@ class _Missing:
 _MISSING = _Missing()
 
 
-def _shapeOf(pattern: bytes) -> _Shape | None:
+def _each(there: Any) -> Sequence[Any]:
     """
-    @return: the shape of a valid pattern, or L{None} for a literal.
+    @return: the entries in what is kept under one pattern.
     """
-    if b"*" not in pattern and b">" not in pattern:
-        return None
-    parts = pattern.split(b".")
-    stars = tuple([i for i, part in enumerate(parts) if part == b"*"])
-    full = parts[-1] == b">"
-    return (len(parts), stars, full) if stars or full else None
-
-
-def _recipeFor(shape: _Shape) -> _Recipe:
-    """
-    @return: a function that picks, from a subject's tokens with C{*} and C{>}
-        appended, the tokens that a matching pattern of this shape has.
-    """
-    length, stars, full = shape
-    picks = list(range(length))
-    for position in stars:
-        picks[position] = -2
-    if full:
-        picks[-1] = -1
-    if length > 1:
-        return itemgetter(*picks)
-    # itemgetter of one index gives an item, of a slice gives a sequence.
-    return itemgetter(slice(-1, None) if full else slice(-2, -1))
+    if type(there) is _Many:
+        return tuple(there.values())
+    return there if type(there) is _Few else (there,)
 
 
 class SubjectIndex(Generic[Entry]):
@@ -133,20 +99,18 @@ class SubjectIndex(Generic[Entry]):
     Not thread-safe; a result of L{match} is the caller's own list.
     """
 
-    __slots__ = ("_count", "_found", "_maxShapes", "_recipes", "_shapeTokens", "_shapes")
+    __slots__ = ("_count", "_found", "_shapes")
 
     def __init__(self, maxShapes: int = DEFAULT_MAX_SHAPES) -> None:
         """
         @param maxShapes: how many distinct wildcard shapes may be in use at a
             time.  The sum of their token counts is capped as well, at sixteen
-            times this number, because a look-up costs in proportion to it.
+            times this number.
         """
+        # A single entry stands for itself, several are in a _Few or a _Many.
         self._found: dict[bytes, Any] = {}
-        self._shapes: dict[_Shape, int] = {}
-        self._shapeTokens = 0
-        self._recipes: dict[int, tuple[_Recipe, ...]] = {}
+        self._shapes = ShapeTable(maxShapes)
         self._count = 0
-        self._maxShapes = maxShapes
 
     def insert(self, pattern: bytes, entry: Entry) -> None:
         """
@@ -160,22 +124,22 @@ class SubjectIndex(Generic[Entry]):
         """
         there = self._found.get(pattern, _MISSING)
         if there is _MISSING:
-            self._admit(pattern)
+            if not isValidSubject(pattern):
+                raise InvalidPattern(f"not a valid subject: {pattern!r}")
+            self._shapes.admit(pattern)
             self._found[pattern] = entry
-        elif type(there) is _Few:
-            if any(each is entry for each in there):
-                return
-            there.append(entry)
-            if len(there) > _FEW:
-                self._found[pattern] = _Many((id(each), each) for each in there)
         elif type(there) is _Many:
             if id(entry) in there:
                 return
             there[id(entry)] = entry
-        elif there is entry:
+        elif any(each is entry for each in _each(there)):
             return
-        else:
+        elif type(there) is not _Few:
             self._found[pattern] = _Few((there, entry))
+        elif len(there) < _FEW:
+            there.append(entry)
+        else:
+            self._found[pattern] = _Many((id(each), each) for each in (*there, entry))
         self._count += 1
 
     def remove(self, pattern: bytes, entry: Entry) -> bool:
@@ -197,11 +161,14 @@ class SubjectIndex(Generic[Entry]):
                 self._found[pattern] = _Few(there.values())
         elif there is entry:
             del self._found[pattern]
-            self._retire(pattern)
+            self._shapes.retire(pattern)
         else:
             return False
         self._count -= 1
         return True
+
+    # match and hasInterest spell out one loop twice: a call for each subject,
+    # or a list of what was found, would cost as much as a look-up.
 
     def match(self, subject: bytes) -> list[Entry]:
         """
@@ -210,111 +177,68 @@ class SubjectIndex(Generic[Entry]):
         @return: every entry that it reaches, in no particular order; an entry
             stands there once for each pattern that it was reached by.
         """
+        lookup = self._found.get
         found: list[Entry] = []
-        for there in self._reached(subject):
-            if type(there) is _Few:
-                found += there
-            elif type(there) is _Many:
-                found += there.values()
-            else:
-                found.append(there)
+        there = lookup(subject, _MISSING)
+        if there is not _MISSING:
+            found += _each(there)
+        if not self._shapes.counts:
+            return found
+        picked = subject.split(b".")
+        if b"*" in picked or b">" in picked:
+            return self._matchOddity(picked)
+        join = b".".join
+        for recipe in self._recipesFor(picked):
+            there = lookup(join(recipe(picked)), _MISSING)
+            if there is not _MISSING:
+                if type(there) is _Few:
+                    found += there
+                elif type(there) is _Many:
+                    found += there.values()
+                else:
+                    found.append(there)
         return found
 
     def hasInterest(self, subject: bytes) -> bool:
         """
         @return: whether L{match} would find anything.
         """
-        return bool(self._reached(subject))
-
-    def _reached(self, subject: bytes) -> list[Any]:
-        """
-        @return: what is kept under each pattern that matches the subject.
-        """
-        lookup = self._found.get
-        there = lookup(subject, _MISSING)
-        if not self._shapes:
-            return [] if there is _MISSING else [there]
+        found = self._found
+        if subject in found:
+            return True
+        if not self._shapes.counts:
+            return False
         picked = subject.split(b".")
-        if b"" in picked:
-            return []
-        if b"*" in picked or b">" in picked:
-            return self._reachedByOddity(picked)
-        reached = [] if there is _MISSING else [there]
-        recipes = self._recipes.get(len(picked))
-        if recipes is None:
-            recipes = self._recipesFor(len(picked))
         join = b".".join
-        picked += _WILDCARDS
-        for recipe in recipes:
-            there = lookup(join(recipe(picked)), _MISSING)
-            if there is not _MISSING:
-                reached.append(there)
-        return reached
+        return any(join(recipe(picked)) in found for recipe in self._recipesFor(picked))
 
-    def _reachedByOddity(self, picked: list[bytes]) -> list[Any]:
+    def _recipesFor(self, picked: list[bytes]) -> tuple[Recipe, ...]:
+        """
+        @param picked: the tokens of a subject; the wildcards that recipes need
+            are appended.
+        @return: the recipes that can apply.  To a subject with an empty token
+            none does.
+        """
+        recipes = self._shapes.recipes.get(len(picked))
+        if recipes is None:
+            recipes = self._shapes.recipesFor(len(picked))
+        if b"" in picked:
+            return ()
+        picked += WILDCARDS
+        return recipes
+
+    def _matchOddity(self, picked: list[bytes]) -> list[Entry]:
         """
         Match a subject that holds wildcard tokens: several shapes may then
         lead to one pattern, which counts once.
         """
-        recipes = self._recipesFor(len(picked))
-        join = b".".join
-        texts = {join(picked)}
-        picked += _WILDCARDS
-        texts.update([join(recipe(picked)) for recipe in recipes])
-        return [self._found[text] for text in texts if text in self._found]
-
-    def _recipesFor(self, length: int) -> tuple[_Recipe, ...]:
-        """
-        @return: the recipes of the shapes that can match a subject of so many
-            tokens.  They are kept until the shapes in use change.
-        """
-        # All subjects longer than every shape are matched by the same shapes.
-        length = min(length, 1 + max((shape[0] for shape in self._shapes), default=0))
-        recipes = self._recipes.get(length)
-        if recipes is None:
-            recipes = self._recipes[length] = tuple(
-                _recipeFor(shape)
-                for shape in self._shapes
-                if shape[0] == length or (shape[2] and shape[0] < length)
-            )
-        return recipes
-
-    def _admit(self, pattern: bytes) -> None:
-        """
-        Count the shape of a pattern that is new here.
-        """
-        if not isValidSubject(pattern):
-            raise InvalidPattern(f"not a valid subject: {pattern!r}")
-        shape = _shapeOf(pattern)
-        if shape is None:
-            return
-        if shape in self._shapes:
-            self._shapes[shape] += 1
-            return
-        weight = self._shapeTokens + shape[0]
-        if len(self._shapes) >= self._maxShapes or weight > self._maxShapes * _TOKENS_PER_SHAPE:
-            raise TooManyShapes(
-                f"no room for the wildcard shape of {pattern[:80]!r}: "
-                f"{len(self._shapes)} shapes with {self._shapeTokens} tokens are in use"
-            )
-        self._shapes[shape] = 1
-        self._shapeTokens = weight
-        self._recipes.clear()
-
-    def _retire(self, pattern: bytes) -> None:
-        """
-        Count out the shape of a pattern that is gone.
-        """
-        shape = _shapeOf(pattern)
-        if shape is None:
-            return
-        left = self._shapes[shape] - 1
-        if left:
-            self._shapes[shape] = left
-            return
-        del self._shapes[shape]
-        self._shapeTokens -= shape[0]
-        self._recipes.clear()
+        texts = {b".".join(picked)}
+        texts.update([b".".join(recipe(picked)) for recipe in self._recipesFor(picked)])
+        found: list[Entry] = []
+        for text in texts:
+            if text in self._found:
+                found += _each(self._found[text])
+        return found
 
     def entriesFor(self, pattern: bytes) -> tuple[Entry, ...]:
         """
@@ -348,12 +272,3 @@ class SubjectIndex(Generic[Entry]):
         How many distinct wildcard shapes are in use: the cost of a match.
         """
         return len(self._shapes)
-
-
-def _each(there: Any) -> Sequence[Any]:
-    """
-    @return: the entries in what is kept under one pattern.
-    """
-    if type(there) is _Many:
-        return tuple(there.values())
-    return there if type(there) is _Few else (there,)

@@ -1,0 +1,70 @@
+"""
+How remembered matches survive churn: has anything that matters to this subject
+changed since?
+
+Promises: both questions are O(1); an epoch never comes back after a change that
+matters.  Must never know: what is remembered, by whom, or what the subscribers
+are.
+
+There is one counter for patterns that begin with a wildcard, a row of counters
+for the other wildcard patterns, picked by their first token, and a row for
+literals, picked by the whole subject.  A subject's epoch is the sum of the
+three that concern it.  Counters only grow, so the sum grows with any of them.
+Subjects that share a counter by chance are merely matched afresh once more than
+needed.
+"""
+
+from __future__ import annotations
+
+from natsbroker.subjects.grammar import hasWildcard
+
+__all__ = ["Epochs"]
+
+
+class Epochs:
+    """
+    The ages of all subjects.
+
+    Not thread-safe.
+    """
+
+    __slots__ = ("_heads", "_literals", "_mask", "_wild")
+
+    def __init__(self, counters: int = 4096) -> None:
+        """
+        @param counters: the length of each row, a power of two.  It costs
+            eight bytes for each counter; shorter rows share more.
+        @raise ValueError: if it is not a power of two.
+        """
+        if counters < 1 or counters & (counters - 1):
+            raise ValueError(f"not a power of two: {counters}")
+        self._mask = counters - 1
+        self._heads = [0] * counters
+        self._literals = [0] * counters
+        self._wild = 0
+
+    def changed(self, pattern: bytes) -> None:
+        """
+        Let every subject that the pattern matches be of a new epoch.  Call it
+        for each pattern that gains or loses an entry.
+
+        @param pattern: a valid subject, perhaps with wildcards.
+        """
+        if not hasWildcard(pattern):
+            self._literals[hash(pattern) & self._mask] += 1
+            return
+        head = pattern.partition(b".")[0]
+        if head == b"*" or head == b">":
+            self._wild += 1
+        else:
+            self._heads[hash(head) & self._mask] += 1
+
+    def epochOf(self, subject: bytes) -> int:
+        """
+        @param subject: the subject of a message.
+        @return: a number that is greater than any that this gave for the
+            subject before the last change of a pattern that matches it.
+        """
+        mask = self._mask
+        head = subject.partition(b".")[0]
+        return self._wild + self._heads[hash(head) & mask] + self._literals[hash(subject) & mask]

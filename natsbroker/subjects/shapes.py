@@ -1,0 +1,152 @@
+"""
+The wildcard shapes that are in use, and what to look up for each.
+
+Promises: the number of shapes, and with it the cost of matching any subject, is
+capped; counting a pattern in and out is O(1) in the number of patterns.  Must
+never know: the patterns themselves, or what is kept under them.
+
+The shape of a pattern is its number of tokens, the positions of its C{*}, and
+whether it ends in C{>}: C{orders.*.paid} and C{users.*.seen} have one shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+
+from natsbroker.subjects.grammar import hasWildcard
+
+__all__ = ["DEFAULT_MAX_SHAPES", "WILDCARDS", "Recipe", "ShapeTable", "TooManyShapes"]
+
+DEFAULT_MAX_SHAPES = 1024
+
+#: So many tokens a shape may have on average before the cap on shapes shrinks.
+_TOKENS_PER_SHAPE = 16
+
+#: What a subject's tokens are followed by when they are given to a recipe.
+WILDCARDS = (b"*", b">")
+
+#: From a subject's tokens and L{WILDCARDS} to the tokens that a pattern of some
+#: shape must have if it matches the subject.
+Recipe = Callable[[Sequence[bytes]], Sequence[bytes]]
+
+#: Number of tokens (a final C{>} counts), positions of C{*}, ends in C{>}.
+_Shape = tuple[int, tuple[int, ...], bool]
+
+
+class TooManyShapes(Exception):
+    """
+    The pattern would add a wildcard shape beyond the cap; nothing was inserted.
+    """
+
+
+def _shapeOf(pattern: bytes) -> _Shape | None:
+    """
+    @return: the shape of a valid pattern, or L{None} for a literal.
+    """
+    if not hasWildcard(pattern):
+        return None
+    parts = pattern.split(b".")
+    stars = tuple([place for place, part in enumerate(parts) if part == b"*"])
+    return len(parts), stars, parts[-1] == b">"
+
+
+def _recipeFor(shape: _Shape) -> Recipe:
+    """
+    @return: the recipe of a shape.
+    """
+    length, stars, full = shape
+    picks = list(range(length))
+    for place in stars:
+        picks[place] = -2
+    if full:
+        picks[-1] = -1
+    if length > 1:
+        return itemgetter(*picks)
+    # itemgetter of one index gives an item, of a slice gives a sequence.
+    return itemgetter(slice(-1, None) if full else slice(-2, -1))
+
+
+class ShapeTable:
+    """
+    How many patterns have each shape.
+
+    @ivar counts: the number of patterns by shape; to be read only.
+    @ivar recipes: by the number of a subject's tokens, the recipes of the
+        shapes that can match it, as far as they were asked for.  Whoever finds
+        nothing here asks L{recipesFor}.
+    """
+
+    __slots__ = ("_maxShapes", "_tokens", "counts", "recipes")
+
+    def __init__(self, maxShapes: int) -> None:
+        """
+        @param maxShapes: how many shapes may be in use at a time.  The sum of
+            their token counts is capped as well, at sixteen times this number,
+            because a look-up costs in proportion to it.
+        """
+        self._maxShapes = maxShapes
+        self.counts: dict[_Shape, int] = {}
+        self._tokens = 0
+        self.recipes: dict[int, tuple[Recipe, ...]] = {}
+
+    def admit(self, pattern: bytes) -> None:
+        """
+        Count a pattern in.
+
+        @param pattern: a valid subject.
+        @raise TooManyShapes: if its shape is new and there is no room.
+        """
+        shape = _shapeOf(pattern)
+        if shape is None:
+            return
+        if shape in self.counts:
+            self.counts[shape] += 1
+            return
+        tokens = self._tokens + shape[0]
+        if len(self.counts) >= self._maxShapes or tokens > self._maxShapes * _TOKENS_PER_SHAPE:
+            raise TooManyShapes(
+                f"no room for the wildcard shape of {pattern[:80]!r}: "
+                f"{len(self.counts)} shapes with {self._tokens} tokens are in use"
+            )
+        self.counts[shape] = 1
+        self._tokens = tokens
+        self.recipes.clear()
+
+    def retire(self, pattern: bytes) -> None:
+        """
+        Count out a pattern that was counted in.
+        """
+        shape = _shapeOf(pattern)
+        if shape is None:
+            return
+        left = self.counts[shape] - 1
+        if left:
+            self.counts[shape] = left
+            return
+        del self.counts[shape]
+        self._tokens -= shape[0]
+        self.recipes.clear()
+
+    def recipesFor(self, length: int) -> tuple[Recipe, ...]:
+        """
+        @param length: the number of a subject's tokens.
+        @return: the recipes of the shapes that can match it.  They are
+            remembered until the shapes in use change.
+        """
+        # All subjects longer than every shape can be matched by the same ones.
+        length = min(length, 1 + max((shape[0] for shape in self.counts), default=0))
+        recipes = self.recipes.get(length)
+        if recipes is None:
+            recipes = self.recipes[length] = tuple(
+                _recipeFor(shape)
+                for shape in self.counts
+                if shape[0] == length or (shape[2] and shape[0] < length)
+            )
+        return recipes
+
+    def __len__(self) -> int:
+        """
+        @return: how many shapes are in use.
+        """
+        return len(self.counts)
