@@ -1,0 +1,210 @@
+"""
+The documentation is executed: what it shows runs, and what it points at is there.
+
+Promises: every C{>>>} example in a Markdown document runs and prints what the document says; every
+relative link leads to a file, and to a heading where it names one; every page of C{docs/} can be
+reached from C{docs/index.md}; the README's commands are the ones that continuous integration runs.
+
+Must never know: what the pages are about.
+"""
+
+from __future__ import annotations
+
+import doctest
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+FENCE = re.compile(r"^(?P<mark>```+)(?P<kind>[^\n`]*)\n(?P<text>.*?)^(?P=mark)[ \t]*$", re.M | re.S)
+LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
+CODE = re.compile(r"`[^`\n]*`")
+HEADING = re.compile(r"^#+\s+(?P<text>.+?)\s*#*$", re.M)
+
+
+@dataclass(frozen=True)
+class Block:
+    """
+    A fenced piece of a document.
+
+    @ivar kind: the word after the fence: C{python}, C{sh}, or nothing.
+    @ivar line: how many lines stand before its text.
+    """
+
+    kind: str
+    text: str
+    line: int
+
+
+def blocksOf(document: str) -> Iterator[Block]:
+    """
+    @return: the fenced blocks of C{document}, in order.
+    """
+    for found in FENCE.finditer(document):
+        before = document.count("\n", 0, found.start("text"))
+        yield Block(found["kind"].strip(), found["text"], before)
+
+
+def proseOf(document: str) -> str:
+    """
+    @return: C{document} without its fenced blocks and code spans.
+    """
+    return CODE.sub("", FENCE.sub("", document))
+
+
+def linksOf(document: str) -> list[str]:
+    """
+    @return: the targets of all links in C{document} that stay inside the project.
+    """
+    targets = [found["target"] for found in LINK.finditer(proseOf(document))]
+    return [each for each in targets if not re.match(r"[a-z][a-z0-9+.-]*:", each)]
+
+
+def anchorsOf(document: str) -> set[str]:
+    """
+    @return: the fragment of every heading, as Markdown hosts make them: lower case, blanks to
+        hyphens, other punctuation dropped.
+    """
+    headings = [found["text"].lower() for found in HEADING.finditer(FENCE.sub("", document))]
+    return {re.sub(r"[^\w\- ]", "", each).replace(" ", "-") for each in headings}
+
+
+def brokenLinks(path: Path, document: str) -> list[str]:
+    """
+    @return: the links of C{document}, read from C{path}, that lead nowhere.
+    """
+    broken = []
+    for link in linksOf(document):
+        name, _, anchor = link.partition("#")
+        target = (path.parent / name).resolve() if name else path
+        text = target.read_text("utf-8") if target.is_file() and anchor else ""
+        if not target.exists() or (anchor and anchor not in anchorsOf(text)):
+            broken.append(link)
+    return broken
+
+
+def examplesOf(name: str, document: str) -> doctest.DocTest:
+    """
+    @return: all C{>>>} examples of C{document} as one test, which share their names.
+    """
+    parser = doctest.DocTestParser()
+    examples = []
+    for block in blocksOf(document):
+        for example in parser.get_examples(block.text, name):
+            example.lineno += block.line
+            examples.append(example)
+    return doctest.DocTest(examples, {"__name__": "__main__"}, name, name, 0, document)
+
+
+def run(test: doctest.DocTest) -> str:
+    """
+    @return: what failed in C{test}, or C{""}.
+    """
+    report = io.StringIO()
+    runner = doctest.DocTestRunner(
+        verbose=False, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    )
+    result = runner.run(test, out=report.write)
+    return report.getvalue() if result.failed else ""
+
+
+def documents() -> list[Path]:
+    """
+    @return: every Markdown document of the project.
+    """
+    found = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    for folder in ("examples", "benchmarks", "tests"):
+        found += ROOT.glob(f"{folder}/*.md")
+    return sorted(found)
+
+
+def named(paths: list[Path]) -> list[object]:
+    """
+    @return: C{paths} as test parameters that are called by their place in the project.
+    """
+    return [pytest.param(each, id=each.relative_to(ROOT).as_posix()) for each in paths]
+
+
+@pytest.mark.parametrize("path", named(documents()))
+class TestDocuments:
+    """Each document by itself."""
+
+    def test_examplesRun(self, path: Path) -> None:
+        """What the document shows at a Python prompt happens when it is typed."""
+        assert run(examplesOf(path.name, path.read_text("utf-8"))) == ""
+
+    def test_examplesAreFenced(self, path: Path) -> None:
+        """Examples stand in fenced blocks, where they are found and run."""
+        assert ">>>" not in proseOf(path.read_text("utf-8"))
+
+    def test_linksLead(self, path: Path) -> None:
+        """Links inside the project lead to files and headings that are there."""
+        assert brokenLinks(path, path.read_text("utf-8")) == []
+
+
+def test_everyPageIsReachable() -> None:
+    """Every page under docs is reached from the index by following links."""
+    pages = set((ROOT / "docs").rglob("*.md"))
+    seen: set[Path] = set()
+    waiting = [ROOT / "docs" / "index.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in pages and page not in seen:
+            seen.add(page)
+            links = linksOf(page.read_text("utf-8"))
+            waiting += [(page.parent / link.partition("#")[0]).resolve() for link in links]
+    assert sorted(each.relative_to(ROOT).as_posix() for each in pages - seen) == []
+
+
+def test_readmeCommandIsWhatRunsInCI() -> None:
+    """The README's second command is the one that continuous integration runs."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    start, check = [each.text.strip() for each in blocksOf(readme) if each.kind == "sh"][:2]
+    script = (ROOT / ".ci" / "run").read_text("utf-8")
+    commands = [line for line in script.splitlines() if line and not line.startswith("#")]
+    assert commands[-1] == f"exec {check}"
+    for command in (start, check):
+        assert (ROOT / command.split()[1]).is_file()
+
+
+PAGE = """# A Page: with *marks*
+
+See [this](#a-page-with-marks), [that](missing.md), [home](https://example.com/x) and
+[bad](#nowhere), not `[code](code.md)`.
+
+```python
+>>> answer = 6 * 7
+```
+
+Then, in the same session:
+
+```python
+>>> answer
+{}
+```
+"""
+
+
+class TestReaderItself:
+    """The checks, held against a made-up page, so that they cannot pass by seeing nothing."""
+
+    def test_rightExamplePasses(self) -> None:
+        """Examples of one document share their names and pass when they print what is shown."""
+        assert run(examplesOf("page", PAGE.format("42"))) == ""
+
+    def test_wrongExampleFails(self) -> None:
+        """An example that prints something else is reported with the line where it stands."""
+        report = run(examplesOf("page", PAGE.format("43")))
+        assert "Got:" in report
+        assert "line 13" in report
+
+    def test_brokenLinks(self, tmp_path: Path) -> None:
+        """Links to missing files and headings are reported, others are not."""
+        page = tmp_path / "page.md"
+        page.write_text(PAGE, "utf-8")
+        assert brokenLinks(page, PAGE) == ["missing.md", "#nowhere"]

@@ -1,0 +1,67 @@
+"""
+Every example is run by a test of its own, and uses only what its readers may use.
+
+Promises: each program in C{examples/} has a test in C{tests/examples/} that runs it, opens with a
+docstring that says what it shows, and imports no private module of the package.
+
+Must never know: what an example does; its own test does.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.test_imports import edgesOf
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def examples() -> list[object]:
+    """
+    @return: the programs in C{examples/}, as test parameters.
+    """
+    folder = ROOT / "examples"
+    found = [path for path in folder.rglob("*") if path.suffix in (".py", ".tac")]
+    return [pytest.param(path, id=path.relative_to(folder).as_posix()) for path in sorted(found)]
+
+
+def privateImports(text: str) -> list[str]:
+    """
+    @return: the modules of the package that C{text} imports and that are not for its readers.
+    """
+    found = []
+    for edge in edgesOf("example", text):
+        names = f"{edge.base}.{edge.name}".split(".")
+        if names[0] == "natsbroker" and any(each.startswith("_") for each in names[1:]):
+            found.append(".".join(names))
+    return found
+
+
+@pytest.mark.parametrize("path", examples())
+class TestExamples:
+    """Each example by itself."""
+
+    def test_hasItsTest(self, path: Path) -> None:
+        """A test named after the example exists and mentions the file that it runs."""
+        stem = path.stem.replace("-", "_")
+        test = ROOT / "tests" / "examples" / f"test_{stem}.py"
+        assert test.is_file(), f"tests/examples/test_{stem}.py is missing"
+        text = test.read_text("utf-8")
+        assert path.name in text or f"examples.{stem}" in text
+
+    def test_saysWhatItShows(self, path: Path) -> None:
+        """An example opens with a docstring."""
+        assert ast.get_docstring(ast.parse(path.read_text("utf-8")))
+
+    def test_usesPublicNames(self, path: Path) -> None:
+        """An example imports only public modules, as its readers would."""
+        assert privateImports(path.read_text("utf-8")) == []
+
+
+def test_privateImportsAreSeen() -> None:
+    """The check of imports notices a private module and lets the version pass."""
+    text = "from natsbroker._ibus import IMessageBus\nfrom natsbroker.broker import Broker\n"
+    assert privateImports(text) == ["natsbroker._ibus.IMessageBus"]
