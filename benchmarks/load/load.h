@@ -1,0 +1,68 @@
+/* Shared declarations of the load generator: what was asked for, a connection, and the clock.
+ *
+ * The generator speaks just enough of the NATS client protocol to load a server, and prints one line of JSON.
+ * It knows nothing of either server: everything it needs comes from the command line. */
+#ifndef LOAD_H
+#define LOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct ssl_st;
+
+/* The command line; load.c says what each one means and its default. */
+struct options {
+    const char *mode, *host, *queue, *user, *password;
+    int port, publishers, subscribers, size, subjects, others, inFlight, connections, window, established;
+    int timeout, writeSize, readSize, serverPid;
+    long count;
+    double seconds, warmup;
+    bool fanout, headers, wild, tls;
+};
+extern struct options opt;
+
+/* One client connection; ssl is NULL on plain TCP. Used by one thread at a time. */
+struct link {
+    int fd;
+    struct ssl_st *ssl;
+};
+
+/* link.c: every one of these ends the program with a sentence on stderr when it fails, unless it says otherwise. */
+double now(void);                                      /* seconds, monotonic */
+void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+void *obtain(size_t bytes);                            /* zeroed memory */
+int dial(int receiveBuffer, bool blocking);            /* a TCP socket; receiveBuffer 0 keeps the kernel's default */
+void linkOpen(struct link *link, int receiveBuffer);   /* connect, INFO, TLS, CONNECT, PING, PONG */
+ssize_t linkRead(struct link *link, void *buffer, size_t size); /* as read(2): may return -1 or 0 */
+int linkWrite(struct link *link, const void *bytes, size_t size); /* all of it: 0, or -1 with errno */
+void linkSend(struct link *link, const void *bytes, size_t size); /* all of it, or fail */
+void awaitPong(struct link *link);                     /* reads until PONG; fails on -ERR; only outside of traffic */
+size_t connectText(char *out, size_t room);            /* the CONNECT and PING lines */
+const char *tlsName(struct link *link);                /* negotiated version and cipher, "" on plain TCP */
+
+/* report.c: processor time, percentiles and the error members every report carries. */
+double serverSeconds(void);                            /* processor seconds of --server-pid so far, or -1 */
+double ownSeconds(void);                               /* processor seconds of this process so far */
+double threadSeconds(void);                            /* processor seconds of the calling thread so far */
+double share(double before, double after, double wall); /* cores used, or -1 when not known */
+void sortSamples(uint32_t *samples, long count);
+double microseconds(const uint32_t *sorted, long count, double quantile); /* of samples in units of 10 ns */
+
+/* the modes: each returns only through exit() or a report on stdout */
+void runTraffic(void);
+void runRequests(void);
+void runIdle(void);
+void runSubscriptions(void);
+void runStorm(void);
+void runStalled(void);
+void runMirror(void);
+
+/* traffic.c: the wire text that traffic, stalled and mirror share */
+extern const char headerBlock[];
+int headerLength(void);
+size_t publishFrame(char *out, int subject);                        /* PUB or HPUB with payload */
+size_t messageFrame(char *out, int subject, const char *sid);       /* the MSG or HMSG that results */
+
+#endif

@@ -1,0 +1,52 @@
+/* Processor time and percentiles: the figures about the figures. */
+#define _GNU_SOURCE
+#include "load.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+static double seconds(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double) t.tv_sec + (double) t.tv_nsec * 1e-9;
+}
+
+double ownSeconds(void) { return seconds(CLOCK_PROCESS_CPUTIME_ID); }
+
+double threadSeconds(void) { return seconds(CLOCK_THREAD_CPUTIME_ID); }
+
+double serverSeconds(void) {
+    char path[64], text[1024];
+    unsigned long user, system;
+    if (!opt.serverPid) return -1;
+    snprintf(path, sizeof path, "/proc/%d/stat", opt.serverPid);
+    FILE *file = fopen(path, "r");
+    if (!file) return -1;
+    size_t k = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[k] = 0;
+    char *after = strrchr(text, ')'); /* the command's name may hold blanks and brackets */
+    if (!after || sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2) return -1;
+    return (double) (user + system) / (double) sysconf(_SC_CLK_TCK);
+}
+
+double share(double before, double after, double wall) {
+    return before < 0 || after < 0 || wall <= 0 ? -1 : (after - before) / wall;
+}
+
+static int compare(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
+    return (x > y) - (x < y);
+}
+
+void sortSamples(uint32_t *samples, long count) { qsort(samples, (size_t) count, sizeof *samples, compare); }
+
+double microseconds(const uint32_t *sorted, long count, double quantile) {
+    if (!count) return -1;
+    long place = (long) ((double) count * quantile);
+    return sorted[place < count ? place : count - 1] / 100.0;
+}
