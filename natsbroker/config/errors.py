@@ -1,0 +1,112 @@
+"""
+What can be wrong with a configuration.
+
+This module promises that every error knows its file, line, column and dotted path, and
+that its text is one line for a person.  It must never know how the error was found.
+
+The text of an unknown key is nats-server's: C{s.conf:2:1: unknown field "bogus"}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """
+    A place in a configuration.
+
+    @ivar source: the file's path as it was given, or another name for the text.
+    @ivar line: 1 for the first; 0 when the error belongs to no line.
+    @ivar column: in characters, 1 for the first.
+    """
+
+    source: str = ""
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        if self.line == 0:
+            return self.source
+        return f"{self.source}:{self.line}:{self.column}"
+
+
+NOWHERE = Position()
+"""The position of what did not come from a file."""
+
+
+class ConfigError(Exception):
+    """
+    Something in a configuration that the broker cannot start with.
+
+    @ivar message: what is wrong, without the place.
+    @ivar path: the dotted path of the key, such as C{accounts.A.users[1].permissions};
+        empty for an error of the syntax.
+    @ivar position: where it stands.
+    """
+
+    def __init__(self, message: str, path: str = "", position: Position = NOWHERE) -> None:
+        super().__init__(message, path, position)
+        self.message = message
+        self.path = path
+        self.position = position
+
+    def describe(self) -> str:
+        """
+        Say what is wrong and with which key, but not in which file.
+        """
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+    def __str__(self) -> str:
+        place = str(self.position)
+        text = f"{place}: {self.describe()}" if place else self.describe()
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+class SyntaxProblem(ConfigError):
+    """
+    The text is not in the configuration language.
+    """
+
+
+class UnknownField(ConfigError):
+    """
+    A key that nothing reads.
+
+    @ivar field: the key as it was written.
+    """
+
+    def __init__(self, field: str, path: str, position: Position) -> None:
+        super().__init__(f'unknown field "{field}"', path, position)
+        self.field = field
+
+    def describe(self) -> str:
+        """
+        Say it as nats-server does, and add where the key stands unless it is at the top.
+        """
+        section = self.path[: -len(self.field) - 1]
+        return f"{self.message} in {section}" if section else self.message
+
+
+class NotSupportedYet(ConfigError):
+    """
+    A key or a flag that the broker knows but whose feature is not built.
+    """
+
+
+class ConfigErrors(ConfigError):
+    """
+    Everything that was found wrong, in the order of the file, a line each.
+
+    @ivar errors: at least one L{ConfigError}.
+    """
+
+    def __init__(self, errors: Iterable[ConfigError]) -> None:
+        self.errors = tuple(errors)
+        first = self.errors[0]
+        super().__init__(first.message, first.path, first.position)
+
+    def __str__(self) -> str:
+        return "\n".join(str(error) for error in self.errors)

@@ -1,0 +1,99 @@
+"""
+A configuration as it was written: tables, arrays and leaves that know their place.
+
+This module promises a line and a column for every key and every value.  It must never
+know which keys exist or what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from natsbroker.config.errors import Position
+
+Scalar = str | int | float | bool | datetime
+"""What a leaf can hold.  Bytes that are not UTF-8 stand as surrogate escapes in strings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """
+    A single value.
+    """
+
+    value: Scalar
+    position: Position
+
+    @property
+    def weight(self) -> int:
+        """
+        How much there is to read here, counting roughly a unit per value.
+        """
+        return 1 + (len(self.value) >> 6 if isinstance(self.value, str) else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """
+    Values in square brackets.
+    """
+
+    items: list[Node]
+    position: Position
+    weight: int = 1
+
+
+@dataclass(slots=True)
+class Entry:
+    """
+    A key and its value.
+
+    @ivar position: where the key stands, which is where errors point.
+    @ivar used: some C{$reference} took its value from here, so the key need not be known.
+    """
+
+    key: str
+    node: Node
+    position: Position
+    used: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """
+    Keys and values in braces, or a whole file.
+
+    A key that is written twice has its last value, and the place of that.
+    """
+
+    position: Position
+    entries: dict[str, Entry] = field(default_factory=dict)
+    weight: int = 1
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries.values())
+
+
+Node = Leaf | Array | Table
+
+_NAMES = {str: "a string", bool: "a boolean", int: "an integer", float: "a float"}
+
+
+def kindOf(node: Node) -> str:
+    """
+    Name what a node is, with its article, for error messages.
+    """
+    if isinstance(node, Array):
+        return "an array"
+    if isinstance(node, Table):
+        return "a map"
+    return _NAMES.get(type(node.value), "a datetime")
+
+
+def moved(node: Node, position: Position) -> Node:
+    """
+    Make the same node at another place: what a reference to it is.
+    """
+    return replace(node, position=position)
