@@ -1,0 +1,29 @@
+"""
+The compiled twins of the hot names. Importing it fails where they were not compiled.
+
+Promises: the names and meanings of the pure modules. Must never know: Twisted or zope.
+"""
+
+from __future__ import annotations
+
+from natsbroker._accel.lane import (  # type: ignore[import-not-found]
+    Decoder,
+    Lane,
+    Matcher,
+    Matches,
+    Outbox,
+    SubjectIndex,
+    Subscription,
+    Turn,
+)
+
+__all__ = [
+    "Decoder",
+    "Lane",
+    "Matcher",
+    "Matches",
+    "Outbox",
+    "SubjectIndex",
+    "Subscription",
+    "Turn",
+]

@@ -1,0 +1,240 @@
+"""
+The contracts of the message bus and of subject routing.
+
+Promises: small interfaces that say who calls, when, and what may not happen afterwards.
+Must never know: any implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from zope.interface import Attribute, Interface
+
+if TYPE_CHECKING:
+    from natsbroker.wire.values import Message
+
+
+class ISubscriber(Interface):
+    """
+    Somebody to whom messages are delivered.
+    """
+
+    def deliver(message: Message, tag: Any) -> None:
+        """
+        Take a message that matches a subscription. Called by the bus, in the reactor's thread,
+        in the order of publishing. Must not raise, must not block, and must not change the
+        message; it may publish.
+
+        @param message: the message; its bytes objects may be kept.
+        @param tag: what was given to L{IMessageBus.subscribe}.
+        """
+
+    def subscriptionEnded(tag: Any) -> None:
+        """
+        A subscription ended by itself: it had as many messages as C{cancelAfter} allowed. Not
+        called for C{cancel}. Nothing is delivered to it afterwards.
+        """
+
+
+class IBatchSubscriber(ISubscriber):
+    """
+    A subscriber that lives on throughput and wants all that one chunk of input brought it at
+    once. It must be hashable and weakly referenceable.
+    """
+
+    def deliverMany(messages: list[tuple[Message, Any]]) -> None:
+        """
+        Take messages with their tags, in order. Called once when the turn ends, instead of one
+        C{deliver} for each. The rules of L{ISubscriber.deliver} hold.
+        """
+
+
+class IOutboxSubscriber(ISubscriber):
+    """
+    A subscriber that is a connection with an outbox. The fast lane writes its frames straight
+    into the outbox, with the tag as sid; everything else calls C{deliver}.
+    """
+
+    outbox = Attribute("The L{natsbroker.wire.outbox.Outbox} of the connection; asked for once.")
+
+
+class ILinkSubscriber(Interface):
+    """
+    A connection to another broker, as a target of messages: it gets each message once, however
+    many of its subscriptions match.
+    """
+
+    def forward(message: Message, queues: tuple[bytes, ...]) -> None:
+        """
+        Send a message to the other broker.
+
+        @param message: the message.
+        @param queues: the queue groups of which the other broker must deliver to one member each.
+        """
+
+
+class ISubscription(Interface):
+    """
+    One subscription on a bus, as C{subscribe} returns it.
+    """
+
+    pattern = Attribute("The subject pattern, as bytes.")
+    queue = Attribute("The queue group; no bytes for a plain subscription.")
+
+    def cancel() -> None:
+        """
+        End it now. Nothing is delivered afterwards. Cancelling twice does nothing.
+        """
+
+    def cancelAfter(count: int) -> None:
+        """
+        End it when it has had so many messages, those that it already had included; at once if
+        it has had them. A later call replaces an earlier one; zero ends it at once.
+        """
+
+
+class IInterestWatcher(Interface):
+    """
+    Somebody who wants to know what an account is subscribed to: links translate it into the
+    operations of their dialect.
+
+    Only subscriptions of this broker count (clients, internal services and leafnodes that it is
+    the hub of), never what was learned from other links.
+    """
+
+    def interestGained(pattern: bytes, queue: bytes, weight: int) -> None:
+        """
+        The first subscription to C{pattern} in group C{queue} appeared.
+
+        @param weight: how many members there are; for plain interest, how many subscriptions.
+        """
+
+    def interestWeightChanged(pattern: bytes, queue: bytes, weight: int) -> None:
+        """
+        The number of members of a group changed and is not zero. Not called for plain interest.
+        """
+
+    def interestLost(pattern: bytes, queue: bytes) -> None:
+        """
+        The last one is gone.
+        """
+
+
+class IMessageBus(Interface):
+    """
+    The door to one account, bound to one kind of origin: sessions, links, services and third
+    parties hold exactly this, so nobody can lie about where a message came from.
+    """
+
+    account = Attribute("The account's name, as text.")
+
+    matcher = Attribute(
+        "Who is subscribed to a subject, as a L{natsbroker.hot.Matcher}: the remembered answers "
+        "of the account's router, which the fast lane asks by itself."
+    )
+
+    def publish(message: Message) -> int:
+        """
+        Deliver a message to everybody who is subscribed and reached from this kind of origin.
+
+        @return: how many receivers there were (a link counts as one).
+        """
+
+    def subscribe(
+        pattern: bytes,
+        subscriber: ISubscriber | ILinkSubscriber,
+        tag: Any = None,
+        queue: bytes = b"",
+        weight: int = 1,
+    ) -> ISubscription:
+        """
+        Have matching messages delivered.
+
+        @param pattern: a valid subject, which may hold wildcards.
+        @param subscriber: who gets them; for the kinds that are links an L{ILinkSubscriber}.
+        @param tag: given back with every delivery; for an L{IOutboxSubscriber} the sid.
+        @param queue: the queue group, or no bytes.
+        @param weight: for links: how many members the group has over there.
+        @raise ValueError: if the pattern is not a valid subject.
+        @raise natsbroker.errors.BrokerError: if the router takes no more.
+        """
+
+    def hasInterest(subject: bytes) -> bool:
+        """
+        Whether a message to this literal subject would reach anybody from this kind of origin.
+        """
+
+    def watchInterest(watcher: IInterestWatcher) -> Any:
+        """
+        Be told what is subscribed: at once all there is, then every change.
+
+        @return: a callable without arguments that ends it.
+        """
+
+
+class ISubjectRouter(Interface):
+    """
+    Which subscriptions a subject reaches. Entries are opaque; an entry is inserted at most once
+    under a pattern. Answers are cached by the bus: third-party code runs when subscriptions
+    change, not for every message.
+    """
+
+    def insert(pattern: bytes, entry: object) -> None:
+        """
+        Add an entry under a valid pattern.
+
+        @raise natsbroker.errors.BrokerError: if the router takes no more.
+        """
+
+    def remove(pattern: bytes, entry: object) -> bool:
+        """
+        Take an entry out.
+
+        @return: whether it was there.
+        """
+
+    def match(subject: bytes) -> Iterable[Any]:
+        """
+        All entries whose pattern matches a literal subject (a wildcard in it counts as a literal
+        token), in any order.
+        """
+
+    def hasInterest(subject: bytes) -> bool:
+        """
+        Whether L{match} would give anything.
+        """
+
+    def watchChanges(changed: Any) -> None:
+        """
+        Register a callable that the router calls with a pattern whenever its answers for subjects
+        that match the pattern change by themselves, that is, without C{insert} or C{remove}.
+        A router whose answers depend on its entries alone ignores this.
+        """
+
+    def __iter__() -> Iterator[Any]:
+        """
+        All entries.
+        """
+
+    def __len__() -> int:
+        """
+        How many entries there are.
+        """
+
+
+class IPublishFilter(Interface):
+    """
+    A decision for every message of an account. Registering one takes the account off the fast
+    lane; no other account pays.
+    """
+
+    def filterMessage(message: Message, kind: int) -> Message | None:
+        """
+        Called before matching. Must not raise or block.
+
+        @param message: what was published.
+        @param kind: the L{natsbroker.wire.values.Kind} of its origin.
+        @return: the message to deliver, which may be another one, or C{None} to drop it.
+        """

@@ -1,0 +1,102 @@
+"""
+Everything that the broker tells its observers, listed once. Document it here or do not emit it.
+
+Promises: plain values; the text is safe to log: what came from a peer is sanitised before.
+Must never know: who observes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "Advisory",
+    "ClientConnected",
+    "ClientDisconnected",
+    "ClientRefused",
+    "LameDuckStarted",
+    "Reloaded",
+    "SlowConsumer",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Advisory:
+    """
+    Something that happened in the broker.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConnected(Advisory):
+    """
+    A client was let in.
+
+    @ivar cid: its number.
+    @ivar account: the account's name.
+    @ivar user: how it is named; empty for nobody.
+    """
+
+    cid: int
+    account: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientDisconnected(Advisory):
+    """
+    A client that had been let in is gone.
+
+    @ivar reason: the closed reason as monitoring shows it.
+    """
+
+    cid: int
+    account: str
+    user: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRefused(Advisory):
+    """
+    A connection was not let in.
+
+    @ivar host: where it came from.
+    @ivar reason: the closed reason as monitoring shows it.
+    """
+
+    cid: int
+    host: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlowConsumer(Advisory):
+    """
+    A client did not take its messages fast enough and was cut.
+
+    @ivar pending: how many bytes waited.
+    @ivar reason: which limit it was.
+    """
+
+    cid: int
+    pending: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LameDuckStarted(Advisory):
+    """
+    The broker takes no more connections and will close those it has.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Reloaded(Advisory):
+    """
+    New settings are in force.
+
+    @ivar changed: the dotted paths of what changed.
+    """
+
+    changed: tuple[str, ...]

@@ -1,0 +1,119 @@
+"""
+Every error that the broker can send or raise, in one table.
+
+Promises: the text of each wire error is the exact text of the real server (PROTOCOL part 1.1 and
+the transcripts), with what happens to the connection and the reason that monitoring shows.
+Must never know: who sends it, or how.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["BrokerError", "ConnectionLimit", "ProtocolViolation", "Unauthorized", "WireError"]
+
+
+@dataclass(frozen=True, slots=True)
+class WireError:
+    """
+    One way in which the broker refuses something on a connection.
+
+    @ivar text: what stands in C{-ERR '...'}; empty where the real server closes in silence.
+    @ivar reason: the closed reason that C{/connz?state=closed} shows; empty where the connection
+        stays open.
+    """
+
+    text: str
+    reason: str = ""
+
+    @property
+    def closes(self) -> bool:
+        """
+        Whether the connection is closed after the error.
+        """
+        return bool(self.reason)
+
+    def line(self, *arguments: str) -> bytes:
+        """
+        The C{-ERR} line.
+
+        @param arguments: values for the C{%s} in the text, if it has any.
+        @return: the line with its CRLF, or no bytes for a silent error.
+        """
+        if not self.text:
+            return b""
+        text = self.text % arguments if arguments else self.text
+        return b"-ERR '" + text.encode("utf-8", "surrogateescape") + b"'\r\n"
+
+
+UNKNOWN_OPERATION = WireError("Unknown Protocol Operation", "Protocol Violation")
+BAD_ARGUMENTS = WireError("", "Protocol Violation")
+CONTROL_LINE = WireError("maximum control line exceeded", "Maximum Control Line Exceeded")
+PAYLOAD = WireError("Maximum Payload Violation", "Maximum Message Payload Exceeded")
+AUTHORIZATION = WireError("Authorization Violation", "Authentication Failure")
+AUTH_TIMEOUT = WireError("Authentication Timeout", "Authentication Timeout")
+AUTH_EXPIRED = WireError("User Authentication Expired", "Authentication Expired")
+AUTH_REVOKED = WireError("User Authentication Revoked", "Credentials Revoked")
+STALE = WireError("Stale Connection", "Stale Connection")
+MAX_CONNECTIONS = WireError("maximum connections exceeded", "Maximum Connections Exceeded")
+MAX_ACCOUNT_CONNECTIONS = WireError(
+    "maximum account active connections exceeded", "Maximum Account Connections Exceeded"
+)
+SERVER_SHUTDOWN = WireError("Server Shutdown", "Server Shutdown")
+BAD_PROTOCOL = WireError("invalid client protocol", "Bad Client Protocol Version")
+NO_RESPONDERS_HEADERS = WireError(
+    "no responders requires headers support", "No Responders Requires Headers"
+)
+SLOW_PENDING = WireError("", "Slow Consumer (Pending Bytes)")
+SLOW_DEADLINE = WireError("", "Slow Consumer (Write Deadline)")
+PEER_ERROR = WireError("", "Parse Error")
+INTERNAL = WireError("", "Internal Client")
+
+INVALID_SUBJECT = WireError("Invalid Subject")
+INVALID_PUBLISH_SUBJECT = WireError("Invalid Publish Subject")
+MAX_SUBSCRIPTIONS = WireError("maximum subscriptions exceeded")
+MAX_SHAPES = WireError("maximum subscription shapes exceeded")
+PUBLISH_DENIED = WireError('Permissions Violation for Publish to "%s"')
+REPLY_DENIED = WireError('Permissions Violation for Publish with Reply of "%s"')
+SUBSCRIBE_DENIED = WireError('Permissions Violation for Subscription to "%s"')
+QUEUE_DENIED = WireError('Permissions Violation for Subscription to "%s" using queue "%s"')
+TOO_MANY_TOKENS = WireError('Permissions Violation for Subscription to "%s", too many tokens')
+PERMISSION_REMOVED = WireError('Permissions Violation for Subscription to "%s" (sid "%s")')
+
+
+class BrokerError(Exception):
+    """
+    Base of what the broker raises to the program that embeds it.
+    """
+
+
+class ConnectionLimit(BrokerError):
+    """
+    A limit on connections (of the server or of an account) is reached.
+
+    @ivar error: what the peer is told.
+    """
+
+    def __init__(self, error: WireError) -> None:
+        super().__init__(error.text)
+        self.error = error
+
+
+class ProtocolViolation(BrokerError):
+    """
+    The peer broke the protocol: its fault, never ours.
+
+    @ivar error: what it is told, and whether it is closed.
+    @ivar arguments: the values of the text's placeholders.
+    """
+
+    def __init__(self, error: WireError, *arguments: str) -> None:
+        super().__init__(error.text or error.reason)
+        self.error = error
+        self.arguments = arguments
+
+
+class Unauthorized(BrokerError):
+    """
+    An authorizer denies. The text is for our log only; the peer is told nothing but that.
+    """

@@ -1,0 +1,58 @@
+"""
+The one place that chooses between the compiled and the pure names.
+
+Promises: the same names with the same meaning either way; C{NATSBROKER_PURE=1} in the environment
+forces the pure ones; L{COMPILED} tells which they are and L{REASON} why.
+Must never know: anything but the two implementations.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+__all__ = [
+    "COMPILED",
+    "REASON",
+    "Decoder",
+    "Lane",
+    "Matcher",
+    "Matches",
+    "Outbox",
+    "SubjectIndex",
+    "Subscription",
+    "Turn",
+]
+
+COMPILED = False
+REASON = ""
+
+#: The fast lane: made for a connection, its C{forward()} consumes the longest run of publishes in
+#: the decoder that it fully understands. C{None} where only the readable path exists.
+Lane: Any = None
+
+if TYPE_CHECKING or os.environ.get("NATSBROKER_PURE", "") not in ("", "0"):
+    REASON = "NATSBROKER_PURE is set"
+else:
+    try:
+        from natsbroker import _accel
+
+        COMPILED = True
+    except ImportError as error:
+        REASON = f"the compiled fast lane is not installed ({error})"
+
+if TYPE_CHECKING or not COMPILED:
+    from natsbroker.subjects.index import SubjectIndex
+    from natsbroker.subjects.matcher import Matcher, Matches
+    from natsbroker.subjects.subscription import Subscription
+    from natsbroker.wire.decoder import Decoder
+    from natsbroker.wire.outbox import Outbox, Turn
+else:
+    Lane = _accel.Lane
+    Decoder = _accel.Decoder
+    Matcher = _accel.Matcher
+    Matches = _accel.Matches
+    Outbox = _accel.Outbox
+    SubjectIndex = _accel.SubjectIndex
+    Subscription = _accel.Subscription
+    Turn = _accel.Turn

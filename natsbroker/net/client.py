@@ -1,0 +1,154 @@
+"""
+The client connection kind: protocol and factory over ordinary Twisted transports.
+
+Promises: any stream transport will do (TCP, TLS, UNIX sockets, in-memory ones); back-pressure is
+the transport's own, translated for the session's outbox.
+Must never know: what the bytes mean.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.interfaces import IAddress, IPushProducer
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker import errors
+from natsbroker.net.context import ClientContext
+from natsbroker.net.session import ClientSession
+
+__all__ = ["ClientFactory", "ClientProtocol"]
+
+#: How long a closed connection may take to send what waits, in seconds, before it is cut.
+_LINGER = 1.0
+
+
+@implementer(IPushProducer)
+class ClientProtocol(Protocol):
+    """
+    Joins a transport and a session.
+
+    @ivar session: the conversation.
+    @ivar certificate: the peer's verified TLS certificate, if it has one.
+    """
+
+    connectionType = "STANDARD"
+    certificate: Any = None
+    host = ""
+    port = 0
+
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self._linger: Any = None
+        self._stream: Any = None
+        self.session: ClientSession | None = None
+
+    def connectionMade(self) -> None:
+        """
+        Greet the client, or refuse it if it is one too many.
+        """
+        transport: Any = self.transport
+        self._stream = transport
+        address = transport.getPeer()
+        self.host = getattr(address, "host", "") or ""
+        self.port = getattr(address, "port", 0) or 0
+        if hasattr(transport, "setTcpNoDelay"):
+            transport.setTcpNoDelay(True)
+        self.session = ClientSession(self._context, self)
+        transport.registerProducer(self, True)
+        try:
+            self._context.checkRoom()
+        except errors.ConnectionLimit as limit:
+            self.session.refused(limit)
+        else:
+            self.session.opened()
+
+    def dataReceived(self, data: bytes) -> None:
+        """
+        Hand input to the session.
+        """
+        if self.session is not None:
+            self.session.received(data)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """
+        Tell the session.
+        """
+        if self._linger is not None and self._linger.active():
+            self._linger.cancel()
+        if self.session is not None:
+            self.session.lost()
+
+    def write(self, data: bytes) -> None:
+        """
+        See L{natsbroker.net.session.Peer}.
+        """
+        self._stream.write(data)
+
+    def finish(self) -> None:
+        """
+        See L{natsbroker.net.session.Peer}. A peer that does not take the rest is cut soon.
+        """
+        self._stream.unregisterProducer()
+        self._stream.loseConnection()
+        self._linger = self._context.reactor.callLater(_LINGER, self.abort)
+
+    def abort(self) -> None:
+        """
+        See L{natsbroker.net.session.Peer}.
+        """
+        self._stream.abortConnection()
+
+    def pauseReading(self) -> None:
+        """
+        See L{natsbroker.net.session.Peer}.
+        """
+        self._stream.pauseProducing()
+
+    def resumeReading(self) -> None:
+        """
+        See L{natsbroker.net.session.Peer}.
+        """
+        self._stream.resumeProducing()
+
+    def pauseProducing(self) -> None:
+        """
+        The transport is full.
+        """
+        if self.session is not None:
+            self.session.outbox.pause()
+            self.session.writeBlocked()
+
+    def resumeProducing(self) -> None:
+        """
+        The transport has room.
+        """
+        if self.session is not None:
+            self.session.writeProgressed()
+            self.session.outbox.resume()
+
+    def stopProducing(self) -> None:
+        """
+        The transport is gone; C{connectionLost} follows.
+        """
+
+
+class ClientFactory(Factory):
+    """
+    Makes a L{ClientProtocol} for every connection.
+    """
+
+    noisy = False
+
+    def __init__(self, context: ClientContext) -> None:
+        self.context = context
+
+    def buildProtocol(self, addr: IAddress | None) -> ClientProtocol:
+        """
+        A protocol for a new connection.
+        """
+        protocol = ClientProtocol(self.context)
+        protocol.factory = self
+        return protocol

@@ -1,0 +1,110 @@
+"""
+The INFO line that a client is greeted with.
+
+Promises: the keys of the real server in the real server's order, absent where they would be absent
+there, and one of our own, C{natsbroker}, with the version of this broker.
+Must never know: sessions or sockets.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+__all__ = ["ServerInfo"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """
+    What INFO says about the server; what it says about a connection is added by L{line}.
+
+    @ivar version: the nats-server release whose behaviour we match: clients switch features off
+        for less.
+    @ivar natsbroker: our own version.
+    @ivar connect_urls: where else clients can connect, as C{host:port}.
+    @ivar ldm: whether the server is a lame duck.
+    """
+
+    server_id: str
+    server_name: str
+    version: str
+    natsbroker: str
+    host: str = "0.0.0.0"
+    port: int = 4222
+    git_commit: str = ""
+    headers: bool = True
+    auth_required: bool = False
+    tls_required: bool = False
+    tls_verify: bool = False
+    tls_available: bool = False
+    max_payload: int = 1 << 20
+    jetstream: bool = False
+    connect_urls: tuple[str, ...] = ()
+    ldm: bool = False
+    xkey: str = ""
+
+    def changed(self, **fields: Any) -> ServerInfo:
+        """
+        The same with some fields changed.
+        """
+        return replace(self, **fields)
+
+    def line(
+        self,
+        cid: int,
+        client_ip: str,
+        max_payload: int | None = None,
+        nonce: str = "",
+        account: str = "",
+        isSystem: bool = False,
+        connect_info: bool = False,
+    ) -> bytes:
+        """
+        The INFO line for one connection, with a blank before its CRLF as the real server has it.
+
+        @param cid: the number of the connection.
+        @param client_ip: where it comes from.
+        @param max_payload: its limit, if it has one of its own.
+        @param nonce: for it to sign.
+        @param account: its account, once it is let in.
+        @param isSystem: whether that is the system account.
+        @param connect_info: whether this INFO answers its CONNECT.
+        """
+        fields: dict[str, Any] = {
+            "server_id": self.server_id,
+            "server_name": self.server_name,
+            "version": self.version,
+            "proto": 1,
+            "git_commit": self.git_commit,
+            "go": "",
+            "host": self.host,
+            "port": self.port,
+            "headers": self.headers,
+            "auth_required": self.auth_required,
+            "tls_required": self.tls_required,
+            "tls_verify": self.tls_verify,
+            "tls_available": self.tls_available,
+            "max_payload": self.max_payload if max_payload is None else max_payload,
+            "jetstream": self.jetstream,
+            "client_id": cid,
+            "client_ip": client_ip,
+            "nonce": nonce,
+            "connect_urls": list(self.connect_urls),
+            "ldm": self.ldm,
+            "connect_info": connect_info,
+            "remote_account": account,
+            "acc_is_sys": isSystem,
+            "xkey": self.xkey,
+            "natsbroker": self.natsbroker,
+        }
+        shown = {name: value for name, value in fields.items() if value or name in _ALWAYS}
+        text = json.dumps(shown, separators=(",", ":"), ensure_ascii=False)
+        return b"INFO " + text.encode("utf-8", "replace") + b" \r\n"
+
+
+#: Keys that are there even if they are empty.
+_ALWAYS = frozenset(
+    {"server_id", "server_name", "version", "proto", "go", "host", "port", "headers", "max_payload"}
+)

@@ -1,0 +1,45 @@
+"""
+The limits of client connections, as the network layer needs them.
+
+Promises: plain frozen values; a reload hands over a new object, which running connections use from
+then on. Must never know: the configuration that they come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Limits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """
+    Sizes in bytes, times in seconds; the defaults are nats-server's.
+
+    @ivar max_connections: connections at a time; 0 for no limit.
+    @ivar max_subscriptions: subscriptions of one connection; 0 for no limit.
+    @ivar max_sub_tokens: tokens in the subject of a subscription; 0 for no limit.
+    @ivar max_control_line: bytes after the operation on a line.
+    @ivar max_payload: bytes of headers and payload.
+    @ivar max_pending: bytes that may wait for one connection.
+    @ivar write_deadline: how long a connection may take nothing while something waits.
+    @ivar auth_timeout: how long a connection may take to say who it is.
+    @ivar ping_interval: between PINGs.
+    @ivar ping_max: unanswered PINGs.
+    @ivar headers: whether headers are supported.
+    @ivar stall: whether publishers are slowed down for receivers that lag.
+    """
+
+    max_connections: int = 65536
+    max_subscriptions: int = 0
+    max_sub_tokens: int = 0
+    max_control_line: int = 4096
+    max_payload: int = 1 << 20
+    max_pending: int = 64 << 20
+    write_deadline: float = 10.0
+    auth_timeout: float = 2.0
+    ping_interval: float = 120.0
+    ping_max: int = 2
+    headers: bool = True
+    stall: bool = True

@@ -1,0 +1,99 @@
+"""
+Letting a connection in: from what it said to what it may do.
+
+Promises: whatever an authorizer does, the outcome is a grant or a denial: one that raises, hangs
+or answers nonsense lets nobody in, and what it did is logged.
+Must never know: bytes, or what happens after the outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from natsbroker import errors
+from natsbroker.interfaces import IAuthorizer
+from natsbroker.wire.grants import Grant, Hello
+
+__all__ = ["Login"]
+
+_log = Logger()
+
+
+class Login:
+    """
+    One question to an authorizer.
+
+    @ivar waiting: whether the answer is still to come.
+    """
+
+    __slots__ = ("_deferred", "_done", "waiting")
+
+    def __init__(self, done: Callable[[Grant | None], None]) -> None:
+        """
+        @param done: called once with the grant, or with C{None} for a denial; perhaps before
+            L{ask} returns.
+        """
+        self._done: Callable[[Grant | None], None] | None = done
+        self._deferred: Deferred[Any] | None = None
+        self.waiting = True
+
+    def ask(self, authorizer: IAuthorizer, hello: Hello) -> None:
+        """
+        Ask. A plain value, a Deferred or a coroutine will do as an answer.
+        """
+        try:
+            answer: Any = authorizer.grantFor(hello)
+        except errors.Unauthorized:
+            self._finish(None)
+            return
+        except Exception:
+            self._broken(Failure())  # type: ignore[no-untyped-call]
+            return
+        if isinstance(answer, Coroutine):
+            answer = ensureDeferred(answer)
+        if isinstance(answer, Deferred):
+            self._deferred = answer
+            answer.addCallbacks(self._answered, self._refused)
+        else:
+            self._answered(answer)
+
+    def cancel(self) -> None:
+        """
+        Nobody waits any more; the outcome is not reported.
+        """
+        self._done = None
+        self.waiting = False
+        deferred, self._deferred = self._deferred, None
+        if deferred is not None:
+            deferred.cancel()
+
+    def _answered(self, answer: Any) -> None:
+        if isinstance(answer, Grant):
+            self._finish(answer)
+        else:
+            _log.error(
+                "The authorizer's answer is no grant but {kind}: denied", kind=type(answer).__name__
+            )
+            self._finish(None)
+
+    def _refused(self, failure: Failure) -> None:
+        if isinstance(failure.value, errors.Unauthorized) or self._done is None:
+            self._finish(None)
+        else:
+            self._broken(failure)
+
+    def _broken(self, failure: Failure) -> None:
+        _log.failure("The authorizer failed: denied", failure)
+        self._finish(None)
+
+    def _finish(self, grant: Grant | None) -> None:
+        self.waiting = False
+        self._deferred = None
+        done, self._done = self._done, None
+        if done is not None:
+            done(grant)

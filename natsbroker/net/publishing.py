@@ -1,0 +1,111 @@
+"""
+What a connection may publish.
+
+Promises: the real server's checks in the real server's order (client.go's inbound path; PROTOCOL
+part 4, point 4): reserved subject, permission, reserved for the cluster, reserved reply.
+Must never know: who receives, or how an error is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from natsbroker import errors
+from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
+from natsbroker.wire.grants import Grant
+
+__all__ = ["PublishRules", "ReplyTracker"]
+
+_RESERVED_SUBJECTS = (b"_GR_.", b"$GR.")
+_RESERVED_REPLIES = (b"_R_.", b"$JS.ACK.", b"_GR_.")
+_CLUSTER_SUBJECTS = b"$NRG."
+
+
+class ReplyTracker:
+    """
+    The requests that were delivered to a connection that may answer them.
+
+    @cvar LIMIT: how many are remembered; the oldest is forgotten first.
+    """
+
+    LIMIT = 10_000
+
+    __slots__ = ("_now", "_permission", "_replies")
+
+    def __init__(self, permission: ResponsePermission, now: Callable[[], float]) -> None:
+        self._permission = permission
+        self._now = now
+        self._replies: dict[bytes, tuple[float, int]] = {}
+
+    def delivered(self, reply: bytes) -> None:
+        """
+        A request with this reply subject was delivered.
+        """
+        self._replies.pop(reply, None)
+        if len(self._replies) >= self.LIMIT:
+            del self._replies[next(iter(self._replies))]
+        self._replies[reply] = (self._now(), 0)
+
+    def allows(self, subject: bytes) -> bool:
+        """
+        Whether one more answer to this subject is allowed; it counts as given.
+        """
+        entry = self._replies.get(subject)
+        if entry is None:
+            return False
+        since, count = entry
+        permission = self._permission
+        expired = permission.expires > 0 and self._now() - since > permission.expires
+        if expired or 0 < permission.max <= count:
+            del self._replies[subject]
+            return False
+        self._replies[subject] = (since, count + 1)
+        return True
+
+    def __len__(self) -> int:
+        return len(self._replies)
+
+
+class PublishRules:
+    """
+    The checks of one connection.
+
+    @ivar permissions: where it may publish; C{None} for everywhere.
+    @ivar replies: the requests that it may answer; C{None} if it has no such permission.
+    """
+
+    __slots__ = ("_isSystem", "permissions", "replies")
+
+    def __init__(self, grant: Grant, isSystem: bool, now: Callable[[], float]) -> None:
+        self._isSystem = isSystem
+        self.permissions: PermissionSet | None = grant.publish
+        self.replies: ReplyTracker | None = None
+        if grant.responses is not None:
+            self.replies = ReplyTracker(grant.responses, now)
+            if self.permissions is None:
+                self.permissions = PermissionSet((), ())
+
+    def violation(self, subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
+        """
+        Check one publish.
+
+        @return: what the peer is told if it is refused, else C{None}.
+        """
+        if subject[:1] in _RESERVED_FIRST and subject.startswith(_RESERVED_SUBJECTS):
+            return _denied(errors.PUBLISH_DENIED, subject)
+        permissions = self.permissions
+        if permissions is not None and not permissions.allows(subject):
+            if self.replies is None or not self.replies.allows(subject):
+                return _denied(errors.PUBLISH_DENIED, subject)
+        if subject.startswith(_CLUSTER_SUBJECTS) and not self._isSystem:
+            return _denied(errors.PUBLISH_DENIED, subject)
+        if reply and reply[:1] in _RESERVED_FIRST and reply.startswith(_RESERVED_REPLIES):
+            return _denied(errors.REPLY_DENIED, reply)
+        return None
+
+
+_RESERVED_FIRST = (b"_", b"$")
+
+
+def _denied(error: errors.WireError, subject: bytes) -> errors.ProtocolViolation:
+    return errors.ProtocolViolation(error, subject.decode("utf-8", "surrogateescape"))

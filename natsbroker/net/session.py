@@ -1,0 +1,730 @@
+"""
+One client's conversation, from its first byte to its last, without a transport.
+
+Promises: the readable path. Every frame is dispatched in order; every violation is answered with
+the real server's text and the real server's decision to close or stay open; nothing escapes
+L{ClientSession.received}.
+Must never know: sockets, TLS, which authorizer or router there is.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker import errors, hot
+from natsbroker.advisories import ClientConnected, ClientDisconnected, ClientRefused, SlowConsumer
+from natsbroker.interfaces import IMessageBus, IOutboxSubscriber
+from natsbroker.net.context import ClientContext, ClosedClient
+from natsbroker.net.login import Login
+from natsbroker.net.publishing import PublishRules
+from natsbroker.net.stall import Stall
+from natsbroker.net.subscribing import SubscriptionTable
+from natsbroker.subjects import grammar
+from natsbroker.wire import ops
+from natsbroker.wire.connect import DEFAULTS, parseConnect
+from natsbroker.wire.decoder import Frame
+from natsbroker.wire.dialects import client
+from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.keepalive import Keepalive, KeepaliveAction
+from natsbroker.wire.values import Message
+
+__all__ = ["ClientSession", "Peer"]
+
+_log = Logger()
+
+
+class Peer(Protocol):
+    """
+    The transport of a session, as far as it needs one.
+    """
+
+    host: str
+    port: int
+    connectionType: str
+    certificate: Any
+
+    def write(self, data: bytes) -> object:
+        """
+        Send bytes.
+        """
+
+    def finish(self) -> None:
+        """
+        Send what waits, then close.
+        """
+
+    def abort(self) -> None:
+        """
+        Close now.
+        """
+
+    def pauseReading(self) -> None:
+        """
+        Deliver no more input for now.
+        """
+
+    def resumeReading(self) -> None:
+        """
+        Deliver input again.
+        """
+
+
+@implementer(IOutboxSubscriber)
+class ClientSession:
+    """
+    @ivar cid: the number of the connection.
+    @ivar options: what CONNECT said, with the defaults for what it did not say.
+    @ivar grant: what the client may do; C{None} before it is let in.
+    @ivar outbox: what waits for it.
+    @ivar decoder: what came from it.
+    @ivar started: when the connection began.
+    @ivar lastActivity: when it last sent anything but PONG.
+    @ivar reason: why it was closed; empty while it is open.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_bus",
+        "_connected",
+        "_context",
+        "_dispatch",
+        "_expires",
+        "_greeted",
+        "_held",
+        "_keepalive",
+        "_lane",
+        "_login",
+        "_loginBy",
+        "_nonce",
+        "_peer",
+        "_rules",
+        "_sent",
+        "_stall",
+        "_stuckSince",
+        "cid",
+        "decoder",
+        "grant",
+        "lastActivity",
+        "options",
+        "outbox",
+        "reason",
+        "started",
+        "subscriptions",
+    )
+
+    def __init__(self, context: ClientContext, peer: Peer) -> None:
+        limits = context.limits
+        now = context.reactor.seconds()
+        self._context = context
+        self._peer = peer
+        self.cid = context.connections.nextNumber()
+        self.options: dict[str, Any] = dict(DEFAULTS)
+        self.grant: Grant | None = None
+        self.started = self.lastActivity = now
+        self.reason = ""
+        self.subscriptions: SubscriptionTable | None = None
+        self.decoder = hot.Decoder(limits.max_control_line, limits.max_payload)
+        self.decoder.authorized = not context.authorizer.required
+        self.decoder.announce = True
+        self.outbox = hot.Outbox(context.turn, self, peer.write, limits.max_pending)
+        self._bus: IMessageBus | None = None
+        self._rules: PublishRules | None = None
+        self._login: Login | None = None
+        self._held: Frame | None = None
+        self._lane: Any = None
+        self._stall: Stall | None = None
+        self._connected = False
+        self._greeted = False
+        self._nonce = ""
+        self._stuckSince = 0.0
+        self._sent = 0
+        self._expires: float | None = None
+        self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
+        self._loginBy: float | None = None
+        self._dispatch: dict[int, Callable[..., None]] = _DISPATCH
+
+    # The life of a connection.
+
+    def opened(self) -> None:
+        """
+        The connection is there: greet it.
+        """
+        context = self._context
+        context.connections.add(self.cid, self)
+        if context.authorizer.nonce:
+            nonce = base64.urlsafe_b64encode(context.nonceBytes(11)).rstrip(b"=")
+            self._nonce = nonce.decode("ascii")
+        self.outbox.write(context.info.line(self.cid, self._peer.host, nonce=self._nonce))
+        if context.authorizer.required:
+            self._loginBy = self.started + context.limits.auth_timeout
+        self._schedule()
+        _log.debug("{client} - Client connection created", client=self)
+
+    def refused(self, limit: errors.ConnectionLimit) -> None:
+        """
+        The connection is there, but one too many: say so and close it.
+        """
+        self.outbox.write(self._context.info.line(self.cid, self._peer.host, nonce=self._nonce))
+        self.close(limit.error)
+
+    def received(self, data: bytes) -> None:
+        """
+        Take input.
+        """
+        self.decoder.append(data)
+        self.proceed()
+
+    def proceed(self) -> None:
+        """
+        Handle what is in the decoder. Nothing escapes: what fails in here ends the connection.
+        """
+        if self.reason or self._login is not None:
+            return
+        turn = self._context.turn
+        turn.enter()
+        try:
+            self._frames()
+            if turn.congested is not None:
+                outbox, turn.congested = turn.congested, None
+                turn.atEnd(lambda: self._waitFor(outbox))
+        except Exception:
+            _log.failure("{client} - Internal failure", client=self)
+            self.close(errors.INTERNAL)
+        finally:
+            turn.leave()
+
+    def _frames(self) -> None:
+        decoder = self.decoder
+        dispatch = self._dispatch
+        active = False
+        while True:
+            if self._lane is not None and self._lane.forward():
+                active = True
+            frame = decoder.next()
+            if frame is None:
+                break
+            if frame[0] != ops.PONG:
+                active = True
+            if self.grant is None and frame[0] not in _BEFORE_LOGIN:
+                self._held = frame
+                self._logIn()
+            else:
+                dispatch[frame[0]](self, *frame[1:])
+            if self.reason or self._login is not None:
+                break
+        if active:
+            self.lastActivity = self._context.reactor.seconds()
+
+    def lost(self, reason: str = "Client Closed") -> None:
+        """
+        The transport is gone. Called exactly once, whoever closed.
+
+        @param reason: what to note if it was not us.
+        """
+        self.reason = self.reason or reason
+        context = self._context
+        self.outbox.close()
+        context.wheel.forget(self)
+        if self._login is not None:
+            self._login.cancel()
+            self._login = None
+        if self._stall is not None:
+            self._stall.end()
+        self._leaveAccount()
+        facts = self
+        closed = ClosedClient(facts, context.reactor.seconds(), self.reason)
+        context.connections.remove(self.cid, closed, self.traffic)
+        _log.debug("{client} - Client connection closed: {reason}", client=self, reason=self.reason)
+
+    def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
+        """
+        End the connection for a reason of ours.
+
+        @param abort: whether what waits is thrown away.
+        """
+        if self.reason:
+            return
+        self.reason = error.reason
+        if self.grant is None:
+            self._context.notify(ClientRefused(self.cid, self._peer.host, error.reason))
+        if abort:
+            self._peer.abort()
+            return
+        line = error.line(*arguments)
+        if line:
+            self.outbox.write(line)
+            _log.error("{client} - {text}", client=self, text=line[6:-3].decode("utf-8", "replace"))
+        self.outbox.flush()
+        self._peer.finish()
+
+    @property
+    def traffic(self) -> tuple[int, int, int, int]:
+        """
+        Messages in, bytes in, messages out, bytes out.
+        """
+        decoder, outbox = self.decoder, self.outbox
+        return decoder.messages, decoder.messageBytes, outbox.messages, outbox.messageBytes
+
+    @property
+    def roundTrip(self) -> float:
+        """
+        The last measured round trip in seconds; 0.0 before the first.
+        """
+        return self._keepalive.roundTrip
+
+    @property
+    def peer(self) -> Peer:
+        """
+        The transport.
+        """
+        return self._peer
+
+    def __str__(self) -> str:
+        label = "" if self.grant is None or not self.grant.user else self._label()
+        return f"{self._peer.host}:{self._peer.port} - cid:{self.cid}{label}"
+
+    def _label(self) -> str:
+        grant = self.grant
+        return f' - "{grant.account}/user:{grant.user}"' if grant is not None else ""
+
+    # Being let in.
+
+    def _connect(self, argument: bytes) -> None:
+        try:
+            given = parseConnect(argument)
+        except ValueError:
+            self.close(errors.BAD_ARGUMENTS)
+            return
+        self.options.update(given)
+        if self._connected:
+            self._leaveAccount()
+        self._connected = True
+        self._loginBy = None
+        self._schedule()
+        self._logIn()
+
+    def _logIn(self) -> None:
+        hello = Hello(
+            options=self.options if self._connected else {},
+            host=self._peer.host,
+            nonce=self._nonce,
+            certificate=self._peer.certificate,
+            connectionType=self._peer.connectionType,
+        )
+        login = self._login = Login(self._loggedIn)
+        login.ask(self._context.authorizer, hello)
+        if login.waiting:
+            self._loginBy = self._context.reactor.seconds() + self._context.limits.auth_timeout
+            self._schedule()
+
+    def _loggedIn(self, grant: Grant | None) -> None:
+        login, self._login = self._login, None
+        wasWaiting = login is not None and self._loginBy is not None
+        self._loginBy = None
+        if grant is None or self.options["account"] or self.options["new_account"]:
+            self.close(errors.AUTHORIZATION)
+            return
+        if self._admitted(grant) and self._agreed():
+            held, self._held = self._held, None
+            if held is not None:
+                self._dispatch[held[0]](self, *held[1:])
+        if wasWaiting:
+            self.proceed()
+
+    def _admitted(self, grant: Grant) -> bool:
+        if self.grant is not None:
+            self._leaveAccount()
+        try:
+            bus = self._context.accounts.admit(grant)
+        except KeyError:
+            _log.error("{client} - Unknown account {name}", client=self, name=grant.account)
+            self.close(errors.AUTHORIZATION)
+            return False
+        except errors.ConnectionLimit as limit:
+            self.close(limit.error)
+            return False
+        self.grant = grant
+        self._bus = bus
+        self._apply(grant, bus)
+        self._context.notify(ClientConnected(self.cid, grant.account, grant.user))
+        return True
+
+    def _apply(self, grant: Grant, bus: IMessageBus) -> None:
+        context = self._context
+        limits = context.limits
+        isSystem = context.accounts.isSystem(grant.account)
+        self._rules = PublishRules(grant, isSystem, context.reactor.seconds)
+        self.subscriptions = SubscriptionTable(
+            bus,
+            self,
+            grant.subscribe,
+            limits.max_subscriptions if grant.maxSubscriptions is None else grant.maxSubscriptions,
+            limits.max_sub_tokens,
+        )
+        decoder = self.decoder
+        decoder.authorized = True
+        decoder.maxPayload = limits.max_payload if grant.maxPayload is None else grant.maxPayload
+        self._expires = grant.expires
+        self._schedule()
+        self._configure()
+
+    def _agreed(self) -> bool:
+        options = self.options
+        if not self._connected:
+            return True
+        if not 0 <= options["protocol"] <= 1:
+            self.close(errors.BAD_PROTOCOL)
+            return False
+        if options["no_responders"] and not self.outbox.headers:
+            self.close(errors.NO_RESPONDERS_HEADERS)
+            return False
+        if options["verbose"]:
+            self.outbox.write(b"+OK\r\n")
+        return True
+
+    def _configure(self) -> None:
+        options = self.options
+        headers = options["headers"] and self._context.limits.headers
+        self.decoder.headers = self.outbox.headers = headers
+        self.decoder.announce = options["pedantic"]
+        self.outbox.echo = options["echo"]
+        self._lane = self._makeLane()
+
+    def _makeLane(self) -> Any:
+        options = self.options
+        tracing = self._context.tracing
+        if hot.Lane is None or options["verbose"] or options["pedantic"] or tracing.protocol:
+            return None
+        rules = self._rules
+        if rules is None or self._bus is None:
+            return None
+        return hot.Lane(
+            self.decoder,
+            self.outbox,
+            self._bus.matcher,
+            self,
+            rules.permissions,
+            options["no_responders"],
+        )
+
+    def _leaveAccount(self) -> None:
+        grant, self.grant = self.grant, None
+        if grant is None:
+            return
+        self._lane = None
+        if self.subscriptions is not None:
+            self.subscriptions.clear()
+        self._context.accounts.dismiss(grant)
+        self._context.notify(
+            ClientDisconnected(self.cid, grant.account, grant.user, self.reason or "Reconnected")
+        )
+
+    # Operations.
+
+    def _publish(
+        self,
+        subject: bytes,
+        reply: bytes,
+        headerLength: int,
+        body: bytes,
+        sizeText: bytes,
+        headerText: bytes,
+    ) -> None:
+        rules, bus = self._rules, self._bus
+        assert rules is not None and bus is not None
+        violation = rules.violation(subject, reply)
+        if violation is not None:
+            self._violated(violation)
+            return
+        if self.options["verbose"]:
+            self.outbox.write(b"+OK\r\n")
+        message = Message(subject, body, reply, headerLength, self, sizeText, headerText)
+        if not bus.publish(message) and reply and self.options["no_responders"]:
+            self._nobodyResponds(subject, reply)
+
+    def _nobodyResponds(self, subject: bytes, reply: bytes) -> None:
+        if self.subscriptions is None:
+            return
+        sid = self.subscriptions.sidFor(reply)
+        if sid is not None:
+            block = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n" % subject
+            size = len(block)
+            self.outbox.write(b"HMSG %b %b %d %d\r\n%b\r\n" % (reply, sid, size, size, block))
+
+    def _announced(self, subject: bytes) -> None:
+        if not grammar.isValidLiteral(subject):
+            self.outbox.write(errors.INVALID_PUBLISH_SUBJECT.line())
+
+    def _subscribe(self, line: bytes) -> None:
+        arguments = client.splitSubscription(line)
+        table = self.subscriptions
+        if arguments is None or table is None:
+            self.close(errors.BAD_ARGUMENTS)
+            return
+        try:
+            table.subscribe(*arguments)
+        except errors.ProtocolViolation as violation:
+            self._violated(violation)
+            return
+        if self.options["verbose"]:
+            self.outbox.write(b"+OK\r\n")
+
+    def _unsubscribe(self, line: bytes) -> None:
+        arguments = client.splitUnsubscription(line)
+        table = self.subscriptions
+        if arguments is None or table is None:
+            self.close(errors.BAD_ARGUMENTS)
+            return
+        if self.options["verbose"]:
+            self.outbox.write(b"+OK\r\n")
+        table.unsubscribe(*arguments)
+
+    def _ping(self) -> None:
+        self.outbox.write(b"PONG\r\n")
+        if not self._connected or self._greeted:
+            return
+        self._greeted = True
+        if self.options["protocol"] >= 1:
+            self.sendInfo(connect_info=True)
+
+    def _pong(self) -> None:
+        self._keepalive.ponged(self._context.reactor.seconds())
+
+    def _info(self, argument: bytes) -> None:
+        try:
+            parseConnect(argument)
+        except ValueError:
+            self.close(errors.BAD_ARGUMENTS)
+
+    def _ok(self) -> None:
+        """
+        A client that says +OK is not answered.
+        """
+
+    def _peerFailed(self, text: bytes) -> None:
+        _log.error("{client} - Client Error {text!r}", client=self, text=text[:256])
+        self.close(errors.PEER_ERROR)
+
+    def _fault(self, error: errors.WireError) -> None:
+        self.close(error)
+
+    def _violated(self, violation: errors.ProtocolViolation) -> None:
+        error = violation.error
+        self.outbox.write(error.line(*violation.arguments))
+        _log.error("{client} - {text}", client=self, text=error.text % violation.arguments)
+
+    # What the broker does to the connection.
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        """
+        See L{natsbroker.interfaces.ISubscriber.deliver}.
+        """
+        self.outbox.deliver(message, tag)
+        rules = self._rules
+        if message.reply and rules is not None and rules.replies is not None:
+            rules.replies.delivered(message.reply)
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """
+        See L{natsbroker.interfaces.ISubscriber.subscriptionEnded}.
+        """
+        if self.subscriptions is not None:
+            self.subscriptions.ended(tag)
+
+    def outboxOverflowed(self) -> None:
+        """
+        Too much waits for a slow consumer: cut it.
+        """
+        self._cut(errors.SLOW_PENDING, f"MaxPending of {self.outbox.limit} Exceeded")
+
+    def _cut(self, error: errors.WireError, detail: str) -> None:
+        if self.reason:
+            return
+        connections = self._context.connections
+        connections.slowConsumer(error.reason)
+        _log.warn("{client} - Slow Consumer Detected: {detail}", client=self, detail=detail)
+        self._context.notify(SlowConsumer(self.cid, self.outbox.limit, error.reason))
+        self.close(error, abort=True)
+
+    def sendInfo(self, connect_info: bool = False) -> None:
+        """
+        Send an asynchronous INFO, if the client said in CONNECT that it understands one.
+        """
+        if not self._connected or self.options["protocol"] < 1 or self.grant is None:
+            return
+        account = self.grant.account
+        self.outbox.write(
+            self._context.info.line(
+                self.cid,
+                self._peer.host,
+                self.decoder.maxPayload,
+                account=account if connect_info else "",
+                isSystem=connect_info and self._context.accounts.isSystem(account),
+                connect_info=connect_info,
+            )
+        )
+
+    def limitsChanged(self) -> None:
+        """
+        The limits in the context were replaced: use the new ones.
+        """
+        limits = self._context.limits
+        grant = self.grant
+        self.decoder.maxControlLine = limits.max_control_line
+        self.outbox.limit = limits.max_pending
+        if grant is None or grant.maxPayload is None:
+            self.decoder.maxPayload = limits.max_payload
+        if self.subscriptions is not None and grant is not None:
+            if grant.maxSubscriptions is None:
+                self.subscriptions.maximum = limits.max_subscriptions
+            self.subscriptions.maxTokens = limits.max_sub_tokens
+        now = self._context.reactor.seconds()
+        self._keepalive.changeInterval(limits.ping_interval, now)
+        self._schedule()
+
+    def tracingChanged(self) -> None:
+        """
+        The tracing in the context was replaced: the fast lane is left or taken again.
+        """
+        if self.grant is not None:
+            self._lane = self._makeLane()
+
+    def reauthorize(self) -> None:
+        """
+        Ask the authorizer again: what was granted may no longer hold. A client that is no longer
+        let in is cut; subscriptions that are no longer allowed end.
+        """
+        if self.reason or self._login is not None or self.grant is None:
+            return
+        before = self.grant
+        hello = Hello(
+            options=self.options if self._connected else {},
+            host=self._peer.host,
+            nonce=self._nonce,
+            certificate=self._peer.certificate,
+            connectionType=self._peer.connectionType,
+        )
+        login = self._login = Login(lambda grant: self._reauthorized(before, grant))
+        login.ask(self._context.authorizer, hello)
+
+    def _reauthorized(self, before: Grant, grant: Grant | None) -> None:
+        self._login = None
+        if grant is None or grant.account != before.account or grant.user != before.user:
+            self.close(errors.AUTHORIZATION)
+            return
+        table = self.subscriptions
+        if table is not None and self._bus is not None:
+            self.grant = grant
+            self._rules = PublishRules(
+                grant,
+                self._context.accounts.isSystem(grant.account),
+                self._context.reactor.seconds,
+            )
+            for subject, sid in table.permit(grant.subscribe):
+                self.outbox.write(errors.PERMISSION_REMOVED.line(_text(subject), _text(sid)))
+            self._expires = grant.expires
+            self.limitsChanged()
+            self._configure()
+        self.proceed()
+
+    # Deadlines.
+
+    def _schedule(self) -> None:
+        self._context.wheel.schedule(self, self._nextDeadline())
+
+    def _nextDeadline(self) -> float:
+        due = self._keepalive.due
+        for deadline in (self._loginBy, self._expires):
+            if deadline is not None and deadline < due:
+                due = deadline
+        if self._stuckSince:
+            due = min(due, self._stuckSince + self._context.limits.write_deadline)
+        return due
+
+    def deadlinePassed(self, now: float) -> float | None:
+        """
+        See L{natsbroker.net.wheel.HasDeadline}.
+        """
+        if self.reason:
+            return None
+        if self._loginBy is not None and now >= self._loginBy:
+            waited, self._login = self._login, None
+            if waited is not None:
+                waited.cancel()
+                self.close(errors.AUTHORIZATION)
+            else:
+                self.close(errors.AUTH_TIMEOUT)
+        elif self._expires is not None and now >= self._expires:
+            self.close(errors.AUTH_EXPIRED)
+        elif self._isStuck(now):
+            deadline = self._context.limits.write_deadline
+            self._cut(errors.SLOW_DEADLINE, f"WriteDeadline of {deadline:g}s exceeded")
+        else:
+            self._keepAlive(now)
+        return None if self.reason else self._nextDeadline()
+
+    def _keepAlive(self, now: float) -> None:
+        maximum = self._context.limits.ping_max
+        action = self._keepalive.timePassed(now, self.lastActivity, maximum)
+        if action is KeepaliveAction.PING:
+            self.outbox.write(b"PING\r\n")
+        elif action is KeepaliveAction.STALE:
+            self.close(errors.STALE)
+
+    def _isStuck(self, now: float) -> bool:
+        return bool(self._stuckSince) and (
+            now >= self._stuckSince + self._context.limits.write_deadline
+        )
+
+    def writeBlocked(self) -> None:
+        """
+        The transport took not everything; it has until the write deadline to take the rest.
+        """
+        if not self._stuckSince:
+            self._stuckSince = self._context.reactor.seconds()
+            self._schedule()
+
+    def writeProgressed(self) -> None:
+        """
+        The transport took everything.
+        """
+        self._stuckSince = 0.0
+
+    def _waitFor(self, outbox: hot.Outbox) -> None:
+        waits = outbox.pending > hot.Turn.HIGH and not outbox.lagging
+        if waits and self._stall is None and not self.reason and self._context.limits.stall:
+            self._peer.pauseReading()
+            self._stall = Stall(self._context.reactor, outbox, self._waited)
+
+    def _waited(self) -> None:
+        self._stall = None
+        if not self.reason:
+            self._peer.resumeReading()
+
+
+def _text(subject: bytes) -> str:
+    return subject.decode("utf-8", "surrogateescape")
+
+
+#: Frames that are handled before a connection is let in.
+_BEFORE_LOGIN = frozenset({ops.CONNECT, ops.FAULT, ops.OK, ops.INFO, ops.PING, ops.PONG, ops.ERR})
+
+_DISPATCH: dict[int, Callable[..., None]] = {
+    ops.FAULT: ClientSession._fault,
+    ops.CONNECT: ClientSession._connect,
+    ops.INFO: ClientSession._info,
+    ops.PUB: ClientSession._publish,
+    ops.HPUB: ClientSession._publish,
+    ops.ANNOUNCED: ClientSession._announced,
+    ops.SUB: ClientSession._subscribe,
+    ops.UNSUB: ClientSession._unsubscribe,
+    ops.PING: ClientSession._ping,
+    ops.PONG: ClientSession._pong,
+    ops.OK: ClientSession._ok,
+    ops.ERR: ClientSession._peerFailed,
+}

@@ -1,0 +1,150 @@
+"""
+The subscriptions of one connection, by their sids.
+
+Promises: the real server's checks in the real server's order: permission, number of tokens, number
+of subscriptions, sid in use, valid subject.
+Must never know: messages, or how an error is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from natsbroker import errors
+from natsbroker.interfaces import IMessageBus
+from natsbroker.subjects import grammar
+from natsbroker.subjects.permissions import SubscribePermissions, Verdict
+from natsbroker.subjects.shapes import TooManyShapes
+
+__all__ = ["SubscriptionTable"]
+
+#: The queue group that the real server keeps to itself.
+_SYSTEM_QUEUE = b"_sys_"
+
+
+class SubscriptionTable:
+    """
+    What one connection is subscribed to.
+
+    @ivar permissions: what it may subscribe to; C{None} for everything.
+    @ivar maximum: how many subscriptions it may have; 0 for no limit.
+    @ivar maxTokens: how many tokens a subject may have; 0 for no limit.
+    """
+
+    __slots__ = ("_bus", "_sids", "_subscriber", "maxTokens", "maximum", "permissions")
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        subscriber: Any,
+        permissions: SubscribePermissions | None,
+        maximum: int,
+        maxTokens: int,
+    ) -> None:
+        self._bus = bus
+        self._subscriber = subscriber
+        self._sids: dict[bytes, Any] = {}
+        self.permissions = permissions
+        self.maximum = maximum
+        self.maxTokens = maxTokens
+
+    def __len__(self) -> int:
+        return len(self._sids)
+
+    def __iter__(self) -> Iterator[tuple[bytes, Any]]:
+        return iter(list(self._sids.items()))
+
+    def subscribe(self, subject: bytes, queue: bytes, sid: bytes) -> None:
+        """
+        Make a subscription; a sid that is in use is ignored.
+
+        @raise errors.ProtocolViolation: if it is refused; the connection stays open.
+        """
+        verdict = Verdict.ALLOWED
+        if self.permissions is not None:
+            verdict = self.permissions.verdict(subject, queue)
+        if verdict is Verdict.DENIED or queue == _SYSTEM_QUEUE:
+            raise _refused(subject, queue)
+        if self.maxTokens and subject.count(b".") >= self.maxTokens:
+            raise errors.ProtocolViolation(errors.TOO_MANY_TOKENS, _text(subject))
+        if self.maximum > 0 and len(self._sids) >= self.maximum:
+            raise errors.ProtocolViolation(errors.MAX_SUBSCRIPTIONS)
+        if sid in self._sids:
+            return
+        if not grammar.isValidSubject(subject):
+            raise errors.ProtocolViolation(errors.INVALID_SUBJECT)
+        try:
+            subscription: Any = self._bus.subscribe(subject, self._subscriber, sid, queue)
+        except (TooManyShapes, errors.BrokerError):
+            raise errors.ProtocolViolation(errors.MAX_SHAPES) from None
+        if verdict is Verdict.FILTERED:
+            subscription.permissions = self.permissions
+        self._sids[sid] = subscription
+
+    def unsubscribe(self, sid: bytes, maximum: int) -> None:
+        """
+        End a subscription, or have it end after so many messages; an unknown sid is no error.
+
+        @param maximum: the count of messages, those it had included; 0 for at once.
+        """
+        subscription = self._sids.get(sid)
+        if subscription is None:
+            return
+        subscription.cancelAfter(maximum)
+        if subscription.closed:
+            del self._sids[sid]
+
+    def ended(self, sid: bytes) -> None:
+        """
+        A subscription had its last message.
+        """
+        self._sids.pop(sid, None)
+
+    def clear(self) -> None:
+        """
+        End all subscriptions.
+        """
+        sids, self._sids = self._sids, {}
+        for subscription in sids.values():
+            subscription.cancel()
+
+    def permit(self, permissions: SubscribePermissions | None) -> list[tuple[bytes, bytes]]:
+        """
+        Use other permissions from now on, and end what they no longer allow.
+
+        @return: subject and sid of every subscription that was ended.
+        """
+        self.permissions = permissions
+        ended = []
+        for sid, subscription in self:
+            verdict = Verdict.ALLOWED
+            if permissions is not None:
+                verdict = permissions.verdict(subscription.pattern, subscription.queue)
+            if verdict is Verdict.DENIED:
+                del self._sids[sid]
+                subscription.cancel()
+                ended.append((subscription.pattern, sid))
+            else:
+                subscription.permissions = permissions if verdict is Verdict.FILTERED else None
+        return ended
+
+    def sidFor(self, subject: bytes) -> bytes | None:
+        """
+        The sid of a plain subscription that a message to this literal subject would reach: where
+        a client is told that nobody responds.
+        """
+        for subscription in self._bus.matcher.match(subject).plain:
+            if subscription.subscriber is self._subscriber:
+                return bytes(subscription.tag)
+        return None
+
+
+def _text(subject: bytes) -> str:
+    return subject.decode("utf-8", "surrogateescape")
+
+
+def _refused(subject: bytes, queue: bytes) -> errors.ProtocolViolation:
+    if queue:
+        return errors.ProtocolViolation(errors.QUEUE_DENIED, _text(subject), _text(queue))
+    return errors.ProtocolViolation(errors.SUBSCRIBE_DENIED, _text(subject))

@@ -1,0 +1,99 @@
+"""
+The deadlines of all connections on one timer.
+
+Promises: each connection has one next deadline and is called soon after it, never before; the cost
+is one delayed call in the reactor, however many connections there are.
+Must never know: what a deadline is for.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+__all__ = ["DeadlineWheel", "HasDeadline"]
+
+
+class HasDeadline(Protocol):
+    """
+    Somebody who wants to be called at a time.
+    """
+
+    def deadlinePassed(self, now: float) -> float | None:
+        """
+        It is time.
+
+        @return: when to be called next, or C{None} for not at all.
+        """
+
+
+class DeadlineWheel:
+    """
+    Buckets of equal width, each with everybody whose deadline falls into it.
+
+    @cvar WIDTH: the width of a bucket in seconds, which is how late a call may be.
+    """
+
+    WIDTH = 0.05
+
+    def __init__(self, reactor: IReactorTime) -> None:
+        self._reactor = reactor
+        self._buckets: dict[int, dict[HasDeadline, None]] = {}
+        self._places: dict[HasDeadline, int] = {}
+        self._call: IDelayedCall | None = None
+        self._callAt = 0
+
+    def schedule(self, who: HasDeadline, when: float) -> None:
+        """
+        Call somebody at a time; replaces an earlier request.
+        """
+        place = int(when / self.WIDTH) + 1
+        before = self._places.get(who)
+        if before == place:
+            return
+        if before is not None:
+            self._take(who, before)
+        self._places[who] = place
+        self._buckets.setdefault(place, {})[who] = None
+        if self._call is None or place < self._callAt:
+            self._arm(place)
+
+    def forget(self, who: HasDeadline) -> None:
+        """
+        Do not call somebody any more.
+        """
+        place = self._places.pop(who, None)
+        if place is not None:
+            self._take(who, place)
+        if not self._places and self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def _take(self, who: HasDeadline, place: int) -> None:
+        bucket = self._buckets[place]
+        del bucket[who]
+        if not bucket:
+            del self._buckets[place]
+
+    def _arm(self, place: int) -> None:
+        if self._call is not None:
+            self._call.cancel()
+        self._callAt = place
+        delay = max(place * self.WIDTH - self._reactor.seconds(), 0.0)
+        self._call = self._reactor.callLater(delay, self._run)
+
+    def _run(self) -> None:
+        self._call = None
+        now = self._reactor.seconds()
+        due = int(now / self.WIDTH + 1e-6)
+        for place in sorted(place for place in self._buckets if place <= due):
+            for who in list(self._buckets.get(place, ())):
+                if self._places.get(who) != place:
+                    continue
+                self.forget(who)
+                again = who.deadlinePassed(now)
+                if again is not None:
+                    self.schedule(who, max(again, now))
+        if self._buckets and self._call is None:
+            self._arm(min(self._buckets))

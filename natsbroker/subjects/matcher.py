@@ -1,0 +1,131 @@
+"""
+The answer of a subject router, sorted for delivery and remembered.
+
+Promises: an answer is never stale: whoever changes subscriptions calls L{Matcher.changed} with the
+pattern; answers for other subjects mostly stay remembered; memory is bounded.
+Must never know: subscribers, messages, or which router it asks. The compiled twin in C{_accel}
+has the same interface and passes the same tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from natsbroker.subjects.cache import MatchCache
+from natsbroker.subjects.epochs import Epochs
+from natsbroker.subjects.subscription import FIRST_LINK_KIND, Subscription
+
+__all__ = ["Group", "Matcher", "Matches", "Router", "sortMatches"]
+
+#: A queue group among the matches: its name, the members here, and the ones behind links.
+Group = tuple[bytes, tuple[Subscription, ...], tuple[Subscription, ...]]
+
+
+class Router(Protocol):
+    """
+    What the matcher needs of an L{natsbroker.interfaces.ISubjectRouter}.
+    """
+
+    def match(self, subject: bytes) -> Iterable[Subscription]:
+        """
+        All entries for a subject.
+        """
+
+
+class Matches:
+    """
+    Who is subscribed to one subject.
+
+    @ivar plain: plain subscriptions of clients and services.
+    @ivar groups: the queue groups.
+    @ivar links: plain subscriptions that links made for other brokers.
+    """
+
+    __slots__ = ("groups", "links", "plain")
+
+    def __init__(
+        self,
+        plain: tuple[Subscription, ...],
+        groups: tuple[Group, ...],
+        links: tuple[Subscription, ...],
+    ) -> None:
+        self.plain = plain
+        self.groups = groups
+        self.links = links
+
+    def __bool__(self) -> bool:
+        return bool(self.plain or self.groups or self.links)
+
+
+def sortMatches(entries: Iterable[Subscription]) -> Matches:
+    """
+    Sort what a router found into plain subscriptions, groups and links.
+    """
+    plain: list[Subscription] = []
+    links: list[Subscription] = []
+    groups: dict[bytes, tuple[list[Subscription], list[Subscription]]] = {}
+    for entry in entries:
+        isLink = entry.kind >= FIRST_LINK_KIND
+        if entry.queue:
+            groups.setdefault(entry.queue, ([], []))[isLink].append(entry)
+        elif isLink:
+            links.append(entry)
+        else:
+            plain.append(entry)
+    return Matches(
+        tuple(plain),
+        tuple((name, tuple(here), tuple(there)) for name, (here, there) in groups.items()),
+        tuple(links),
+    )
+
+
+class Matcher:
+    """
+    Asks a router, sorts its answer and remembers it.
+
+    @ivar readable: whether every message must take the readable path because something decides
+        for each of them; the fast lane leaves the account alone then.
+    """
+
+    #: How many subjects are remembered: enough for several thousand subjects in use, and for the
+    #: reply subjects in between, in a few megabytes.
+    LIMIT = 16384
+
+    def __init__(self, router: Router, limit: int = LIMIT) -> None:
+        self.readable = False
+        self._router = router
+        self._epochs = Epochs()
+        self._cache: MatchCache[Matches] = MatchCache(self._ask, self._epochs.epochOf, limit)
+
+    def match(self, subject: bytes) -> Matches:
+        """
+        Who is subscribed to a literal subject.
+        """
+        return self._cache.get(subject)
+
+    def changed(self, pattern: bytes) -> None:
+        """
+        Forget the answers for all subjects that match a pattern.
+        """
+        self._epochs.changed(pattern)
+
+    @property
+    def hits(self) -> int:
+        """
+        How often an answer was remembered.
+        """
+        return self._cache.hits
+
+    @property
+    def misses(self) -> int:
+        """
+        How often the router was asked.
+        """
+        return self._cache.misses
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    def _ask(self, subject: bytes) -> Matches:
+        return sortMatches(self._router.match(subject))

@@ -1,0 +1,96 @@
+"""
+One subscription, as routers store it and the bus delivers to it.
+
+Promises: a slotted value with two counters; nothing in it interprets the subscriber.
+Must never know: what a subscriber is, or who forwards to whom. The compiled twin in C{_accel}
+has the same attributes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["FIRST_LINK_KIND", "Subscription"]
+
+#: Kinds from this one on are links to other brokers; below are clients and services.
+FIRST_LINK_KIND = 2
+
+
+class Subscription:
+    """
+    @ivar pattern: the subject pattern.
+    @ivar queue: the queue group; no bytes for a plain subscription.
+    @ivar kind: the L{natsbroker.wire.values.Kind} of the subscriber, as an integer.
+    @ivar subscriber: who gets the messages.
+    @ivar tag: given back with every delivery; the sid of a client.
+    @ivar outbox: where the fast lane may write frames; C{None} if only C{deliver} will do.
+    @ivar permissions: the subscriber's L{SubscribePermissions} if some subjects that match must
+        not be delivered; else C{None}.
+    @ivar weight: how many members of the group the subscriber stands for.
+    @ivar maximum: it ends when it had so many messages; 0 for never.
+    @ivar delivered: how many it had.
+    @ivar closed: it has ended; nothing may be delivered any more.
+    @ivar owner: whose C{subscriptionCancelled} and C{subscriptionFinished} keep the books: the account.
+    """
+
+    __slots__ = (
+        "closed",
+        "delivered",
+        "kind",
+        "maximum",
+        "outbox",
+        "owner",
+        "pattern",
+        "permissions",
+        "queue",
+        "subscriber",
+        "tag",
+        "weight",
+    )
+
+    def __init__(
+        self,
+        owner: Any,
+        pattern: bytes,
+        queue: bytes,
+        kind: int,
+        subscriber: Any,
+        tag: Any,
+        outbox: Any = None,
+        permissions: Any = None,
+        weight: int = 1,
+    ) -> None:
+        self.owner = owner
+        self.pattern = pattern
+        self.queue = queue
+        self.kind = kind
+        self.subscriber = subscriber
+        self.tag = tag
+        self.outbox = outbox
+        self.permissions = permissions
+        self.weight = weight
+        self.maximum = 0
+        self.delivered = 0
+        self.closed = False
+
+    def cancel(self) -> None:
+        """
+        See L{natsbroker.interfaces.ISubscription.cancel}.
+        """
+        if not self.closed:
+            self.closed = True
+            self.owner.subscriptionCancelled(self)
+
+    def cancelAfter(self, count: int) -> None:
+        """
+        See L{natsbroker.interfaces.ISubscription.cancelAfter}.
+        """
+        if count > self.delivered:
+            self.maximum = count
+        else:
+            self.maximum = 0
+            self.cancel()
+
+    def __repr__(self) -> str:
+        group = f" queue={self.queue!r}" if self.queue else ""
+        return f"<Subscription {self.pattern!r}{group} tag={self.tag!r}>"

@@ -1,0 +1,99 @@
+"""
+The JSON of CONNECT, read the way the real server reads it.
+
+Promises: names are matched without regard to case, the last of two wins, C{null} changes nothing,
+unknown names are ignored, and a wrong type refuses the whole; no input raises anything but
+L{ValueError}, however deep or strange.
+Must never know: what an option does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["DEFAULTS", "parseConnect"]
+
+#: Every option of a client's CONNECT with what holds while nothing was said. A client that never
+#: sends CONNECT is verbose and pedantic (PROTOCOL part 2, rows 3 and 65).
+DEFAULTS: Mapping[str, Any] = {
+    "echo": True,
+    "verbose": True,
+    "pedantic": True,
+    "tls_required": False,
+    "nkey": "",
+    "jwt": "",
+    "sig": "",
+    "auth_token": "",
+    "user": "",
+    "pass": "",
+    "name": "",
+    "lang": "",
+    "version": "",
+    "protocol": 0,
+    "account": "",
+    "new_account": False,
+    "headers": False,
+    "no_responders": False,
+    "remote_account": "",
+    "proxy_sig": "",
+}
+
+#: Options that only leafnodes use; a client may send them, as objects.
+_OBJECTS = frozenset({"import", "export"})
+
+
+def _refuseConstant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    return pairs
+
+
+def parseConnect(text: bytes) -> dict[str, Any]:
+    """
+    Read the argument of CONNECT.
+
+    @param text: the JSON object.
+    @return: the options that were given, under their wire names.
+    @raise ValueError: if it is not JSON, not an object, or an option has a wrong type; the real
+        server closes the connection without a word then (PROTOCOL part 2, row 14).
+    """
+    try:
+        pairs = json.loads(
+            text.decode("utf-8", "replace"),
+            parse_constant=_refuseConstant,
+            object_pairs_hook=_pairs,
+        )
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if pairs is None:
+        return {}
+    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
+        raise ValueError("not a JSON object")
+    if not pairs and not text.strip(b" \t\r\n").startswith(b"{"):
+        raise ValueError("not a JSON object")
+    options: dict[str, Any] = {}
+    for given, value in pairs:
+        name = given if given in DEFAULTS else given.lower()
+        if value is None or (name not in DEFAULTS and name not in _OBJECTS):
+            continue
+        options[name] = _checked(name, value)
+    return options
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name in _OBJECTS:
+        if not isinstance(value, list) or not all(isinstance(pair, tuple) for pair in value):
+            raise ValueError(f"{name} must be an object")
+        return dict(value)
+    wanted = type(DEFAULTS[name])
+    if type(value) is not wanted:
+        raise ValueError(f"{name} must be a JSON {wanted.__name__}")
+    if wanted is str:
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if wanted is int and not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"{name} is out of range")
+    return value

@@ -1,0 +1,97 @@
+"""
+The client dialect: what a client may say, and how its lines are cut into arguments.
+
+    CONNECT {json}
+    PUB <subject> [reply] <size>                    then the payload and CRLF
+    HPUB <subject> [reply] <header size> <size>     then headers, payload and CRLF
+    SUB <subject> [queue] <sid>
+    UNSUB <sid> [max]
+    PING  PONG  +OK                                 the rest of the line is ignored
+    INFO {json}                                     accepted and ignored
+    -ERR <text>                                     the client gives up: closed in silence
+
+Operations in any case; arguments are cut at runs of blanks and tabs; LF alone ends a line but a
+payload must be followed by CRLF; a size is one to nine digits. (The client protocol document and
+PROTOCOL part 2, rows 7 to 26, 37, 43 and 44.)
+
+Promises: pure functions over bytes. Must never know: who is connected or what is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from natsbroker.wire import ops
+
+#: The most digits that the real server takes for a size.
+MAX_SIZE_DIGITS = 9
+
+#: Operations whose arguments run to the end of the line, with whether a blank must follow the name.
+LINE_OPERATIONS: Mapping[bytes, tuple[int, bool]] = {
+    b"PUB": (ops.PUB, True),
+    b"HPUB": (ops.HPUB, True),
+    b"SUB": (ops.SUB, True),
+    b"UNSUB": (ops.UNSUB, True),
+    b"CONNECT": (ops.CONNECT, False),
+    b"INFO": (ops.INFO, False),
+    b"-ERR": (ops.ERR, True),
+}
+
+#: Operations that are complete with their name; what follows on the line is skipped.
+BARE_OPERATIONS: Mapping[bytes, int] = {b"PING": ops.PING, b"PONG": ops.PONG, b"+OK": ops.OK}
+
+
+def splitBlanks(line: bytes) -> list[bytes]:
+    """
+    Cut a line at runs of blanks and tabs, and at nothing else.
+
+    @param line: the arguments of an operation.
+    @return: the arguments, none of them empty.
+    """
+    arguments = line.split(b" ")
+    if b"\t" in line:
+        arguments = line.replace(b"\t", b" ").split(b" ")
+    if b"" in arguments:
+        arguments = [argument for argument in arguments if argument]
+    return arguments
+
+
+def parseSize(text: bytes) -> int:
+    """
+    Read a size as the real server does: only ASCII digits, at most nine of them.
+
+    @param text: the argument.
+    @return: the size in bytes, or -1 for anything else.
+    """
+    if len(text) > MAX_SIZE_DIGITS or not text.isdigit():
+        return -1
+    return int(text)
+
+
+def splitSubscription(line: bytes) -> tuple[bytes, bytes, bytes] | None:
+    """
+    Cut the arguments of SUB. A stray CR counts as a blank here, as in the real server.
+
+    @return: subject, queue group (no bytes for none) and sid; C{None} if the count is wrong.
+    """
+    arguments = splitBlanks(line.replace(b"\r", b" "))
+    if len(arguments) == 2:
+        return arguments[0], b"", arguments[1]
+    if len(arguments) == 3:
+        return arguments[0], arguments[1], arguments[2]
+    return None
+
+
+def splitUnsubscription(line: bytes) -> tuple[bytes, int] | None:
+    """
+    Cut the arguments of UNSUB.
+
+    @return: the sid and the count after which the subscription ends, or 0 for at once (also for a
+        count that is no number); C{None} if the count of arguments is wrong.
+    """
+    arguments = splitBlanks(line.replace(b"\r", b" "))
+    if len(arguments) == 1:
+        return arguments[0], 0
+    if len(arguments) == 2:
+        return arguments[0], max(parseSize(arguments[1]), 0)
+    return None

@@ -1,0 +1,81 @@
+"""
+What an authorizer is told about a connection, and what it answers.
+
+Promises: plain values; a grant is data, so the fast lane can check it by itself.
+Must never know: how the answer was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from natsbroker.subjects.permissions import (
+    PermissionSet,
+    ResponsePermission,
+    SubscribePermissions,
+)
+from natsbroker.wire.values import Kind
+
+__all__ = ["GLOBAL_ACCOUNT", "Grant", "Hello"]
+
+#: The account of connections to which no other is given.
+GLOBAL_ACCOUNT = "$G"
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """
+    All that is known of a connection that asks to be let in.
+
+    @ivar kind: what kind of connection it is.
+    @ivar options: what it said in CONNECT, with the wire's spelling; empty if it said nothing.
+    @ivar host: the address that it comes from, as text; empty where there is none.
+    @ivar nonce: the nonce of its INFO; empty without.
+    @ivar certificate: the peer's TLS certificate (a C{cryptography} X.509 certificate) after it
+        was verified; C{None} without.
+    @ivar connectionType: C{STANDARD}, C{WEBSOCKET}, C{LEAFNODE} and so on, as users' C{allowed
+        connection types} name them; C{IN_PROCESS} for a client inside this process.
+    """
+
+    kind: Kind = Kind.CLIENT
+    options: Mapping[str, Any] = field(default_factory=dict)
+    host: str = ""
+    nonce: str = ""
+    certificate: Any = None
+    connectionType: str = "STANDARD"
+
+    def text(self, name: str) -> str:
+        """
+        One of the options as text; empty if it is absent.
+        """
+        value = self.options.get(name)
+        return value if isinstance(value, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """
+    What a connection may do, and as whom.
+
+    @ivar account: the name of its account.
+    @ivar user: how it is named in logs and monitoring; never a secret. Empty for nobody.
+    @ivar publish: where it may publish; C{None} for everywhere.
+    @ivar subscribe: what it may subscribe to; C{None} for everything.
+    @ivar responses: whether and how often it may answer requests that were delivered to it at
+        subjects that C{publish} does not allow; C{None} for not.
+    @ivar maxPayload: the largest payload in bytes; C{None} for the server's limit, negative for
+        no limit.
+    @ivar maxSubscriptions: how many subscriptions; C{None} for the server's limit.
+    @ivar expires: when the grant ends, as seconds since the epoch; C{None} for never.
+    """
+
+    account: str = GLOBAL_ACCOUNT
+    user: str = ""
+    publish: PermissionSet | None = None
+    subscribe: SubscribePermissions | None = None
+    responses: ResponsePermission | None = None
+    maxPayload: int | None = None
+    maxSubscriptions: int | None = None
+    expires: float | None = None

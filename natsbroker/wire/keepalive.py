@@ -1,0 +1,91 @@
+"""
+When to PING a peer, and when to give it up.
+
+Promises: a pure calculation with times as floats in seconds: told what time it is and when the
+peer was last heard, it says what to do and when to ask again.
+Must never know: clocks, timers, connections.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = ["FIRST_PING", "Keepalive", "KeepaliveAction"]
+
+#: The first PING measures the round trip: two seconds after the connection began, if the interval
+#: is not shorter (observed of nats-server; the offset of up to a fifth is the caller's).
+FIRST_PING = 2.0
+
+#: How often a PING is sent for the sake of the round trip alone, although data flows.
+_MEASURE = 3600.0
+
+
+class KeepaliveAction(Enum):
+    """
+    What a keepalive asks for.
+    """
+
+    NOTHING = "nothing"
+    PING = "ping"
+    STALE = "stale"
+
+
+class Keepalive:
+    """
+    The PINGs of one connection.
+
+    @ivar due: when L{timePassed} wants to be called next.
+    @ivar roundTrip: the last measured round trip in seconds; 0.0 before the first.
+    """
+
+    __slots__ = ("_interval", "_measured", "_outstanding", "_sent", "due", "roundTrip")
+
+    def __init__(self, interval: float, now: float, jitter: float) -> None:
+        """
+        @param interval: seconds between PINGs.
+        @param now: the time at which the connection began.
+        @param jitter: from 0.0 to 1.0: how much of a fifth of the delay is added to the first.
+        """
+        first = min(interval, FIRST_PING)
+        self._interval = interval
+        self._outstanding = 0
+        self._measured = False
+        self._sent = now
+        self.due = now + first + jitter * first / 5
+        self.roundTrip = 0.0
+
+    def timePassed(self, now: float, heard: float, maximum: int) -> KeepaliveAction:
+        """
+        Decide what to do now.
+
+        @param now: what time it is.
+        @param heard: when the peer last sent anything but PONG.
+        @param maximum: how many PINGs may be unanswered.
+        """
+        if now < self.due:
+            return KeepaliveAction.NOTHING
+        self.due = now + self._interval
+        wantsMeasure = not self._measured or now - self._sent > _MEASURE
+        if now - heard < self._interval and not wantsMeasure:
+            return KeepaliveAction.NOTHING
+        if self._outstanding >= maximum:
+            return KeepaliveAction.STALE
+        self._outstanding += 1
+        self._measured = True
+        self._sent = now
+        return KeepaliveAction.PING
+
+    def ponged(self, now: float) -> None:
+        """
+        The peer answered.
+        """
+        if self._outstanding:
+            self.roundTrip = max(now - self._sent, 1e-9)
+        self._outstanding = 0
+
+    def changeInterval(self, interval: float, now: float) -> None:
+        """
+        Use another interval from now on.
+        """
+        self._interval = interval
+        self.due = min(self.due, now + interval)

@@ -1,0 +1,37 @@
+"""
+Operation codes: the first member of every decoded frame.
+
+Promises: small integers with their canonical spelling, shared by every dialect.
+Must never know: which dialect allows what.
+"""
+
+from __future__ import annotations
+
+#: The decoder met a violation; the frame is C{(FAULT, WireError)} and nothing follows it.
+FAULT = 0
+CONNECT = 1
+INFO = 2
+PUB = 3
+HPUB = 4
+SUB = 5
+UNSUB = 6
+PING = 7
+PONG = 8
+OK = 9
+ERR = 10
+#: A publish whose arguments are read but whose payload is not there yet; only decoders that are
+#: asked to announce send it (the pedantic subject check answers before the payload arrives).
+ANNOUNCED = 11
+
+NAMES: dict[int, bytes] = {
+    CONNECT: b"CONNECT",
+    INFO: b"INFO",
+    PUB: b"PUB",
+    HPUB: b"HPUB",
+    SUB: b"SUB",
+    UNSUB: b"UNSUB",
+    PING: b"PING",
+    PONG: b"PONG",
+    OK: b"+OK",
+    ERR: b"-ERR",
+}

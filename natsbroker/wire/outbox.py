@@ -1,0 +1,284 @@
+"""
+What waits to be sent on one connection, and the turn that sends it.
+
+Promises: everything that one chunk of input causes for one connection leaves in one write; what a
+slow peer does not take is counted, and more than the limit ends the connection; nothing is lost
+or reordered before that; publishers can wait for a peer that lags.
+Must never know: Twisted. A transport is anything with C{write(bytes)}; whoever owns it says when
+it is full (L{Outbox.pause}) and when it has room again (L{Outbox.resume}). The compiled twin in
+C{_accel} has the same interface and passes the same tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from natsbroker.wire.values import Message
+
+__all__ = ["Outbox", "OutboxOwner", "Turn"]
+
+
+class OutboxOwner(Protocol):
+    """
+    Who is told what becomes of an outbox.
+    """
+
+    def outboxOverflowed(self) -> None:
+        """
+        More waits than the limit allows. Called once, when the turn ends; the outbox takes
+        nothing more.
+        """
+
+
+class Turn:
+    """
+    Collects the outboxes that were written to and flushes them together.
+
+    While something runs inside the turn (C{enter} to C{leave}), writes only collect; the
+    outermost C{leave} flushes. A write outside of any turn asks C{schedule} for a flush soon.
+
+    @cvar HIGH: waiting bytes from which on a receiver slows its publishers down.
+    @cvar LOW: waiting bytes below which it no longer does.
+    @ivar congested: the last outbox with more than C{HIGH} bytes that something was put into;
+        whoever runs in the turn takes it (sets it to C{None}) to learn whether it was its doing.
+    """
+
+    HIGH = 1 << 20
+    LOW = 1 << 18
+
+    __slots__ = ("_depth", "_dirty", "_ended", "_schedule", "_scheduled", "congested")
+
+    def __init__(self, schedule: Callable[[Callable[[], None]], object]) -> None:
+        """
+        @param schedule: called with L{flush} to have it called soon, but not at once.
+        """
+        self._schedule = schedule
+        self._scheduled = False
+        self.congested: Outbox | None = None
+        self._depth = 0
+        self._dirty: list[Outbox] = []
+        self._ended: list[Callable[[], None]] = []
+
+    def enter(self) -> None:
+        """
+        Begin to collect.
+        """
+        self._depth += 1
+
+    def leave(self) -> None:
+        """
+        End what C{enter} began; the outermost call flushes.
+        """
+        self._depth -= 1
+        if not self._depth:
+            self.flush()
+
+    def dirty(self, outbox: Outbox) -> None:
+        """
+        Remember an outbox that has something to send.
+        """
+        self._dirty.append(outbox)
+        if not self._depth and not self._scheduled:
+            self._scheduled = True
+            self._schedule(self._scheduledFlush)
+
+    def atEnd(self, call: Callable[[], None]) -> None:
+        """
+        Have something called once when the turn ends, after everything was flushed.
+        """
+        self._ended.append(call)
+        if not self._depth and not self._scheduled:
+            self._scheduled = True
+            self._schedule(self._scheduledFlush)
+
+    def flush(self) -> None:
+        """
+        Send what was collected, then make the calls that were asked for.
+        """
+        while self._dirty or self._ended:
+            dirty, self._dirty = self._dirty, []
+            for outbox in dirty:
+                outbox.flush()
+            ended, self._ended = self._ended, []
+            for call in ended:
+                call()
+
+    def _scheduledFlush(self) -> None:
+        self._scheduled = False
+        self.flush()
+
+
+class Outbox:
+    """
+    The outgoing side of one connection.
+
+    @ivar limit: how many bytes may wait.
+    @ivar headers: whether the peer understands headers; if not, they are stripped.
+    @ivar echo: whether the peer wants its own messages back.
+    @ivar closed: nothing more is taken.
+    @ivar pending: how many bytes wait, in here; what the transport buffers is its own.
+    @ivar lagging: nobody waits for this peer any more: it had its chance to catch up. Ends when it
+        has caught up.
+    @ivar messages: how many messages were put in.
+    @ivar messageBytes: how many bytes of headers and payload they had.
+    """
+
+    __slots__ = (
+        "_isDirty",
+        "_owner",
+        "_paused",
+        "_pieces",
+        "_turn",
+        "_waiters",
+        "_write",
+        "closed",
+        "echo",
+        "headers",
+        "lagging",
+        "limit",
+        "messageBytes",
+        "messages",
+        "pending",
+    )
+
+    def __init__(
+        self, turn: Turn, owner: OutboxOwner, write: Callable[[bytes], object], limit: int
+    ) -> None:
+        self._turn = turn
+        self._owner = owner
+        self._write = write
+        self.limit = limit
+        self.headers = False
+        self.echo = True
+        self.closed = False
+        self.pending = 0
+        self.messages = 0
+        self.messageBytes = 0
+        self._pieces: list[bytes] = []
+        self._paused = False
+        self._isDirty = False
+        self.lagging = False
+        self._waiters: list[Callable[[], None]] = []
+
+    def write(self, data: bytes) -> None:
+        """
+        Append bytes: a line, or anything else that is already a frame.
+        """
+        if self.closed:
+            return
+        self._pieces.append(data)
+        self._grown(len(data))
+
+    def deliver(self, message: Message, sid: bytes) -> None:
+        """
+        Append a message as MSG or HMSG, whichever the peer understands.
+
+        @param message: what to send; it is copied into the frame.
+        @param sid: the peer's name for the subscription.
+        """
+        if self.closed:
+            return
+        frame = frameFor(message, sid, self.headers)
+        self._pieces.append(frame)
+        self.messages += 1
+        self.messageBytes += len(message.body)
+        self._grown(len(frame))
+
+    def _grown(self, count: int) -> None:
+        self.pending += count
+        if not self._isDirty:
+            self._isDirty = True
+            self._turn.dirty(self)
+        if self.pending > Turn.HIGH:
+            if self.pending > self.limit:
+                self._overflow()
+            elif not self.lagging:
+                self._turn.congested = self
+        elif self.pending > self.limit:
+            self._overflow()
+
+    def _overflow(self) -> None:
+        self.close()
+        self._turn.atEnd(self._owner.outboxOverflowed)
+
+    def whenRelieved(self, call: Callable[[], None]) -> None:
+        """
+        Have something called once when less than L{Turn.LOW} bytes wait, or nothing ever will.
+        """
+        self._waiters.append(call)
+
+    def close(self) -> None:
+        """
+        Drop what waits and take nothing more.
+        """
+        self.closed = True
+        self._pieces = []
+        self.pending = 0
+        self._relieve()
+
+    def flush(self) -> None:
+        """
+        Hand what waits to the transport, unless that is full.
+        """
+        self._isDirty = False
+        if self._paused:
+            return
+        if self._pieces:
+            pieces, self._pieces = self._pieces, []
+            self.pending = 0
+            self._write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        self._relieve()
+
+    def _relieve(self) -> None:
+        self.lagging = False
+        if self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for call in waiters:
+                call()
+
+    def pause(self) -> None:
+        """
+        The transport is full: keep everything until L{resume}.
+        """
+        self._paused = True
+
+    def resume(self) -> None:
+        """
+        The transport has room again.
+        """
+        self._paused = False
+        self.flush()
+
+    @property
+    def paused(self) -> bool:
+        """
+        Whether the transport is full.
+        """
+        return self._paused
+
+
+def frameFor(message: Message, sid: bytes, headers: bool) -> bytes:
+    """
+    A message as the bytes that a client gets.
+
+    @param message: the message.
+    @param sid: the client's name for the subscription.
+    @param headers: whether the client understands headers; without, they are stripped and the
+        size is that of the payload (PROTOCOL part 2, row 28).
+    """
+    if not message.headerLength:
+        middle = b"%b %b" % (message.reply, message.sizeText) if message.reply else message.sizeText
+        return b"MSG %b %b %b\r\n%b\r\n" % (message.subject, sid, middle, message.body)
+    reply = message.reply + b" " if message.reply else b""
+    if headers:
+        return b"HMSG %b %b %b%b %b\r\n%b\r\n" % (
+            message.subject,
+            sid,
+            reply,
+            message.headerText,
+            message.sizeText,
+            message.body,
+        )
+    payload = message.payload
+    return b"MSG %b %b %b%d\r\n%b\r\n" % (message.subject, sid, reply, len(payload), payload)

@@ -1,0 +1,100 @@
+"""
+The values that travel between the layers: a message, and where it came from.
+
+Promises: plain slotted values without behaviour that needs a clock, a socket or a lock.
+Must never know: Twisted, zope, or which connection a value belongs to.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["Kind", "Message"]
+
+
+class Kind(IntEnum):
+    """
+    What kind of origin or target a message has. The forwarding rules between kinds are the reach
+    table in L{natsbroker.core.reach}.
+
+    @cvar CLIENT: a client connection.
+    @cvar INTERNAL: a service in this process (STAN, JetStream, statistics, a third party's).
+    @cvar ROUTE: another member of this cluster.
+    @cvar GATEWAY: a member of another cluster.
+    @cvar HUB: a leafnode connection on which the peer is the hub and we are the spoke.
+    @cvar SPOKE: a leafnode connection on which the peer is the spoke and we are its hub.
+    """
+
+    CLIENT = 0
+    INTERNAL = 1
+    ROUTE = 2
+    GATEWAY = 3
+    HUB = 4
+    SPOKE = 5
+
+
+class Message:
+    """
+    One published message. Receivers must not change it: all of them see the same object.
+
+    @ivar subject: the literal subject.
+    @ivar reply: the reply subject, or no bytes.
+    @ivar body: the header block, if there is one, directly followed by the payload.
+    @ivar headerLength: how many bytes of C{body} are the header block; 0 without headers.
+    @ivar origin: the subscriber object of whoever published it, for C{echo: false} and for links
+        that never send a message back where it came from; C{None} for nobody.
+    @ivar sizeText: the total size as the publisher wrote it. The real server repeats it to the
+        receivers, leading zeros included (PROTOCOL part 2, row 20).
+    @ivar headerText: likewise the size of the header block; no bytes without headers.
+    @ivar queues: on a message that came over a link: the queue groups that its sender chose, of
+        each of which one local member gets it. C{None}: this broker chooses for every group.
+    """
+
+    __slots__ = (
+        "body",
+        "headerLength",
+        "headerText",
+        "origin",
+        "queues",
+        "reply",
+        "sizeText",
+        "subject",
+    )
+
+    def __init__(
+        self,
+        subject: bytes,
+        body: bytes = b"",
+        reply: bytes = b"",
+        headerLength: int = 0,
+        origin: object = None,
+        sizeText: bytes = b"",
+        headerText: bytes = b"",
+        queues: tuple[bytes, ...] | None = None,
+    ) -> None:
+        self.subject = subject
+        self.body = body
+        self.reply = reply
+        self.headerLength = headerLength
+        self.origin = origin
+        self.sizeText = sizeText or b"%d" % len(body)
+        self.headerText = headerText or (b"%d" % headerLength if headerLength else b"")
+        self.queues = queues
+
+    @property
+    def headers(self) -> bytes:
+        """
+        The header block as it stands on the wire, from C{NATS/1.0} to its empty line; no bytes
+        for a message without headers. L{natsbroker.wire.headers} reads and writes it.
+        """
+        return self.body[: self.headerLength]
+
+    @property
+    def payload(self) -> bytes:
+        """
+        The payload without the header block.
+        """
+        return self.body[self.headerLength :] if self.headerLength else self.body
+
+    def __repr__(self) -> str:
+        return f"<Message {self.subject!r} reply={self.reply!r} {len(self.body)} bytes>"
