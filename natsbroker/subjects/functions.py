@@ -1,0 +1,275 @@
+"""
+The functions that a transform's destination may call.
+
+Promises: a call is checked when it is compiled; what it compiles to never
+raises.  Must never know: whole subjects' validity, weights, accounts.
+
+See L{natsbroker.subjects.transforms} for what each function does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+__all__ = [
+    "Call",
+    "InvalidMapping",
+    "Part",
+    "RandRange",
+    "Wildcards",
+    "compileToken",
+    "isCall",
+    "partitionOf",
+]
+
+#: As C{random.Random().randrange}: a number from 0 to below the argument.
+RandRange = Callable[[int], int]
+
+#: Makes one token, or several joined by full stops, of a subject's tokens.
+Part = Callable[[list[bytes], RandRange], bytes]
+
+#: The name of a function, or empty for a literal token, and what it makes.
+Call = tuple[str, Part]
+
+_NUMBER = re.compile(rb"[+-]?[0-9]+")
+_LARGEST = 2**31 - 1
+_MOST_DIGITS = 20
+
+_UNKNOWN_FUNCTION = "unknown function"
+_OUT_OF_RANGE = "wildcard index out of range"
+_TOO_FEW = "not enough arguments passed to the function"
+_TOO_MANY = "too many arguments passed to the function"
+_BAD_ARGUMENT = "function argument is invalid or in the wrong format"
+
+
+class InvalidMapping(ValueError):
+    """
+    A source and a destination that do not make a transform.
+
+    @ivar reason: what is wrong, in nats-server's words.
+    @ivar token: the token, or the subject, that is.
+    """
+
+    def __init__(self, reason: str, token: bytes = b"") -> None:
+        self.reason = reason
+        self.token = token
+        super().__init__(f"{reason} in {_shown(token)}" if token else reason)
+
+    @classmethod
+    def ofDestination(cls, reason: str, token: bytes) -> InvalidMapping:
+        """
+        @return: the error for what is wrong with a destination.
+        """
+        return cls(f"invalid mapping destination: {reason}", token)
+
+
+def _shown(token: bytes) -> str:
+    """
+    @return: the token for an error text.
+    """
+    return token.decode("utf-8", "backslashreplace")
+
+
+def partitionOf(key: bytes, partitions: int) -> int:
+    """
+    @param key: what is hashed, with 32-bit FNV-1a.
+    @param partitions: how many there are; with 0, all is in partition 0.
+    @return: the number of the partition, from 0.
+    """
+    digest = 0x811C9DC5
+    for byte in key:
+        digest = ((digest ^ byte) * 0x01000193) & 0xFFFFFFFF
+    return digest % partitions if partitions else 0
+
+
+def _number(text: bytes, token: bytes) -> int:
+    """
+    @raise InvalidMapping: if the text is no number of 32 bits.
+    """
+    text = text.strip(b" ")
+    if _NUMBER.fullmatch(text) and len(text) <= _MOST_DIGITS and abs(int(text)) <= _LARGEST:
+        return int(text)
+    raise InvalidMapping.ofDestination(_BAD_ARGUMENT, token)
+
+
+def _count(text: bytes, token: bytes) -> int:
+    """
+    @raise InvalidMapping: if the text is no number, or below 0.
+    """
+    count = _number(text, token)
+    if count < 0:
+        raise InvalidMapping.ofDestination(_BAD_ARGUMENT, token)
+    return count
+
+
+def _cutInTwo(piece: bytes, place: int) -> bytes:
+    """
+    @return: the piece with a full stop put in, if the place is inside it.
+    """
+    return piece[:place] + b"." + piece[place:] if 0 < place < len(piece) else piece
+
+
+def _slices(piece: bytes, first: int, size: int) -> bytes:
+    """
+    @param first: the length of the first slice; 0 for one of the common size.
+    """
+    if not 0 < size < len(piece):
+        return piece
+    cuts = range(first, len(piece), size)
+    slices = [piece[cut : cut + size] for cut in cuts]
+    return b".".join([piece[:first], *slices] if first else slices)
+
+
+#: What each function of a token and a number of bytes makes of the token.
+_CUTS: dict[str, Callable[[bytes, int], bytes]] = {
+    "splitFromLeft": lambda piece, n: _cutInTwo(piece, n),
+    "splitFromRight": lambda piece, n: _cutInTwo(piece, len(piece) - n) if n > 0 else piece,
+    "sliceFromLeft": lambda piece, n: _slices(piece, 0, n),
+    "sliceFromRight": lambda piece, n: _slices(piece, len(piece) % n if n > 0 else 0, n),
+    "left": lambda piece, n: piece[:n] if n > 0 else piece,
+    "right": lambda piece, n: piece[-n:] if n > 0 else piece,
+}
+
+
+class Wildcards:
+    """
+    The places of a source's C{*}, as the calls of one destination use them.
+
+    @ivar places: which tokens of a subject they are.
+    @ivar isLiteral: whether the source has no wildcard at all, not even C{>}.
+    @ivar used: the numbers, from 1, of those that were asked for.
+    """
+
+    __slots__ = ("isLiteral", "places", "used")
+
+    def __init__(self, source: bytes) -> None:
+        """
+        @param source: a valid subject, perhaps with wildcards.
+        """
+        tokens = source.split(b".")
+        self.places = [place for place, token in enumerate(tokens) if token == b"*"]
+        self.isLiteral = not self.places and tokens[-1] != b">"
+        self.used: set[int] = set()
+
+    def placeOf(self, text: bytes, token: bytes) -> int:
+        """
+        @param text: the number of a C{*}, from 1.
+        @param token: where that stands, for the error.
+        @return: which token of a subject it is.
+        @raise InvalidMapping: if there is no such C{*}.
+        """
+        number = _number(text, token)
+        if not 1 <= number <= len(self.places):
+            where = token if self.isLiteral else b"%b: [%d]" % (token, number)
+            raise InvalidMapping.ofDestination(_OUT_OF_RANGE, where)
+        self.used.add(number)
+        return self.places[number - 1]
+
+    def placeAndOther(self, arguments: list[bytes], token: bytes) -> int:
+        """
+        @return: the place that the first of exactly two arguments names.
+        """
+        if len(arguments) != 2:
+            reason = _TOO_FEW if len(arguments) < 2 else _TOO_MANY
+            raise InvalidMapping.ofDestination(reason, token)
+        return self.placeOf(arguments[0], token)
+
+
+#: Compiles the arguments of a function in a token.
+_Compiler = Callable[[list[bytes], Wildcards, bytes], Part]
+
+
+def _wildcard(arguments: list[bytes], wildcards: Wildcards, token: bytes) -> Part:
+    if arguments == [b""]:
+        raise InvalidMapping.ofDestination(_TOO_FEW, token)
+    if len(arguments) > 1:
+        raise InvalidMapping.ofDestination(_TOO_MANY, token)
+    place = wildcards.placeOf(arguments[0], token)
+    return lambda tokens, randrange: tokens[place]
+
+
+def _partition(arguments: list[bytes], wildcards: Wildcards, token: bytes) -> Part:
+    partitions = _count(arguments[0], token)
+    numbers = [_number(each, token) for each in arguments[1:]]
+    if wildcards.isLiteral or not numbers:
+        # A literal source has no wildcards to choose from.
+        return lambda tokens, randrange: b"%d" % partitionOf(b".".join(tokens), partitions)
+    places = [wildcards.placeOf(b"%d" % number, token) for number in numbers]
+    return lambda tokens, randrange: (
+        b"%d" % partitionOf(b"".join([tokens[place] for place in places]), partitions)
+    )
+
+
+def _random(arguments: list[bytes], wildcards: Wildcards, token: bytes) -> Part:
+    if len(arguments) != 1:
+        raise InvalidMapping.ofDestination(_TOO_FEW, token)
+    limit = _count(arguments[0], token)
+    return lambda tokens, randrange: b"%d" % (randrange(limit) if limit else 0)
+
+
+def _split(arguments: list[bytes], wildcards: Wildcards, token: bytes) -> Part:
+    place = wildcards.placeAndOther(arguments, token)
+    separator = arguments[1]
+    if not separator or b" " in separator:
+        raise InvalidMapping.ofDestination(_BAD_ARGUMENT, token)
+    return lambda tokens, randrange: b".".join(filter(None, tokens[place].split(separator)))
+
+
+def _cutting(cut: Callable[[bytes, int], bytes]) -> _Compiler:
+    """
+    @return: the compiler of a function of a token and a number of bytes.
+    """
+
+    def compileCut(arguments: list[bytes], wildcards: Wildcards, token: bytes) -> Part:
+        place = wildcards.placeAndOther(arguments, token)
+        size = _number(arguments[1], token)
+        return lambda tokens, randrange: cut(tokens[place], size)
+
+    return compileCut
+
+
+_COMPILERS: dict[str, _Compiler] = {
+    "wildcard": _wildcard,
+    "partition": _partition,
+    "random": _random,
+    "split": _split,
+    **{name: _cutting(cut) for name, cut in _CUTS.items()},
+}
+
+
+def _spellings(name: str) -> str:
+    """
+    @return: a pattern for the name with any of its words capitalised or not.
+    """
+    return re.sub(r"^.|[A-Z]", lambda found: f"[{found[0].lower()}{found[0].upper()}]", name)
+
+
+_CALLS = {
+    name: re.compile(rf"\{{\{{\s*{_spellings(name)}\s*\((.*)\)\s*\}}\}}".encode(), re.DOTALL)
+    for name in _COMPILERS
+}
+
+
+def isCall(token: bytes) -> bool:
+    """
+    Tell whether a destination token must be a function in braces.
+    """
+    return len(token) > 4 and token.startswith(b"{{") and token.endswith(b"}}")
+
+
+def compileToken(token: bytes, wildcards: Wildcards) -> Call:
+    """
+    @param token: one token of a destination.
+    @param wildcards: those of the source.
+    @raise InvalidMapping: if it is a call and wrong.
+    """
+    if token[:1] == b"$" and _NUMBER.fullmatch(token, 1):
+        return "wildcard", _wildcard([token[1:]], wildcards, token)
+    if not isCall(token):
+        return "", lambda tokens, randrange: token
+    for name, call in _CALLS.items():
+        found = call.fullmatch(token)
+        if found is not None:
+            return name, _COMPILERS[name](re.split(rb",\s*", found[1]), wildcards, token)
+    raise InvalidMapping.ofDestination(_UNKNOWN_FUNCTION, token)

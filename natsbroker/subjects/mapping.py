@@ -1,0 +1,207 @@
+"""
+Subject mappings: where a message goes that was published to another subject.
+
+Promises: immutable once made; the first mapping that matches decides, once;
+finding it costs the same for any number of mappings; random numbers come from
+whoever made the table.  Must never know: accounts, permissions, configuration
+files.
+
+A mapping has one or more destinations, each with a weight in percent.  What is
+left of 100 goes to the subject itself, unless the source is one of those
+destinations: then it is lost, which is how nats-server spells artificial loss.
+Destinations may be meant for brokers of one cluster only; if there are any for
+ours, the others do not count, not even (as they do in nats-server) for the
+question whether the source is a destination.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from natsbroker.subjects.cache import MatchCache
+from natsbroker.subjects.index import SubjectIndex
+from natsbroker.subjects.transforms import InvalidMapping, RandRange, SubjectTransform
+
+__all__ = ["NOWHERE", "Destination", "InvalidMapping", "Mapping", "MappingTable"]
+
+#: The subject that a message has when a mapping lets it vanish.
+NOWHERE = b""
+
+#: For how many subjects a table remembers which mapping applies.
+_REMEMBERED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """
+    One of the places that a mapping leads to.
+
+    @ivar subject: as L{natsbroker.subjects.transforms} describes.
+    @ivar weight: how many of a hundred messages it gets.
+    @ivar cluster: the cluster whose brokers it is for; empty for all that have
+        none of their own.
+    """
+
+    subject: bytes
+    weight: int = 100
+    cluster: bytes = b""
+
+
+#: A destination compiled, and the weights up to and with its own.
+_Share = tuple[int, SubjectTransform]
+
+
+class Mapping:
+    """
+    One source pattern and its weighted destinations.
+
+    @ivar source: the pattern.
+    @ivar destinations: as they were given.
+    """
+
+    __slots__ = ("_shares", "destinations", "source")
+
+    def __init__(self, source: bytes, destinations: Sequence[Destination]) -> None:
+        """
+        @param source: a valid subject, perhaps with wildcards.
+        @param destinations: one at least.
+        @raise InvalidMapping: if the source, a destination or the weights are
+            wrong.
+        """
+        self.source = source
+        self.destinations = tuple(destinations)
+        _checkWeights(self.destinations)
+        byCluster: dict[bytes, list[Destination]] = {b"": []}
+        for destination in self.destinations:
+            byCluster.setdefault(destination.cluster, []).append(destination)
+        self._shares = {cluster: self._sharesOf(members) for cluster, members in byCluster.items()}
+
+    def sharesFor(self, cluster: bytes = b"") -> tuple[_Share, ...]:
+        """
+        @param cluster: the name of the broker's cluster, or empty.
+        @return: the destinations that count there, each with the sum of the
+            weights up to and with its own.
+        """
+        return self._shares.get(cluster, self._shares[b""])
+
+    def choose(self, randrange: RandRange, cluster: bytes = b"") -> SubjectTransform | None:
+        """
+        @param randrange: makes the random number that decides.
+        @param cluster: the name of the broker's cluster, or empty.
+        @return: what to do with a message, or L{None} if it is lost.
+        """
+        shares = self.sharesFor(cluster)
+        if shares and shares[0][0] == 100:
+            return shares[0][1]
+        lot = randrange(100)
+        for upTo, transform in shares:
+            if lot < upTo:
+                return transform
+        return None
+
+    def _sharesOf(self, members: list[Destination]) -> tuple[_Share, ...]:
+        """
+        Compile the destinations of one cluster, and the source for the rest.
+        """
+        total = sum(member.weight for member in members)
+        rest: list[Destination] = []
+        if total != 100 and all(member.subject != self.source for member in members):
+            rest = [Destination(_itself(self.source), 100 - total)]
+        shares, upTo = [], 0
+        for member in (*members, *rest):
+            upTo += member.weight
+            shares.append((upTo, SubjectTransform(self.source, member.subject)))
+        return tuple(shares)
+
+
+class MappingTable:
+    """
+    The mappings of one account.
+
+    Of mappings with the same source, the last counts, in the place of the
+    first.  Not thread-safe.
+    """
+
+    __slots__ = ("_cache", "_cluster", "_index", "_randrange", "mappings")
+
+    def __init__(
+        self, mappings: Iterable[Mapping], randrange: RandRange, cluster: bytes = b""
+    ) -> None:
+        """
+        @param mappings: in the order in which they are tried.
+        @param randrange: as C{random.Random().randrange}.
+        @param cluster: the name of the broker's cluster, or empty.
+        @raise TooManyShapes: if the sources have too many wildcard shapes.
+        """
+        bySource: dict[bytes, Mapping] = {}
+        for mapping in mappings:
+            bySource[mapping.source] = mapping
+        self.mappings = tuple(bySource.values())
+        self._randrange = randrange
+        self._cluster = cluster
+        self._index: SubjectIndex[tuple[int, Mapping]] = SubjectIndex()
+        for place, mapping in enumerate(self.mappings):
+            self._index.insert(mapping.source, (place, mapping))
+        self._cache = MatchCache(self._plan, lambda subject: 0, _REMEMBERED)
+
+    def map(self, subject: bytes) -> bytes:
+        """
+        @param subject: what a message was published to.
+        @return: where it goes: the subject itself if no mapping matches,
+            L{NOWHERE} if it is lost.
+        """
+        if not self.mappings:
+            return subject
+        plan = self._cache.get(subject)
+        if isinstance(plan, bytes):
+            return plan
+        transform = plan.choose(self._randrange, self._cluster)
+        return NOWHERE if transform is None else transform.rewrite(subject, self._randrange)
+
+    def _plan(self, subject: bytes) -> bytes | Mapping:
+        """
+        @return: where messages on the subject go, if that is always the same,
+            else the mapping that decides for each.
+        """
+        found = self._index.match(subject)
+        if not found:
+            return subject
+        mapping = min(found, key=lambda each: each[0])[1]
+        upTo, transform = (*mapping.sharesFor(self._cluster), (0, None))[0]
+        if transform is None or upTo < 100 or transform.isRandom:
+            return mapping
+        return transform.rewrite(subject, self._randrange)
+
+
+def _checkWeights(destinations: tuple[Destination, ...]) -> None:
+    """
+    @raise InvalidMapping: if there are too many, too heavy or equal ones.
+    """
+    if not destinations:
+        raise InvalidMapping("no destination")
+    totals: dict[bytes, int] = {}
+    seen: set[bytes] = set()
+    for destination in destinations:
+        if destination.subject in seen:
+            raise InvalidMapping("duplicate entry", destination.subject)
+        seen.add(destination.subject)
+        if not 0 <= destination.weight <= 100:
+            raise InvalidMapping("individual weights need to be <= 100")
+        total = totals.get(destination.cluster, 0) + destination.weight
+        if total > 100:
+            raise InvalidMapping("total weight needs to be <= 100")
+        totals[destination.cluster] = total
+
+
+def _itself(source: bytes) -> bytes:
+    """
+    @return: the destination that leaves what matches the source as it is.
+    """
+    made, stars = [], 0
+    for token in source.split(b"."):
+        if token == b"*":
+            stars += 1
+            token = b"$%d" % stars
+        made.append(token)
+    return b".".join(made)

@@ -1,0 +1,42 @@
+"""
+What the tests of subjects make up: subjects that are likely to have to do with one another.
+
+Promises: few tokens, short subjects, and among the tokens the ones that only look like wildcards.
+Must never know: what is tested with them.
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+__all__ = ["DELIVERABLE", "LITERALS", "PATTERNS", "QUEUES", "TOKENS", "joined"]
+
+#: Tokens without a meaning, of which some look as if they had one.
+TOKENS = st.sampled_from([b"a", b"b", b"c", b"*a", b"a*", b">b", b"b>", b"**", b">>", "ö".encode()])
+
+#: The first three are the ones that matter most.
+_COMMON = st.sampled_from([b"a", b"b", b"c"])
+
+
+def joined(tokens: list[bytes]) -> bytes:
+    """
+    @return: the subject that has these tokens.
+    """
+    return b".".join(tokens)
+
+
+#: Subjects without wildcards.
+LITERALS = st.lists(_COMMON | _COMMON | TOKENS, min_size=1, max_size=5).map(joined)
+
+#: Valid subjects, most of them with wildcards.
+PATTERNS = st.builds(
+    lambda tokens, last: joined(tokens + last),
+    st.lists(_COMMON | st.just(b"*") | TOKENS, min_size=1, max_size=4),
+    st.sampled_from([[], [], [b">"]]),
+) | st.just(b">")
+
+#: What a message may be published to: wildcards in it are taken literally.
+DELIVERABLE = LITERALS | PATTERNS
+
+#: Queue names, or patterns of them; none at all quite often.
+QUEUES = st.just(b"") | st.sampled_from([b"q", b"v1.a", b"v1.b", b"v1.*", b"v1.>", b"*", b">"])
