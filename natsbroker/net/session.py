@@ -27,7 +27,7 @@ from natsbroker.net.subscribing import SubscriptionTable
 from natsbroker.subjects import grammar
 from natsbroker.wire import ops
 from natsbroker.wire.connect import DEFAULTS, parseConnect
-from natsbroker.wire.decoder import Frame
+from natsbroker.wire.lines import Frame
 from natsbroker.wire.dialects import client
 from natsbroker.wire.grants import Grant, Hello
 from natsbroker.wire.keepalive import Keepalive, KeepaliveAction
@@ -83,7 +83,6 @@ class ClientSession:
     @ivar outbox: what waits for it.
     @ivar decoder: what came from it.
     @ivar started: when the connection began.
-    @ivar lastActivity: when it last sent anything but PONG.
     @ivar reason: why it was closed; empty while it is open.
     """
 
@@ -109,7 +108,6 @@ class ClientSession:
         "cid",
         "decoder",
         "grant",
-        "lastActivity",
         "options",
         "outbox",
         "reason",
@@ -125,10 +123,11 @@ class ClientSession:
         self.cid = context.connections.nextNumber()
         self.options: dict[str, Any] = dict(DEFAULTS)
         self.grant: Grant | None = None
-        self.started = self.lastActivity = now
+        self.started = now
         self.reason = ""
         self.subscriptions: SubscriptionTable | None = None
         self.decoder = hot.Decoder(limits.max_control_line, limits.max_payload)
+        self.decoder.heard = now
         self.decoder.authorized = not context.authorizer.required
         self.decoder.announce = True
         self.outbox = hot.Outbox(context.turn, self, peer.write, limits.max_pending)
@@ -218,7 +217,7 @@ class ClientSession:
             if self.reason or self._login is not None:
                 break
         if active:
-            self.lastActivity = self._context.reactor.seconds()
+            decoder.heard = self._context.reactor.seconds()
 
     def lost(self, reason: str = "Client Closed") -> None:
         """
@@ -269,6 +268,13 @@ class ClientSession:
         """
         decoder, outbox = self.decoder, self.outbox
         return decoder.messages, decoder.messageBytes, outbox.messages, outbox.messageBytes
+
+    @property
+    def lastActivity(self) -> float:
+        """
+        When the client last sent anything but PONG.
+        """
+        return self.decoder.heard
 
     @property
     def roundTrip(self) -> float:
@@ -359,6 +365,7 @@ class ClientSession:
         limits = context.limits
         isSystem = context.accounts.isSystem(grant.account)
         self._rules = PublishRules(grant, isSystem, context.reactor.seconds)
+        self.outbox.direct = self._rules.replies is None
         self.subscriptions = SubscriptionTable(
             bus,
             self,
@@ -625,6 +632,8 @@ class ClientSession:
                 self._context.accounts.isSystem(grant.account),
                 self._context.reactor.seconds,
             )
+            self.outbox.direct = self._rules.replies is None
+            self._bus.matcher.changed(b">")
             for subject, sid in table.permit(grant.subscribe):
                 self.outbox.write(errors.PERMISSION_REMOVED.line(_text(subject), _text(sid)))
             self._expires = grant.expires
@@ -670,7 +679,7 @@ class ClientSession:
 
     def _keepAlive(self, now: float) -> None:
         maximum = self._context.limits.ping_max
-        action = self._keepalive.timePassed(now, self.lastActivity, maximum)
+        action = self._keepalive.timePassed(now, self.decoder.heard, maximum)
         if action is KeepaliveAction.PING:
             self.outbox.write(b"PING\r\n")
         elif action is KeepaliveAction.STALE:

@@ -16,7 +16,7 @@ from natsbroker.subjects.cache import MatchCache
 from natsbroker.subjects.epochs import Epochs
 from natsbroker.subjects.subscription import FIRST_LINK_KIND, Subscription
 
-__all__ = ["Group", "Matcher", "Matches", "Router", "sortMatches"]
+__all__ = ["Group", "Matcher", "Matches", "Router", "isDeliverable", "sortMatches"]
 
 #: A queue group among the matches: its name, the members here, and the ones behind links.
 Group = tuple[bytes, tuple[Subscription, ...], tuple[Subscription, ...]]
@@ -56,6 +56,26 @@ class Matches:
 
     def __bool__(self) -> bool:
         return bool(self.plain or self.groups or self.links)
+
+
+_NOBODY = Matches((), (), ())
+
+_CONTROL_BYTES = bytes([*range(0x20), 0x7F])
+
+
+def isDeliverable(subject: bytes) -> bool:
+    """
+    Whether a message with this subject reaches anybody at all: not with an empty token (the real
+    server drops it in silence), and not with a control byte (ours does; see the grammar).
+    Wildcards count as literal tokens.
+    """
+    return not (
+        subject.startswith(b".")
+        or subject.endswith(b".")
+        or b".." in subject
+        or len(subject.translate(None, _CONTROL_BYTES)) != len(subject)
+        or not subject
+    )
 
 
 def sortMatches(entries: Iterable[Subscription]) -> Matches:
@@ -128,4 +148,4 @@ class Matcher:
         return len(self._cache)
 
     def _ask(self, subject: bytes) -> Matches:
-        return sortMatches(self._router.match(subject))
+        return sortMatches(self._router.match(subject)) if isDeliverable(subject) else _NOBODY

@@ -117,6 +117,8 @@ class Outbox:
     @ivar headers: whether the peer understands headers; if not, they are stripped.
     @ivar echo: whether the peer wants its own messages back.
     @ivar closed: nothing more is taken.
+    @ivar direct: whether messages may be put in without telling the owner; false for an owner that
+        must see each of them.
     @ivar pending: how many bytes wait, in here; what the transport buffers is its own.
     @ivar lagging: nobody waits for this peer any more: it had its chance to catch up. Ends when it
         has caught up.
@@ -133,6 +135,7 @@ class Outbox:
         "_waiters",
         "_write",
         "closed",
+        "direct",
         "echo",
         "headers",
         "lagging",
@@ -159,6 +162,7 @@ class Outbox:
         self._paused = False
         self._isDirty = False
         self.lagging = False
+        self.direct = True
         self._waiters: list[Callable[[], None]] = []
 
     def write(self, data: bytes) -> None:
