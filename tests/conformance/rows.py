@@ -1,0 +1,134 @@
+"""
+The conformance table: what a client may see of a NATS server, row by row.
+
+A row belongs to a numbered case; a case has as many rows as it has variants.  The rows are facts
+about nats-server 2.15: C{tests/interop/test_rows_real_server.py} proves every one of them against
+it, and the other runners hold natsbroker to them.
+
+This module must never know how a row is run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from natsbroker.testing.transcripts import Alive, Closed, Expect, Part, Send, Step
+from tests.conformance.steps import needsProcess
+
+#: How many numbered cases there are.
+CASES = range(1, 69)
+
+#: What natsbroker does not have yet; rows that need it are reported as that.
+NOT_YET = frozenset({"account-limits", "jetstream", "mapping", "operator", "system-account"})
+
+CON = b'CONNECT {"verbose":false,"pedantic":false}\r\n'
+HEADERS = b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n'
+PEDANTIC = b'CONNECT {"verbose":false,"pedantic":true}\r\n'
+UNKNOWN = b"-ERR 'Unknown Protocol Operation'\r\n"
+VIOLATION = b"-ERR 'Authorization Violation'\r\n"
+OVERSIZE = b"-ERR 'Maximum Payload Violation'\r\n"
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """
+    Where natsbroker means to answer otherwise.
+
+    @ivar reason: why.
+    @ivar steps: what it does instead.
+    """
+
+    reason: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """
+    One conversation.
+
+    @ivar number: of the case.
+    @ivar name: what distinguishes the row; the test's id.
+    @ivar config: the server's configuration file.
+    @ivar needs: features other than the client protocol.
+    @ivar countPings: whether the server's keep-alive PINGs belong to the conversation.
+    @ivar fresh: whether the server must not have served, or will not serve, another row.
+    @ivar deviation: natsbroker's own answer, where it differs.
+    """
+
+    number: int
+    name: str
+    steps: tuple[Step, ...]
+    config: str = ""
+    needs: tuple[str, ...] = ()
+    countPings: bool = False
+    fresh: bool = False
+    deviation: Deviation | None = None
+
+    @property
+    def id(self) -> str:
+        """
+        The name of the test.
+        """
+        return f"{self.number:02}-{self.name.replace(' ', '-')}"
+
+    @property
+    def ourSteps(self) -> tuple[Step, ...]:
+        """
+        What natsbroker is held to.
+        """
+        return self.deviation.steps if self.deviation else self.steps
+
+    @property
+    def needsProcess(self) -> bool:
+        """
+        Whether the row needs a server process: signals, log files, TLS.
+        """
+        return needsProcess(self.steps)
+
+    @property
+    def missing(self) -> str:
+        """
+        What natsbroker lacks for this row, or C{""}.
+        """
+        return ", ".join(sorted(NOT_YET.intersection(self.needs)))
+
+
+def stays(sent: bytes, *answer: Part) -> tuple[Step, ...]:
+    """
+    @return: a client sends one packet, gets an answer, and the connection stays open.
+    """
+    return (Send(sent), Expect(*answer), Alive())
+
+
+def ends(sent: bytes, *answer: Part) -> tuple[Step, ...]:
+    """
+    @return: a client sends one packet, gets an answer, and the connection is closed.
+    """
+    return (Send(sent), Expect(*answer), Closed())
+
+
+def allRows() -> list[Row]:
+    """
+    @return: the table, by number.
+    """
+    from tests.conformance.tables import (
+        handshake,
+        later,
+        limits,
+        permissions,
+        publishing,
+        replies,
+        subscribing,
+        tls,
+    )
+
+    tables = (handshake, publishing, subscribing, replies, permissions, limits, tls, later)
+    return sorted((row for table in tables for row in table.ROWS), key=lambda row: row.number)
+
+
+def runSteps(row: Row, ours: bool) -> tuple[Step, ...]:
+    """
+    @return: what a row expects of our broker, or of the real server.
+    """
+    return row.ourSteps if ours else row.steps

