@@ -1,0 +1,185 @@
+"""
+From a tree to frozen settings, or to everything that is wrong with it.
+
+This module promises a complete L{Settings} that a broker can start with, or one
+L{ConfigErrors} that lists every mistake in the order of the file.  It must never know the
+command line (its overrides arrive as a function) or open a socket.
+
+The checks are nats-server's, observed on 2.15, at the places where a file says something;
+L{natsbroker.config.checks} has those that need the whole.  A C{0} in a file stands for
+the default, as it does there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from natsbroker.config.build_identity import Identities
+from natsbroker.config.build_server import (
+    connectionSettings,
+    loggingFrom,
+    monitoringFrom,
+    operationSettings,
+    timeSettings,
+)
+from natsbroker.config.build_tls import tlsFrom
+from natsbroker.config.checks import check
+from natsbroker.config.digest import digestOf
+from natsbroker.config.errors import ConfigError, ConfigErrors, Position
+from natsbroker.config.features import NOT_YET
+from natsbroker.config.model import SYSTEM_ACCOUNT, Router, Settings
+from natsbroker.config.reading import Findings, Reading, readTable, recorded
+from natsbroker.config.schema import ROOT
+from natsbroker.config.syntax import parse, parseFile, readText
+from natsbroker.config.tree import Table
+
+__all__ = ["Built", "buildDefaults", "buildFile", "buildText", "buildTree"]
+
+Override = Callable[[Settings], Settings]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """
+    What came of a configuration.
+
+    @ivar warnings: what the broker starts with all the same; C{-t} refuses it.
+    """
+
+    settings: Settings
+    warnings: tuple[ConfigError, ...] = ()
+
+
+def _unchanged(settings: Settings) -> Settings:
+    return settings
+
+
+def buildFile(
+    path: str,
+    environment: Mapping[str, str],
+    override: Override = _unchanged,
+    read: Callable[[str], str] = readText,
+) -> Built:
+    """
+    Read a configuration file and everything that it names.
+
+    @param environment: where C{$NAME} is looked up.
+    @param override: applied to what the file says, before the settings are checked.
+    @param read: gives the text of a path, or raises L{OSError}.
+    @raise ConfigErrors: with every mistake.
+    """
+    tree = _parsed(lambda: parseFile(path, environment, read))
+    return buildTree(tree, path, override, read)
+
+
+def buildText(
+    text: str,
+    environment: Mapping[str, str],
+    source: str = "",
+    override: Override = _unchanged,
+    read: Callable[[str], str] = readText,
+) -> Built:
+    """
+    Read a configuration from memory; see L{buildFile}.
+
+    @param source: what errors name as the file.
+    """
+    tree = _parsed(lambda: parse(text, environment, source, read))
+    return buildTree(tree, source, override, read)
+
+
+def buildDefaults(override: Override = _unchanged) -> Built:
+    """
+    Make settings without any file.
+
+    @raise ConfigErrors: when the overrides do not fit together.
+    """
+    findings = Findings()
+    reading = Reading("", Position())
+    settings = check(override(_settings(reading, findings, readText)), reading, findings)
+    return _outcome(settings, findings)
+
+
+def buildTree(
+    tree: Table,
+    source: str,
+    override: Override = _unchanged,
+    read: Callable[[str], str] = readText,
+) -> Built:
+    """
+    Make settings from a tree; see L{buildFile}.
+    """
+    findings = Findings()
+    if not tree.entries:
+        message = f"{source}: config has no values or is empty"
+        findings.warnings.append(ConfigError(message))
+    reading = readTable(tree, ROOT, findings)
+    settings = _settings(reading, findings, read)
+    settings = replace(settings, config_file=source, config_digest=digestOf(tree))
+    return _outcome(check(override(settings), reading, findings), findings)
+
+
+def _parsed(parser: Callable[[], Table]) -> Table:
+    try:
+        return parser()
+    except ConfigError as error:
+        raise ConfigErrors([error]) from None
+
+
+def _outcome(settings: Settings, findings: Findings) -> Built:
+    if findings.errors:
+        raise ConfigErrors(sorted(findings.errors, key=_place))
+    return Built(settings, tuple(sorted(findings.warnings, key=_place)))
+
+
+def _place(error: ConfigError) -> tuple[str, int, int]:
+    position = error.position
+    return position.source, position.line, position.column
+
+
+def _settings(reading: Reading, findings: Findings, read: Callable[[str], str]) -> Settings:
+    """
+    Make settings from what was read; an authorization timeout that is not given is 0.
+    """
+    settings = connectionSettings(Settings(), reading, findings)
+    settings = timeSettings(settings, reading, findings)
+    settings = operationSettings(settings, reading, findings)
+    settings = _identitySettings(settings, reading, findings)
+    tls = reading.block("tls")
+    router = reading.block("router")
+    return replace(
+        settings,
+        logging=loggingFrom(reading, findings),
+        monitoring=monitoringFrom(reading, findings),
+        tls=None if tls is None else tlsFrom(tls, findings, read),
+        allow_non_tls=reading.flag("allow_non_tls"),
+        router=Router(router.text("plugin"), router.others) if router else Router(),
+        plugins=_sections(reading, "plugins"),
+        services=_sections(reading, "services"),
+        deferred=_deferred(reading),
+    )
+
+
+def _identitySettings(settings: Settings, reading: Reading, findings: Findings) -> Settings:
+    identities = Identities(findings)
+    authorization = identities.authorization(reading)
+    accounts = identities.accounts(reading)
+    identities.checkSingles(reading, accounts)
+    return replace(
+        settings,
+        authorization=authorization,
+        accounts=accounts,
+        no_auth_user=reading.text("no_auth_user"),
+        system_account=reading.text("system_account") or SYSTEM_ACCOUNT,
+        no_system_account=reading.flag("no_system_account"),
+    )
+
+
+def _sections(reading: Reading, name: str) -> dict[str, Mapping[str, object]]:
+    found = reading.mapping(name, dict)
+    return {key: dict(section) for key, section in found.items()}
+
+
+def _deferred(reading: Reading) -> dict[str, object]:
+    return {name: recorded(value) for name, value in reading.values.items() if name in NOT_YET}

@@ -1,0 +1,147 @@
+"""
+What settings must satisfy as a whole, once the command line has had its say.
+
+This module promises settings in which every name that is referred to exists and every
+derived default is filled in.  It must never know the language of the file, only where
+its keys stand.
+
+Stricter than nats-server 2.15, on purpose:
+
+  - a monitoring address that other machines reach needs C{insecure_monitor: true}, and
+    without an address the pages are on loopback only;
+  - users of the system account alone leave it open who everybody else is
+    (CVE-2023-47090), so C{authorization} or C{no_auth_user} must say so;
+  - C{--user}, C{--pass} and C{--auth} beside users of the file are an error (they would
+    be ignored);
+  - a TLS listener needs a certificate.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import replace
+
+from natsbroker.config.model import GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, Monitoring, Settings
+from natsbroker.config.reading import Findings, Reading
+
+LOOPBACK = "127.0.0.1"
+AUTH_TIMEOUT = 2.0
+
+
+def check(settings: Settings, root: Reading, findings: Findings) -> Settings:
+    """
+    Fill in derived defaults and report what does not fit together.
+    """
+    checker = _Checker(settings, root, findings)
+    checker.users()
+    checker.systemAccount()
+    checker.tls()
+    monitoring = checker.monitoring()
+    authorization = settings.authorization
+    if not authorization.timeout:
+        timeout = settings.tls.timeout + 1.0 if settings.tls else AUTH_TIMEOUT
+        authorization = replace(authorization, timeout=timeout)
+    return replace(settings, monitoring=monitoring, authorization=authorization)
+
+
+def isLoopback(host: str) -> bool:
+    """
+    Tell whether a listener on a host is out of reach for other machines.
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class _Checker:
+    """
+    Reports what does not fit together.
+    """
+
+    def __init__(self, settings: Settings, root: Reading, findings: Findings) -> None:
+        self._settings = settings
+        self._root = root
+        self._findings = findings
+
+    def _error(self, message: str, name: str) -> None:
+        self._findings.error(message, name, self._root.place(name))
+
+    def users(self) -> None:
+        """
+        Check that the user for everybody exists, and that single users stand alone.
+        """
+        settings = self._settings
+        names = {user.user for user in settings.users()}
+        wanted = settings.no_auth_user
+        if wanted and not names:
+            message = f'"{wanted}" present, but users/nkeys are not defined'
+            self._error(message, "no_auth_user")
+        elif wanted and wanted not in names:
+            message = (
+                f'"{wanted}" not present as user or nkey in authorization '
+                "block or account configuration"
+            )
+            self._error(message, "no_auth_user")
+        self._singles(bool(names))
+
+    def _singles(self, others: bool) -> None:
+        authorization = self._settings.authorization
+        block = self._root.block("authorization")
+        given = block.values if block else {}
+        for flag, name, value in (
+            ("--user", "user", authorization.user),
+            ("--pass", "pass", authorization.password),
+            ("--auth", "token", authorization.token),
+        ):
+            if others and value and name not in given:
+                self._error(f"{flag} does not go with users in the file", "authorization")
+
+    def systemAccount(self) -> None:
+        """
+        Check that the system account exists and that its users are not the only ones.
+        """
+        settings = self._settings
+        name = settings.system_account
+        if name not in settings.accounts and name != SYSTEM_ACCOUNT:
+            message = "error resolving system account: account missing"
+            self._error(message, "system_account")
+        alone = set(settings.accounts) == {name} and settings.accounts[name].users
+        if alone and not settings.no_auth_user and not settings.authorization.defined:
+            message = (
+                f'only the system account "{name}" has users, which leaves open who everybody '
+                'else is; add "authorization {}" with users, or an account with users and '
+                '"no_auth_user"'
+            )
+            self._error(message, "accounts")
+        if name == GLOBAL_ACCOUNT:
+            self._error("the global account cannot be the system account", "system_account")
+
+    def tls(self) -> None:
+        """
+        Check that a TLS listener can present itself.
+        """
+        tls = self._settings.tls
+        if tls is not None and not tls.certs:
+            self._error("a listener needs 'cert_file' and 'key_file'", "tls")
+
+    def monitoring(self) -> Monitoring:
+        """
+        Check the listeners of the pages, and choose their host where none is named.
+        """
+        monitoring = self._settings.monitoring
+        if monitoring.http_port and monitoring.https_port:
+            ports = f"HTTP ({monitoring.http_port}) and HTTPs ({monitoring.https_port})"
+            self._error(f"can't specify both {ports} ports", "https_port")
+        if monitoring.https_port and self._settings.tls is None:
+            self._error("TLS cert and key required for HTTPS", "https_port")
+        host = monitoring.http_host
+        if not host:
+            host = self._settings.host if monitoring.insecure_monitor else LOOPBACK
+        elif not (monitoring.insecure_monitor or isLoopback(host)):
+            name = "http" if "http" in self._root else "https"
+            message = f'other machines reach {host}; say "insecure_monitor: true" if that is meant'
+            self._error(message, name)
+        return replace(monitoring, http_host=host)

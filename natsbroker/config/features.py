@@ -1,0 +1,106 @@
+"""
+What the broker knows by name and does not do yet: the one place that says so.
+
+This module promises, for the path of a key, why it is refused, or nothing.  When a
+feature is built its row is deleted here, and nowhere else.  It must never know how keys
+are read.
+
+In a path, C{*} stands for a name that the operator chose and C{[]} for an item of an
+array.  A path covers everything below it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["NOT_YET", "Missing", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """
+    A feature that is not built.
+
+    @ivar feature: its name.
+    @ivar off: values of the key that ask for nothing, and so are fine.
+    """
+
+    feature: str
+    off: tuple[object, ...] = ()
+
+    def __str__(self) -> str:
+        return f"not supported yet ({self.feature})"
+
+
+_OFF = (False,)
+_OPERATOR = Missing("operator mode")
+_NKEYS = Missing("nkeys")
+_PROXIES = Missing("trusted proxies", _OFF)
+_PROFILING = Missing("profiling", (0,))
+_WRITE_TIMEOUT = Missing("write timeout policies", ("default",))
+_SYSLOG = Missing("logging to syslog", (False, ""))
+_CERTIFICATE_STORE = Missing("certificate stores")
+_MAPPINGS = Missing("subject mappings")
+
+NOT_YET: dict[str, Missing] = {
+    "accounts.*.exports": Missing("exports"),
+    "accounts.*.imports": Missing("imports"),
+    "accounts.*.jetstream": Missing("JetStream", _OFF),
+    "accounts.*.mappings": _MAPPINGS,
+    "accounts.*.msg_trace": Missing("message tracing"),
+    "accounts.*.nkey": _NKEYS,
+    "accounts.*.users[].nkey": _NKEYS,
+    "accounts.*.users[].proxy_required": _PROXIES,
+    "authorization.auth_callout": Missing("auth callout"),
+    "authorization.proxy_required": _PROXIES,
+    "authorization.users[].nkey": _NKEYS,
+    "authorization.users[].proxy_required": _PROXIES,
+    "cluster": Missing("routes between servers"),
+    "default_js_domain": Missing("JetStream"),
+    "default_sentinel": _OPERATOR,
+    "feature_flags": Missing("feature flags"),
+    "gateway": Missing("gateways"),
+    "jetstream": Missing("JetStream", _OFF),
+    "leafnodes": Missing("leaf nodes"),
+    "mappings": _MAPPINGS,
+    "mqtt": Missing("MQTT"),
+    "ocsp": Missing("OCSP stapling", _OFF),
+    "ocsp_cache": Missing("OCSP", _OFF),
+    "operator": _OPERATOR,
+    "prof_block_rate": _PROFILING,
+    "prof_port": _PROFILING,
+    "proxies": _PROXIES,
+    "proxy_protocol": Missing("the PROXY protocol", _OFF),
+    "remote_syslog": _SYSLOG,
+    "resolver": _OPERATOR,
+    "resolver_pinned_accounts": _OPERATOR,
+    "resolver_preload": _OPERATOR,
+    "resolver_tls": _OPERATOR,
+    "store_dir": Missing("JetStream"),
+    "streaming": Missing("NATS Streaming"),
+    "syslog": _SYSLOG,
+    "tls.ca_certs_match": _CERTIFICATE_STORE,
+    "tls.cert_match": _CERTIFICATE_STORE,
+    "tls.cert_match_by": _CERTIFICATE_STORE,
+    "tls.cert_match_skip_invalid": _CERTIFICATE_STORE,
+    "tls.cert_store": _CERTIFICATE_STORE,
+    "tls.ocsp_peer": Missing("OCSP", _OFF),
+    "trusted_keys": _OPERATOR,
+    "websocket": Missing("WebSocket"),
+    "write_timeout": _WRITE_TIMEOUT,
+}
+"""Path of a key -> the feature that it asks for."""
+
+
+def missing(path: str, value: object) -> Missing | None:
+    """
+    Say what a key asks for that is not built.
+
+    @param path: with C{*} for names and C{[]} for items.
+    @param value: what it is set to.
+    @return: L{None} when the broker does what is asked.
+    """
+    found = NOT_YET.get(path)
+    if found is None or any(type(value) is type(off) and value == off for off in found.off):
+        return None
+    return found
