@@ -1,0 +1,421 @@
+"""
+Tests for L{natsbroker.subjects.permissions}.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from natsbroker.subjects.index import InvalidPattern
+from natsbroker.subjects.permissions import (
+    ALLOWED,
+    DENIED,
+    FILTERED,
+    PermissionSet,
+    ResponsePermission,
+    SubscribePermissions,
+    Verdict,
+    queueMatches,
+)
+from natsbroker.subjects.shapes import TooManyShapes
+from tests.subjects.strategies import DELIVERABLE, PATTERNS, QUEUES
+from tests.subjects.truthtable import ROWS, permissionsOf
+
+PermissionsType = Callable[..., PermissionSet | SubscribePermissions]
+
+
+class TestPermissionSet:
+    """What may be published to."""
+
+    @pytest.mark.parametrize(
+        ("allow", "deny", "allowed", "refused"),
+        [
+            (None, [], [b"a", b"a.b", b"$SYS.x"], []),
+            ([], [], [], [b"a", b"a.b"]),
+            ([b"a", b"b.>"], [], [b"a", b"b.c", b"b.c.d"], [b"b", b"a.b", b"c"]),
+            (None, [b"a.*"], [b"a", b"a.b.c"], [b"a.b", b"a.*", b"a.>"]),
+            ([b"a.>"], [b"a.b"], [b"a.c", b"a.b.c", b"a.*"], [b"a.b", b"a"]),
+            ([b"a.b"], [b"a.>"], [], [b"a.b"]),
+            ([b"req.>"], [], [b"req.*", b"req.>", b"req.a"], [b"req", b">", b"*.a"]),
+        ],
+    )
+    def test_rules(
+        self,
+        allow: list[bytes] | None,
+        deny: list[bytes],
+        allowed: list[bytes],
+        refused: list[bytes],
+    ) -> None:
+        """A deny beats an allow; no list allows all; wildcards in the subject are literal."""
+        permissions = PermissionSet(allow, deny)
+        assert [each for each in allowed if not permissions.allows(each)] == []
+        assert [each for each in refused if permissions.allows(each)] == []
+
+    def test_answersAreTheSameTwice(self) -> None:
+        """An answer that is remembered is the answer that was given."""
+        permissions = PermissionSet([b"a.*"], [b"a.b"])
+        for _ in range(2):
+            assert permissions.allows(b"a.c")
+            assert not permissions.allows(b"a.b")
+
+    def test_answersAreBounded(self) -> None:
+        """However many subjects are asked about, few answers are kept, and all are right."""
+        permissions = PermissionSet([b"a.>"], [])
+        for number in range(5000):
+            assert permissions.allows(b"a.%d" % number)
+            assert not permissions.allows(b"b.%d" % number)
+        assert len(permissions._answers) <= 1024
+
+    def test_queuesAreRefused(self) -> None:
+        """Queues mean nothing for publishing, and an entry that names one is an error."""
+        with pytest.raises(InvalidPattern):
+            PermissionSet([b"foo queue"])
+        with pytest.raises(InvalidPattern):
+            PermissionSet(None, [b"foo queue"])
+
+
+class TestSubscribePermissions:
+    """What may be subscribed to."""
+
+    @pytest.mark.parametrize(
+        ("allow", "deny", "pattern", "verdict"),
+        [
+            (None, [], b">", ALLOWED),
+            ([], [], b"a", DENIED),
+            ([b"req.>"], [], b">", DENIED),
+            ([b"req.>"], [], b"req.>", ALLOWED),
+            ([b"req.>"], [], b"req.*.a", ALLOWED),
+            ([b"req.>"], [], b"req", DENIED),
+            ([b"req.*"], [], b"req.a", ALLOWED),
+            ([b"req.*"], [], b"req.*", ALLOWED),
+            ([b"req.*"], [], b"req.>", DENIED),
+            ([b"*"], [], b">", DENIED),
+            ([b"a", b"b"], [], b"*", DENIED),
+            ([b"a.*", b"*.b"], [], b"*.*", DENIED),
+            (None, [b"bar.secret"], b"bar.secret", DENIED),
+            (None, [b"bar.secret"], b"bar.*", FILTERED),
+            (None, [b"bar.secret"], b"bar.>", FILTERED),
+            (None, [b"bar.secret"], b">", FILTERED),
+            (None, [b"bar.secret"], b"*.secret", FILTERED),
+            (None, [b"bar.secret"], b"bar.public", ALLOWED),
+            (None, [b"bar.secret"], b"foo.*", ALLOWED),
+            (None, [b"bar.secret"], b"bar.secret.*", ALLOWED),
+            (None, [b"bar.>"], b"bar.a.*", DENIED),
+            (None, [b"bar.>"], b"bar.>", DENIED),
+            (None, [b"bar.*"], b"bar.>", DENIED),
+            (None, [b"*.b.*"], b"a.*.c", FILTERED),
+            (None, [b"a.*.c"], b"*.b.*", FILTERED),
+            (None, [b"a.b.>"], b"a.*", ALLOWED),
+            ([b"a.>"], [b"a.b"], b"a.*", FILTERED),
+            ([b"a.>"], [b"a.b"], b"a.b", DENIED),
+            ([b"a.b"], [b"a.>"], b"a.b", DENIED),
+        ],
+    )
+    def test_plain(
+        self, allow: list[bytes] | None, deny: list[bytes], pattern: bytes, verdict: Verdict
+    ) -> None:
+        """Wider than allowed or within denied is refused; what overlaps a deny is filtered."""
+        assert SubscribePermissions(allow, deny).verdict(pattern) is verdict
+
+    @pytest.mark.parametrize(
+        ("allow", "deny", "pattern", "queue", "verdict"),
+        [
+            ([b"foo"], [], b"foo", b"any", ALLOWED),
+            ([b"foo v1"], [], b"foo", b"v1", ALLOWED),
+            ([b"foo v1"], [], b"foo", b"v2", DENIED),
+            ([b"foo v1"], [], b"foo", b"", DENIED),
+            ([b"foo", b"foo v1"], [], b"foo", b"", ALLOWED),
+            ([b"foo", b"foo v1"], [], b"foo", b"v1", ALLOWED),
+            ([b"foo", b"foo v1"], [], b"foo", b"v2", DENIED),
+            ([b"foo v1.*"], [], b"foo", b"v1.a", ALLOWED),
+            ([b"foo v1.*"], [], b"foo", b"v1.a.b", DENIED),
+            ([b"foo v1.>"], [], b"foo", b"v1.a.b", ALLOWED),
+            ([b"foo *", b"foo v1.>"], [], b"foo", b"dev", ALLOWED),
+            ([b"> v1"], [], b"foo.>", b"v1", ALLOWED),
+            ([b"foo.* v1"], [], b"foo.>", b"v1", DENIED),
+            (None, [b"foo v1"], b"foo", b"", ALLOWED),
+            (None, [b"foo v1"], b"foo", b"v2", ALLOWED),
+            (None, [b"foo v1"], b"foo", b"v1", DENIED),
+            (None, [b"foo"], b"foo", b"v1", DENIED),
+            (None, [b"foo.bar v1"], b"foo.*", b"v1", FILTERED),
+            (None, [b"foo.bar v1"], b"foo.*", b"v2", ALLOWED),
+            (None, [b"foo.bar v1"], b"foo.*", b"", ALLOWED),
+            (None, [b"foo.bar v1.*"], b"foo.>", b"v1.x", FILTERED),
+            (None, [b"foo.bar"], b"foo.*", b"v1", FILTERED),
+            (None, [b"*.b.* q"], b"a.*.c", b"q", FILTERED),
+            (None, [b"foo", b"foo v1"], b"foo", b"", DENIED),
+        ],
+    )
+    def test_queues(
+        self,
+        allow: list[bytes] | None,
+        deny: list[bytes],
+        pattern: bytes,
+        queue: bytes,
+        verdict: Verdict,
+    ) -> None:
+        """Entries that name a queue concern subscriptions in that queue only."""
+        assert SubscribePermissions(allow, deny).verdict(pattern, queue) is verdict
+
+    @pytest.mark.parametrize("row", ROWS, ids=str)
+    def test_truthTable(self, row: tuple[str, str]) -> None:
+        """Plain and queue entries, allowed and denied, do not overwrite one another."""
+        entries, expected = row
+        allow, deny = permissionsOf(entries)
+        permissions = SubscribePermissions(allow, deny)
+        found = [permissions.verdict(b"foo", queue) is ALLOWED for queue in (b"", b"q", b"r")]
+        assert "".join("-+"[each] for each in found) == expected
+
+    def test_delivery(self) -> None:
+        """What is denied is not delivered to a wider subscription, in a queue or not."""
+        permissions = SubscribePermissions([b"foo.>"], [b"foo.bar", b"foo.baz q"])
+        assert not permissions.mayDeliver(b"foo.bar")
+        assert not permissions.mayDeliver(b"foo.bar", b"q")
+        assert permissions.mayDeliver(b"foo.baz")
+        assert permissions.mayDeliver(b"foo.baz", b"r")
+        assert not permissions.mayDeliver(b"foo.baz", b"q")
+        assert permissions.mayDeliver(b"foo.other", b"q")
+
+    def test_queueSubscriptionDoesNotSkipTheDeny(self) -> None:
+        """A queue subscription with wildcards is filtered like a plain one (CVE-2022-29946)."""
+        permissions = SubscribePermissions(None, [b"foo.bar"])
+        for pattern in (b"foo.*", b"foo.>", b">", b"*.bar", b"*.*"):
+            for queue in (b"", b"q"):
+                assert permissions.verdict(pattern, queue) is FILTERED
+                assert not permissions.mayDeliver(b"foo.bar", queue)
+
+    def test_answersAreBounded(self) -> None:
+        """However many deliveries are judged, few answers are kept, and all are right."""
+        permissions = SubscribePermissions(None, [b"a.*.x"])
+        for number in range(5000):
+            assert permissions.mayDeliver(b"a.%d" % number)
+            assert not permissions.mayDeliver(b"a.%d.x" % number)
+        assert len(permissions._answers) <= 1024
+
+    @pytest.mark.parametrize("entry", [b"", b" ", b"a b c", b"a..b", b"a.b q..r", b"a\tb", b">.a"])
+    def test_invalidEntry(self, entry: bytes) -> None:
+        """An entry is a subject, or a subject and a queue; anything else is an error."""
+        with pytest.raises(InvalidPattern):
+            SubscribePermissions([entry])
+        with pytest.raises(InvalidPattern):
+            SubscribePermissions(None, [entry])
+
+    def test_blanksAroundEntries(self) -> None:
+        """Blanks around and between subject and queue do not matter."""
+        assert SubscribePermissions([b"  foo   q  "]).verdict(b"foo", b"q") is ALLOWED
+
+    @pytest.mark.parametrize("pattern", [b"", b"foo..bar", b".", b"foo."])
+    def test_invalidSubscription(self, pattern: bytes) -> None:
+        """A subscription to no valid subject is not among the allowed ones, and does no harm."""
+        assert SubscribePermissions([b">"]).verdict(pattern) is DENIED
+        assert SubscribePermissions(None, [b">"]).verdict(pattern) is ALLOWED
+
+
+class TestQueueMatches:
+    """Queue names and the queues of permission entries."""
+
+    @pytest.mark.parametrize(
+        ("queue", "wanted"),
+        [
+            (b"q", b"q"),
+            (b"q", b"*"),
+            (b"q", b">"),
+            (b"v1.a", b"v1.*"),
+            (b"v1.*", b"v1.*"),
+            (b"*", b"*"),
+            (b"q.", b"q.>"),
+        ],
+    )
+    def test_matches(self, queue: bytes, wanted: bytes) -> None:
+        """A name falls under the same text and under a pattern that covers it."""
+        assert queueMatches(queue, wanted)
+
+    @pytest.mark.parametrize(
+        ("queue", "wanted"),
+        [(b"q", b"r"), (b"v1", b"v1.*"), (b"v1.a.b", b"v1.*"), (b"xbar", b"*bar"), (b"q.", b"q.*")],
+    )
+    def test_doesNotMatch(self, queue: bytes, wanted: bytes) -> None:
+        """Other names do not; a star within a token is no wildcard; an empty token is no token."""
+        assert not queueMatches(queue, wanted)
+
+
+@pytest.mark.parametrize("kind", [PermissionSet, SubscribePermissions])
+class TestValues:
+    """Permissions are values."""
+
+    def test_everything(self, kind: PermissionsType) -> None:
+        """Only permissions without any list allow everything."""
+        assert kind().allowsEverything
+        assert kind(None, []).allowsEverything
+        assert not kind([]).allowsEverything
+        assert not kind([b">"]).allowsEverything
+        assert not kind(None, [b"a"]).allowsEverything
+
+    def test_equality(self, kind: PermissionsType) -> None:
+        """The same entries in any order are equal, no list and an empty one are not."""
+        assert kind([b"a", b"b"], [b"c"]) == kind([b"b", b"a"], [b"c"])
+        assert hash(kind([b"a", b"b"])) == hash(kind([b"b", b"a"]))
+        assert kind() != kind([])
+        assert kind([b"a"]) != kind(None, [b"a"])
+        assert kind() != object()
+
+    def test_kindsDiffer(self, kind: PermissionsType) -> None:
+        """A value is not equal to one of the other kind."""
+        assert {PermissionSet(), SubscribePermissions(), kind()} == {
+            PermissionSet(),
+            SubscribePermissions(),
+        }
+
+    def test_repr(self, kind: PermissionsType) -> None:
+        """The representation shows the entries in a stable order."""
+        shown = repr(kind([b"b", b"a"], [b"c"]))
+        assert shown == f"{kind.__name__}(allow=[b'a', b'b'], deny=[b'c'])"
+        assert "allow=None" in repr(kind())
+
+    def test_tooManyShapes(self, kind: PermissionsType) -> None:
+        """Lists that would make every check slow are refused."""
+        patterns = [b".".join([b"a"] * number + [b"*"]) for number in range(1500)]
+        with pytest.raises(TooManyShapes):
+            kind(patterns)
+        with pytest.raises(TooManyShapes):
+            kind(None, patterns)
+
+
+class TestResponsePermission:
+    """The permission to answer."""
+
+    def test_defaults(self) -> None:
+        """One answer within two minutes, as C{allow_responses: true} means."""
+        assert ResponsePermission() == ResponsePermission(max=1, expires=120.0)
+
+    def test_immutable(self) -> None:
+        """It cannot be changed, and can be a key."""
+        permission = ResponsePermission(2, 0.5)
+        with pytest.raises(FrozenInstanceError):
+            permission.max = 3  # type: ignore[misc]
+        assert {permission: 1}[ResponsePermission(2, 0.5)] == 1
+
+
+# The reference that the property test compares with: no index, no cache, no shared code.
+
+
+def reach(pattern: bytes, subject: bytes) -> bool:
+    """
+    Tell whether a message on the subject reaches the pattern, by regular expression.
+    """
+    meaning = {b"*": rb"[^.]+", b">": rb"[^.]+(?:\.[^.]+)*"}
+    parts = [meaning.get(token, re.escape(token)) for token in pattern.split(b".")]
+    return re.fullmatch(rb"\.".join(parts), subject) is not None
+
+
+def examplesOf(pattern: bytes) -> list[bytes]:
+    """
+    @return: the subjects that must all be covered by whatever covers the pattern: with tokens that
+        stand nowhere else for its wildcards, one and several for the last.
+    """
+    parts = [b"new" if token == b"*" else token for token in pattern.split(b".")]
+    if parts[-1] != b">":
+        return [b".".join(parts)]
+    return [b".".join(parts[:-1] + [b"new"] * number) for number in (1, 2, 9)]
+
+
+def concerned(entries: list[bytes], queue: bytes) -> list[bytes]:
+    """
+    @return: the patterns of the entries that concern a subscription in this queue, or in none.
+    """
+    found = []
+    for pattern, wanted in [[*entry.split(), b""][:2] for entry in entries]:
+        covered = queue and all(reach(wanted, example) for example in examplesOf(queue))
+        if not wanted or wanted == queue or covered:
+            found.append(pattern)
+    return found
+
+
+def may(user: dict[str, list[bytes] | None], verb: str, subject: bytes, queue: bytes) -> bool:
+    """
+    Tell whether a user may C{PUB} to a subject, C{SUB} to a pattern, or be sent (C{MSG}) a message.
+
+    @param user: lists of entries, or L{None}: C{pub}, C{nopub}, C{sub} and C{nosub}.
+    """
+    if verb == "PUB":
+        allow, deny = user["pub"], user["nopub"] or []
+        allowed = allow is None or any(reach(each, subject) for each in allow)
+        return allowed and not any(reach(each, subject) for each in deny)
+    if any(reach(each, subject) for each in concerned(user["nosub"] or [], queue)):
+        return False
+    if verb == "MSG" or user["sub"] is None:
+        return True
+    covering = [
+        entry
+        for entry in user["sub"]
+        if all(reach(entry.split()[0], example) for example in examplesOf(subject))
+    ]
+    queues = [entry for entry in covering if b" " in entry]
+    if queue and queues:
+        return bool(concerned(queues, queue))
+    return len(covering) > len(queues)
+
+
+ENTRIES = PATTERNS | st.builds(lambda p, q: (p + b" " + q).strip(), PATTERNS, QUEUES)
+
+USERS = st.fixed_dictionaries(
+    {
+        "pub": st.none() | st.lists(PATTERNS, max_size=5),
+        "nopub": st.lists(PATTERNS, max_size=4),
+        "sub": st.none() | st.lists(ENTRIES, max_size=6),
+        "nosub": st.lists(ENTRIES, max_size=5),
+    }
+)
+
+
+class TestAgainstReference:
+    """All rules together, over made-up users."""
+
+    @settings(max_examples=400, deadline=None)
+    @given(
+        USERS,
+        st.lists(DELIVERABLE, min_size=5, max_size=5),
+        st.lists(QUEUES, min_size=2, max_size=2),
+    )
+    def test_may(
+        self, user: dict[str, list[bytes] | None], subjects: list[bytes], queues: list[bytes]
+    ) -> None:
+        """Six thousand questions and more are answered as the reference answers them."""
+        publish = PermissionSet(user["pub"], user["nopub"] or [])
+        subscribe = SubscribePermissions(user["sub"], user["nosub"] or [])
+        for subject in subjects:
+            assert publish.allows(subject) is may(user, "PUB", subject, b"")
+            for queue in queues:
+                refused = subscribe.verdict(subject, queue) is DENIED
+                assert refused is not may(user, "SUB", subject, queue)
+                assert subscribe.mayDeliver(subject, queue) is may(user, "MSG", subject, queue)
+
+    @settings(deadline=None)
+    @given(USERS, PATTERNS, QUEUES, DELIVERABLE)
+    def test_unfilteredNeedsNoFilter(
+        self,
+        user: dict[str, list[bytes] | None],
+        pattern: bytes,
+        queue: bytes,
+        subject: bytes,
+    ) -> None:
+        """What reaches an allowed subscription that is not filtered may be delivered to it."""
+        subscribe = SubscribePermissions(user["sub"], user["nosub"] or [])
+        if subscribe.verdict(pattern, queue) is ALLOWED and reach(pattern, subject):
+            assert subscribe.mayDeliver(subject, queue)
+
+    @settings(deadline=None)
+    @given(USERS, PATTERNS, DELIVERABLE)
+    def test_nothingBeyondAllow(
+        self, user: dict[str, list[bytes] | None], pattern: bytes, subject: bytes
+    ) -> None:
+        """A plain subscription that stands hears nothing that is not allowed itself."""
+        subscribe = SubscribePermissions(user["sub"])
+        if subscribe.verdict(pattern) is not DENIED and reach(pattern, subject):
+            assert user["sub"] is None or any(reach(e.split()[0], subject) for e in user["sub"])
