@@ -90,7 +90,7 @@ class Decoder:
         self.received += len(data)
         if self._fault is not None:
             return
-        if self._missing > 0:
+        if self._missing > 0 or self._chunks:
             self._chunks.append(data)
             self._missing -= len(data)
             return
