@@ -41,13 +41,14 @@ class ISubscriber(Interface):
 class IBatchSubscriber(ISubscriber):
     """
     A subscriber that lives on throughput and wants all that one chunk of input brought it at
-    once. It must be hashable and weakly referenceable.
+    once.
     """
 
     def deliverMany(messages: list[tuple[Message, Any]]) -> None:
         """
         Take messages with their tags, in order. Called once when the turn ends, instead of one
-        C{deliver} for each. The rules of L{ISubscriber.deliver} hold.
+        C{deliver} for each. The rules of L{ISubscriber.deliver} hold. What was published before a
+        subscription was cancelled still comes.
         """
 
 

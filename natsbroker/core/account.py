@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakValueDictionary
 
 from zope.interface import implementer
 
@@ -62,7 +62,8 @@ class Account:
         self._turn = turn
         self._random = random or Random()
         self._interest = Interest(self.subscriptions)
-        self._batchers: WeakKeyDictionary[IBatchSubscriber, _Batcher] = WeakKeyDictionary()
+        # A batcher lives as long as its subscriptions, and keeps its subscriber, so the key holds.
+        self._batchers: WeakValueDictionary[int, _Batcher] = WeakValueDictionary()
         self._buses = {kind: Bus(self, kind) for kind in Kind}
         router.watchChanges(self.matcher.changed)
 
@@ -239,9 +240,9 @@ class Account:
         return True
 
     def _batcherFor(self, subscriber: IBatchSubscriber) -> _Batcher:
-        batcher = self._batchers.get(subscriber)
+        batcher = self._batchers.get(id(subscriber))
         if batcher is None:
-            batcher = self._batchers[subscriber] = _Batcher(subscriber, self._turn)
+            batcher = self._batchers[id(subscriber)] = _Batcher(subscriber, self._turn)
         return batcher
 
 

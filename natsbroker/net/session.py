@@ -27,15 +27,18 @@ from natsbroker.net.subscribing import SubscriptionTable
 from natsbroker.subjects import grammar
 from natsbroker.wire import ops
 from natsbroker.wire.connect import DEFAULTS, parseConnect
-from natsbroker.wire.lines import Frame
 from natsbroker.wire.dialects import client
 from natsbroker.wire.grants import Grant, Hello
 from natsbroker.wire.keepalive import Keepalive, KeepaliveAction
+from natsbroker.wire.lines import Frame
 from natsbroker.wire.values import Message
 
 __all__ = ["ClientSession", "Peer"]
 
 _log = Logger()
+
+#: What to do with the authorizer's answer: a method of the session.
+_Decision = Callable[["ClientSession", "Grant | None"], None]
 
 
 class Peer(Protocol):
@@ -73,6 +76,11 @@ class Peer(Protocol):
         Deliver input again.
         """
 
+    def useLane(self, lane: Any) -> None:
+        """
+        The fast lane may, or with C{None} may not, be taken from now on without asking the session.
+        """
+
 
 @implementer(IOutboxSubscriber)
 class ClientSession:
@@ -91,10 +99,12 @@ class ClientSession:
         "_bus",
         "_connected",
         "_context",
+        "_decided",
         "_dispatch",
         "_expires",
         "_greeted",
         "_held",
+        "_holds",
         "_keepalive",
         "_lane",
         "_login",
@@ -135,12 +145,14 @@ class ClientSession:
         self._rules: PublishRules | None = None
         self._login: Login | None = None
         self._held: Frame | None = None
+        self._decided: _Decision = ClientSession._letIn
         self._lane: Any = None
         self._stall: Stall | None = None
         self._connected = False
         self._greeted = False
         self._nonce = ""
-        self._stuckSince = 0.0
+        self._stuckSince: float | None = None
+        self._holds = 0
         self._sent = 0
         self._expires: float | None = None
         self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
@@ -173,8 +185,10 @@ class ClientSession:
 
     def received(self, data: bytes) -> None:
         """
-        Take input.
+        Take input. What comes after the connection was closed is thrown away.
         """
+        if self.reason:
+            return
         self.decoder.append(data)
         self.proceed()
 
@@ -182,31 +196,37 @@ class ClientSession:
         """
         Handle what is in the decoder. Nothing escapes: what fails in here ends the connection.
         """
-        if self.reason or self._login is not None:
-            return
+        if not self.reason and self._login is None:
+            self._inTurn(self._frames)
+
+    def _inTurn(self, call: Callable[..., None], *arguments: Any) -> None:
         turn = self._context.turn
         turn.enter()
         try:
-            self._frames()
+            call(*arguments)
             if turn.congested is not None:
                 outbox, turn.congested = turn.congested, None
                 turn.atEnd(lambda: self._waitFor(outbox))
         except Exception:
             _log.failure("{client} - Internal failure", client=self)
             self.close(errors.INTERNAL)
-        finally:
+        try:
             turn.leave()
+        except Exception:
+            _log.failure("{client} - What its input caused failed", client=self)
 
     def _frames(self) -> None:
         decoder = self.decoder
         dispatch = self._dispatch
         active = False
         while True:
-            if self._lane is not None and self._lane.forward():
-                active = True
-            frame = decoder.next()
+            frame, self._held = self._held, None
             if frame is None:
-                break
+                if self._lane is not None and self._lane.forward():
+                    active = True
+                frame = decoder.next()
+                if frame is None:
+                    break
             if frame[0] != ops.PONG:
                 active = True
             if self.grant is None and frame[0] not in _BEFORE_LOGIN:
@@ -251,14 +271,16 @@ class ClientSession:
         self.reason = error.reason
         if self.grant is None:
             self._context.notify(ClientRefused(self.cid, self._peer.host, error.reason))
+        if self.subscriptions is not None:
+            self.subscriptions.clear()
         if abort:
             self._peer.abort()
             return
         line = error.line(*arguments)
         if line:
             self.outbox.write(line)
-            _log.error("{client} - {text}", client=self, text=line[6:-3].decode("utf-8", "replace"))
-        self.outbox.flush()
+            _log.error("{client} - {text}", client=self, text=_shown(line))
+        self.outbox.resume()
         self._peer.finish()
 
     @property
@@ -315,6 +337,12 @@ class ClientSession:
         self._logIn()
 
     def _logIn(self) -> None:
+        self._ask(ClientSession._letIn)
+
+    def _ask(self, decided: _Decision) -> None:
+        """
+        Ask the authorizer. Until it has answered, nothing more is read and its time is limited.
+        """
         hello = Hello(
             options=self.options if self._connected else {},
             host=self._peer.host,
@@ -322,28 +350,34 @@ class ClientSession:
             certificate=self._peer.certificate,
             connectionType=self._peer.connectionType,
         )
-        login = self._login = Login(self._loggedIn)
+        self._decided = decided
+        login = self._login = Login(lambda grant: self._inTurn(self._answered, decided, grant))
         login.ask(self._context.authorizer, hello)
         if login.waiting:
             self._loginBy = self._context.reactor.seconds() + self._context.limits.auth_timeout
             self._schedule()
+            self._hold()
 
-    def _loggedIn(self, grant: Grant | None) -> None:
-        login, self._login = self._login, None
-        wasWaiting = login is not None and self._loginBy is not None
-        self._loginBy = None
-        if grant is None or self.options["account"] or self.options["new_account"]:
-            self.close(errors.AUTHORIZATION)
-            return
-        if self._admitted(grant) and self._agreed():
-            held, self._held = self._held, None
-            if held is not None:
-                self._dispatch[held[0]](self, *held[1:])
-        if wasWaiting:
+    def _answered(self, decided: _Decision, grant: Grant | None) -> None:
+        waited = self._loginBy is not None
+        self._login = self._loginBy = None
+        decided(self, grant)
+        if waited:
+            self._release()
             self.proceed()
 
+    def _letIn(self, grant: Grant | None) -> None:
+        if grant is None or self.options["account"] or self.options["new_account"]:
+            self.close(errors.AUTHORIZATION)
+        elif self._admitted(grant):
+            self._agree()
+
     def _admitted(self, grant: Grant) -> bool:
-        if self.grant is not None:
+        before = self.grant
+        if before is not None:
+            if _isSameUser(before, grant):
+                self._adopt(grant)
+                return True
             self._leaveAccount()
         try:
             bus = self._context.accounts.admit(grant)
@@ -380,19 +414,16 @@ class ClientSession:
         self._schedule()
         self._configure()
 
-    def _agreed(self) -> bool:
+    def _agree(self) -> None:
         options = self.options
         if not self._connected:
-            return True
+            return
         if not 0 <= options["protocol"] <= 1:
             self.close(errors.BAD_PROTOCOL)
-            return False
-        if options["no_responders"] and not self.outbox.headers:
+        elif options["no_responders"] and not self.outbox.headers:
             self.close(errors.NO_RESPONDERS_HEADERS)
-            return False
-        if options["verbose"]:
+        elif options["verbose"]:
             self.outbox.write(b"+OK\r\n")
-        return True
 
     def _configure(self) -> None:
         options = self.options
@@ -400,7 +431,11 @@ class ClientSession:
         self.decoder.headers = self.outbox.headers = headers
         self.decoder.announce = options["pedantic"]
         self.outbox.echo = options["echo"]
-        self._lane = self._makeLane()
+        self._takeLane(self._makeLane())
+
+    def _takeLane(self, lane: Any) -> None:
+        self._lane = lane
+        self._peer.useLane(lane)
 
     def _makeLane(self) -> Any:
         options = self.options
@@ -414,7 +449,6 @@ class ClientSession:
             self.decoder,
             self.outbox,
             self._bus.matcher,
-            self,
             rules.permissions,
             options["no_responders"],
         )
@@ -423,7 +457,7 @@ class ClientSession:
         grant, self.grant = self.grant, None
         if grant is None:
             return
-        self._lane = None
+        self._takeLane(None)
         if self.subscriptions is not None:
             self.subscriptions.clear()
         self._context.accounts.dismiss(grant)
@@ -443,7 +477,8 @@ class ClientSession:
         headerText: bytes,
     ) -> None:
         rules, bus = self._rules, self._bus
-        assert rules is not None and bus is not None
+        if rules is None or bus is None:
+            raise RuntimeError("a publish of a client that was not let in")
         violation = rules.violation(subject, reply)
         if violation is not None:
             self._violated(violation)
@@ -521,9 +556,9 @@ class ClientSession:
         self.close(error)
 
     def _violated(self, violation: errors.ProtocolViolation) -> None:
-        error = violation.error
-        self.outbox.write(error.line(*violation.arguments))
-        _log.error("{client} - {text}", client=self, text=error.text % violation.arguments)
+        line = violation.error.line(*violation.arguments)
+        self.outbox.write(line)
+        _log.error("{client} - {text}", client=self, text=_shown(line))
 
     # What the broker does to the connection.
 
@@ -584,11 +619,14 @@ class ClientSession:
         grant = self.grant
         self.decoder.maxControlLine = limits.max_control_line
         self.outbox.limit = limits.max_pending
-        if grant is None or grant.maxPayload is None:
-            self.decoder.maxPayload = limits.max_payload
-        if self.subscriptions is not None and grant is not None:
-            if grant.maxSubscriptions is None:
-                self.subscriptions.maximum = limits.max_subscriptions
+        payload = subscriptions = None
+        if grant is not None:
+            payload, subscriptions = grant.maxPayload, grant.maxSubscriptions
+        self.decoder.maxPayload = limits.max_payload if payload is None else payload
+        if self.subscriptions is not None:
+            self.subscriptions.maximum = (
+                limits.max_subscriptions if subscriptions is None else subscriptions
+            )
             self.subscriptions.maxTokens = limits.max_sub_tokens
         now = self._context.reactor.seconds()
         self._keepalive.changeInterval(limits.ping_interval, now)
@@ -599,47 +637,47 @@ class ClientSession:
         The tracing in the context was replaced: the fast lane is left or taken again.
         """
         if self.grant is not None:
-            self._lane = self._makeLane()
+            self._takeLane(self._makeLane())
 
     def reauthorize(self) -> None:
         """
         Ask the authorizer again: what was granted may no longer hold. A client that is no longer
         let in is cut; subscriptions that are no longer allowed end.
         """
-        if self.reason or self._login is not None or self.grant is None:
+        if self.reason:
             return
-        before = self.grant
-        hello = Hello(
-            options=self.options if self._connected else {},
-            host=self._peer.host,
-            nonce=self._nonce,
-            certificate=self._peer.certificate,
-            connectionType=self._peer.connectionType,
-        )
-        login = self._login = Login(lambda grant: self._reauthorized(before, grant))
-        login.ask(self._context.authorizer, hello)
+        if self._login is not None:
+            # The answer that it waits for may be from before the change.
+            self._login.cancel()
+            self._release()
+            self._ask(self._decided)
+        elif self.grant is not None:
+            self._ask(ClientSession._reconsidered)
 
-    def _reauthorized(self, before: Grant, grant: Grant | None) -> None:
-        self._login = None
-        if grant is None or grant.account != before.account or grant.user != before.user:
+    def _reconsidered(self, grant: Grant | None) -> None:
+        before = self.grant
+        if before is None or grant is None or not _isSameUser(before, grant):
             self.close(errors.AUTHORIZATION)
-            return
-        table = self.subscriptions
-        if table is not None and self._bus is not None:
-            self.grant = grant
-            self._rules = PublishRules(
-                grant,
-                self._context.accounts.isSystem(grant.account),
-                self._context.reactor.seconds,
-            )
-            self.outbox.direct = self._rules.replies is None
+        else:
+            self._adopt(grant)
+
+    def _adopt(self, grant: Grant) -> None:
+        """
+        Use another grant of the same user.
+        """
+        self.grant = grant
+        context = self._context
+        isSystem = context.accounts.isSystem(grant.account)
+        self._rules = PublishRules(grant, isSystem, context.reactor.seconds)
+        self.outbox.direct = self._rules.replies is None
+        if self._bus is not None:
             self._bus.matcher.changed(b">")
-            for subject, sid in table.permit(grant.subscribe):
+        if self.subscriptions is not None:
+            for subject, sid in self.subscriptions.permit(grant.subscribe):
                 self.outbox.write(errors.PERMISSION_REMOVED.line(_text(subject), _text(sid)))
-            self._expires = grant.expires
-            self.limitsChanged()
-            self._configure()
-        self.proceed()
+        self._expires = grant.expires
+        self.limitsChanged()
+        self._configure()
 
     # Deadlines.
 
@@ -651,7 +689,7 @@ class ClientSession:
         for deadline in (self._loginBy, self._expires):
             if deadline is not None and deadline < due:
                 due = deadline
-        if self._stuckSince:
+        if self._stuckSince is not None:
             due = min(due, self._stuckSince + self._context.limits.write_deadline)
         return due
 
@@ -686,15 +724,14 @@ class ClientSession:
             self.close(errors.STALE)
 
     def _isStuck(self, now: float) -> bool:
-        return bool(self._stuckSince) and (
-            now >= self._stuckSince + self._context.limits.write_deadline
-        )
+        since = self._stuckSince
+        return since is not None and now >= since + self._context.limits.write_deadline
 
     def writeBlocked(self) -> None:
         """
         The transport took not everything; it has until the write deadline to take the rest.
         """
-        if not self._stuckSince:
+        if self._stuckSince is None:
             self._stuckSince = self._context.reactor.seconds()
             self._schedule()
 
@@ -702,22 +739,45 @@ class ClientSession:
         """
         The transport took everything.
         """
-        self._stuckSince = 0.0
+        self._stuckSince = None
 
     def _waitFor(self, outbox: hot.Outbox) -> None:
         waits = outbox.pending > hot.Turn.HIGH and not outbox.lagging
         if waits and self._stall is None and not self.reason and self._context.limits.stall:
-            self._peer.pauseReading()
+            self._hold()
             self._stall = Stall(self._context.reactor, outbox, self._waited)
 
     def _waited(self) -> None:
         self._stall = None
-        if not self.reason:
+        self._release()
+
+    def _hold(self) -> None:
+        """
+        Read nothing until everybody who asked for it has called L{_release}.
+        """
+        self._holds += 1
+        if self._holds == 1:
+            self._peer.pauseReading()
+
+    def _release(self) -> None:
+        self._holds -= 1
+        if not self._holds and not self.reason:
             self._peer.resumeReading()
+
+
+def _isSameUser(one: Grant, other: Grant) -> bool:
+    return (one.account, one.user) == (other.account, other.user)
 
 
 def _text(subject: bytes) -> str:
     return subject.decode("utf-8", "surrogateescape")
+
+
+def _shown(line: bytes) -> str:
+    """
+    What stands between the quotes of an C{-ERR} line, for the log.
+    """
+    return line[6:-3].decode("utf-8", "replace")
 
 
 #: Frames that are handled before a connection is let in.

@@ -11,8 +11,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
 
 __all__ = ["DeadlineWheel", "HasDeadline"]
+
+_log = Logger()
 
 
 class HasDeadline(Protocol):
@@ -92,7 +95,11 @@ class DeadlineWheel:
                 if self._places.get(who) != place:
                     continue
                 self.forget(who)
-                again = who.deadlinePassed(now)
+                try:
+                    again = who.deadlinePassed(now)
+                except Exception:
+                    _log.failure("{who} - A deadline could not be kept", who=who)
+                    continue
                 if again is not None:
                     self.schedule(who, max(again, now))
         if self._buckets and self._call is None:

@@ -94,15 +94,21 @@ class Turn:
 
     def flush(self) -> None:
         """
-        Send what was collected, then make the calls that were asked for.
+        Send what was collected, then make the calls that were asked for. If one of these raises,
+        the rest is done soon.
         """
         while self._dirty or self._ended:
             dirty, self._dirty = self._dirty, []
             for outbox in dirty:
                 outbox.flush()
             ended, self._ended = self._ended, []
-            for call in ended:
-                call()
+            for place, call in enumerate(ended, 1):
+                try:
+                    call()
+                except BaseException:
+                    for each in ended[place:]:
+                        self.atEnd(each)
+                    raise
 
     def _scheduledFlush(self) -> None:
         self._scheduled = False
