@@ -1,0 +1,104 @@
+"""
+The programs that use real NATS clients, run one scenario at a time.
+
+Promises: a program ends, or is ended; what it printed is returned as values, and what it complained
+about is in the failure.
+
+This module must never know what a scenario does.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.interop.prepare import C_PROGRAM, JS
+from tests.interop.servers import CHECKOUT, missing
+
+#: After this many seconds a program is ended: more than any wait inside of it.
+DEADLINE = 60.0
+
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Program:
+    """
+    A program that uses one client.
+
+    @ivar name: of the client; what test ids call it.
+    @ivar findCommand: finds the start of its command line, or gives up with L{missing}.
+    """
+
+    name: str
+    findCommand: Callable[[], list[str]]
+
+    def run(
+        self, *arguments: str, onLine: Callable[[Line], object] = lambda line: None
+    ) -> list[Line]:
+        """
+        @param arguments: the scenario and what it needs.
+        @param onLine: called with each line as it comes.
+        @return: the lines that it printed.
+        @raise AssertionError: when it fails or does not end.
+        """
+        command = [*self.findCommand(), *arguments]
+        lines: list[Line] = []
+        with tempfile.TemporaryFile("w+") as complaints:
+            process = subprocess.Popen(
+                command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=complaints, text=True
+            )
+            watchdog = threading.Timer(DEADLINE, process.kill)
+            watchdog.start()
+            try:
+                assert process.stdout is not None
+                for text in process.stdout:
+                    lines.append(json.loads(text))
+                    onLine(lines[-1])
+                status = process.wait()
+            finally:
+                watchdog.cancel()
+                process.kill()
+                process.wait()
+            complaints.seek(0)
+            text = complaints.read()
+        assert status == 0, f"{' '.join(command)}: status {status}\nprinted {lines}\n{text}"
+        return lines
+
+
+def _natsPy() -> list[str]:
+    if importlib.util.find_spec("nats") is None:
+        missing("nats-py is not installed")
+    return [sys.executable, "-m", "tests.interop.py.scenarios"]
+
+
+def _javaScript(package: str) -> Callable[[], list[str]]:
+    def find() -> list[str]:
+        node = shutil.which("node")
+        if node is None or not (JS / "node_modules" / package).is_dir():
+            missing(f"no Node.js or no {package}")
+        return [node, str(JS / "scenarios.mjs"), package]
+
+    return find
+
+
+def _libnats() -> list[str]:
+    if not C_PROGRAM.exists():
+        missing("the C client's program is not built")
+    return [str(C_PROGRAM)]
+
+
+PROGRAMS = [
+    Program("nats-py", _natsPy),
+    Program("nats.js", _javaScript("nats")),
+    Program("nats.js-3", _javaScript("@nats-io/transport-node")),
+    Program("libnats", _libnats),
+]
