@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 __all__ = [
     "COMPILED",
     "REASON",
+    "Connection",
     "Decoder",
     "Lane",
     "Matcher",
     "Matches",
     "Outbox",
+    "Poller",
     "SubjectIndex",
     "Subscription",
     "Turn",
@@ -30,6 +32,10 @@ REASON = ""
 #: The fast lane: made for a connection, its C{forward()} consumes the longest run of publishes in
 #: the decoder that it fully understands. C{None} where only the readable path exists.
 Lane: Any = None
+
+#: The compiled buffers of plain TCP connections; C{None} where they do not exist.
+Connection: Any = None
+Poller: Any = None
 
 if TYPE_CHECKING or os.environ.get("NATSBROKER_PURE", "") not in ("", "0"):
     REASON = "NATSBROKER_PURE is set"
@@ -49,6 +55,8 @@ if TYPE_CHECKING or not COMPILED:
     from natsbroker.wire.outbox import Outbox, Turn
 else:
     Lane = _accel.Lane
+    Connection = _accel.Connection
+    Poller = _accel.Poller
     Decoder = _accel.Decoder
     Matcher = _accel.Matcher
     Matches = _accel.Matches

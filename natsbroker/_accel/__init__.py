@@ -7,22 +7,26 @@ Promises: the names and meanings of the pure modules. Must never know: Twisted o
 from __future__ import annotations
 
 from natsbroker._accel.lane import (  # type: ignore[import-not-found]
+    Connection,
     Decoder,
     Lane,
     Matcher,
     Matches,
     Outbox,
+    Poller,
     SubjectIndex,
     Subscription,
     Turn,
 )
 
 __all__ = [
+    "Connection",
     "Decoder",
     "Lane",
     "Matcher",
     "Matches",
     "Outbox",
+    "Poller",
     "SubjectIndex",
     "Subscription",
     "Turn",

@@ -43,6 +43,7 @@ class ClientProtocol(Protocol):
         self._context = context
         self._linger: Any = None
         self._stream: Any = None
+        self._fast: Any = None
         self.session: ClientSession | None = None
 
     def connectionMade(self) -> None:
@@ -58,6 +59,9 @@ class ClientProtocol(Protocol):
             transport.setTcpNoDelay(True)
         self.session = ClientSession(self._context, self)
         transport.registerProducer(self, True)
+        self._fast = transport if hasattr(transport, "joinSession") else None
+        if self._fast is not None:
+            self._fast.joinSession(self.session)
         try:
             self._context.checkRoom()
         except errors.ConnectionLimit as limit:
@@ -112,6 +116,13 @@ class ClientProtocol(Protocol):
         See L{natsbroker.net.session.Peer}.
         """
         self._stream.resumeProducing()
+
+    def useLane(self, lane: Any) -> None:
+        """
+        See L{natsbroker.net.session.Peer}. Ordinary transports always ask the session.
+        """
+        if self._fast is not None:
+            self._fast.useLane(lane)
 
     def pauseProducing(self) -> None:
         """

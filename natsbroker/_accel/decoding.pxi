@@ -1,0 +1,211 @@
+# The twin of natsbroker.wire.decoder: the same frames from a C buffer. Lines are read by the same
+# functions as in the pure decoder; publishes mostly never get here, since the lane takes them.
+
+cdef extern from "sys/socket.h" nogil:
+    Py_ssize_t recv(int, void*, size_t, int)
+
+# How much is read at a time, and the buffer that all connections share while they are read.
+cdef enum:
+    READ_SIZE = 131072
+    SHARED = 262144
+    GONE = -1
+    LATER = -2
+
+cdef char* SHARED_BUFFER = NULL
+
+
+@cython.final
+cdef class Decoder:
+    cdef char* data
+    cdef Py_ssize_t start, stop, capacity
+    cdef bint isShared
+    cdef tuple head, fault
+    cdef int skipping
+    cdef public bint announce, authorized, headers
+    cdef public Py_ssize_t maxControlLine, maxPayload
+    cdef public long long messages, messageBytes, received
+    cdef public double heard
+
+    def __cinit__(self):
+        self.data = NULL
+        self.start = 0
+        self.stop = 0
+        self.capacity = 0
+        self.isShared = False
+
+    def __init__(self, maxControlLine=4096, maxPayload=1 << 20):
+        self.maxControlLine = maxControlLine
+        self.maxPayload = maxPayload
+        self.authorized = True
+
+    def __dealloc__(self):
+        if not self.isShared:
+            free(self.data)
+
+    @property
+    def pending(self):
+        return self.stop - self.start
+
+    def append(self, bytes data not None):
+        cdef Py_ssize_t count = PyBytes_GET_SIZE(data)
+        self.received += count
+        if self.fault is not None or count == 0:
+            return
+        self.makeRoom(count)
+        memcpy(self.data + self.stop, PyBytes_AS_STRING(data), count)
+        self.stop += count
+
+    cdef int makeRoom(self, Py_ssize_t count) except -1:
+        """
+        Have a buffer of our own with room for so many bytes after what there is.
+        """
+        cdef Py_ssize_t waiting = self.stop - self.start
+        cdef Py_ssize_t wanted
+        cdef char* data
+        if self.isShared:
+            self.leaveShared()
+        if self.start and (waiting == 0 or self.stop + count > self.capacity):
+            memmove(self.data, self.data + self.start, waiting)
+            self.start = 0
+            self.stop = waiting
+        if self.stop + count > self.capacity:
+            wanted = max(self.capacity, 512)
+            while wanted < self.stop + count:
+                wanted *= 2
+            data = <char*> realloc(self.data, wanted)
+            if data == NULL:
+                raise MemoryError
+            self.data = data
+            self.capacity = wanted
+        return 0
+
+    cdef Py_ssize_t receive(self, int fd) except? -3:
+        """
+        Read from a socket: into the shared buffer, behind what was left over, or into our own if
+        that is long. What is left over must leave the shared buffer before anybody else reads.
+
+        @return: how many bytes came; 0 at the end, C{GONE} for an error, C{LATER} for nothing now.
+        """
+        global SHARED_BUFFER
+        cdef Py_ssize_t waiting = self.stop - self.start
+        cdef Py_ssize_t count
+        if waiting <= SHARED - READ_SIZE:
+            if SHARED_BUFFER == NULL:
+                SHARED_BUFFER = <char*> malloc(SHARED)
+                if SHARED_BUFFER == NULL:
+                    raise MemoryError
+            if waiting:
+                memcpy(SHARED_BUFFER, self.data + self.start, waiting)
+            free(self.data)
+            self.data = SHARED_BUFFER
+            self.capacity = SHARED
+            self.isShared = True
+            self.start = 0
+            self.stop = waiting
+        else:
+            self.makeRoom(READ_SIZE)
+        while True:
+            with nogil:
+                count = recv(fd, self.data + self.stop, READ_SIZE, 0)
+            if count >= 0:
+                break
+            if errno == EINTR:
+                continue
+            return LATER if errno == EAGAIN else GONE
+        self.received += count
+        if self.fault is None:
+            self.stop += count
+        return count
+
+    cdef int leaveShared(self) except -1:
+        """
+        Take what is left over into a buffer of our own.
+        """
+        cdef Py_ssize_t waiting = self.stop - self.start
+        cdef char* data = NULL
+        if not self.isShared:
+            if waiting == 0 and self.capacity > 4096:
+                free(self.data)
+                self.data = NULL
+                self.capacity = 0
+                self.start = 0
+                self.stop = 0
+            return 0
+        if waiting:
+            data = <char*> malloc(waiting)
+            if data == NULL:
+                raise MemoryError
+            memcpy(data, self.data + self.start, waiting)
+        self.data = data
+        self.capacity = waiting
+        self.isShared = False
+        self.start = 0
+        self.stop = waiting
+        return 0
+
+    cdef inline bytes cut(self, Py_ssize_t start, Py_ssize_t stop):
+        return PyBytes_FromStringAndSize(self.data + start, stop - start)
+
+    def next(self):
+        cdef const char* found
+        cdef Py_ssize_t end
+        cdef tuple frame
+        if self.head is not None:
+            return self.payload()
+        if self.fault is not None:
+            return self.fault
+        if self.stop == self.start:
+            return None
+        found = <const char*> memchr(self.data + self.start, c"\n", self.stop - self.start)
+        if found == NULL:
+            return self.partial()
+        end = found - self.data
+        if self.skipping:
+            frame = (self.skipping,)
+            self.skipping = 0
+            self.start = end + 1
+            return frame
+        frame = readLine(self.cut(self.start, end), self)
+        self.start = end + 1
+        if frame[0] == HEAD:
+            self.head = frame
+            return (ops.ANNOUNCED, frame[2]) if self.announce else self.payload()
+        return self.violation(frame) if frame[0] == ops.FAULT else frame
+
+    cdef partial(self):
+        cdef tuple frame
+        if self.skipping:
+            self.start = self.stop
+            return None
+        frame = readPartial(self.cut(self.start, self.stop), self)
+        if frame is None:
+            return None
+        if frame[0] == SKIP:
+            self.skipping = frame[1]
+            self.start = self.stop
+            return None
+        return self.violation(frame)
+
+    cdef payload(self):
+        cdef Py_ssize_t size = self.head[5]
+        cdef Py_ssize_t end = self.start + size
+        cdef bytes body
+        if (self.stop > end and self.data[end] != c"\r") or (
+            self.stop > end + 1 and self.data[end + 1] != c"\n"
+        ):
+            self.head = None
+            return self.violation((ops.FAULT, errors.UNKNOWN_OPERATION))
+        if self.stop < end + 2:
+            return None
+        body = self.cut(self.start, end)
+        self.start = end + 2
+        self.messages += 1
+        self.messageBytes += size
+        _, op, subject, reply, headerLength, _, sizeText, headerText = self.head
+        self.head = None
+        return (op, subject, reply, headerLength, body, sizeText, headerText)
+
+    cdef violation(self, tuple fault):
+        self.fault = fault
+        self.start = self.stop
+        return fault

@@ -1,0 +1,368 @@
+# The fast lane: a step in front of the readable path that may decline.
+
+cdef inline bint isReservedReply(const char* reply, Py_ssize_t length) noexcept:
+    if reply[0] == c"_":
+        return (length >= 4 and memcmp(reply, b"_R_.", 4) == 0) or (
+            length >= 5 and memcmp(reply, b"_GR_.", 5) == 0
+        )
+    return reply[0] == c"$" and length >= 8 and memcmp(reply, b"$JS.ACK.", 8) == 0
+
+
+cdef inline Py_ssize_t digitsBefore(const char* line, Py_ssize_t start, Py_ssize_t end) noexcept:
+    """
+    Where the digits begin that a line ends with: one to nine of them behind a single blank, or -1.
+    """
+    cdef Py_ssize_t place = end
+    while place > start and line[place - 1] >= c"0" and line[place - 1] <= c"9":
+        place -= 1
+    if place == end or end - place > 9 or (place > start and line[place - 1] != c" "):
+        return -1
+    return place
+
+
+cdef inline Py_ssize_t numberAt(const char* line, Py_ssize_t start, Py_ssize_t end) noexcept:
+    cdef Py_ssize_t number = 0
+    while start < end:
+        number = number * 10 + (line[start] - c"0")
+        start += 1
+    return number
+
+
+cdef enum:
+    SHORT = 120
+    VERDICTS = 2048
+
+
+@cython.final
+cdef class Lane:
+    """
+    The fast lane of one connection. It understands publishes in their usual spelling whose
+    receivers are connections with an outbox, and whose permission it can check as data; it stops in
+    front of everything else, without having done any of it.
+    """
+
+    cdef Decoder decoder
+    cdef Outbox outbox
+    cdef Turn turn
+    cdef Matcher matcher
+    cdef object permissions
+    cdef bint noResponders
+    cdef Recent verdicts
+    cdef uint32_t random
+    # The subject of the last message, with its matches while they are valid.
+    cdef char lastSubject[SHORT]
+    cdef Py_ssize_t lastLength
+    cdef Matches lastMatches
+    cdef uint64_t lastGeneration
+    # Whether the last run stopped because the rest of a publish is still to come.
+    cdef bint isShort
+
+    def __init__(
+        self,
+        Decoder decoder not None,
+        Outbox outbox not None,
+        Matcher matcher not None,
+        permissions,
+        bint noResponders,
+    ):
+        self.decoder = decoder
+        self.outbox = outbox
+        self.turn = outbox.turn
+        self.matcher = matcher
+        self.permissions = permissions
+        self.noResponders = noResponders
+        self.verdicts = Recent(VERDICTS)
+        self.random = <uint32_t> (SECRET ^ <uint64_t> <size_t> <PyObject*> self) | 1
+        self.lastLength = -1
+
+    def forward(self):
+        """
+        Forward the longest run of publishes that is fully understood.
+
+        @return: how many they were.
+        """
+        return self.run()
+
+    cdef Py_ssize_t run(self) except -1:
+        cdef Decoder decoder = self.decoder
+        cdef const char* data = decoder.data
+        cdef Py_ssize_t stop = decoder.stop
+        cdef Py_ssize_t start, place, end, line, subject, rest, sizeAt, headerAt, reply
+        cdef Py_ssize_t size, header, length, replyLength, count = 0
+        cdef Py_ssize_t limit = decoder.maxControlLine
+        cdef Py_ssize_t largest = decoder.maxPayload
+        cdef const char* found
+        cdef Matches matches
+        cdef bint isHeader
+        self.isShort = False
+        if decoder.head is not None or decoder.fault is not None or decoder.skipping:
+            return 0
+        if self.matcher.readable:
+            return 0
+        while True:
+            start = decoder.start
+            if stop - start < 12:
+                self.isShort = stop == start
+                break
+            # The operation, with exactly one blank behind it.
+            if (data[start] | 32) == c"p":
+                if (data[start + 1] | 32) != c"u" or (data[start + 2] | 32) != c"b" or (
+                    data[start + 3] != c" "
+                ):
+                    break
+                subject = start + 4
+                isHeader = False
+            elif (data[start] | 32) == c"h":
+                if (
+                    (data[start + 1] | 32) != c"p" or (data[start + 2] | 32) != c"u"
+                    or (data[start + 3] | 32) != c"b" or data[start + 4] != c" "
+                    or not decoder.headers
+                ):
+                    break
+                subject = start + 5
+                isHeader = True
+            else:
+                break
+            # The line: CRLF within the limit.
+            found = <const char*> memchr(
+                data + subject, c"\n", min(stop - subject, limit + 2)
+            )
+            if found == NULL:
+                break
+            line = found - data
+            end = line - 1
+            if data[end] != c"\r" or end - subject > limit:
+                break
+            # The subject, which is mostly that of the message before.
+            length = self.lastLength
+            if (
+                length > 0 and subject + length < end and data[subject + length] == c" "
+                and memcmp(self.lastSubject, data + subject, length) == 0
+                and self.lastGeneration == self.matcher.generation
+            ):
+                matches = self.lastMatches
+            else:
+                found = <const char*> memchr(data + subject, c" ", end - subject)
+                if found == NULL or found == data + subject:
+                    break
+                length = found - data - subject
+                matches = self.allowed(data + subject, length)
+                if matches is None:
+                    break
+            if not matches.fast:
+                break
+            # The sizes, from the end; what stands between subject and sizes is the reply.
+            rest = subject + length + 1
+            sizeAt = digitsBefore(data, rest, end)
+            if sizeAt < 0:
+                break
+            size = numberAt(data, sizeAt, end)
+            header = 0
+            headerAt = sizeAt
+            if isHeader:
+                if sizeAt - 1 <= rest:
+                    break
+                headerAt = digitsBefore(data, rest, sizeAt - 1)
+                if headerAt < 0:
+                    break
+                header = numberAt(data, headerAt, sizeAt - 1)
+                if header == 0 or header > size:
+                    break
+            if 0 <= largest < size:
+                break
+            replyLength = headerAt - 1 - rest
+            if replyLength >= 0:
+                if replyLength == 0 or isReservedReply(data + rest, replyLength):
+                    break
+                place = rest
+                while place < rest + replyLength and data[place] > 32 and data[place] != 127:
+                    place += 1
+                # Bytes above 127 are negative here and leave the loop: those are fine.
+                while place < rest + replyLength and (
+                    data[place] < 0 or (data[place] > 32 and data[place] != 127)
+                ):
+                    place += 1
+                if place < rest + replyLength:
+                    break
+            # The payload, whole, with its CRLF.
+            end = line + 1 + size + 2
+            if end > stop:
+                self.isShort = True
+                break
+            if data[end - 2] != c"\r" or data[end - 1] != c"\n":
+                break
+            if not self.deliver(
+                matches, data + subject, length, data + rest, end - rest,
+                line + 1 - rest, header, replyLength,
+            ):
+                break
+            decoder.start = end
+            decoder.messages += 1
+            decoder.messageBytes += size
+            count += 1
+        return count
+
+    cdef Matches allowed(self, const char* subject, Py_ssize_t length):
+        """
+        The matches of a subject that may be published to, remembered as the last; else None.
+        """
+        cdef Matches matches
+        cdef uint64_t hash
+        cdef PyObject* verdict
+        if self.permissions is not None:
+            hash = nb_hash(subject, length, SECRET)
+            verdict = self.verdicts.get(hash, subject, length)
+            if verdict == NULL:
+                text = PyBytes_FromStringAndSize(subject, length)
+                answer = bool(self.permissions.allows(text))
+                self.verdicts.put(hash, text, answer)
+                if not answer:
+                    return None
+            elif verdict != <PyObject*> True:
+                return None
+        matches = self.matcher.lookUp(subject, length)
+        if length <= SHORT:
+            memcpy(self.lastSubject, subject, length)
+            self.lastLength = length
+            self.lastMatches = matches
+            self.lastGeneration = self.matcher.generation
+        else:
+            self.lastLength = -1
+        return matches
+
+    cdef bint deliver(
+        self,
+        Matches matches,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+    ) except -1:
+        """
+        Put a message into its receivers' outboxes.
+
+        @param rest: what follows the subject, from the reply to the payload's CRLF.
+        @param lineLength: how much of it belongs to the line.
+        @return: false if nobody got it and the publisher wants to be told.
+        """
+        cdef Py_ssize_t place, total, begin
+        cdef tuple members
+        cdef Subscription subscription
+        cdef bint reached = False
+        for place in range(PyTuple_GET_SIZE(matches.plain)):
+            subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
+            if self.give(
+                subscription, subject, length, rest, restLength, lineLength, header, replyLength
+            ):
+                reached = True
+        for group in matches.groups:
+            members = <tuple> (<tuple> group)[1]
+            total = PyTuple_GET_SIZE(members)
+            begin = 0
+            if total > 1:
+                self.random ^= self.random << 13
+                self.random ^= self.random >> 17
+                self.random ^= self.random << 5
+                begin = self.random % total
+            for place in range(total):
+                subscription = <Subscription> PyTuple_GET_ITEM(members, (begin + place) % total)
+                if self.give(
+                    subscription, subject, length, rest, restLength, lineLength, header,
+                    replyLength,
+                ):
+                    reached = True
+                    break
+        return reached or replyLength < 0 or not self.noResponders
+
+    cdef bint give(
+        self,
+        Subscription subscription,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+    ) except -1:
+        """
+        Put a message into one receiver's outbox.
+
+        @return: whether it took it.
+        """
+        cdef Outbox outbox = <Outbox> subscription.outbox
+        cdef const char* sid
+        cdef Py_ssize_t sidLength, total
+        cdef char* out
+        cdef char* begin
+        if subscription.closed or outbox.closed or (outbox is self.outbox and not outbox.echo):
+            return False
+        if subscription.permissions is not None and not subscription.permissions.mayDeliver(
+            PyBytes_FromStringAndSize(subject, length), subscription.queue
+        ):
+            return False
+        if header and not outbox.headers:
+            self.giveStripped(
+                subscription, subject, length, rest, restLength, lineLength, header, replyLength
+            )
+        else:
+            sid = PyBytes_AS_STRING(<bytes> subscription.tag)
+            sidLength = PyBytes_GET_SIZE(<bytes> subscription.tag)
+            total = (5 if header else 4) + length + 1 + sidLength + 1 + restLength
+            begin = out = outbox.reserve(total)
+            if header:
+                memcpy(out, b"HMSG ", 5)
+                out += 5
+            else:
+                memcpy(out, b"MSG ", 4)
+                out += 4
+            memcpy(out, subject, length)
+            out += length
+            out[0] = c" "
+            out += 1
+            memcpy(out, sid, sidLength)
+            out += sidLength
+            out[0] = c" "
+            out += 1
+            memcpy(out, rest, restLength)
+            outbox.grown(total)
+            outbox.messages += 1
+            outbox.messageBytes += restLength - lineLength - 2
+        subscription.delivered += 1
+        if subscription.maximum and subscription.delivered >= subscription.maximum:
+            subscription.owner.subscriptionFinished(subscription)
+        return True
+
+    cdef int giveStripped(
+        self,
+        Subscription subscription,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+    ) except -1:
+        """
+        The same for a receiver without headers: they are left out.
+        """
+        cdef Outbox outbox = <Outbox> subscription.outbox
+        cdef Py_ssize_t size = restLength - lineLength - 2 - header
+        reply = b" " + rest[:replyLength] if replyLength > 0 else b""
+        outbox.write(
+            b"MSG %b %b%b %d\r\n%b\r\n"
+            % (
+                subject[:length],
+                subscription.tag,
+                reply,
+                size,
+                PyBytes_FromStringAndSize(rest + lineLength + header, size),
+            )
+        )
+        outbox.messages += 1
+        outbox.messageBytes += size
+        return 0

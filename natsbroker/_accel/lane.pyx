@@ -1,0 +1,50 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: cdivision=True, embedsignature=True
+"""
+The compiled twins of the hot names, and the fast lane in front of the readable path.
+
+One extension module, so that its classes see each other's insides; its parts are files of their
+own, in the order in which they build on each other.
+
+Promises: what the pure modules promise; where this module is not sure, it declines and the
+readable path decides. No Python object is made for a message.
+Must never know: Twisted or zope, and nothing of the network but a file descriptor.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.ref cimport PyObject
+from libc.errno cimport EAGAIN, EINTR, errno
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memchr, memcmp, memcpy, memmove
+
+cimport cython
+
+import os
+
+from natsbroker.subjects.index import SubjectIndex
+from natsbroker.subjects.matcher import isDeliverable
+from natsbroker.wire import ops
+from natsbroker.wire.lines import HEAD, SKIP, readLine, readPartial
+from natsbroker.wire.outbox import frameFor
+from natsbroker import errors
+
+__all__ = [
+    "Connection",
+    "Decoder",
+    "Lane",
+    "Matcher",
+    "Matches",
+    "Outbox",
+    "Poller",
+    "SubjectIndex",
+    "Subscription",
+    "Turn",
+]
+
+include "hashing.pxi"
+include "outbox.pxi"
+include "matching.pxi"
+include "decoding.pxi"
+include "forwarding.pxi"
+include "polling.pxi"

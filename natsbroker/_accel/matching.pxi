@@ -1,0 +1,191 @@
+# The twins of natsbroker.subjects.subscription and natsbroker.subjects.matcher.
+
+cdef enum:
+    FIRST_LINK = 2
+    BUCKETS = 1024
+
+
+@cython.final
+cdef class Subscription:
+    cdef public object owner, pattern, queue, subscriber, tag, outbox, permissions
+    cdef public int kind, weight
+    cdef public bint closed
+    cdef public long long maximum, delivered
+    cdef object __weakref__
+
+    def __init__(
+        self, owner, pattern, queue, kind, subscriber, tag, outbox=None, permissions=None, weight=1
+    ):
+        self.owner = owner
+        self.pattern = pattern
+        self.queue = queue
+        self.kind = kind
+        self.subscriber = subscriber
+        self.tag = tag
+        self.outbox = outbox
+        self.permissions = permissions
+        self.weight = weight
+
+    def cancel(self):
+        if not self.closed:
+            self.closed = True
+            self.owner.subscriptionCancelled(self)
+
+    def cancelAfter(self, count):
+        if count > self.delivered:
+            self.maximum = count
+        else:
+            self.maximum = 0
+            self.cancel()
+
+    def __repr__(self):
+        group = f" queue={self.queue!r}" if self.queue else ""
+        return f"<Subscription {self.pattern!r}{group} tag={self.tag!r}>"
+
+
+@cython.final
+cdef class Matches:
+    cdef readonly tuple plain, groups, links
+    cdef bint fast
+    cdef uint64_t epoch
+    cdef uint32_t literalBucket, headBucket
+
+    def __init__(self, tuple plain not None, tuple groups not None, tuple links not None):
+        self.plain = plain
+        self.groups = groups
+        self.links = links
+        self.fast = False
+
+    def __bool__(self):
+        return bool(self.plain or self.groups or self.links)
+
+
+cdef inline bint isDirect(Subscription subscription):
+    outbox = subscription.outbox
+    return (
+        type(outbox) is Outbox and (<Outbox> outbox).direct and type(subscription.tag) is bytes
+    )
+
+
+cdef Matches sortEntries(object entries):
+    cdef list plain = []
+    cdef list links = []
+    cdef dict groups = None
+    cdef Subscription entry
+    cdef Matches matches
+    cdef bint fast = True
+    for each in entries:
+        entry = <Subscription?> each
+        if entry.queue:
+            if groups is None:
+                groups = {}
+            pair = groups.get(entry.queue)
+            if pair is None:
+                pair = groups[entry.queue] = ([], [])
+            if entry.kind >= FIRST_LINK:
+                pair[1].append(entry)
+                fast = False
+            else:
+                pair[0].append(entry)
+                fast = fast and isDirect(entry)
+        elif entry.kind >= FIRST_LINK:
+            links.append(entry)
+            fast = False
+        else:
+            plain.append(entry)
+            fast = fast and isDirect(entry)
+    matches = Matches(
+        tuple(plain),
+        tuple([(name, tuple(here), tuple(there)) for name, (here, there) in groups.items()])
+        if groups is not None else (),
+        tuple(links),
+    )
+    matches.fast = fast
+    return matches
+
+
+cdef inline bint isReserved(const char* subject, Py_ssize_t length) noexcept:
+    """
+    Whether a publish to this subject needs the readable path's checks.
+    """
+    if subject[0] == c"_":
+        return length >= 5 and memcmp(subject, b"_GR_.", 5) == 0
+    if subject[0] == c"$":
+        return (length >= 4 and memcmp(subject, b"$GR.", 4) == 0) or (
+            length >= 5 and memcmp(subject, b"$NRG.", 5) == 0
+        )
+    return False
+
+
+@cython.final
+cdef class Matcher:
+    cdef object router
+    cdef Recent recent
+    cdef uint64_t literals[BUCKETS]
+    cdef uint64_t heads[BUCKETS]
+    cdef uint64_t wild
+    cdef uint64_t generation
+    cdef public bint readable
+    cdef readonly long long hits, misses
+    cdef object __weakref__
+
+    LIMIT = 16384
+
+    def __init__(self, router, Py_ssize_t limit=16384):
+        self.router = router
+        self.recent = Recent(limit)
+        self.generation = 1
+
+    def match(self, bytes subject not None):
+        return self.lookUp(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+
+    cdef Matches lookUp(self, const char* subject, Py_ssize_t length):
+        cdef uint64_t hash = nb_hash(subject, length, SECRET)
+        cdef PyObject* found = self.recent.get(hash, subject, length)
+        cdef Matches matches
+        if found != NULL:
+            matches = <Matches> found
+            if matches.epoch == (
+                self.literals[matches.literalBucket] + self.heads[matches.headBucket] + self.wild
+            ):
+                self.hits += 1
+                return matches
+        self.misses += 1
+        return self.ask(hash, PyBytes_FromStringAndSize(subject, length))
+
+    cdef Matches ask(self, uint64_t hash, bytes subject):
+        cdef const char* text = PyBytes_AS_STRING(subject)
+        cdef Py_ssize_t length = PyBytes_GET_SIZE(subject)
+        cdef const char* dot = <const char*> memchr(text, c".", length)
+        cdef uint32_t literalBucket = hash % BUCKETS
+        cdef uint32_t headBucket = (
+            nb_hash(text, dot - text if dot != NULL else length, SECRET) % BUCKETS
+        )
+        cdef uint64_t epoch = self.literals[literalBucket] + self.heads[headBucket] + self.wild
+        cdef Matches matches
+        if isDeliverable(subject):
+            matches = sortEntries(self.router.match(subject))
+            matches.fast = matches.fast and not isReserved(text, length)
+        else:
+            matches = Matches((), (), ())
+        matches.epoch = epoch
+        matches.literalBucket = literalBucket
+        matches.headBucket = headBucket
+        self.recent.put(hash, subject, matches)
+        return matches
+
+    def changed(self, bytes pattern not None):
+        cdef const char* text = PyBytes_AS_STRING(pattern)
+        cdef Py_ssize_t length = PyBytes_GET_SIZE(pattern)
+        cdef const char* dot = <const char*> memchr(text, c".", length)
+        cdef Py_ssize_t head = dot - text if dot != NULL else length
+        self.generation += 1
+        if head == 1 and (text[0] == c"*" or text[0] == c">"):
+            self.wild += 1
+        elif memchr(text, c"*", length) != NULL or memchr(text, c">", length) != NULL:
+            self.heads[nb_hash(text, head, SECRET) % BUCKETS] += 1
+        else:
+            self.literals[nb_hash(text, length, SECRET) % BUCKETS] += 1
+
+    def __len__(self):
+        return self.recent.length()

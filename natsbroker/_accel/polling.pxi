@@ -1,0 +1,219 @@
+# Plain TCP connections without a Python call for each event: an epoll set of our own, which is one
+# file descriptor for the reactor.
+
+cdef extern from "sys/epoll.h" nogil:
+    ctypedef union epoll_data_t:
+        int fd
+    struct epoll_event:
+        uint32_t events
+        epoll_data_t data
+    int epoll_create1(int)
+    int epoll_ctl(int, int, int, epoll_event*)
+    int epoll_wait(int, epoll_event*, int, int)
+    int EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD
+    int EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP
+
+cdef extern from "time.h" nogil:
+    struct timespec:
+        long tv_sec
+        long tv_nsec
+    int clock_gettime(int, timespec*)
+    int CLOCK_REALTIME
+
+cdef extern from "unistd.h" nogil:
+    int close(int)
+
+cdef enum:
+    BATCH = 128
+
+
+@cython.final
+cdef class Connection:
+    """
+    A socket in a L{Poller}.
+
+    @ivar lane: the fast lane of the connection, while it may take it.
+    """
+
+    cdef Poller poller
+    cdef readonly int fd
+    cdef Decoder decoder
+    cdef Outbox outbox
+    cdef public object lane
+    cdef object proceed, blocked, unblocked, lost
+    cdef bint wantsRead, wantsWrite, isWatched
+
+    def __init__(
+        self, Poller poller not None, int fd, Decoder decoder not None, Outbox outbox not None,
+        proceed, blocked, unblocked, lost,
+    ):
+        """
+        @param proceed: called when there is input that the lane did not take.
+        @param blocked: called when the socket takes no more output.
+        @param unblocked: called when it has taken everything again.
+        @param lost: called when the peer is gone: with true after an orderly end.
+        """
+        self.poller = poller
+        self.fd = fd
+        self.decoder = decoder
+        self.outbox = outbox
+        self.proceed = proceed
+        self.blocked = blocked
+        self.unblocked = unblocked
+        self.lost = lost
+        outbox.attach(fd, self.outputBlocked)
+
+    def watch(self):
+        """
+        Begin.
+        """
+        self.isWatched = True
+        self.wantsRead = True
+        self.poller.connections[self.fd] = self
+        self.poller.control(EPOLL_CTL_ADD, self)
+
+    def forget(self):
+        """
+        End; the socket may be closed afterwards.
+        """
+        if self.isWatched:
+            self.isWatched = False
+            self.outbox.attach(-1, None)
+            self.outbox.close()
+            self.poller.control(EPOLL_CTL_DEL, self)
+            del self.poller.connections[self.fd]
+
+    def setReading(self, bint wanted):
+        """
+        Whether input is wanted.
+        """
+        if self.isWatched and wanted != self.wantsRead:
+            self.wantsRead = wanted
+            self.poller.control(EPOLL_CTL_MOD, self)
+
+    def outputBlocked(self):
+        """
+        The socket takes no more.
+        """
+        if self.isWatched and not self.wantsWrite:
+            self.wantsWrite = True
+            self.poller.control(EPOLL_CTL_MOD, self)
+            self.blocked()
+
+    cdef int readable(self, double now) except -1:
+        cdef Py_ssize_t count = self.decoder.receive(self.fd)
+        cdef Lane lane
+        cdef Py_ssize_t forwarded
+        try:
+            if count > 0:
+                if self.lane is not None:
+                    lane = <Lane> self.lane
+                    forwarded = lane.run()
+                    if forwarded:
+                        self.decoder.heard = now
+                    if lane.isShort and lane.turn.congested is None:
+                        return 0
+                self.proceed()
+            elif count != LATER:
+                self.lost(count == 0)
+        finally:
+            self.decoder.leaveShared()
+        return 0
+
+    cdef int writable(self) except -1:
+        if self.outbox.unblock() and self.isWatched and self.wantsWrite:
+            self.wantsWrite = False
+            self.poller.control(EPOLL_CTL_MOD, self)
+            self.unblocked()
+        return 0
+
+
+@cython.final
+cdef class Poller:
+    """
+    An epoll set and the connections in it. Everything that one round brings is one turn.
+    """
+
+    cdef int epoll
+    cdef dict connections
+    cdef Turn turn
+    cdef object failed
+
+    def __cinit__(self):
+        self.epoll = -1
+
+    def __init__(self, Turn turn not None, failed):
+        """
+        @param failed: called with nothing while an exception from a connection is being handled.
+        """
+        self.connections = {}
+        self.turn = turn
+        self.failed = failed
+        self.epoll = epoll_create1(EPOLL_CLOEXEC)
+        if self.epoll < 0:
+            raise OSError(errno, "epoll_create1 failed")
+
+    def fileno(self):
+        """
+        What the reactor watches.
+        """
+        return self.epoll
+
+    def close(self):
+        """
+        End; all connections must be forgotten before.
+        """
+        if self.epoll >= 0:
+            close(self.epoll)
+            self.epoll = -1
+
+    def __dealloc__(self):
+        if self.epoll >= 0:
+            close(self.epoll)
+
+    def __len__(self):
+        return len(self.connections)
+
+    cdef int control(self, int operation, Connection connection) except -1:
+        cdef epoll_event event
+        event.events = 0
+        if connection.wantsRead:
+            event.events |= EPOLLIN
+        if connection.wantsWrite:
+            event.events |= EPOLLOUT
+        event.data.fd = connection.fd
+        if epoll_ctl(self.epoll, operation, connection.fd, &event) < 0:
+            raise OSError(errno, "epoll_ctl failed")
+        return 0
+
+    def run(self):
+        """
+        Handle what is ready now.
+        """
+        cdef epoll_event events[BATCH]
+        cdef int count, place
+        cdef timespec clock
+        cdef double now
+        cdef Connection connection
+        count = epoll_wait(self.epoll, events, BATCH, 0)
+        if count <= 0:
+            return
+        clock_gettime(CLOCK_REALTIME, &clock)
+        now = clock.tv_sec + clock.tv_nsec * 1e-9
+        self.turn.enter()
+        try:
+            for place in range(count):
+                found = self.connections.get(events[place].data.fd)
+                if found is None:
+                    continue
+                connection = <Connection> found
+                try:
+                    if events[place].events & EPOLLOUT:
+                        connection.writable()
+                    if events[place].events & (EPOLLIN | EPOLLHUP | EPOLLERR):
+                        if connection.isWatched:
+                            connection.readable(now)
+                except BaseException:
+                    self.failed()
+        finally:
+            self.turn.leave()

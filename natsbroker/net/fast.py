@@ -1,0 +1,217 @@
+"""
+Plain TCP connections of clients with compiled buffers.
+
+The reactor, endpoints, accepting, timers and the life cycle of protocols stay Twisted's. Only the
+reading and writing of established connections is ours: they are in an epoll set of their own,
+which is one reader for the reactor, so many events cost one call. The kernel reads into a buffer
+that is parsed in place, and finished frames are sent from where they lie.
+
+Promises: a session cannot tell the difference; everything that the fast lane does not take goes the
+readable path. Must never know: what the bytes mean.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from socket import socket
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet import main, tcp
+from twisted.internet.interfaces import IReactorFDSet, IReadDescriptor
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.net.client import ClientFactory
+
+if TYPE_CHECKING:
+    from natsbroker.net.session import ClientSession
+
+__all__ = ["FastServer", "Hub", "takeOver"]
+
+_log = Logger()
+
+
+@implementer(IReadDescriptor)
+class Hub:
+    """
+    The epoll set of one broker, as one reader for the reactor.
+    """
+
+    def __init__(self, reactor: IReactorFDSet, turn: hot.Turn) -> None:
+        self._reactor = reactor
+        self.poller = hot.Poller(turn, self._failed)
+        reactor.addReader(self)
+
+    def fileno(self) -> int:
+        """
+        See L{IReadDescriptor}.
+        """
+        return int(self.poller.fileno())
+
+    def logPrefix(self) -> str:
+        """
+        See L{IReadDescriptor}.
+        """
+        return "clients"
+
+    def doRead(self) -> None:
+        """
+        Handle the connections that have something.
+        """
+        self.poller.run()
+
+    def connectionLost(self, reason: Failure) -> None:
+        """
+        The reactor ends.
+        """
+
+    def close(self) -> None:
+        """
+        End; there must be no connections any more.
+        """
+        self._reactor.removeReader(self)
+        self.poller.close()
+
+    def _failed(self) -> None:
+        _log.failure("A connection failed")
+
+
+class FastServer(tcp.Server):
+    """
+    A server's side of a TCP connection whose bytes go through a L{Hub}.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        sock: socket,
+        protocol: Any,
+        client: Any,
+        server: Any,
+        number: int,
+        reactor: Any,
+    ) -> None:
+        self._hub = hub
+        self._connection: Any = None
+        self._session: ClientSession | None = None
+        super().__init__(sock, protocol, client, server, number, reactor)
+
+    def joinSession(self, session: ClientSession) -> None:
+        """
+        Read and write for a session from now on.
+        """
+        self._session = session
+        self._connection = hot.Connection(
+            self._hub.poller,
+            self.fileno(),
+            session.decoder,
+            session.outbox,
+            session.proceed,
+            session.writeBlocked,
+            self._unblocked,
+            self._lost,
+        )
+        self._connection.watch()
+
+    def useLane(self, lane: Any) -> None:
+        """
+        The lane that the hub may take without asking the session; C{None} for none.
+        """
+        if self._connection is not None:
+            self._connection.lane = lane
+
+    def startReading(self) -> None:
+        """
+        Have input delivered.
+        """
+        if self._connection is not None:
+            self._connection.setReading(True)
+
+    def stopReading(self) -> None:
+        """
+        Have no input delivered.
+        """
+        if self._connection is not None:
+            self._connection.setReading(False)
+
+    def startWriting(self) -> None:
+        """
+        Nothing to do: the outbox asks for it by itself.
+        """
+
+    def stopWriting(self) -> None:
+        """
+        Nothing to do, likewise.
+        """
+
+    def write(self, data: bytes) -> None:
+        """
+        Send bytes behind what waits in the outbox.
+        """
+        if self._session is not None and self.connected:
+            self._session.outbox.write(data)
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        """
+        The session is told directly what its outbox can take.
+        """
+
+    def unregisterProducer(self) -> None:
+        """
+        See L{registerProducer}.
+        """
+
+    def loseConnection(self, _connDone: Failure | None = None) -> None:
+        """
+        Close when everything that waits was sent.
+        """
+        if not self.connected or self.disconnecting:
+            return
+        self.disconnecting = True
+        self.stopReading()
+        if self._session is None or not self._session.outbox.pending:
+            self._soon(True)
+
+    def connectionLost(self, reason: Failure) -> None:
+        """
+        The connection is gone, or is to go now.
+        """
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.forget()
+        super().connectionLost(reason)
+
+    def _unblocked(self) -> None:
+        if self._session is not None:
+            self._session.writeProgressed()
+        if self.disconnecting:
+            self._soon(True)
+
+    def _lost(self, orderly: bool) -> None:
+        self.stopReading()
+        self._soon(orderly)
+
+    def _soon(self, orderly: bool) -> None:
+        reactor: Any = self.reactor
+        reactor.callLater(0, self._end, orderly)
+
+    def _end(self, orderly: bool) -> None:
+        if self.connected:
+            reason: Any = main.CONNECTION_DONE if orderly else main.CONNECTION_LOST
+            self.connectionLost(Failure(reason))  # type: ignore[no-untyped-call]
+
+
+def takeOver(port: Any, hub: Hub) -> bool:
+    """
+    Have the connections that a port will accept go through a hub.
+
+    @param port: what listening gave.
+    @return: whether it does; other ports than plain TCP ports of clients stay as they are.
+    """
+    if type(port) is not tcp.Port or not isinstance(port.factory, ClientFactory):
+        return False
+    acceptor: Any = port
+    acceptor.transport = partial(FastServer, hub)
+    return True
