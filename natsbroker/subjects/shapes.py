@@ -77,7 +77,7 @@ class ShapeTable:
         nothing here asks L{recipesFor}.
     """
 
-    __slots__ = ("_maxShapes", "_tokens", "counts", "recipes")
+    __slots__ = ("_longest", "_maxShapes", "_recipeOf", "_tokens", "counts", "recipes")
 
     def __init__(self, maxShapes: int) -> None:
         """
@@ -87,7 +87,9 @@ class ShapeTable:
         """
         self._maxShapes = maxShapes
         self.counts: dict[_Shape, int] = {}
+        self._recipeOf: dict[_Shape, Recipe] = {}
         self._tokens = 0
+        self._longest = 0
         self.recipes: dict[int, tuple[Recipe, ...]] = {}
 
     def admit(self, pattern: bytes) -> None:
@@ -110,7 +112,9 @@ class ShapeTable:
                 f"{len(self.counts)} shapes with {self._tokens} tokens are in use"
             )
         self.counts[shape] = 1
+        self._recipeOf[shape] = _recipeFor(shape)
         self._tokens = tokens
+        self._longest = max(self._longest, shape[0])
         self.recipes.clear()
 
     def retire(self, pattern: bytes) -> None:
@@ -124,8 +128,10 @@ class ShapeTable:
         if left:
             self.counts[shape] = left
             return
-        del self.counts[shape]
+        del self.counts[shape], self._recipeOf[shape]
         self._tokens -= shape[0]
+        if shape[0] == self._longest:
+            self._longest = max((each[0] for each in self.counts), default=0)
         self.recipes.clear()
 
     def recipesFor(self, length: int) -> tuple[Recipe, ...]:
@@ -135,12 +141,12 @@ class ShapeTable:
             remembered until the shapes in use change.
         """
         # All subjects longer than every shape can be matched by the same ones.
-        length = min(length, 1 + max((shape[0] for shape in self.counts), default=0))
+        length = min(length, self._longest + 1)
         recipes = self.recipes.get(length)
         if recipes is None:
             recipes = self.recipes[length] = tuple(
-                _recipeFor(shape)
-                for shape in self.counts
+                recipe
+                for shape, recipe in self._recipeOf.items()
                 if shape[0] == length or (shape[2] and shape[0] < length)
             )
         return recipes

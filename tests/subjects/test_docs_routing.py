@@ -1,0 +1,65 @@
+"""
+What C{docs/topics/routing.md} states about L{natsbroker.subjects}.
+
+Promises: its examples run, and the limits in its table are the ones in the code.
+"""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+from natsbroker.subjects import cache, index, shapes
+from natsbroker.subjects.permissions import ALLOWED, SubscribePermissions
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "topics" / "routing.md"
+TEXT = PAGE.read_text("utf-8")
+
+
+def test_examples() -> None:
+    """The page's examples print what it says, and there are examples for every part."""
+    found = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    test = doctest.DocTestParser().get_doctest("".join(found), {}, PAGE.name, str(PAGE), 0)
+    report: list[str] = []
+    result = doctest.DocTestRunner(verbose=False).run(test, out=report.append)
+    assert "".join(report) == ""
+    assert result.attempted >= 40
+
+
+@pytest.mark.parametrize(
+    ("what", "limit"),
+    [
+        ("wildcard shapes in use at a time", shapes.DEFAULT_MAX_SHAPES),
+        ("tokens of all those shapes together", 16 * shapes.DEFAULT_MAX_SHAPES),
+    ],
+)
+def test_limits(what: str, limit: int) -> None:
+    """The limits on the page are the ones that hold."""
+    assert f"| {what} | {limit} |" in TEXT
+
+
+def test_tokenLimitHolds() -> None:
+    """The limit of tokens that the page states is met exactly."""
+    subjects: index.SubjectIndex[int] = index.SubjectIndex()
+    stated = 16 * shapes.DEFAULT_MAX_SHAPES
+    subjects.insert(b"*" + b".a" * (stated - 1), 1)
+    with pytest.raises(index.TooManyShapes):
+        subjects.insert(b"*", 2)
+
+
+def test_longestSubject() -> None:
+    """The length up to which subjects are remembered is the one on the page."""
+    assert f"subjects of more than {cache.DEFAULT_LONGEST} bytes are not remembered" in TEXT
+
+
+@pytest.mark.parametrize("row", re.findall(r"^\| (`.*`) \| (made.*|refused.*) \|$", TEXT, re.M))
+def test_queueTables(row: tuple[str, str]) -> None:
+    """Each row about queue entries says what becomes of the three subscriptions."""
+    entries = [each.encode() for each in re.findall(r"`([^`]*)`", row[0])]
+    denying = TEXT.index(" | ".join(row)) > TEXT.index("| denied entries |")
+    permissions = SubscribePermissions(None, entries) if denying else SubscribePermissions(entries)
+    found = [permissions.verdict(b"foo", queue) is ALLOWED for queue in (b"", b"v1", b"v2")]
+    assert [("refused", "made")[each] for each in found] == row[1].split(" | ")
