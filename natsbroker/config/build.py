@@ -162,10 +162,7 @@ def _settings(reading: Reading, findings: Findings, read: Callable[[str], str]) 
 
 
 def _identitySettings(settings: Settings, reading: Reading, findings: Findings) -> Settings:
-    identities = Identities(findings)
-    authorization = identities.authorization(reading)
-    accounts = identities.accounts(reading)
-    identities.checkSingles(reading, accounts)
+    authorization, accounts = Identities(findings).everybody(reading)
     return replace(
         settings,
         authorization=authorization,

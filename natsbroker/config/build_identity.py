@@ -45,7 +45,21 @@ class Identities:
         self._findings = findings
         self._names: set[str] = set()
 
-    def authorization(self, root: Reading) -> Authorization:
+    def everybody(self, root: Reading) -> tuple[Authorization, dict[str, Account]]:
+        """
+        Make the C{authorization} block and the accounts, in the order of the file, so
+        that a name which stands twice is reported where it stands again.
+        """
+        if _later(root, "authorization", "accounts"):
+            accounts = self._accounts(root)
+            authorization = self._authorization(root)
+        else:
+            authorization = self._authorization(root)
+            accounts = self._accounts(root)
+        self._checkSingles(root, accounts)
+        return authorization, accounts
+
+    def _authorization(self, root: Reading) -> Authorization:
         """
         Make the top-level C{authorization} block; its C{timeout} is 0 when not given.
         """
@@ -68,7 +82,7 @@ class Identities:
             options=block.others,
         )
 
-    def checkSingles(self, root: Reading, accounts: dict[str, Account]) -> None:
+    def _checkSingles(self, root: Reading, accounts: dict[str, Account]) -> None:
         """
         Report a single user or a token beside other users.
         """
@@ -86,7 +100,7 @@ class Identities:
         if others and token:
             self._exclusive(block, f"Can not have a token and {others}")
 
-    def accounts(self, root: Reading) -> dict[str, Account]:
+    def _accounts(self, root: Reading) -> dict[str, Account]:
         """
         Make the accounts, whether they are listed or described.
         """
@@ -189,3 +203,11 @@ class Identities:
 
     def _exclusive(self, block: Reading, message: str) -> None:
         self._findings.error(message, block.path, block.position)
+
+
+def _later(root: Reading, name: str, other: str) -> bool:
+    """
+    Tell whether a key stands behind another.
+    """
+    order = list(root.values)
+    return name in root and other in root and order.index(name) > order.index(other)

@@ -11,8 +11,9 @@ Stricter than nats-server 2.15, on purpose:
     without an address the pages are on loopback only;
   - users of the system account alone leave it open who everybody else is
     (CVE-2023-47090), so C{authorization} or C{no_auth_user} must say so;
-  - C{--user}, C{--pass} and C{--auth} beside users of the file are an error (they would
-    be ignored);
+  - the global account is not the system account;
+  - C{--user}, C{--pass} and C{--auth} beside users of the file, or C{--auth} beside a
+    user, are an error (nats-server ignores one of them);
   - a TLS listener needs a certificate.
 """
 
@@ -98,6 +99,10 @@ class _Checker:
         ):
             if others and value and name not in given:
                 self._error(f"{flag} does not go with users in the file", "authorization")
+        both = authorization.token and (authorization.user or authorization.password)
+        reported = "token" in given and ("user" in given or "pass" in given)
+        if both and not reported:
+            self._error("Cannot have a user/pass and token", "authorization")
 
     def systemAccount(self) -> None:
         """
@@ -105,7 +110,10 @@ class _Checker:
         """
         settings = self._settings
         name = settings.system_account
-        if name not in settings.accounts and name != SYSTEM_ACCOUNT:
+        if name == GLOBAL_ACCOUNT:
+            message = "the global account cannot be the system account"
+            self._error(message, "system_account")
+        elif "system_account" in self._root and name not in settings.accounts:
             message = "error resolving system account: account missing"
             self._error(message, "system_account")
         alone = set(settings.accounts) == {name} and settings.accounts[name].users
@@ -116,8 +124,6 @@ class _Checker:
                 '"no_auth_user"'
             )
             self._error(message, "accounts")
-        if name == GLOBAL_ACCOUNT:
-            self._error("the global account cannot be the system account", "system_account")
 
     def tls(self) -> None:
         """

@@ -84,7 +84,7 @@ def _string(text: str) -> str:
 def _escape(found: re.Match[str]) -> str:
     character = found.group()
     if "\ud800" <= character <= "\udfff":
-        return "\\ufffd"  # a byte that is not UTF-8
+        return "\ufffd"  # a byte that is not UTF-8
     return _ESCAPES.get(character) or f"\\u{ord(character):04x}"
 
 

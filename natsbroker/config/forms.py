@@ -190,6 +190,13 @@ def _enabled(node: Node) -> bool:
     return value.startswith("enable")
 
 
+def _policy(node: Node) -> str:
+    value = str(_value(node))
+    if value not in ("default", "close", "retry"):
+        raise ValueError("must be 'default', 'close' or 'retry'")
+    return value
+
+
 def _isAlways(node: Node) -> bool:
     return isinstance(node, Leaf) and str(node.value).lower() == "always"
 
@@ -213,4 +220,5 @@ SIZE = Form("a size", _leaf(int, str), _size)
 PERCENTAGE = Form("a percentage", _leaf(int, str), _percentage)
 ENABLED = Form('"enabled" or "disabled"', _leaf(str), _enabled)
 ALWAYS = Form('"always"', _isAlways, _value)
+WRITE_POLICY = Form("a string", _leaf(str), _policy)
 ANY_MAP = Form("a map", lambda node: isinstance(node, Table), plain)

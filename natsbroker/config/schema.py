@@ -43,6 +43,7 @@ from natsbroker.config.schema_parts import (
     TLS_KEY,
     UNCHECKED,
     WAIT,
+    WRITING,
 )
 from natsbroker.config.schema_services import (
     ACCOUNT_JETSTREAM,
@@ -145,8 +146,7 @@ _LIMITS: dict[str, Key] = {
     "max_closed_clients": COUNT,
     "ping_interval": TIME,
     "ping_max": COUNT,
-    "write_deadline": TIME,
-    "write_timeout": TEXT,
+    **WRITING,
     "lame_duck_duration": Key(DURATION),
     "lame_duck_grace_period": Key(DURATION),
     "connect_error_reports": COUNT,

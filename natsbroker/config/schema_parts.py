@@ -15,6 +15,7 @@ from natsbroker.config.forms import (
     OLD_DURATION,
     SECONDS,
     STRING,
+    WRITE_POLICY,
     Block,
     Form,
     Key,
@@ -129,7 +130,7 @@ COMPRESSION = Key(STRING, BOOLEAN, Block(COMPRESSION_MODE))
 
 WRITING = {
     "write_deadline": TIME,
-    "write_timeout": TEXT,
+    "write_timeout": Key(WRITE_POLICY),
 }
 """How patient a listener is with slow readers."""
 

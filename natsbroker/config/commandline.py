@@ -1,0 +1,213 @@
+"""
+The command line: what to do, and with which settings.
+
+This module promises what nats-server 2.15 does with the same arguments: its flags, its
+messages where programs read them, and its exit codes (a flag that is wrong prints the
+usage and exits with 0, anything else that is wrong exits with 1).  It is a function of
+its arguments; files and the environment are passed in.  It must never print, exit, or
+send a signal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from natsbroker.config.build import Built, buildDefaults, buildFile
+from natsbroker.config.errors import ConfigError, ConfigErrors, NotSupportedYet
+from natsbroker.config.features import missing
+from natsbroker.config.flags import KINDS, flagNamed
+from natsbroker.config.goflags import FlagError, FlagValue, parseFlags
+from natsbroker.config.model import Settings
+from natsbroker.config.overrides import overriding
+from natsbroker.config.syntax import readText
+
+__all__ = ["Action", "Invocation", "UsageError", "invocationFrom", "redacted", "validReport"]
+
+SIGNALS = ("reload", "reopen", "stop", "quit", "term", "ldm")
+
+
+class Action(Enum):
+    """
+    What the command line asks for.
+    """
+
+    RUN = "run"
+    TEST = "test"
+    SIGNAL = "signal"
+    VERSION = "version"
+    HELP = "help"
+    HELP_TLS = "help_tls"
+
+
+class UsageError(ConfigError):
+    """
+    A flag that is not known or has a wrong value: print the message on standard error,
+    the usage on standard output, and exit with L{exitCode}.
+    """
+
+    exitCode = 0
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """
+    What to do.
+
+    @ivar settings: for L{Action.RUN} and L{Action.TEST}.
+    @ivar warnings: to be printed before running.
+    @ivar override: what the flags do to settings; a reload needs it again.
+    @ivar signal: one of L{SIGNALS}, for L{Action.SIGNAL}.
+    @ivar process: the id of the process to signal, with C{*} at its end for every id that
+        begins so; empty for the only one that runs.
+    """
+
+    action: Action
+    settings: Settings | None = None
+    warnings: tuple[ConfigError, ...] = ()
+    override: Callable[[Settings], Settings] | None = None
+    signal: str = ""
+    process: str = ""
+
+
+def invocationFrom(
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    read: Callable[[str], str] = readText,
+) -> Invocation:
+    """
+    Read a command line, without the name of the program.
+
+    @param environment: where the configuration file looks up C{$NAME}.
+    @param read: gives the text of a path, or raises L{OSError}.
+    @raise UsageError: for flags that are not right.
+    @raise ConfigError: for everything else that is wrong: exit with 1.
+    """
+    try:
+        spelled, rest = parseFlags(arguments, KINDS)
+    except FlagError as error:
+        raise UsageError(str(error)) from None
+    given = _byFirstName(spelled)
+    action = _asked(given, rest)
+    if action is not None:
+        return Invocation(action)
+    if given.get("sl"):
+        return _signal(str(given["sl"]), read)
+    _refuseMissing(given)
+    return _configured(given, environment, read)
+
+
+def validReport(program: str, settings: Settings) -> str:
+    """
+    Say that a file is fine, as C{-t} prints it on standard error.
+    """
+    file, digest = settings.config_file, settings.config_digest
+    return f"{program}: configuration file {file} is valid ({digest})"
+
+
+def redacted(arguments: Sequence[str]) -> list[str]:
+    """
+    Copy a command line with its secrets blotted out, for logs and process listings.
+    """
+    found = list(arguments)
+    for index, argument in enumerate(arguments):
+        name, equals, _ = argument.lstrip("-").partition("=")
+        if not argument.startswith("-") or name not in _SECRETS:
+            continue
+        if equals:
+            found[index] = argument[: argument.index("=") + 1] + "[REDACTED]"
+        elif index + 1 < len(found):
+            found[index + 1] = "[REDACTED]"
+    return found
+
+
+_SECRETS = frozenset({"user", "pass", "auth", "routes", "cluster", "cluster_listen"})
+
+
+def _byFirstName(spelled: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
+    given: dict[str, FlagValue] = {}
+    for name, value in spelled.items():
+        first = flagNamed(name).names[0]
+        given.pop(first, None)
+        given[first] = value
+    return given
+
+
+def _asked(given: Mapping[str, FlagValue], rest: Sequence[str]) -> Action | None:
+    """
+    Find out whether something is only to be shown.
+
+    @raise ConfigError: for an argument that is no flag and no command.
+    """
+    for name, action in (
+        ("v", Action.VERSION),
+        ("h", Action.HELP),
+        ("help_tls", Action.HELP_TLS),
+    ):
+        if given.get(name):
+            return action
+    if not rest:
+        return None
+    commands = {"version": Action.VERSION, "help": Action.HELP}
+    command = commands.get(rest[0].lower())
+    if command is None:
+        raise ConfigError(f'unrecognized command: "{rest[0]}"')
+    return command
+
+
+def _signal(text: str, read: Callable[[str], str]) -> Invocation:
+    signal, *processes = text.split("=")
+    if len(processes) > 1:
+        raise ConfigError(f"invalid signal parameters: [{' '.join(processes[1:])}]")
+    process = _process(processes[0], read) if processes else ""
+    number = process.removesuffix("*")
+    if number and not (number.isascii() and number.isdecimal()):
+        raise ConfigError(f"invalid pid: {number}")
+    if signal not in SIGNALS:
+        raise ConfigError(f'unknown signal "{signal}"')
+    return Invocation(Action.SIGNAL, signal=signal, process=process)
+
+
+def _process(text: str, read: Callable[[str], str]) -> str:
+    """
+    Take a process id, or the path of a file that holds one.
+    """
+    try:
+        return read(text).strip()
+    except (OSError, ValueError):
+        return text
+
+
+def _refuseMissing(given: Mapping[str, FlagValue]) -> None:
+    """
+    Refuse a flag that asks for a feature that is not built.
+
+    @raise NotSupportedYet: naming the flag.
+    """
+    for name, value in given.items():
+        flag = flagNamed(name)
+        feature = missing(flag.key, value) if value else None
+        if feature is not None:
+            raise NotSupportedYet(str(feature), flag.name)
+
+
+def _configured(
+    given: Mapping[str, FlagValue],
+    environment: Mapping[str, str],
+    read: Callable[[str], str],
+) -> Invocation:
+    path, testing = str(given.get("c", "")), bool(given.get("t"))
+    if testing and not path:
+        raise ConfigError("must specify [-c, --config] option to check configuration file syntax")
+    override = overriding(given, read)
+    built = buildFile(path, environment, override, read) if path else buildDefaults(override)
+    if testing and built.warnings:
+        raise ConfigErrors(built.warnings)
+    return _invocation(Action.TEST if testing else Action.RUN, built, override)
+
+
+def _invocation(
+    action: Action, built: Built, override: Callable[[Settings], Settings]
+) -> Invocation:
+    return Invocation(action, built.settings, built.warnings, override)

@@ -1,0 +1,105 @@
+"""
+Flags as Go programs take them.
+
+This module promises the behaviour of Go's C{flag} package, with its messages: one dash or
+two, C{-flag value} or C{-flag=value}, booleans only with C{=}, and the first argument that
+is no flag ends them.  It must never know which flags a program has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+__all__ = ["FlagError", "FlagKind", "FlagValue", "parseFlags"]
+
+FlagValue = str | int | bool
+
+
+class FlagKind(Enum):
+    """
+    What a flag takes.
+    """
+
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    STRING = "string"
+
+
+class FlagError(ValueError):
+    """
+    Arguments that are not as the flags want them; the text is Go's.
+    """
+
+
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+_INTEGER = re.compile(
+    r"([+-]?)(?:0[xX]((?:_?[0-9a-fA-F])+)|0[bB]((?:_?[01])+)|0[oO]?((?:_?[0-7])*)"
+    r"|([1-9](?:_?[0-9])*))"
+)
+_BASES = (16, 2, 8, 10)
+_LARGEST = 1 << 63
+_MOST_DIGITS = 100
+
+
+def parseFlags(
+    arguments: Sequence[str], kinds: Mapping[str, FlagKind]
+) -> tuple[dict[str, FlagValue], list[str]]:
+    """
+    Take the flags from the beginning of a command line.
+
+    @param kinds: every flag by each of its names, without dashes.
+    @return: the value of each flag that was given, under the name that was used, the
+        last one counting and standing last; and the arguments behind the flags.
+    @raise FlagError: for an unknown flag, a missing or a wrong value.
+    """
+    values: dict[str, FlagValue] = {}
+    rest = list(arguments)
+    while rest and len(rest[0]) > 1 and rest[0].startswith("-"):
+        argument = rest.pop(0)
+        if argument == "--":
+            break
+        name, equals, text = _split(argument)
+        kind = kinds.get(name)
+        if kind is None:
+            raise FlagError(f"flag provided but not defined: -{name}")
+        values.pop(name, None)
+        if kind is FlagKind.BOOLEAN:
+            values[name] = _boolean(name, text) if equals else True
+            continue
+        if not equals:
+            if not rest:
+                raise FlagError(f"flag needs an argument: -{name}")
+            text = rest.pop(0)
+        values[name] = _integer(name, text) if kind is FlagKind.INTEGER else text
+    return values, rest
+
+
+def _split(argument: str) -> tuple[str, str, str]:
+    body = argument[2:] if argument.startswith("--") else argument[1:]
+    if not body or body[0] in "-=":
+        raise FlagError(f"bad flag syntax: {argument}")
+    return body.partition("=")
+
+
+def _boolean(name: str, text: str) -> bool:
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    raise FlagError(f'invalid boolean value "{text}" for -{name}: parse error')
+
+
+def _integer(name: str, text: str) -> int:
+    found = _INTEGER.fullmatch(text)
+    if found is None:
+        raise FlagError(f'invalid value "{text}" for flag -{name}: parse error')
+    for base, digits in zip(_BASES, found.groups()[1:], strict=True):
+        if digits is None:
+            continue
+        digits = digits.replace("_", "").lstrip("0") or "0"
+        number = int(digits, base) if len(digits) <= _MOST_DIGITS else _LARGEST
+        number = -number if found[1] == "-" else number
+        if -_LARGEST <= number < _LARGEST:
+            return number
+    raise FlagError(f'invalid value "{text}" for flag -{name}: value out of range')
