@@ -1,0 +1,69 @@
+"""
+Many clients at once, and many that come and go.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+from tests.interop.conftest import StartServer
+from tests.interop.servers import ALL, CHECKOUT, Flavour
+
+CROWD = 5000
+STORM = 4000
+
+#: Files that a process has open besides its connections.
+OTHERS = 100
+
+#: No run may take longer than this many seconds: it is a hang then.
+DEADLINE = 300
+
+
+@pytest.fixture
+def roomFor() -> Iterator[int]:
+    """
+    How many connections a process started now may have, with the limit raised as far as it goes.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield CROWD if hard == resource.RLIM_INFINITY else min(CROWD, hard - OTHERS)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def crowd(port: int, *arguments: str) -> dict[str, object]:
+    """
+    @return: what a run of the crowd printed.
+    """
+    command = [sys.executable, "-m", "tests.interop.crowd", str(port), *arguments]
+    output = subprocess.run(
+        command, cwd=CHECKOUT, stdout=subprocess.PIPE, check=True, timeout=DEADLINE
+    ).stdout
+    result: dict[str, object] = json.loads(output)
+    return result
+
+
+@pytest.mark.parametrize("flavour", ALL, ids=lambda flavour: flavour.name)
+def test_crowd(flavour: Flavour, startServer: StartServer, roomFor: int) -> None:
+    """Thousands of clients are connected at the same time, and each gets its own message."""
+    if roomFor < CROWD:
+        warnings.warn(f"the limit of open files allows {roomFor} clients only", stacklevel=1)
+    result = crowd(startServer(flavour).port, str(roomFor))
+    assert result["failed"] == {}
+    assert (result["answered"], result["received"]) == (roomFor, roomFor)
+
+
+@pytest.mark.parametrize("flavour", ALL, ids=lambda flavour: flavour.name)
+def test_storm(flavour: Flavour, startServer: StartServer) -> None:
+    """Thousands of clients that come and go as fast as they can are all served."""
+    server = startServer(flavour)
+    result = crowd(server.port, str(STORM), "--storm")
+    assert result["failed"] == {}
+    assert result["answered"] == STORM
+    assert crowd(server.port, "1")["received"] == 1

@@ -1,0 +1,77 @@
+"""
+A short run of the differential fuzzer, and the fuzzer itself.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.interop.allowances import allowed
+from tests.interop.differential import Comparison, Difference, answerOf
+from tests.interop.mutation import WORLDS, World, makeScript
+from tests.interop.servers import OURS, REAL, Flavour, requireRealServer
+
+CASES = 700
+SEED = int(os.environ.get("NATSBROKER_SEED", "1"))
+
+
+@pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
+@pytest.mark.parametrize("world", WORLDS.values(), ids=lambda world: world.name)
+def test_agreement(world: World, flavour: Flavour, tmp_path: Path) -> None:
+    """natsbroker's answer to bytes that nobody wrote is nats-server's, or explained."""
+    requireRealServer()
+    with Comparison(world, flavour, tmp_path) as comparison:
+        found = [str(each) for each in comparison.differences(SEED, range(CASES))]
+    assert not found, "\n".join(found)
+
+
+def test_oracleIsRepeatable(tmp_path: Path) -> None:
+    """nats-server agrees with itself, so that a difference means something."""
+    with Comparison(WORLDS["plain"], REAL, tmp_path) as comparison:
+        assert list(comparison.differences(SEED, range(200))) == []
+
+
+def test_differencesAreFound(tmp_path: Path) -> None:
+    """A server that answers otherwise is found out."""
+    with Comparison(WORLDS["plain"], REAL, tmp_path, config="max_sub_tokens: 1\n") as comparison:
+        found = list(comparison.differences(SEED, range(200)))
+    assert found
+    assert all(b"too many tokens" in b"".join(each.ours.errors) for each in found)
+
+
+def test_scriptsAreRepeatable() -> None:
+    """A seed and a number always make the same script, and different numbers different ones."""
+    world = WORLDS["plain"]
+    scripts = [makeScript(world, 5, number) for number in range(50)]
+    assert scripts == [makeScript(world, 5, number) for number in range(50)]
+    assert len(set(scripts)) > 45
+
+
+def test_answerOf() -> None:
+    """An answer is what does not depend on chance."""
+    output = b"INFO {} \r\n+OK\r\nMSG b 7 2\r\nhi\r\nMSG a 3 2\r\nhi\r\n-ERR 'x'\r\nPONG\r\nMS"
+    answer = answerOf(output)
+    assert answer.deliveries == (b"MSG a 2\r\nhi\r\n", b"MSG b 2\r\nhi\r\n")
+    assert (answer.errors, answer.pongs, answer.oks) == ((b"'x'",), 1, 1)
+    assert (answer.infos, answer.rest) == (0, b"MS")
+
+
+def test_allowance() -> None:
+    """A refused control byte is explained, the same answer without one is not."""
+    theirs = answerOf(b"INFO {} \r\nPONG\r\n")
+    ours = answerOf(b"INFO {} \r\n-ERR 'Invalid Subject'\r\nPONG\r\n")
+    assert allowed(b"SUB a\x00b 1\r\n", theirs, ours)
+    assert allowed(b"SUB a.b 1\r\n", theirs, ours) is None
+    assert allowed(b"SUB a\x00b 1\r\n", ours, theirs) is None
+
+
+def test_reportRepeatsTheCase() -> None:
+    """A difference is reported with the command that makes it again."""
+    answer = answerOf(b"")
+    report = str(Difference("plain", 3, 17, "ours-pure", b"x", answer, answer))
+    assert report.startswith(
+        "python -m tests.interop.differential --world plain --seed 3 --only 17 --flavour ours-pure"
+    )
