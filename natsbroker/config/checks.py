@@ -22,7 +22,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import replace
 
-from natsbroker.config.model import GLOBAL_ACCOUNT, SYSTEM_ACCOUNT, Monitoring, Settings
+from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
 from natsbroker.config.reading import Findings, Reading
 
 LOOPBACK = "127.0.0.1"

@@ -37,6 +37,23 @@ NOWHERE = Position()
 """The position of what did not come from a file."""
 
 
+_LONGEST_TEXT = 1000
+
+
+def printable(text: str) -> str:
+    """
+    Make one line of any text: what cannot be printed is escaped, what is endless is cut.
+    """
+    if len(text) > _LONGEST_TEXT:
+        text = text[:_LONGEST_TEXT] + "..."
+    if text.isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
 class ConfigError(Exception):
     """
     Something in a configuration that the broker cannot start with.
@@ -62,7 +79,7 @@ class ConfigError(Exception):
     def __str__(self) -> str:
         place = str(self.position)
         text = f"{place}: {self.describe()}" if place else self.describe()
-        return text.encode("utf-8", "backslashreplace").decode("utf-8")
+        return printable(text)
 
 
 class SyntaxProblem(ConfigError):

@@ -19,11 +19,13 @@ without either.  What nats-server 2.15 accepts and this module refuses, on purpo
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from natsbroker.config.cursor import Token
 from natsbroker.config.errors import ConfigError, Position, SyntaxProblem
-from natsbroker.config.lexer import Lexer, Token
+from natsbroker.config.lexer import Lexer
 from natsbroker.config.numbers import booleanFrom, datetimeFrom, floatFrom, integerFrom
 from natsbroker.config.scalars import Kind
 from natsbroker.config.tree import Array, Entry, Leaf, Node, Scalar, Table, moved
@@ -40,6 +42,7 @@ MAX_EXPANSION = 1_000_000
 """How many values references may repeat, all together."""
 
 _BCRYPT = "2a$"
+_HASH = re.compile(r"^(2[by]\$).*", re.DOTALL)
 _ENVIRONMENT_KEY = "pk"
 
 _CONVERSIONS: dict[Kind, Callable[[str], Scalar]] = {
@@ -293,14 +296,16 @@ class _Assembly:
         return None
 
     def _fromEnvironment(self, name: str, position: Position) -> Node:
-        about = f"variable reference for '{name}' on line {position.line}"
+        shown = _HASH.sub(r"\1...", name)
+        about = f"variable reference for '{shown}' on line {position.line}"
         try:
             node = self._reader.fromEnvironment(name)
         except ConfigError as error:
             message = f"{about} could not be parsed: {error}"
             raise SyntaxProblem(message, position=position) from None
         if node is None:
-            raise SyntaxProblem(f"{about} can not be found", position=position)
+            hint = "" if shown == name else "; a bcrypt hash needs quotes"
+            raise SyntaxProblem(f"{about} can not be found{hint}", position=position)
         return node
 
     def _include(self, token: Token) -> None:

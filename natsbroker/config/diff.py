@@ -1,0 +1,171 @@
+"""
+What changes from one configuration to the next, and what of it needs a restart.
+
+This module promises a list of changes by dotted path, with secrets kept out of their
+text, and nats-server's words for what cannot change while running.  It must never know
+how a change is carried out.
+
+A path names attributes of L{Settings}, names in mappings, and the keys of features that
+are not built yet without the word C{deferred}: C{port}, C{logging.debug},
+C{accounts.A.limits.max_payload}, C{cluster.name}.  Sequences change as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+
+from natsbroker.config.durations import durationText
+from natsbroker.config.identity import Permissions, User
+from natsbroker.config.model import RANDOM_PORT, Settings
+
+__all__ = ["FIXED", "Change", "differences", "reloadProblems"]
+
+FIXED = {
+    "allow_non_tls": "AllowNonTLS",
+    "disable_sublist_cache": "NoSublistCache",
+    "fast_lane": "FastLane",
+    "host": "Host",
+    "max_closed_clients": "MaxClosedClients",
+    "max_subject_shapes": "MaxSubjectShapes",
+    "monitoring.http_base_path": "HTTPBasePath",
+    "monitoring.http_host": "HTTPHost",
+    "monitoring.http_port": "HTTPPort",
+    "monitoring.https_port": "HTTPSPort",
+    "monitoring.insecure_monitor": "InsecureMonitor",
+    "no_header_support": "NoHeaderSupport",
+    "no_system_account": "NoSystemAccount",
+    "port": "Port",
+    "router": "Router",
+    "server_name": "ServerName",
+    "system_account": "SystemAccount",
+    "cluster.host": "cluster host",
+    "cluster.listen": "cluster host",
+    "cluster.name": "cluster name",
+    "cluster.port": "cluster port",
+    "gateway": "Gateway",
+    "jetstream.store_dir": "jetstream storage directory",
+    "mqtt": "MQTT",
+    "store_dir": "StoreDir",
+    "websocket": "Websocket",
+}
+"""Path -> what nats-server calls it.  Covers everything below the path."""
+
+_WHOLE = (User, Permissions)
+_UNSET = object()
+
+
+@dataclass(frozen=True)
+class Change:
+    """
+    Something that is different now.
+
+    @ivar path: dotted.
+    @ivar old: what it was; L{None} for an entry of a mapping that was not there.
+    @ivar new: what it is; L{None} for an entry of a mapping that is gone.
+    @ivar secret: the values must not be shown.
+    """
+
+    path: str
+    old: object
+    new: object
+    secret: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.path}: old={self.shown(self.old)}, new={self.shown(self.new)}"
+
+    def __repr__(self) -> str:
+        return f"<Change {self}>"
+
+    def shown(self, value: object) -> str:
+        """
+        Write a value as Go would, unless it is secret.
+        """
+        return "[REDACTED]" if self.secret else _goText(value)
+
+
+def differences(old: Settings, new: Settings) -> list[Change]:
+    """
+    List what changes, in the order of the attributes.
+    """
+    return list(_compared("", old, new, False))
+
+
+def reloadProblems(changes: list[Change]) -> list[str]:
+    """
+    Say which changes need a restart.
+
+    A port that becomes random is none: the listener keeps the one that it has.
+
+    @return: a sentence for each in nats-server's words; empty when a reload will do.
+    """
+    problems = []
+    for change in changes:
+        name = _fixedName(change.path)
+        if name is None or (change.path == "port" and change.new == RANDOM_PORT):
+            continue
+        values = f"old={change.shown(change.old)}, new={change.shown(change.new)}"
+        problems.append(f"config reload not supported for {name}: {values}")
+    return problems
+
+
+def _fixedName(path: str) -> str | None:
+    while path:
+        if path in FIXED:
+            return FIXED[path]
+        path = path.rpartition(".")[0]
+    return None
+
+
+def _compared(path: str, old: object, new: object, secret: bool) -> Iterator[Change]:
+    if old == new:
+        return
+    if _isRecord(old) and type(old) is type(new):
+        yield from _comparedRecords(path, old, new, secret)
+    elif isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in {**old, **new}:
+            before, after = old.get(name, _UNSET), new.get(name, _UNSET)
+            yield from _comparedEntries(_below(path, str(name)), before, after, secret)
+    else:
+        yield Change(path, old, new, secret)
+
+
+def _comparedEntries(path: str, old: object, new: object, secret: bool) -> Iterator[Change]:
+    if old is _UNSET or new is _UNSET:
+        before = None if old is _UNSET else old
+        yield Change(path, before, None if new is _UNSET else new, secret)
+    else:
+        yield from _compared(path, old, new, secret)
+
+
+def _comparedRecords(path: str, old: object, new: object, secret: bool) -> Iterator[Change]:
+    assert is_dataclass(old)
+    for field in fields(old):
+        if not field.compare:
+            continue
+        below = path if field.name == "deferred" else _below(path, field.name)
+        before, after = getattr(old, field.name), getattr(new, field.name)
+        yield from _compared(below, before, after, secret or not field.repr)
+
+
+def _isRecord(value: object) -> bool:
+    return is_dataclass(value) and not isinstance(value, (type, *_WHOLE))
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _goText(value: object) -> str:
+    """
+    Write a value as Go's C{%v} writes the option that it stands for.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return durationText(value)
+    if isinstance(value, (tuple, list, frozenset)):
+        return f"[{' '.join(_goText(item) for item in value)}]"
+    if value is None:
+        return "<nil>"
+    return str(value)
