@@ -1,0 +1,3 @@
+"""
+Speed and memory beside nats-server, on one machine, in turn: C{python -m benchmarks}.
+"""

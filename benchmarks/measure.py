@@ -1,0 +1,172 @@
+"""
+One measurement of one server: what is run against it and which figures that yields.
+
+Promises: figures in the units of L{benchmarks.rows}; a message that was lost, repeated or answered
+wrongly is an error and no figure. Must never know: which server it is, or what it is compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from benchmarks.generator import Generator, GeneratorFailed
+from benchmarks.places import peakMemory, settledMemory
+from benchmarks.rows import Row
+from benchmarks.servers import Server
+from benchmarks.settings import MAX_PENDING, SETTINGS
+
+__all__ = ["KINDS", "Sample", "measure"]
+
+WARMING = 0.2
+"""Seconds of requests that are not counted."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """
+    What one measurement yielded.
+
+    @ivar figures: by L{benchmarks.rows.Figure.key}.
+    @ivar notes: how many processors' worth of work the generator, its busiest thread and the server
+        did; only what is known.
+    """
+
+    figures: Mapping[str, float]
+    notes: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Work:
+    """
+    What a measurement needs.
+
+    @ivar load: the row's arguments for the generator and the setting's credentials.
+    @ivar seconds: how long to load the server.
+    """
+
+    generator: Generator
+    server: Server
+    load: tuple[str, ...]
+    seconds: float
+
+
+def notesOf(report: Mapping[str, float]) -> dict[str, float]:
+    """
+    @return: the report's figures of processor use that are known.
+    """
+    names = ("generator_cores", "busiest_thread", "server_cores")
+    return {name: report[name] for name in names if report.get(name, -1) >= 0}
+
+
+def argument(load: tuple[str, ...], name: str) -> int:
+    """
+    @return: the number that stands after C{name}.
+    """
+    return int(load[load.index(name) + 1])
+
+
+def measureTraffic(work: Work) -> Sample:
+    """
+    @return: messages a second: received, or published where nobody subscribes.
+    """
+    server = work.server
+    report = work.generator.run("traffic", server.port, server.pid, work.load, work.seconds)
+    lost = int(report["lost"])
+    if report["disconnected"]:
+        raise GeneratorFailed(f"a subscriber was disconnected, {lost:,} messages missing")
+    if lost:
+        raise GeneratorFailed(f"{abs(lost):,} messages {'lost' if lost > 0 else 'too many'}")
+    rate = report["receive_rate"] if "--subscribers" in work.load else report["publish_rate"]
+    return Sample({"rate": rate}, notesOf(report))
+
+
+def measureRequests(work: Work) -> Sample:
+    """
+    @return: the latency of round trips, in microseconds.
+    """
+    load = (*work.load, "--warmup", str(WARMING))
+    server = work.server
+    report = work.generator.run("request", server.port, server.pid, load, work.seconds)
+    return Sample({"p50": report["p50_us"], "p99": report["p99_us"]}, notesOf(report))
+
+
+def growth(work: Work, mode: str) -> int:
+    """
+    @return: how many bytes the server's memory grew when the generator reached its state.
+    """
+    server = work.server
+    before = settledMemory(server.pid)
+    with work.generator.hold(mode, server.port, server.pid, work.load):
+        return settledMemory(server.pid) - before
+
+
+def measureIdle(work: Work) -> Sample:
+    """
+    @return: KiB of resident memory for each idle connection.
+    """
+    connections = argument(work.load, "--connections")
+    return Sample({"memory": growth(work, "idle") / connections / (1 << 10)})
+
+
+def measureSubscriptions(work: Work) -> Sample:
+    """
+    @return: MiB of resident memory for 100,000 subscriptions, with the connections they came by.
+    """
+    scale = 100_000 / argument(work.load, "--count")
+    return Sample({"memory": growth(work, "subscriptions") * scale / (1 << 20)})
+
+
+def measureStorm(work: Work) -> Sample:
+    """
+    @return: connections a second, how many of them answer at the end, and the 99th percentile of
+        PING for established clients in milliseconds.
+    """
+    server = work.server
+    report = work.generator.run("storm", server.port, server.pid, work.load, work.seconds)
+    figures = {
+        "rate": report["rate"],
+        "answering": report["answering"],
+        "ping_p99": report["ping_p99_us"] / 1e3,
+    }
+    return Sample(figures, notesOf(report))
+
+
+def measureStalled(work: Work) -> Sample:
+    """
+    @return: peak memory over the sum of what all stalled subscribers may hold, and how a subscriber
+        that reads fared meanwhile.
+    """
+    server = work.server
+    limits = MAX_PENDING * argument(work.load, "--connections")
+    before = settledMemory(server.pid)
+    seconds = max(4 * work.seconds, 4.0)
+    with work.generator.hold("stalled", server.port, server.pid, work.load, seconds) as report:
+        peak = peakMemory(server.pid)
+    figures = {
+        "limits": (peak - before) / limits,
+        "gap": report["longest_gap"] * 1e3,
+        "healthy": report["healthy"] / report["seconds"],
+    }
+    return Sample(figures)
+
+
+KINDS: Mapping[str, Callable[[Work], Sample]] = {
+    "traffic": measureTraffic,
+    "request": measureRequests,
+    "idle": measureIdle,
+    "subscriptions": measureSubscriptions,
+    "storm": measureStorm,
+    "stalled": measureStalled,
+}
+
+
+def measure(generator: Generator, server: Server, row: Row, setting: str, seconds: float) -> Sample:
+    """
+    @param setting: the name of the configuration that the server runs with.
+    @param seconds: how long to load the server, where the row does that.
+    @return: the row's figures.
+    @raise GeneratorFailed: if they cannot be had.
+    """
+    load = (*row.load, *SETTINGS[setting].load)
+    return KINDS[row.kind](Work(generator, server, load, seconds))

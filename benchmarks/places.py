@@ -1,0 +1,80 @@
+"""
+Processors and memory of processes, as Linux tells them.
+
+Promises: figures come from C{/proc} of exactly the process that is named. Must never know: what the
+process is.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+__all__ = ["parseCores", "parseStatus", "peakMemory", "pinned", "settledMemory"]
+
+SETTLING = 5.0
+"""Seconds that memory may go on changing before it is read regardless."""
+
+
+def pinned(cores: frozenset[int]) -> Callable[[], None] | None:
+    """
+    @return: what a new process calls to stay on C{cores}; C{None} when there are none.
+    """
+    if not cores:
+        return None
+    return lambda: os.sched_setaffinity(0, cores)
+
+
+def parseCores(text: str) -> frozenset[int]:
+    """
+    @param text: processors as C{taskset} takes them: C{0,2-3}.
+    @raise ValueError: if it is anything else.
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        first, hyphen, last = part.partition("-")
+        found.update(range(int(first), int(last if hyphen else first) + 1))
+    return frozenset(found)
+
+
+def parseStatus(text: str, field: str) -> int:
+    """
+    @param text: the content of C{/proc/PID/status}.
+    @return: the bytes of C{field}, such as C{VmRSS}.
+    @raise LookupError: if it is not there.
+    """
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        if name == field:
+            return int(value.split()[0]) << 10
+    raise LookupError(field)
+
+
+def memory(pid: int, field: str) -> int:
+    """
+    @return: the bytes of C{field} of the process now.
+    """
+    return parseStatus(Path(f"/proc/{pid}/status").read_text("ascii"), field)
+
+
+def peakMemory(pid: int) -> int:
+    """
+    @return: the most bytes that were resident at once since the process started.
+    """
+    return memory(pid, "VmHWM")
+
+
+def settledMemory(pid: int) -> int:
+    """
+    @return: the resident bytes, once they stay within half a percent for half a second.
+    """
+    deadline = time.monotonic() + SETTLING
+    steady, last = 0, memory(pid, "VmRSS")
+    while steady < 5 and time.monotonic() < deadline:
+        time.sleep(0.1)
+        now = memory(pid, "VmRSS")
+        steady = steady + 1 if abs(now - last) <= last / 200 else 0
+        last = now
+    return last

@@ -1,0 +1,192 @@
+"""
+How servers are started, and how one knows that they are ready.
+
+Promises: every server gets the same command line, a port that the kernel chose on 127.0.0.1, a
+directory of its own that is removed afterwards, and is stopped by whoever started it. Must never
+know: what is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.places import pinned
+from benchmarks.settings import Setting
+
+__all__ = ["Contestant", "Mirror", "NatsServer", "Server", "ServerFailed", "parsePort", "started"]
+
+STARTING = 20.0
+STOPPING = 10.0
+LISTENING = re.compile(r"Listening for client connections on \S*?:(\d+)\s")
+
+
+class ServerFailed(Exception):
+    """
+    A server did not start; the message holds what it said last.
+    """
+
+
+@dataclass(frozen=True)
+class Server:
+    """
+    A server that listens.
+    """
+
+    pid: int
+    port: int
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """
+    Something that can be started and measured.
+
+    @ivar name: the short name that options and figures use.
+    @ivar title: what the report calls it.
+    @ivar command: the program and what always stands before its arguments.
+    @ivar environment: set on top of ours; an empty value removes a variable.
+    """
+
+    name: str
+    title: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def commandLine(self, folder: Path, setting: Path | None, load: Sequence[str]) -> list[str]:
+        """
+        @param folder: a directory of the server's own.
+        @param setting: the configuration file, if there is one.
+        @param load: what the load generator is going to be told.
+        @return: the whole command line.
+        """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class NatsServer(Contestant):
+    """
+    A server with nats-server's command line: nats-server itself, or ours.
+    """
+
+    def commandLine(self, folder: Path, setting: Path | None, load: Sequence[str]) -> list[str]:
+        """
+        @return: the command line; the ports file goes to C{folder}.
+        """
+        place = ["-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", str(folder)]
+        return [*self.command, *place, *([] if setting is None else ["-c", str(setting)])]
+
+
+@dataclass(frozen=True)
+class Mirror(Contestant):
+    """
+    The load generator's own stand-in, which needs to know what it is going to be sent.
+    """
+
+    def commandLine(self, folder: Path, setting: Path | None, load: Sequence[str]) -> list[str]:
+        """
+        @return: the command line; there is no configuration.
+        """
+        return [*self.command, "--mode", "mirror", "--port", "0", *load]
+
+
+def parsePort(ports: Sequence[str], log: str) -> int | None:
+    """
+    @param ports: the contents of the ports files that were found, whole or not.
+    @param log: what the server wrote so far.
+    @return: the client port, or C{None} when neither tells it yet.
+    """
+    for text in ports:
+        try:
+            return int(json.loads(text)["nats"][0].rpartition(":")[2])
+        except (ValueError, LookupError, TypeError):
+            continue  # still being written
+    found = LISTENING.search(log)
+    return int(found[1]) if found else None
+
+
+def awaitPort(process: subprocess.Popen[bytes], folder: Path) -> int:
+    """
+    @return: the port on which C{process} listens.
+    @raise ServerFailed: if it ends first, or takes too long.
+    """
+    log = folder / "log"
+    deadline = time.monotonic() + STARTING
+    while time.monotonic() < deadline:
+        ended = process.poll()
+        said = log.read_text("utf-8", "replace")
+        if ended is not None:
+            raise ServerFailed(f"exit status {ended}: {tail(said)}")
+        ports = [each.read_text("utf-8", "replace") for each in folder.glob("*.ports")]
+        port = parsePort(ports, said)
+        if port is not None:
+            return port
+        time.sleep(0.02)
+    raise ServerFailed(f"not listening after {STARTING:g} seconds: {tail(said)}")
+
+
+def tail(log: str) -> str:
+    """
+    @return: the last lines of a log.
+    """
+    return "\n".join(log.strip().splitlines()[-5:]) or "it said nothing"
+
+
+def environmentOf(contestant: Contestant) -> dict[str, str]:
+    """
+    @return: the environment that the contestant runs in.
+    """
+    together = {**os.environ, **contestant.environment}
+    return {name: value for name, value in together.items() if value}
+
+
+@contextmanager
+def started(
+    contestant: Contestant,
+    setting: Setting,
+    load: Sequence[str],
+    cores: frozenset[int] = frozenset(),
+) -> Iterator[Server]:
+    """
+    @param load: what the load generator is going to be told.
+    @param cores: the processors that the server is to run on; none for any.
+    @return: the context manager of the running server, which stops it.
+    @raise ServerFailed: if it does not come up.
+    """
+    with TemporaryDirectory(prefix="natsbroker-benchmarks-") as name:
+        folder = Path(name)
+        command = contestant.commandLine(folder, setting.write(folder), load)
+        with open(folder / "log", "wb") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+                env=environmentOf(contestant),
+                preexec_fn=pinned(cores),
+            )
+        try:
+            yield Server(process.pid, awaitPort(process, folder))
+        finally:
+            stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """
+    End a server: politely, then not.
+    """
+    process.terminate()
+    try:
+        process.wait(STOPPING)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

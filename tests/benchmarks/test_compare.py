@@ -1,0 +1,124 @@
+"""
+From canned figures to ratios and verdicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from benchmarks.compare import compare, failuresIn
+from benchmarks.figures import Statistic
+from benchmarks.measure import Sample
+from benchmarks.rounds import Results
+from benchmarks.rows import choose
+
+Rates = Mapping[tuple[str, str], Sequence[float]]
+
+RATES: Rates = {
+    ("reference", "plain"): [1.0e6, 0.9e6, 1.1e6],
+    ("fast", "plain"): [4.4e6, 3.9e6, 4.0e6],
+    ("pure", "plain"): [0.14e6, 0.13e6, 0.1e6],
+    ("old", "plain"): [1.6e6, 1.6e6, 1.6e6],
+}
+
+
+def rateResults(key: str, rates: Rates) -> Results:
+    """
+    @return: the results of a throughput row, one rate a round.
+    """
+    (row,) = choose([key])
+    samples = {who: [Sample({"rate": each}) for each in many] for who, many in rates.items()}
+    return Results(row, samples)
+
+
+def summaries(results: Results, statistic: Statistic = Statistic.MEDIAN) -> list[object]:
+    """
+    @return: lane, base, ratio to two digits, and verdict of each comparison.
+    """
+    return [
+        (each.lane, each.base, None if each.ratio is None else round(each.ratio, 2), each.holds)
+        for each in compare(results, statistic)
+    ]
+
+
+def test_mediansAreCompared() -> None:
+    """Each lane is compared with nats-server, the fast one with the old one too, by the medians."""
+    assert summaries(rateResults("one-128", RATES)) == [
+        ("fast", "reference", 4.0, True),
+        ("fast", "old", 2.5, True),
+        ("pure", "reference", 0.13, False),
+    ]
+
+
+def test_bestAreCompared() -> None:
+    """On request the best rounds are compared."""
+    assert summaries(rateResults("one-128", RATES), Statistic.BEST)[0] == (
+        "fast",
+        "reference",
+        4.0,
+        True,
+    )
+    assert summaries(rateResults("one-16", RATES), Statistic.BEST)[1] == ("fast", "old", 2.75, True)
+
+
+def test_permissionsBesidePlain() -> None:
+    """A row of permissions compares each lane with itself without them."""
+    rates = {("fast", "permissions"): [0.9e6], ("fast", "plain"): [1.0e6]}
+    assert summaries(rateResults("permissions-one-16", rates)) == [("fast", "plain", 0.9, True)]
+
+
+@pytest.mark.parametrize(("mine", "holds"), [(99.0, True), (101.0, False)])
+def test_latencyIsBoundedAbove(mine: float, holds: bool) -> None:
+    """A latency meets its target when the ratio is no more than the bound."""
+    (row,) = choose(["request-1"])
+    samples = {
+        ("reference", "plain"): [Sample({"p50": 100.0, "p99": 200.0})],
+        ("fast", "plain"): [Sample({"p50": mine, "p99": 2 * mine})],
+    }
+    assert [each.holds for each in compare(Results(row, samples), Statistic.MEDIAN)] == [holds] * 2
+
+
+def test_limitsNeedNoBase() -> None:
+    """A figure with a limit of its own gets a verdict without any other server."""
+    (row,) = choose(["storm"])
+    figures = {"rate": 1999.0, "answering": 5000.0, "ping_p99": 80.0}
+    results = Results(row, {("fast", "plain"): [Sample(figures)]})
+    verdicts = {each.figure.key: each.holds for each in compare(results, Statistic.MEDIAN)}
+    assert verdicts == {"rate": False, "answering": True, "ping_p99": True}
+
+
+def test_nobodyToCompareWith() -> None:
+    """Without the other server's figures there is no ratio and no verdict."""
+    results = rateResults("one-16", {("fast", "plain"): [1.0]})
+    assert summaries(results) == [("fast", "", None, None)]
+
+
+def test_ceilingIsRemarked() -> None:
+    """Rates are put beside what the generator itself can reach, and marked when close to it."""
+    rates = {**RATES, ("ceiling", "plain"): [5.0e6]}
+    remarks = [each.remark for each in compare(rateResults("one-16", rates), Statistic.MEDIAN)]
+    assert remarks == [
+        "80% of the generator's ceiling: too near",
+        "80% of the generator's ceiling: too near",
+        "3% of the generator's ceiling",
+    ]
+
+
+def test_busyGeneratorIsRemarked() -> None:
+    """A rate that one saturated thread of the generator allowed is marked."""
+    (row,) = choose(["one-16"])
+    sample = Sample({"rate": 1.0}, {"busiest_thread": 0.95})
+    (only,) = compare(Results(row, {("fast", "plain"): [sample]}), Statistic.MEDIAN)
+    assert only.remark == "the generator is busy"
+
+
+def test_failuresStayVisible() -> None:
+    """A failure is told, and whether any figure of that server is left."""
+    results = rateResults("one-16", {("fast", "plain"): [1.0]})
+    results.failures = {("fast", "plain"): ["5 messages lost"], ("old", "plain"): ["no INFO"]}
+    assert [(each.who[0], each.reason, each.lost) for each in failuresIn(results)] == [
+        ("fast", "5 messages lost", False),
+        ("old", "no INFO", True),
+    ]

@@ -1,0 +1,54 @@
+"""
+Processors and memory of processes.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from benchmarks.machine import modelIn
+from benchmarks.places import parseCores, parseStatus, peakMemory, pinned, settledMemory
+
+STATUS = "Name:\tnats-server\nVmHWM:\t   20480 kB\nVmRSS:\t   18000 kB\n"
+
+
+def test_status() -> None:
+    """A field of the status is read in bytes."""
+    assert parseStatus(STATUS, "VmHWM") == 20480 * 1024
+
+
+def test_missingField() -> None:
+    """A process that has no memory any more is an error and not zero."""
+    with pytest.raises(LookupError):
+        parseStatus("Name:\tzombie\n", "VmRSS")
+
+
+def test_ownMemory() -> None:
+    """The memory of a running process can be read, and its peak is no less."""
+    assert 0 < settledMemory(os.getpid()) <= peakMemory(os.getpid())
+
+
+def test_cores() -> None:
+    """Processors are written as single ones and ranges."""
+    assert parseCores("0,2-4") == {0, 2, 3, 4}
+
+
+@pytest.mark.parametrize("text", ["", "a", "1-", "1,,2", "-1"])
+def test_wrongCores(text: str) -> None:
+    """Anything else is refused."""
+    with pytest.raises(ValueError, match="invalid literal"):
+        parseCores(text)
+
+
+def test_noPinning() -> None:
+    """Without processors to stay on, a new process calls nothing."""
+    assert pinned(frozenset()) is None
+    assert pinned(frozenset({0})) is not None
+
+
+def test_processorModel() -> None:
+    """The processors' name is that of the first one."""
+    text = "processor\t: 0\nmodel name\t: Some  Processor @ 2 GHz\n\nprocessor\t: 1\n"
+    assert modelIn(text) == "Some Processor @ 2 GHz"

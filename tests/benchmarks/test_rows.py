@@ -1,0 +1,97 @@
+"""
+The table of rows, held against what the project promises.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from benchmarks.figures import Bound
+from benchmarks.measure import KINDS
+from benchmarks.rows import QUICK, ROWS, Row, choose
+from benchmarks.settings import SETTINGS
+
+
+def row(key: str) -> Row:
+    """
+    @return: the row of that key.
+    """
+    (found,) = choose([key])
+    return found
+
+
+def test_keysAreUnique() -> None:
+    """No two rows share a key, and keys can be typed without quotes."""
+    keys = [each.key for each in ROWS]
+    assert len(set(keys)) == len(keys)
+    assert all(re.fullmatch(r"[a-z][a-z0-9-]*", each) for each in keys)
+
+
+@pytest.mark.parametrize("each", ROWS, ids=lambda each: str(each.key))
+def test_rowCanBeMeasured(each: Row) -> None:
+    """Every row names a measurement and settings that exist, and TLS goes with a TLS setting."""
+    assert each.kind in KINDS
+    assert all(setting in SETTINGS for setting in each.settings)
+    assert ("--tls" in each.load) == SETTINGS[each.setting].encrypted
+
+
+@pytest.mark.parametrize(
+    ("key", "fast", "old"),
+    [
+        ("one-16", 4.0, 2.0),
+        ("fan8-128", 4.0, 2.0),
+        ("one-1024", 1.8, None),
+        ("publish-16384", 1.2, None),
+        ("headers-128", 2.5, 2.0),
+        ("others-wild-16", 2.5, 2.0),
+        ("queue-1024", 1.8, None),
+    ],
+)
+def test_throughputTargets(key: str, fast: float, old: float | None) -> None:
+    """Throughput is aimed at by size and kind; the pure path at 0.15 times nats-server."""
+    (figure,) = row(key).figures
+    assert figure.fast == Bound(fast, least=True)
+    assert figure.pure == Bound(0.15, least=True)
+    assert figure.old == (Bound(old, least=True) if old else None)
+
+
+@pytest.mark.parametrize(("key", "most"), [("request-1", 1.0), ("request-16", 1.2)])
+def test_latencyTargets(key: str, most: float) -> None:
+    """Both percentiles of latency are aimed at, as an upper bound."""
+    bounds = {figure.key: figure.fast for figure in row(key).figures}
+    assert bounds == {"p50": Bound(most, least=False), "p99": Bound(most, least=False)}
+
+
+def test_permissionsAreComparedWithOurs() -> None:
+    """With permissions on, ours is compared with ours without them, and may lose 15 percent."""
+    found = row("permissions-one-128")
+    assert found.settings == ("permissions", "plain")
+    assert found.figures[0].fast == Bound(0.85, least=True)
+
+
+def test_tlsTargets() -> None:
+    """Over TLS, throughput is to be no less than nats-server's."""
+    assert row("tls-one-1024").figures[0].fast == Bound(1.0, least=True)
+
+
+def test_chooseKeepsOrder() -> None:
+    """Rows come in the table's order, each once, whatever the order of the patterns."""
+    assert [each.key for each in choose(["storm", "request-*", "request-1"])] == [
+        "request-1",
+        "request-16",
+        "request-64",
+        "storm",
+    ]
+
+
+def test_chooseRefusesUnknown() -> None:
+    """A pattern that names no row is an error."""
+    with pytest.raises(LookupError, match="no row is called 'speed'"):
+        choose(["one-16", "speed"])
+
+
+def test_quickRowsExist() -> None:
+    """What is measured quickly is part of the table."""
+    assert 0 < len(choose(QUICK)) < len(ROWS)

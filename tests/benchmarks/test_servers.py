@@ -1,0 +1,90 @@
+"""
+How servers are started and found to be ready.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.servers import (
+    Mirror,
+    NatsServer,
+    ServerFailed,
+    environmentOf,
+    parsePort,
+    started,
+)
+from benchmarks.settings import SETTINGS
+
+
+def test_portFromPortsFile() -> None:
+    """The ports file tells the client port."""
+    assert parsePort(['{"nats": ["nats://127.0.0.1:40123"], "monitoring": []}'], "") == 40123
+
+
+@pytest.mark.parametrize("text", ["", '{"nats": [', '{"nats": []}', "[]", "7"])
+def test_portsFileInTheMaking(text: str) -> None:
+    """A ports file that is not whole yet tells nothing, and is no error."""
+    assert parsePort([text], "") is None
+
+
+def test_portFromLog() -> None:
+    """The line that announces the listener tells the client port, once the line is whole."""
+    line = "[7] 2024/01/01 00:00:00 [INF] Listening for client connections on 127.0.0.1:41234"
+    assert parsePort([], line) is None
+    assert parsePort([], f"{line}\n") == 41234
+
+
+def test_commandLine() -> None:
+    """Ours and theirs get the same command line, with a configuration only if there is one."""
+    server = NatsServer("fast", "ours", ("python", "-m", "natsbroker"))
+    folder = Path("folder")
+    words = ["python", "-m", "natsbroker", "-a", "127.0.0.1", "-p", "-1"]
+    assert server.commandLine(folder, None, ["--size", "16"]) == [
+        *words,
+        "--ports_file_dir",
+        "folder",
+    ]
+    assert server.commandLine(folder, folder / "server.conf", [])[-2:] == [
+        "-c",
+        str(folder / "server.conf"),
+    ]
+
+
+def test_mirrorKnowsTheLoad() -> None:
+    """The stand-in is told what it is going to be sent."""
+    mirror = Mirror("ceiling", "ceiling", ("load",))
+    assert mirror.commandLine(Path("folder"), None, ["--size", "16"])[-2:] == ["--size", "16"]
+
+
+def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A contestant's variables are set, and an empty one is removed."""
+    monkeypatch.setenv("NATSBROKER_PURE", "1")
+    monkeypatch.setenv("KEPT", "yes")
+    fast = NatsServer("fast", "ours", ("x",), {"NATSBROKER_PURE": "", "ADDED": "too"})
+    found = environmentOf(fast)
+    assert "NATSBROKER_PURE" not in found
+    assert (found["KEPT"], found["ADDED"]) == ("yes", "too")
+
+
+def test_serverThatEnds() -> None:
+    """A server that ends before it listens is reported with what it said last."""
+    script = "import sys; print('no such option', file=sys.stderr); sys.exit(3)"
+    broken = NatsServer("fast", "ours", (sys.executable, "-c", script))
+    with pytest.raises(ServerFailed, match="exit status 3: no such option"):
+        with started(broken, SETTINGS["plain"], []):
+            pass
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_settingsAreWritten(name: str, tmp_path: Path) -> None:
+    """A setting is a configuration file with the files that it names, or no file at all."""
+    setting = SETTINGS[name]
+    path = setting.write(tmp_path)
+    assert (path is None) == (name == "plain")
+    if path is not None and setting.encrypted:
+        assert str(tmp_path / "key.pem") in path.read_text("utf-8")
+        assert (tmp_path / "key.pem").stat().st_mode & 0o077 == 0

@@ -1,0 +1,195 @@
+"""
+Rows in small, against real servers: the mirror, and nats-server where it is installed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks.contestants import Absent, mirror, natsServer
+from benchmarks.generator import Generator, GeneratorFailed, build
+from benchmarks.measure import Sample, measure
+from benchmarks.rounds import Entry, Rounds, entriesOf
+from benchmarks.rows import Row, choose
+from benchmarks.servers import Contestant, NatsServer, Server, started
+from benchmarks.settings import SETTINGS
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+
+SMALL = {
+    "--connections": "5",
+    "--established": "2",
+    "--count": "1000",
+    "--others": "30",
+    "--subjects": "16",
+    "--in-flight": "3",
+}
+"""What the rows' numbers become here."""
+
+
+def inSmall(key: str) -> Row:
+    """
+    @return: the row of that key with small numbers; traffic by count, so that time is no matter.
+    """
+    (row,) = choose([key])
+    words = list(row.load)
+    for name, value in SMALL.items():
+        if name in words:
+            words[words.index(name) + 1] = value
+    if row.kind == "traffic":
+        words += ["--count", "2000"]
+    return replace(row, load=tuple(words))
+
+
+@pytest.fixture(scope="module")
+def generator(tmp_path_factory: pytest.TempPathFactory) -> Generator:
+    """
+    @return: the generator, compiled for this module alone.
+    """
+    return build(tmp_path_factory.mktemp("build"))
+
+
+@pytest.fixture(scope="module")
+def reference() -> Contestant:
+    """
+    @return: the real server.
+    """
+    try:
+        return natsServer("reference", None)
+    except Absent as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def plain(reference: Contestant) -> Iterator[Server]:
+    """
+    @return: the real server, running.
+    """
+    with started(reference, SETTINGS["plain"], []) as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "publish-16",
+        "one-128",
+        "fan8-16",
+        "eight-16",
+        "others-16",
+        "others-wild-16",
+        "subjects-16",
+        "queue-16",
+        "headers-16",
+        "request-1",
+        "request-16",
+        "permissions-one-16",
+        "tls-one-16384",
+        "tls-request-1",
+        "memory-idle",
+        "memory-wildcards",
+        "tls-memory-idle",
+        "storm",
+    ],
+)
+def test_rowAgainstNatsServer(key: str, generator: Generator, reference: Contestant) -> None:
+    """Each kind of row yields all of its figures against the real server."""
+    row = inSmall(key)
+    if "--tls" in row.load and not generator.tls:
+        pytest.skip("no OpenSSL headers")
+    with started(reference, SETTINGS[row.setting], row.load) as server:
+        sample = measure(generator, server, row, row.setting, 0.05)
+    assert set(sample.figures) == {figure.key for figure in row.figures}
+    if row.kind in ("traffic", "request"):
+        assert all(value > 0 for value in sample.figures.values())
+
+
+def test_refusedSubjectIsAnError(generator: Generator, reference: Contestant) -> None:
+    """A server that forbids what the row needs is reported in its own words."""
+    row = replace(inSmall("publish-16"), setting="permissions")
+    with started(reference, SETTINGS["permissions"], row.load) as server:
+        with pytest.raises(GeneratorFailed, match="Authorization Violation"):
+            measure(generator, server, row, "plain", 0.05)
+
+
+def test_missingResponderIsAnError(generator: Generator, plain: Server) -> None:
+    """A reply that never comes ends the measurement."""
+    load = ["--in-flight", "1", "--queue", "two words"]
+    with pytest.raises(GeneratorFailed):
+        generator.run("request", plain.port, plain.pid, load, 0.05)
+
+
+@pytest.mark.parametrize("key", ["publish-16", "one-128", "fan8-16", "eight-16", "others-wild-16"])
+def test_mirror(key: str, generator: Generator) -> None:
+    """The stand-in server lets through all that it is sent."""
+    row = inSmall(key)
+    with started(mirror(generator), SETTINGS["plain"], row.load) as server:
+        sample = measure(generator, server, row, "plain", 0.05)
+    assert sample.figures["rate"] > 0
+
+
+def test_roundsInterleave(generator: Generator) -> None:
+    """Servers take turns, and one that fails is tried again without holding up the others."""
+    broken = NatsServer("reference", "broken", ("false",))
+    told: list[str] = []
+    rounds = Rounds(generator, [broken, mirror(generator)], 2, 0.05, frozenset(), told.append)
+    (results,) = rounds.run([inSmall("one-128")])
+    assert {who: len(many) for who, many in results.samples.items()} == {("ceiling", "plain"): 2}
+    assert len(results.failures["reference", "plain"]) == 4
+    assert [each.partition(": ")[2][:12] for each in told[:3]] == [
+        "round 1 of 2",
+        *["broken faile"] * 2,
+    ]
+
+
+def test_whoIsMeasured(generator: Generator) -> None:
+    """A row of ours beside ours needs nobody else, and the mirror plays only plain traffic."""
+    fast, reference = (NatsServer(name, name, ("x",)) for name in ("fast", "reference"))
+    everybody = [reference, fast, mirror(generator)]
+
+    def keys(key: str) -> list[tuple[str, str]]:
+        return [each.key for each in entriesOf(choose([key])[0], everybody)]
+
+    assert keys("one-16") == [("reference", "plain"), ("fast", "plain"), ("ceiling", "plain")]
+    assert keys("storm") == [("reference", "plain"), ("fast", "plain")]
+    assert keys("permissions-one-16") == [("fast", "permissions"), ("fast", "plain")]
+    assert Entry(fast, "tls").key == ("fast", "tls")
+
+
+def test_command(reference: Contestant, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The command measures a row, prints its table and writes all figures."""
+    file = tmp_path / "figures.json"
+    words = ["--rows", "one-16", "--rounds", "1", "--seconds", "0.05", "--lanes", "fast"]
+    status = command.main([*words, "--ours", reference.command[0], "--json", str(file)])
+    assert status == 0
+    assert "1 to 1, 16 B" in capsys.readouterr().out
+    samples = json.loads(file.read_text("utf-8"))["samples"]
+    assert [each["contestant"] for each in samples] == ["reference", "fast"]
+    assert all(each["rounds"][0]["rate"] > 0 for each in samples)
+
+
+def test_commandRefuses(capsys: pytest.CaptureFixture[str]) -> None:
+    """A row that is not there ends the command with a sentence and status 2."""
+    assert command.main(["--rows", "speed"]) == 2
+    assert "no row is called 'speed'" in capsys.readouterr().err
+
+
+def test_commandLists(capsys: pytest.CaptureFixture[str]) -> None:
+    """The rows can be listed without any server."""
+    assert command.main(["--list"]) == 0
+    assert capsys.readouterr().out.startswith("publish-16")
+
+
+def test_sampleNotes(generator: Generator) -> None:
+    """A measurement says how busy the generator and the server were."""
+    row = replace(inSmall("one-128"))
+    with started(mirror(generator), SETTINGS["plain"], row.load) as server:
+        sample: Sample = measure(generator, server, row, "plain", 0.05)
+    assert {"generator_cores", "busiest_thread", "server_cores"} == set(sample.notes)
