@@ -30,6 +30,9 @@ from natsbroker.subjects.shapes import (
 
 __all__ = ["DEFAULT_MAX_SHAPES", "InvalidPattern", "SubjectIndex", "TooManyShapes"]
 
+#: Above this many bytes a subject is matched with regard to pattern lengths.
+_LONG = 512
+
 #: Above this many entries a pattern's entries are kept in a dict, not a list.
 _FEW = 16
 
@@ -104,8 +107,8 @@ class SubjectIndex(Generic[Entry]):
     def __init__(self, maxShapes: int = DEFAULT_MAX_SHAPES) -> None:
         """
         @param maxShapes: how many distinct wildcard shapes may be in use at a
-            time.  The sum of their token counts is capped as well, at sixteen
-            times this number.
+            time.  The lengths in bytes of the longest pattern of each are
+            capped as well: to sixty-four times this number, together.
         """
         # A single entry stands for itself, several are in a _Few or a _Many.
         self._found: dict[bytes, Any] = {}
@@ -119,8 +122,8 @@ class SubjectIndex(Generic[Entry]):
         @param pattern: a valid subject, perhaps with wildcards.
         @param entry: anything.
         @raise InvalidPattern: if the pattern is not a valid subject.
-        @raise TooManyShapes: if the pattern's wildcard shape is new and the cap
-            is reached.
+        @raise TooManyShapes: if the pattern's wildcard shape is new, or it is
+            the longest of its shape, and the cap is reached.
         """
         there = self._found.get(pattern, _MISSING)
         if there is _MISSING:
@@ -185,7 +188,7 @@ class SubjectIndex(Generic[Entry]):
         if not self._shapes.counts:
             return found
         picked = subject.split(b".")
-        if b"*" in picked or b">" in picked:
+        if len(subject) > _LONG or b"*" in picked or b">" in picked:
             return self._matchOddity(picked)
         join = b".".join
         for recipe in self._recipesFor(picked):
@@ -209,6 +212,8 @@ class SubjectIndex(Generic[Entry]):
         if not self._shapes.counts:
             return False
         picked = subject.split(b".")
+        if len(subject) > _LONG:
+            return bool(self._matchOddity(picked))
         join = b".".join
         return any(join(recipe(picked)) in found for recipe in self._recipesFor(picked))
 
@@ -229,11 +234,12 @@ class SubjectIndex(Generic[Entry]):
 
     def _matchOddity(self, picked: list[bytes]) -> list[Entry]:
         """
-        Match a subject that holds wildcard tokens: several shapes may then
-        lead to one pattern, which counts once.
+        Match a subject that is very long, or that holds wildcard tokens:
+        several shapes may then lead to one pattern, which counts once.
         """
-        texts = {b".".join(picked)}
-        texts.update([b".".join(recipe(picked)) for recipe in self._recipesFor(picked)])
+        if b"" in picked:
+            return []
+        texts = {b".".join(picked), *self._shapes.textsFor(picked)}
         found: list[Entry] = []
         for text in texts:
             if text in self._found:

@@ -1,9 +1,9 @@
 """
 The wildcard shapes that are in use, and what to look up for each.
 
-Promises: the number of shapes, and with it the cost of matching any subject, is
-capped; counting a pattern in and out is O(1) in the number of patterns.  Must
-never know: the patterns themselves, or what is kept under them.
+Promises: the number of shapes, and with it the cost of matching any subject of
+any length, is capped; counting a pattern in and out is O(1) in the number of
+patterns.  Must never know: the patterns themselves, or what is kept under them.
 
 The shape of a pattern is its number of tokens, the positions of its C{*}, and
 whether it ends in C{>}: C{orders.*.paid} and C{users.*.seen} have one shape.
@@ -11,17 +11,24 @@ whether it ends in C{>}: C{orders.*.paid} and C{users.*.seen} have one shape.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 
 from natsbroker.subjects.grammar import hasWildcard
 
-__all__ = ["DEFAULT_MAX_SHAPES", "WILDCARDS", "Recipe", "ShapeTable", "TooManyShapes"]
+__all__ = [
+    "BYTES_PER_SHAPE",
+    "DEFAULT_MAX_SHAPES",
+    "WILDCARDS",
+    "Recipe",
+    "ShapeTable",
+    "TooManyShapes",
+]
 
 DEFAULT_MAX_SHAPES = 1024
 
-#: So many tokens a shape may have on average before the cap on shapes shrinks.
-_TOKENS_PER_SHAPE = 16
+#: So many bytes the longest patterns of the shapes may have on average.
+BYTES_PER_SHAPE = 64
 
 #: What a subject's tokens are followed by when they are given to a recipe.
 WILDCARDS = (b"*", b">")
@@ -36,7 +43,8 @@ _Shape = tuple[int, tuple[int, ...], bool]
 
 class TooManyShapes(Exception):
     """
-    The pattern would add a wildcard shape beyond the cap; nothing was inserted.
+    The pattern would bring the wildcard shapes beyond their cap; nothing was
+    inserted.
     """
 
 
@@ -49,6 +57,13 @@ def _shapeOf(pattern: bytes) -> _Shape | None:
     parts = pattern.split(b".")
     stars = tuple([place for place, part in enumerate(parts) if part == b"*"])
     return len(parts), stars, parts[-1] == b">"
+
+
+def _fits(shape: _Shape, length: int) -> bool:
+    """
+    @return: whether patterns of a shape can match subjects of so many tokens.
+    """
+    return shape[0] == length or (shape[2] and shape[0] < length)
 
 
 def _recipeFor(shape: _Shape) -> Recipe:
@@ -77,18 +92,19 @@ class ShapeTable:
         nothing here asks L{recipesFor}.
     """
 
-    __slots__ = ("_longest", "_maxShapes", "_recipeOf", "_tokens", "counts", "recipes")
+    __slots__ = ("_bytes", "_lengths", "_longest", "_made", "_maxShapes", "counts", "recipes")
 
     def __init__(self, maxShapes: int) -> None:
         """
-        @param maxShapes: how many shapes may be in use at a time.  The sum of
-            their token counts is capped as well, at sixteen times this number,
-            because a look-up costs in proportion to it.
+        @param maxShapes: how many shapes may be in use at a time.  The lengths
+            in bytes of the longest pattern that each has had may add up to
+            sixty-four times this number: nothing longer is looked up.
         """
         self._maxShapes = maxShapes
         self.counts: dict[_Shape, int] = {}
-        self._recipeOf: dict[_Shape, Recipe] = {}
-        self._tokens = 0
+        self._made: dict[_Shape, Recipe] = {}
+        self._lengths: dict[_Shape, int] = {}
+        self._bytes = 0
         self._longest = 0
         self.recipes: dict[int, tuple[Recipe, ...]] = {}
 
@@ -97,25 +113,35 @@ class ShapeTable:
         Count a pattern in.
 
         @param pattern: a valid subject.
-        @raise TooManyShapes: if its shape is new and there is no room.
+        @raise TooManyShapes: if its shape is new, or it is longer than all of
+            its shape so far, and there is no room.
         """
         shape = _shapeOf(pattern)
         if shape is None:
             return
+        grown = len(pattern) - self._lengths.get(shape, 0)
+        if grown > 0:
+            self._grow(shape, grown, pattern)
         if shape in self.counts:
             self.counts[shape] += 1
             return
-        tokens = self._tokens + shape[0]
-        if len(self.counts) >= self._maxShapes or tokens > self._maxShapes * _TOKENS_PER_SHAPE:
-            raise TooManyShapes(
-                f"no room for the wildcard shape of {pattern[:80]!r}: "
-                f"{len(self.counts)} shapes with {self._tokens} tokens are in use"
-            )
         self.counts[shape] = 1
-        self._recipeOf[shape] = _recipeFor(shape)
-        self._tokens = tokens
+        self._made[shape] = _recipeFor(shape)
         self._longest = max(self._longest, shape[0])
         self.recipes.clear()
+
+    def _grow(self, shape: _Shape, grown: int, pattern: bytes) -> None:
+        """
+        Let a shape have longer patterns, or be in use at all.
+        """
+        full = shape not in self.counts and len(self.counts) >= self._maxShapes
+        if full or self._bytes + grown > self._maxShapes * BYTES_PER_SHAPE:
+            raise TooManyShapes(
+                f"no room for the wildcard shape of {pattern[:80]!r}: "
+                f"{len(self.counts)} shapes with {self._bytes} bytes are in use"
+            )
+        self._lengths[shape] = len(pattern)
+        self._bytes += grown
 
     def retire(self, pattern: bytes) -> None:
         """
@@ -128,8 +154,8 @@ class ShapeTable:
         if left:
             self.counts[shape] = left
             return
-        del self.counts[shape], self._recipeOf[shape]
-        self._tokens -= shape[0]
+        del self.counts[shape], self._made[shape]
+        self._bytes -= self._lengths.pop(shape)
         if shape[0] == self._longest:
             self._longest = max((each[0] for each in self.counts), default=0)
         self.recipes.clear()
@@ -145,11 +171,26 @@ class ShapeTable:
         recipes = self.recipes.get(length)
         if recipes is None:
             recipes = self.recipes[length] = tuple(
-                recipe
-                for shape, recipe in self._recipeOf.items()
-                if shape[0] == length or (shape[2] and shape[0] < length)
+                recipe for shape, recipe in self._made.items() if _fits(shape, length)
             )
         return recipes
+
+    def textsFor(self, tokens: list[bytes]) -> Iterator[bytes]:
+        """
+        Cook all recipes, with regard to how long the patterns of a shape are:
+        for long subjects this is what bounds the cost.
+
+        @param tokens: those of a subject.
+        @return: the texts that patterns must have to match it; perhaps several
+            times the same if the subject itself holds wildcard tokens.
+        """
+        length = len(tokens)
+        picked = (*tokens, *WILDCARDS)
+        for shape, recipe in self._made.items():
+            if _fits(shape, length):
+                parts = recipe(picked)
+                if sum(map(len, parts)) + len(parts) - 1 <= self._lengths[shape]:
+                    yield b".".join(parts)
 
     def __len__(self) -> int:
         """

@@ -252,6 +252,7 @@ class IndexBehaviour:
     def test_longSubjects(self) -> None:
         """Subjects of two thousand tokens and more are matched."""
         index = self.filled(b">", b"a.>", b"*.*.>", b".".join([b"*"] * 2000))
+        assert len(index.match(b".".join([b"a"] * 200))) == 3
         assert len(index.match(b".".join([b"a"] * 2000))) == 4
         assert len(index.match(b".".join([b"a"] * 1999))) == 3
         assert len(index.match(b".".join([b"a"] * 32000))) == 3
@@ -283,15 +284,32 @@ class IndexBehaviour:
         assert sorted(index.match(b"b.a")) == [3, 4, 5]
 
     def test_longShapesAreCapped(self) -> None:
-        """Shapes of very many tokens use the cap up sooner, since each costs more to look up."""
+        """Shapes of long patterns use the cap up sooner, since each costs more to look up."""
         index = self.makeIndex(maxShapes=10)
-        index.insert(b".".join([b"a"] * 99 + [b"*"]), 1)
+        long = b"*." + b"a" * 598
+        index.insert(long, 1)
         with pytest.raises(TooManyShapes):
-            index.insert(b".".join([b"a"] * 98 + [b"*", b"a"]), 2)
+            index.insert(b"*.*." + b"a" * 37, 2)
+        with pytest.raises(TooManyShapes):
+            index.insert(b"*." + b"a" * 639, 2)
         index.insert(b"b.*", 3)
-        index.remove(b".".join([b"a"] * 99 + [b"*"]), 1)
-        index.insert(b".".join([b"a"] * 98 + [b"*", b"a"]), 2)
+        assert index.match(b"b." + b"a" * 598) == [1, 3]
+        index.remove(long, 1)
+        index.insert(b"*.*." + b"a" * 37, 2)
         assert len(index) == 2
+
+    @pytest.mark.parametrize("size", [1, 100, 512, 513, 5000])
+    def test_longTokens(self, size: int) -> None:
+        """Subjects of any length are matched alike."""
+        long = b"a" * size
+        expected = [b"*.*", b"*.>", b">", long + b".*", long + b".>", long + b".b"]
+        index = self.filled(*expected, long, b"b.*", b"*.b.*", long + b"a.*")
+        assert sorted(index.match(long + b".b")) == sorted(expected)
+        assert index.hasInterest(long + b".b")
+        assert sorted(index.match(b"b." + long)) == sorted([b"*.*", b"*.>", b">", b"b.*"])
+        assert index.match(b"b.." + long) == []
+        index.remove(b">", b">")
+        assert not index.hasInterest(long + b"b")
 
     def test_hostilePatterns(self) -> None:
         """Patterns made so as to branch at every token are capped by default, and found right."""

@@ -33,7 +33,10 @@ def test_examples() -> None:
     ("what", "limit"),
     [
         ("wildcard shapes in use at a time", shapes.DEFAULT_MAX_SHAPES),
-        ("tokens of all those shapes together", 16 * shapes.DEFAULT_MAX_SHAPES),
+        (
+            "bytes of the longest pattern of each of those shapes, together",
+            shapes.BYTES_PER_SHAPE * shapes.DEFAULT_MAX_SHAPES,
+        ),
     ],
 )
 def test_limits(what: str, limit: int) -> None:
@@ -41,11 +44,11 @@ def test_limits(what: str, limit: int) -> None:
     assert f"| {what} | {limit} |" in TEXT
 
 
-def test_tokenLimitHolds() -> None:
-    """The limit of tokens that the page states is met exactly."""
+def test_byteLimitHolds() -> None:
+    """The limit of bytes that the page states is met exactly."""
     subjects: index.SubjectIndex[int] = index.SubjectIndex()
-    stated = 16 * shapes.DEFAULT_MAX_SHAPES
-    subjects.insert(b"*" + b".a" * (stated - 1), 1)
+    stated = shapes.BYTES_PER_SHAPE * shapes.DEFAULT_MAX_SHAPES
+    subjects.insert(b"*." + b"a" * (stated - 2), 1)
     with pytest.raises(index.TooManyShapes):
         subjects.insert(b"*", 2)
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from natsbroker.subjects.grammar import hasWildcard, matches, tokens
 from natsbroker.subjects.shapes import WILDCARDS, ShapeTable, TooManyShapes
-from tests.subjects.strategies import LITERALS, PATTERNS
+from tests.subjects.strategies import DELIVERABLE, LITERALS, PATTERNS
 
 
 def textsFor(table: ShapeTable, subject: bytes) -> list[bytes]:
@@ -77,7 +78,7 @@ class TestCap:
         table = ShapeTable(1)
         table.admit(b"a.*")
         table.admit(b"b.*")
-        with pytest.raises(TooManyShapes, match="1 shapes with 2 tokens are in use"):
+        with pytest.raises(TooManyShapes, match="1 shapes with 3 bytes are in use"):
             table.admit(b"a.>")
         table.retire(b"a.*")
         with pytest.raises(TooManyShapes):
@@ -86,14 +87,44 @@ class TestCap:
         table.admit(b"a.>")
         assert len(table) == 1
 
-    def test_tokens(self) -> None:
-        """The tokens of all shapes are no more than sixteen times the limit."""
+    def test_bytes(self) -> None:
+        """The longest patterns of all shapes are no more than sixty-four bytes for each allowed."""
         table = ShapeTable(2)
-        table.admit(b"*" + b".a" * 19)
-        table.admit(b"*" + b".a" * 11)
-        table.retire(b"*" + b".a" * 11)
+        table.admit(b"*." + b"a" * 98)
+        table.admit(b"*." + b"b" * 98)
+        table.admit(b"*.*." + b"a" * 24)
         with pytest.raises(TooManyShapes):
-            table.admit(b"*" + b".a" * 12)
+            table.admit(b"*.*." + b"a" * 25)
+        with pytest.raises(TooManyShapes):
+            table.admit(b"*." + b"a" * 99)
+        table.retire(b"*.*." + b"a" * 24)
+        table.admit(b"*.*." + b"a" * 24)
+        assert list(table.counts.values()) == [2, 1]
+
+    def test_refusedWhole(self) -> None:
+        """What was refused leaves no trace: the room that is left is the same."""
+        table = ShapeTable(1)
+        table.admit(b"*." + b"a" * 38)
+        for pattern in (b"*.*", b"*." + b"a" * 63, b"*." + b"a" * 4000):
+            with pytest.raises(TooManyShapes):
+                table.admit(pattern)
+        table.admit(b"*." + b"a" * 62)
+        table.retire(b"*." + b"a" * 38)
+        table.retire(b"*." + b"a" * 62)
+        table.admit(b"*.*.*." + b"a" * 58)
+
+    def test_longTextsAreNotMade(self) -> None:
+        """With regard to lengths, a text longer than any pattern of its shape is left out."""
+        table = tableOf(b"a.*", b"*.bb", b"*.>", b">")
+        assert sorted(table.textsFor([b"a", b"bb"])) == [b"*.>", b"*.bb", b">", b"a.*"]
+        assert sorted(table.textsFor([b"aa", b"bbb"])) == [b"*.>", b">"]
+
+    @given(st.lists(PATTERNS, max_size=5), DELIVERABLE)
+    def test_lengthsLeaveNothingOut(self, patterns: list[bytes], subject: bytes) -> None:
+        """With regard to lengths too, every pattern that matches is looked up."""
+        table = tableOf(*patterns)
+        expected = {p for p in patterns if hasWildcard(p) and matches(p, subject)}
+        assert expected <= set(table.textsFor(tokens(subject)))
 
     def test_literalsAreFree(self) -> None:
         """Literals have no shape."""
