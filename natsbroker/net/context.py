@@ -20,6 +20,7 @@ from twisted.internet.interfaces import IReactorTime
 from natsbroker import errors, hot
 from natsbroker.advisories import Advisory
 from natsbroker.interfaces import IAuthorizer, IMessageBus
+from natsbroker.net.facts import ConnectionFacts
 from natsbroker.net.info import ServerInfo
 from natsbroker.net.limits import Limits
 from natsbroker.net.wheel import DeadlineWheel
@@ -71,9 +72,13 @@ class Tracing:
 class ClosedClient:
     """
     What is remembered of a connection that is gone, for monitoring.
+
+    @ivar facts: the connection as it was at its end; nothing of it is kept alive.
+    @ivar stop: when it ended, in seconds since the epoch.
+    @ivar reason: the closed reason as monitoring shows it.
     """
 
-    facts: object
+    facts: ConnectionFacts
     stop: float
     reason: str
 
@@ -84,14 +89,17 @@ class Connections:
 
     @ivar total: how many there have ever been.
     @ivar slow: how many were cut as slow consumers, by reason.
+    @ivar ended: how many have ended, by reason.
     """
 
     def __init__(self, remember: int = 10_000) -> None:
         self.total = 0
         self.slow: dict[str, int] = {}
+        self.ended: dict[str, int] = {}
         self.closed: deque[ClosedClient] = deque(maxlen=remember)
         self.closedTraffic = [0, 0, 0, 0]
         self._sessions: dict[int, object] = {}
+        self._waiting: list[Callable[[], None]] = []
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -120,14 +128,28 @@ class Connections:
 
     def remove(self, cid: int, closed: ClosedClient, traffic: tuple[int, int, int, int]) -> None:
         """
-        A connection ended.
+        A connection ended, perhaps one that was refused and never added.
 
         @param traffic: messages in, bytes in, messages out, bytes out.
         """
-        if self._sessions.pop(cid, None) is not None:
-            self.closed.append(closed)
-            for place, count in enumerate(traffic):
-                self.closedTraffic[place] += count
+        self._sessions.pop(cid, None)
+        self.closed.append(closed)
+        self.ended[closed.reason] = self.ended.get(closed.reason, 0) + 1
+        for place, count in enumerate(traffic):
+            self.closedTraffic[place] += count
+        if not self._sessions and self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for call in waiting:
+                call()
+
+    def whenEmpty(self, call: Callable[[], None]) -> None:
+        """
+        Have something called once when there is no connection: perhaps now.
+        """
+        if self._sessions:
+            self._waiting.append(call)
+        else:
+            call()
 
     def slowConsumer(self, reason: str) -> None:
         """

@@ -20,6 +20,7 @@ from natsbroker import errors, hot
 from natsbroker.advisories import ClientConnected, ClientDisconnected, ClientRefused, SlowConsumer
 from natsbroker.interfaces import IMessageBus, IOutboxSubscriber
 from natsbroker.net.context import ClientContext, ClosedClient
+from natsbroker.net.facts import ConnectionFacts, factsAtEnd, factsOf
 from natsbroker.net.login import Login
 from natsbroker.net.publishing import PublishRules
 from natsbroker.net.stall import Stall
@@ -247,6 +248,7 @@ class ClientSession:
         """
         self.reason = self.reason or reason
         context = self._context
+        facts = factsAtEnd(self)
         self.outbox.close()
         context.wheel.forget(self)
         if self._login is not None:
@@ -255,7 +257,6 @@ class ClientSession:
         if self._stall is not None:
             self._stall.end()
         self._leaveAccount()
-        facts = self
         closed = ClosedClient(facts, context.reactor.seconds(), self.reason)
         context.connections.remove(self.cid, closed, self.traffic)
         _log.debug("{client} - Client connection closed: {reason}", client=self, reason=self.reason)
@@ -282,6 +283,12 @@ class ClientSession:
             _log.error("{client} - {text}", client=self, text=_shown(line))
         self.outbox.resume()
         self._peer.finish()
+
+    def facts(self) -> ConnectionFacts:
+        """
+        What there is to tell about the connection now, for monitoring.
+        """
+        return factsOf(self)
 
     @property
     def traffic(self) -> tuple[int, int, int, int]:

@@ -1,0 +1,181 @@
+"""
+What there is to tell about a client connection, as an immutable value.
+
+Promises: everything in it may be shown to whoever may see the monitoring pages: no password, token,
+signature or JWT ever gets in here; what is kept of a connection that is gone is small, however long
+its name and however many subscriptions it had.
+Must never know: who shows it, or how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from natsbroker.wire.grants import Grant
+
+__all__ = ["ConnectionFacts", "Described", "SubscriptionFacts", "factsAtEnd", "factsOf"]
+
+#: How many characters of each text a connection sent about itself are kept when it is gone.
+LONGEST_TEXT = 256
+
+#: How many subscriptions of a connection that is gone are kept, and how many bytes of subjects.
+MOST_SUBSCRIPTIONS = 16
+MOST_SUBJECT_BYTES = 1024
+
+#: What monitoring calls a kind of connection.
+_TYPES = {"WEBSOCKET": "websocket", "MQTT": "mqtt"}
+
+
+class SubscriptionFacts(NamedTuple):
+    """
+    One subscription of a connection that is gone.
+
+    @ivar delivered: how many messages it had.
+    @ivar maximum: after how many it would have ended; 0 for never.
+    """
+
+    pattern: bytes
+    queue: bytes
+    sid: bytes
+    delivered: int
+    maximum: int
+
+
+class ConnectionFacts(NamedTuple):
+    """
+    A connection at one moment. Times are seconds since the epoch, durations seconds.
+
+    @ivar type: C{nats}, C{websocket} or C{mqtt}.
+    @ivar lastActivity: when it last sent anything but PONG.
+    @ivar roundTrip: the last measured one; 0.0 before the first.
+    @ivar pending: bytes that wait to be sent.
+    @ivar subscriptions: how many there are.
+    @ivar name: what it calls itself; as C{lang} and C{version}, anything may stand there.
+    @ivar account: empty before it is let in.
+    @ivar user: how its authorizer named it; never a secret.
+    @ivar details: of a connection that is gone: its subscriptions, or the first of them.
+    """
+
+    cid: int
+    type: str
+    host: str
+    port: int
+    started: float
+    lastActivity: float
+    roundTrip: float
+    pending: int
+    inMessages: int
+    inBytes: int
+    outMessages: int
+    outBytes: int
+    subscriptions: int
+    name: str
+    lang: str
+    version: str
+    account: str
+    user: str
+    details: tuple[SubscriptionFacts, ...] = ()
+
+
+class _Peer(Protocol):
+    host: str
+    port: int
+    connectionType: str
+
+
+class _Outbox(Protocol):
+    pending: int
+
+
+class _Table(Protocol):
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Any: ...
+
+
+class Described(Protocol):
+    """
+    What a session must have for L{factsOf}.
+    """
+
+    cid: int
+    grant: Grant | None
+    started: float
+
+    @property
+    def lastActivity(self) -> float: ...
+
+    @property
+    def options(self) -> Mapping[str, Any]: ...
+
+    @property
+    def outbox(self) -> _Outbox: ...
+
+    @property
+    def subscriptions(self) -> _Table | None: ...
+
+    @property
+    def peer(self) -> _Peer: ...
+
+    @property
+    def traffic(self) -> tuple[int, int, int, int]: ...
+
+    @property
+    def roundTrip(self) -> float: ...
+
+
+def factsOf(session: Described) -> ConnectionFacts:
+    """
+    What there is to tell about a connection now.
+    """
+    grant, peer, options = session.grant, session.peer, session.options
+    inMessages, inBytes, outMessages, outBytes = session.traffic
+    table = session.subscriptions
+    return ConnectionFacts(
+        session.cid,
+        _TYPES.get(peer.connectionType, "nats"),
+        peer.host,
+        peer.port,
+        session.started,
+        session.lastActivity,
+        session.roundTrip,
+        session.outbox.pending,
+        inMessages,
+        inBytes,
+        outMessages,
+        outBytes,
+        0 if table is None else len(table),
+        options["name"],
+        options["lang"],
+        options["version"],
+        "" if grant is None else grant.account,
+        "" if grant is None else grant.user,
+    )
+
+
+def factsAtEnd(session: Described) -> ConnectionFacts:
+    """
+    What to remember of a connection that ends: as L{factsOf}, with its subscriptions, and bounded.
+    To be called before anything of it is taken apart.
+    """
+    facts = factsOf(session)
+    return facts._replace(
+        name=facts.name[:LONGEST_TEXT],
+        lang=facts.lang[:LONGEST_TEXT],
+        version=facts.version[:LONGEST_TEXT],
+        details=_firstOf(session.subscriptions) if facts.subscriptions else (),
+    )
+
+
+def _firstOf(table: Iterable[tuple[bytes, Any]] | None) -> tuple[SubscriptionFacts, ...]:
+    kept: list[SubscriptionFacts] = []
+    room = MOST_SUBJECT_BYTES
+    for sid, subscription in table or ():
+        pattern, queue = subscription.pattern, subscription.queue
+        room -= len(pattern) + len(queue) + len(sid)
+        if room < 0 or len(kept) == MOST_SUBSCRIPTIONS:
+            break
+        delivered, maximum = subscription.delivered, subscription.maximum
+        kept.append(SubscriptionFacts(pattern, queue, sid, delivered, maximum))
+    return tuple(kept)
