@@ -21,6 +21,7 @@ __all__ = [
     "Matches",
     "Outbox",
     "Poller",
+    "SidTable",
     "SubjectIndex",
     "Subscription",
     "Turn",
@@ -50,7 +51,7 @@ else:
 if TYPE_CHECKING or not COMPILED:
     from natsbroker.subjects.index import SubjectIndex
     from natsbroker.subjects.matcher import Matcher, Matches
-    from natsbroker.subjects.subscription import Subscription
+    from natsbroker.subjects.subscription import SidTable, Subscription
     from natsbroker.wire.decoder import Decoder
     from natsbroker.wire.outbox import Outbox, Turn
 else:
@@ -61,6 +62,7 @@ else:
     Matcher = _accel.Matcher
     Matches = _accel.Matches
     Outbox = _accel.Outbox
+    SidTable = _accel.SidTable
     SubjectIndex = _accel.SubjectIndex
     Subscription = _accel.Subscription
     Turn = _accel.Turn

@@ -298,7 +298,7 @@ cdef class Lane:
         cdef Py_ssize_t sidLength, total
         cdef char* out
         cdef char* begin
-        if subscription.closed or outbox.closed or (outbox is self.outbox and not outbox.echo):
+        if subscription.isClosed or outbox.closed or (outbox is self.outbox and not outbox.echo):
             return False
         if subscription.permissions is not None and not subscription.permissions.mayDeliver(
             PyBytes_FromStringAndSize(subject, length), subscription.queue

@@ -37,6 +37,7 @@ __all__ = [
     "Matches",
     "Outbox",
     "Poller",
+    "SidTable",
     "SubjectIndex",
     "Subscription",
     "Turn",

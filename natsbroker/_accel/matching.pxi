@@ -7,11 +7,12 @@ cdef enum:
 
 @cython.final
 cdef class Subscription:
+    # There may be millions of these: the small fields share eight bytes.
     cdef public object owner, pattern, queue, subscriber, tag, outbox, permissions
-    cdef public int kind, weight
-    cdef public bint closed
+    cdef public int weight
+    cdef public unsigned char kind
+    cdef unsigned char isClosed
     cdef public long long maximum, delivered
-    cdef object __weakref__
 
     def __init__(
         self, owner, pattern, queue, kind, subscriber, tag, outbox=None, permissions=None, weight=1
@@ -26,9 +27,17 @@ cdef class Subscription:
         self.permissions = permissions
         self.weight = weight
 
+    @property
+    def closed(self):
+        return bool(self.isClosed)
+
+    @closed.setter
+    def closed(self, bint value):
+        self.isClosed = value
+
     def cancel(self):
-        if not self.closed:
-            self.closed = True
+        if not self.isClosed:
+            self.isClosed = True
             self.owner.subscriptionCancelled(self)
 
     def cancelAfter(self, count):
@@ -189,3 +198,117 @@ cdef class Matcher:
 
     def __len__(self):
         return self.recent.length()
+
+
+@cython.final
+cdef class SidTable:
+    """
+    The twin of L{natsbroker.subjects.subscription.SidTable}: open addressing over the places of a
+    list, so that a subscription costs a dozen bytes here, and the garbage collector sees it.
+    """
+
+    cdef uint32_t* slots
+    cdef Py_ssize_t size, used
+    cdef list entries, free
+
+    def __cinit__(self):
+        self.slots = NULL
+        self.size = 0
+        self.used = 0
+        self.entries = []
+        self.free = []
+
+    def __dealloc__(self):
+        free(self.slots)
+
+    cdef inline Subscription at(self, Py_ssize_t slot):
+        return <Subscription> PyList_GET_ITEM(self.entries, self.slots[slot] - 1)
+
+    cdef Py_ssize_t find(self, bytes sid) except -2:
+        """
+        The slot of a sid, or -1.
+        """
+        cdef Py_ssize_t slot
+        if self.used == 0:
+            return -1
+        slot = <size_t> hash(sid) & (self.size - 1)
+        while self.slots[slot]:
+            if <bytes> self.at(slot).tag == sid:
+                return slot
+            slot = (slot + 1) & (self.size - 1)
+        return -1
+
+    def get(self, bytes sid not None):
+        cdef Py_ssize_t slot = self.find(sid)
+        return None if slot < 0 else self.at(slot)
+
+    def __contains__(self, bytes sid not None):
+        return self.find(sid) >= 0
+
+    def add(self, Subscription subscription not None):
+        cdef Py_ssize_t slot, place
+        if not isinstance(subscription.tag, bytes):
+            raise TypeError("a sid is bytes")
+        if self.find(subscription.tag) >= 0:
+            raise KeyError(subscription.tag)
+        if (self.used + 1) * 4 > self.size * 3:
+            self.resize(self.size * 2 if self.size else 8)
+        if self.free:
+            place = self.free.pop()
+            self.entries[place] = subscription
+        else:
+            place = len(self.entries)
+            self.entries.append(subscription)
+        self.seat(place)
+        self.used += 1
+
+    cdef int seat(self, Py_ssize_t place) except -1:
+        cdef Py_ssize_t slot = (
+            <size_t> hash((<Subscription> self.entries[place]).tag) & (self.size - 1)
+        )
+        while self.slots[slot]:
+            slot = (slot + 1) & (self.size - 1)
+        self.slots[slot] = place + 1
+        return 0
+
+    cdef int resize(self, Py_ssize_t size) except -1:
+        cdef Py_ssize_t place
+        cdef uint32_t* slots = <uint32_t*> calloc(size, sizeof(uint32_t))
+        if slots == NULL:
+            raise MemoryError
+        free(self.slots)
+        self.slots = slots
+        self.size = size
+        for place in range(len(self.entries)):
+            if self.entries[place] is not None:
+                self.seat(place)
+        return 0
+
+    def pop(self, bytes sid not None):
+        cdef Py_ssize_t slot = self.find(sid)
+        cdef Py_ssize_t mask = self.size - 1
+        cdef Py_ssize_t gap, home
+        if slot < 0:
+            return None
+        place = self.slots[slot] - 1
+        subscription = self.entries[place]
+        self.entries[place] = None
+        self.free.append(place)
+        self.used -= 1
+        # Move back what was displaced by the one that went, so that no gap is in its way.
+        gap = slot
+        slot = (slot + 1) & mask
+        while self.slots[slot]:
+            home = <size_t> hash(self.at(slot).tag) & mask
+            if ((slot - home) & mask) >= ((slot - gap) & mask):
+                self.slots[gap] = self.slots[slot]
+                gap = slot
+            slot = (slot + 1) & mask
+        self.slots[gap] = 0
+        return subscription
+
+    def __len__(self):
+        return self.used
+
+    def __iter__(self):
+        return iter([entry for entry in self.entries if entry is not None])

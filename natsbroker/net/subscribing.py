@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from natsbroker import errors
+from natsbroker import errors, hot
 from natsbroker.interfaces import IMessageBus
 from natsbroker.subjects import grammar
 from natsbroker.subjects.permissions import SubscribePermissions, Verdict
@@ -44,7 +44,7 @@ class SubscriptionTable:
     ) -> None:
         self._bus = bus
         self._subscriber = subscriber
-        self._sids: dict[bytes, Any] = {}
+        self._sids = hot.SidTable()
         self.permissions = permissions
         self.maximum = maximum
         self.maxTokens = maxTokens
@@ -53,7 +53,7 @@ class SubscriptionTable:
         return len(self._sids)
 
     def __iter__(self) -> Iterator[tuple[bytes, Any]]:
-        return iter(list(self._sids.items()))
+        return ((subscription.tag, subscription) for subscription in self._sids)
 
     def subscribe(self, subject: bytes, queue: bytes, sid: bytes) -> None:
         """
@@ -80,7 +80,7 @@ class SubscriptionTable:
             raise errors.ProtocolViolation(errors.MAX_SHAPES) from None
         if verdict is Verdict.FILTERED:
             subscription.permissions = self.permissions
-        self._sids[sid] = subscription
+        self._sids.add(subscription)
 
     def unsubscribe(self, sid: bytes, maximum: int) -> None:
         """
@@ -93,20 +93,20 @@ class SubscriptionTable:
             return
         subscription.cancelAfter(maximum)
         if subscription.closed:
-            del self._sids[sid]
+            self._sids.pop(sid)
 
     def ended(self, sid: bytes) -> None:
         """
         A subscription had its last message.
         """
-        self._sids.pop(sid, None)
+        self._sids.pop(sid)
 
     def clear(self) -> None:
         """
         End all subscriptions.
         """
-        sids, self._sids = self._sids, {}
-        for subscription in sids.values():
+        sids, self._sids = self._sids, hot.SidTable()
+        for subscription in sids:
             subscription.cancel()
 
     def permit(self, permissions: SubscribePermissions | None) -> list[tuple[bytes, bytes]]:
@@ -122,7 +122,7 @@ class SubscriptionTable:
             if permissions is not None:
                 verdict = permissions.verdict(subscription.pattern, subscription.queue)
             if verdict is Verdict.DENIED:
-                del self._sids[sid]
+                self._sids.pop(sid)
                 subscription.cancel()
                 ended.append((subscription.pattern, sid))
             else:

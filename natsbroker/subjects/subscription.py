@@ -8,9 +8,10 @@ has the same attributes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["FIRST_LINK_KIND", "Subscription"]
+__all__ = ["FIRST_LINK_KIND", "SidTable", "Subscription"]
 
 #: Kinds from this one on are links to other brokers; below are clients and services.
 FIRST_LINK_KIND = 2
@@ -94,3 +95,47 @@ class Subscription:
     def __repr__(self) -> str:
         group = f" queue={self.queue!r}" if self.queue else ""
         return f"<Subscription {self.pattern!r}{group} tag={self.tag!r}>"
+
+
+class SidTable:
+    """
+    The subscriptions of one connection by their tags, which are its sids.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[bytes, Subscription] = {}
+
+    def get(self, sid: bytes) -> Subscription | None:
+        """
+        The subscription with a sid, or C{None}.
+        """
+        return self._entries.get(sid)
+
+    def __contains__(self, sid: bytes) -> bool:
+        return sid in self._entries
+
+    def add(self, subscription: Subscription) -> None:
+        """
+        Add a subscription under its tag.
+
+        @raise KeyError: if there is one with that tag.
+        """
+        if subscription.tag in self._entries:
+            raise KeyError(subscription.tag)
+        self._entries[subscription.tag] = subscription
+
+    def pop(self, sid: bytes) -> Subscription | None:
+        """
+        Take a subscription out.
+
+        @return: it, or C{None} if there is none.
+        """
+        return self._entries.pop(sid, None)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Subscription]:
+        return iter(list(self._entries.values()))
