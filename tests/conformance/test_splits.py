@@ -1,0 +1,47 @@
+"""
+Cutting conversations into other packets.
+"""
+
+from __future__ import annotations
+
+from natsbroker.testing.transcripts import Alive, Send, Step
+from tests.conformance.splits import byteByByte, everySplit, mainPacket, places
+
+STEPS: list[Step] = [Send(b"ab"), Alive(), Send(b"cdef", "x"), Send(b"g")]
+
+
+def sent(steps: list[Step]) -> list[bytes]:
+    """
+    @return: the packets.
+    """
+    return [step.data for step in steps if isinstance(step, Send)]
+
+
+def test_everySplit() -> None:
+    """The longest packet becomes two, at every place."""
+    assert mainPacket(STEPS) == 2
+    assert [sent(steps) for _, steps in everySplit(STEPS)] == [
+        [b"ab", b"c", b"def", b"g"],
+        [b"ab", b"cd", b"ef", b"g"],
+        [b"ab", b"cde", b"f", b"g"],
+    ]
+    assert list(everySplit([Alive()])) == []
+
+
+def test_byteByByte() -> None:
+    """Every packet becomes single bytes, on the same connection, and other steps stay."""
+    steps = byteByByte(STEPS)
+    assert b"".join(sent(steps)) == b"abcdefg"
+    assert {len(data) for data in sent(steps)} == {1}
+    assert [step.on for step in steps if isinstance(step, Send)] == ["a"] * 2 + ["x"] * 4 + ["a"]
+    assert steps[2] == Alive()
+
+
+def test_longPackets() -> None:
+    """A long packet is split around its line ends and at its own ends."""
+    data = b"x" * 1000 + b"\r\n" + b"y" * 1000
+    assert len(places(data)) < 100
+    assert {1, 1000, 1001, 1002, 2001} <= set(places(data))
+    pieces = sent(byteByByte([Send(b"z" * 100_000)]))
+    assert len(pieces) <= 3000
+    assert b"".join(pieces) == b"z" * 100_000
