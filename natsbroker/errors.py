@@ -59,7 +59,7 @@ MAX_CONNECTIONS = WireError("maximum connections exceeded", "Maximum Connections
 MAX_ACCOUNT_CONNECTIONS = WireError(
     "maximum account active connections exceeded", "Maximum Account Connections Exceeded"
 )
-SERVER_SHUTDOWN = WireError("Server Shutdown", "Server Shutdown")
+SERVER_SHUTDOWN = WireError("", "Server Shutdown")
 BAD_PROTOCOL = WireError("invalid client protocol", "Bad Client Protocol Version")
 NO_RESPONDERS_HEADERS = WireError(
     "no responders requires headers support", "No Responders Requires Headers"

@@ -56,7 +56,7 @@ _TWISTED = "twisted zope constantly automat"
 _TLS = "OpenSSL service_identity cryptography"
 _COMPOSED = (
     f"{_SERVICE} wire hot config core auth store gateways stan jetstream stats net client"
-    " broker tap main"
+    " hosting broker tap main"
 )
 
 MAP: dict[str, Row] = {
@@ -83,6 +83,7 @@ MAP: dict[str, Row] = {
     "stats": row(_SERVICE, _TWISTED),
     "net": row(f"{_CONTRACTS} hot wire subjects errors advisories", f"{_TWISTED} {_TLS}"),
     "client": row(f"{_SERVICE} hot wire", f"{_TWISTED} {_TLS}"),
+    "hosting": row(_COMPOSED, f"{_TWISTED} {_TLS}"),
     "broker": row(_COMPOSED, f"{_TWISTED} {_TLS}"),
     "tap": row(_COMPOSED, f"{_TWISTED} {_TLS}"),
     "main": row(_COMPOSED, f"{_TWISTED} {_TLS}"),

@@ -1,0 +1,93 @@
+"""
+The class to subclass for authorization of one's own.
+
+Promises: whoever is not positively let in stays out: a subclass that overrides nothing denies
+everybody.
+Must never know: settings, connections, or accounts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from zope.interface import implementer
+
+from natsbroker import errors
+from natsbroker.auth.revocations import Revocations
+from natsbroker.interfaces import IAuthorizer
+from natsbroker.wire.grants import Grant, Hello
+
+__all__ = ["Authenticator"]
+
+
+@implementer(IAuthorizer)
+class Authenticator(Revocations):
+    """
+    Decides in two steps, of which either or both may be overridden: L{authenticate} says who a
+    connection is, L{grant} what that may do. Both may return a plain value, a Deferred or a
+    coroutine, and raise L{natsbroker.errors.Unauthorized} to deny::
+
+        class Gatekeeper(Authenticator):
+            async def authenticate(self, hello):
+                if not await self.database.check(hello.text("user"), hello.text("pass")):
+                    raise Unauthorized("wrong password")
+                return hello.text("user")
+
+            def grant(self, avatar, hello):
+                return Grant(user=avatar, publish=PermissionSet([b"orders.>"]))
+
+    When what was granted may no longer hold, call L{revoke}: every connection is asked for again,
+    and cut if it is denied, or if it would get another account or user.
+
+    @ivar required: see L{IAuthorizer}.
+    @ivar nonce: see L{IAuthorizer}.
+    """
+
+    required: bool = True
+    nonce: bool = False
+
+    def authenticate(self, hello: Hello) -> Any:
+        """
+        Say who a connection is.
+
+        @param hello: what is known of it.
+        @return: a user name, or anything that L{grant} understands. C{None}, the default, is
+            nobody.
+        @raise natsbroker.errors.Unauthorized: to deny.
+        """
+        return None
+
+    def grant(self, avatar: Any, hello: Hello) -> Any:
+        """
+        Say what somebody may do.
+
+        @param avatar: what L{authenticate} answered. By default a grant is taken as it is, a
+            name may do everything in the global account, and nobody may do anything.
+        @param hello: what is known of the connection.
+        @return: a L{Grant}.
+        @raise natsbroker.errors.Unauthorized: to deny.
+        """
+        if isinstance(avatar, Grant):
+            return avatar
+        if isinstance(avatar, str) and avatar:
+            return Grant(user=avatar)
+        raise errors.Unauthorized("nobody said who this is")
+
+    def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
+        """
+        See L{IAuthorizer.grantFor}.
+        """
+        avatar = _awaited(self.authenticate(hello))
+        if isinstance(avatar, Deferred):
+            return avatar.addCallback(lambda known: _awaited(self.grant(known, hello)))
+        answer: Grant | Deferred[Grant] = _awaited(self.grant(avatar, hello))
+        return answer
+
+
+def _awaited(answer: Any) -> Any:
+    """
+    The answer, with a coroutine made a Deferred.
+    """
+    return ensureDeferred(answer) if isinstance(answer, Coroutine) else answer

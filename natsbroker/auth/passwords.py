@@ -1,0 +1,117 @@
+"""
+Comparing what a client said with what the settings hold: plain text or bcrypt.
+
+Promises: plain text is compared in constant time; bcrypt is computed outside of the reactor's
+thread, a bounded number at a time, and what does not fit is denied, so a flood of logins can
+neither stop the broker nor fill its memory.
+Must never know: users, or what a right secret leads to.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections import deque
+from collections.abc import Callable
+
+import bcrypt
+from twisted.internet.defer import Deferred
+
+from natsbroker import errors
+
+__all__ = ["PasswordChecks", "RunInThread", "checkHash", "isHash", "sameText"]
+
+#: How bcrypt hashes begin, as the real server recognises them.
+_HASH = re.compile(r"\$2[abxy]\$\d{2}\$")
+
+#: More bytes of a password than these do not count for bcrypt; longer ones are refused.
+_LONGEST = 72
+
+#: Calls a function with arguments in another thread.
+RunInThread = Callable[..., "Deferred[bool]"]
+
+
+def isHash(secret: str) -> bool:
+    """
+    Whether a configured secret is a bcrypt hash.
+    """
+    return _HASH.match(secret) is not None
+
+
+def sameText(expected: str, given: str) -> bool:
+    """
+    Whether two texts are the same, in a time that does not tell where they differ.
+    """
+    return hmac.compare_digest(
+        expected.encode("utf-8", "surrogateescape"), given.encode("utf-8", "surrogateescape")
+    )
+
+
+def checkHash(expected: str, given: str) -> bool:
+    """
+    Whether a password is the one that was hashed. Takes long.
+    """
+    password = given.encode("utf-8", "surrogateescape")
+    if len(password) > _LONGEST or b"\0" in password:
+        return False
+    hashed = expected.encode("ascii", "replace")
+    try:
+        return bcrypt.checkpw(password, hashed)
+    except ValueError:
+        return False
+
+
+class PasswordChecks:
+    """
+    The comparisons of one authorizer.
+
+    @cvar AT_A_TIME: how many hashes are computed at a time.
+    @cvar WAITING: how many comparisons may wait for that.
+    """
+
+    AT_A_TIME = 2
+    WAITING = 64
+
+    def __init__(self, runInThread: RunInThread) -> None:
+        """
+        @param runInThread: calls its first argument with the others in another thread; fires
+            with the result.
+        """
+        self._runInThread = runInThread
+        self._running = 0
+        self._waiting: deque[tuple[Deferred[bool], str, str]] = deque()
+
+    def check(self, expected: str, given: str) -> bool | Deferred[bool]:
+        """
+        Compare a password or token.
+
+        @param expected: plain text or a bcrypt hash.
+        @return: whether they are the same, at once for plain text and later for a hash.
+        @raise errors.Unauthorized: if too many comparisons wait already.
+        """
+        if not isHash(expected):
+            return sameText(expected, given)
+        if len(self._waiting) >= self.WAITING:
+            raise errors.Unauthorized("too many logins at a time")
+        result: Deferred[bool] = Deferred(self._cancelled)
+        self._waiting.append((result, expected, given))
+        self._next()
+        return result
+
+    def _cancelled(self, result: Deferred[bool]) -> None:
+        self._waiting = deque(each for each in self._waiting if each[0] is not result)
+
+    def _next(self) -> None:
+        while self._waiting and self._running < self.AT_A_TIME:
+            result, expected, given = self._waiting.popleft()
+            self._running += 1
+            self._runInThread(checkHash, expected, given).addBoth(self._done, result)
+
+    def _done(self, outcome: object, result: Deferred[bool]) -> None:
+        self._running -= 1
+        if not result.called:
+            if isinstance(outcome, bool):
+                result.callback(outcome)
+            else:
+                result.errback(outcome)  # type: ignore[arg-type]
+        self._next()

@@ -1,0 +1,175 @@
+"""
+The accounts that there are, and how many connections each has.
+
+Promises: a connection is counted into exactly one account until it is dismissed; an account that
+the settings no longer name takes nobody any more and is forgotten when its last connection goes.
+Must never know: sockets, users, or how an account delivers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+from zope.interface import implementer
+
+from natsbroker import errors, hot
+from natsbroker.config.identity import UNLIMITED
+from natsbroker.config.model import GLOBAL_ACCOUNT, AccountLimits, Settings
+from natsbroker.core.account import Account
+from natsbroker.interfaces import IMessageBus, ISubjectRouter
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Kind
+
+__all__ = ["AccountRegistry", "BuiltInRouter", "accountNames"]
+
+
+@implementer(ISubjectRouter)
+class BuiltInRouter(hot.SubjectIndex):  # type: ignore[type-arg]
+    """
+    The default subject router: L{natsbroker.hot.SubjectIndex}, whose answers depend on its
+    entries alone.
+    """
+
+    def watchChanges(self, changed: Callable[[bytes], None]) -> None:
+        """
+        See L{ISubjectRouter.watchChanges}: its answers never change by themselves.
+        """
+
+
+@dataclass
+class _Place:
+    """
+    An account with what the settings say about it.
+    """
+
+    account: Account
+    limits: AccountLimits = field(default_factory=AccountLimits)
+    connections: int = 0
+    leaving: bool = False
+
+
+def accountNames(settings: Settings) -> dict[str, AccountLimits]:
+    """
+    The accounts that settings ask for: the global one, the system account unless there shall be
+    none, and those that are named.
+    """
+    names = {GLOBAL_ACCOUNT: AccountLimits()}
+    if not settings.no_system_account:
+        names[settings.system_account] = AccountLimits()
+    for name, account in settings.accounts.items():
+        names[name] = account.limits
+    return names
+
+
+class AccountRegistry:
+    """
+    Every account of one broker. Provides what L{natsbroker.net.context.Accounts} asks for.
+    """
+
+    def __init__(
+        self, turn: hot.Turn, makeRouter: Callable[[str], ISubjectRouter], random: Random
+    ) -> None:
+        """
+        @param turn: the broker's turn.
+        @param makeRouter: makes an empty subject router for the account of a name.
+        @param random: chooses members of queue groups.
+        """
+        self._turn = turn
+        self._makeRouter = makeRouter
+        self._random = random
+        self._places: dict[str, _Place] = {}
+        self._system = ""
+
+    def configure(self, settings: Settings) -> None:
+        """
+        Have the accounts that settings ask for, with their limits.
+        """
+        wanted = accountNames(settings)
+        self._system = "" if settings.no_system_account else settings.system_account
+        for name, limits in wanted.items():
+            place = self._places.get(name)
+            if place is None:
+                place = self._places[name] = _Place(self._made(name))
+            place.limits = limits
+            place.leaving = False
+        for name in [name for name in self._places if name not in wanted]:
+            self._places[name].leaving = True
+            self._forget(name)
+
+    def _made(self, name: str) -> Account:
+        return Account(name, self._makeRouter(name), self._turn, self._random)
+
+    def _forget(self, name: str) -> None:
+        place = self._places[name]
+        if place.leaving and not place.connections:
+            del self._places[name]
+
+    def __getitem__(self, name: str) -> Account:
+        """
+        @raise KeyError: if there is no such account.
+        """
+        return self._places[name].account
+
+    def __iter__(self) -> Iterator[Account]:
+        return iter([place.account for place in self._places.values()])
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def systemAccount(self) -> str:
+        """
+        The system account's name; empty if there is none.
+        """
+        return self._system
+
+    def names(self) -> Iterable[str]:
+        """
+        All names, in the order in which the accounts came.
+        """
+        return list(self._places)
+
+    def connections(self, name: str) -> int:
+        """
+        How many connections an account has.
+
+        @raise KeyError: if there is no such account.
+        """
+        return self._places[name].connections
+
+    def limits(self, name: str) -> AccountLimits:
+        """
+        The limits of an account.
+
+        @raise KeyError: if there is no such account.
+        """
+        return self._places[name].limits
+
+    def admit(self, grant: Grant) -> IMessageBus:
+        """
+        See L{natsbroker.net.context.Accounts.admit}.
+        """
+        place = self._places[grant.account]
+        if place.leaving:
+            raise KeyError(grant.account)
+        maximum = place.limits.max_connections
+        if maximum != UNLIMITED and place.connections >= maximum:
+            raise errors.ConnectionLimit(errors.MAX_ACCOUNT_CONNECTIONS)
+        place.connections += 1
+        return place.account.busFor(Kind.CLIENT)
+
+    def dismiss(self, grant: Grant) -> None:
+        """
+        See L{natsbroker.net.context.Accounts.dismiss}.
+        """
+        place = self._places[grant.account]
+        place.connections -= 1
+        self._forget(grant.account)
+
+    def isSystem(self, account: str) -> bool:
+        """
+        See L{natsbroker.net.context.Accounts.isSystem}.
+        """
+        return bool(self._system) and account == self._system

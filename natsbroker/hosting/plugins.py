@@ -1,0 +1,132 @@
+"""
+Finding what stands beside, or instead of, our own parts.
+
+Promises: a plugin that the settings name is found or named as missing, with those that there are;
+what a plugin makes provides the interface that it must.
+Must never know: any particular plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from twisted.application.service import IService
+from twisted.plugin import getPlugins
+from zope.interface.interface import InterfaceClass
+from zope.interface.verify import verifyObject
+
+from natsbroker.config.model import Settings
+from natsbroker.errors import BrokerError
+from natsbroker.interfaces import (
+    IAuthorizer,
+    IAuthorizerPlugin,
+    IBrokerHost,
+    IBrokerService,
+    IRouterPlugin,
+    ISubjectRouter,
+)
+
+__all__ = ["PluginError", "Plugins"]
+
+Find = Callable[[Any], Iterable[Any]]
+
+
+class PluginError(BrokerError):
+    """
+    A plugin that the settings name is not there, or does not do what it must.
+    """
+
+
+class Plugins:
+    """
+    The plugins that there are.
+    """
+
+    def __init__(self, find: Find = getPlugins) -> None:
+        """
+        @param find: gives all plugins of an interface.
+        """
+        self._find = find
+
+    def named(self, interface: InterfaceClass, name: str) -> Any:
+        """
+        The plugin with a name.
+
+        @raise PluginError: if there is none.
+        """
+        known = {each.name: each for each in self._find(interface)}
+        if name not in known:
+            there = ", ".join(sorted(known)) or "none"
+            raise PluginError(
+                f'there is no {interface.getName()} named "{name}" (there is {there})'
+            )
+        return known[name]
+
+    def authorizer(self, host: IBrokerHost, settings: Settings) -> IAuthorizer | None:
+        """
+        What the C{authorization} block names; C{None} if it names nothing.
+        """
+        authorization = settings.authorization
+        if not authorization.plugin:
+            return None
+        plugin = self.named(IAuthorizerPlugin, authorization.plugin)
+        made = _made(
+            f'authorization plugin "{authorization.plugin}"',
+            lambda: plugin.makeAuthorizer(host, authorization.options),
+        )
+        verifyObject(IAuthorizer, made)
+        return made  # type: ignore[no-any-return]
+
+    def routerFactory(self, settings: Settings) -> Callable[[str], ISubjectRouter] | None:
+        """
+        What the C{router} block names; C{None} if it names nothing.
+        """
+        router = settings.router
+        if not router.plugin:
+            return None
+        plugin = self.named(IRouterPlugin, router.plugin)
+
+        def make(account: str) -> ISubjectRouter:
+            made = _made(
+                f'router plugin "{router.plugin}"',
+                lambda: plugin.makeRouter(account, router.options),
+            )
+            verifyObject(ISubjectRouter, made)
+            return made  # type: ignore[no-any-return]
+
+        return make
+
+    def services(
+        self, host: IBrokerHost, settings: Settings, given: Sequence[IBrokerService]
+    ) -> list[tuple[str, IService]]:
+        """
+        The services of the C{services} and C{plugins} blocks, and those that were given.
+
+        @param given: objects that were handed to the broker; their section is empty if the
+            settings have none of their name.
+        """
+        sections: dict[str, Mapping[str, object]] = {**settings.plugins, **settings.services}
+        byName = {service.name: service for service in given}
+        makers = [(service.name, service) for service in given]
+        makers += [
+            (name, self.named(IBrokerService, name)) for name in sections if name not in byName
+        ]
+        return [
+            (name, _service(name, maker, host, sections.get(name, {}))) for name, maker in makers
+        ]
+
+
+def _service(
+    name: str, maker: IBrokerService, host: IBrokerHost, section: Mapping[str, object]
+) -> IService:
+    made = _made(f'service "{name}"', lambda: maker.makeService(host, section))
+    verifyObject(IService, made)
+    return made  # type: ignore[no-any-return]
+
+
+def _made(what: str, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except ValueError as error:
+        raise PluginError(f"{what}: {error}") from error

@@ -1,0 +1,86 @@
+"""
+What a broker says when it starts, and why it cannot.
+
+Promises: the lines that programs wait for have the real server's words; what is on is said once.
+Must never know: how anything is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from twisted.internet.error import CannotListenError
+from twisted.logger import Logger
+
+from natsbroker import __version__, hot
+from natsbroker.config.model import Settings
+from natsbroker.errors import BrokerError
+from natsbroker.hosting.identity import NATS_VERSION
+from natsbroker.net.listen import Listener, describe
+
+__all__ = ["StartError", "announceListener", "announceStart", "cannotListen"]
+
+_log = Logger(namespace="natsbroker")
+
+
+class StartError(BrokerError):
+    """
+    The broker cannot start; the text is what is logged.
+    """
+
+
+def announceStart(settings: Settings, serverId: str, parts: Iterable[str]) -> None:
+    """
+    Say who starts, and what is on.
+
+    @param parts: C{name=choice} for each replaceable part.
+    """
+    _log.info("Starting natsbroker")
+    _log.info("  Version:  {ours} (nats-server {theirs})", ours=__version__, theirs=NATS_VERSION)
+    _log.info("  Name:     {name}", name=settings.server_name or serverId)
+    _log.info("  ID:       {id}", id=serverId)
+    lane = "compiled" if hot.COMPILED and settings.fast_lane else f"off ({_reason()})"
+    _log.info("  On:       {parts} lane={lane}", parts=" ".join(parts), lane=lane)
+    if settings.config_file:
+        _log.info(
+            "Using configuration file: {path} ({digest})",
+            path=settings.config_file,
+            digest=settings.config_digest,
+        )
+
+
+def _reason() -> str:
+    return hot.REASON or "fast_lane: false"
+
+
+def announceListener(listener: Listener, settings: Settings) -> None:
+    """
+    Say where clients can connect.
+    """
+    where = describe(listener.address)
+    _log.info("Listening for client connections on {where}", where=where)
+    if settings.tls is None:
+        return
+    first = settings.tls.handshake_first and not settings.tls.handshake_first_fallback
+    need = "available" if settings.allow_non_tls and not first else "required"
+    _log.info("TLS {need} for client connections", need=need)
+    if first:
+        _log.warn(
+            'Clients that are not using "TLS Handshake First" option will fail to connect',
+        )
+
+
+def cannotListen(error: CannotListenError) -> StartError:
+    """
+    The error for a place that cannot be listened on, in the real server's words.
+    """
+    where = _place(error)
+    reason = getattr(error.socketError, "strerror", None) or str(error.socketError)
+    detail = f"listen tcp {where}: bind: {reason.lower()}"
+    return StartError(f'Error listening on port: {where}, "{detail}"')
+
+
+def _place(error: CannotListenError) -> str:
+    host: Any = error.interface or "0.0.0.0"
+    return f"[{host}]:{error.port}" if ":" in str(host) else f"{host}:{error.port}"

@@ -1,0 +1,118 @@
+"""
+Listening for clients.
+
+Promises: an endpoint becomes a place that can be opened, asked for its address and closed for
+good; a plain TCP port is handed to the fast transport where there is one and nothing stands
+between it and the connections.
+Must never know: what is spoken there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.endpoints import (
+    TCP4ServerEndpoint,
+    TCP6ServerEndpoint,
+    serverFromString,
+)
+from twisted.internet.interfaces import IListeningPort, IStreamServerEndpoint
+from twisted.internet.protocol import Factory
+from twisted.python.compat import nativeString
+
+from natsbroker.net.client import ClientFactory
+from natsbroker.net.fast import Hub, takeOver
+
+__all__ = ["BACKLOG", "Listener", "addressEndpoint", "describe", "endpointFor"]
+
+#: How many connections may wait to be accepted: enough for a storm of reconnects.
+BACKLOG = 4096
+
+
+def addressEndpoint(reactor: Any, host: str, port: int) -> IStreamServerEndpoint:
+    """
+    An endpoint for an address and a port.
+
+    @param host: an address or a name.
+    @param port: negative for one that the kernel chooses.
+    """
+    make = TCP6ServerEndpoint if ":" in host else TCP4ServerEndpoint
+    return make(reactor, max(port, 0), backlog=BACKLOG, interface=host)
+
+
+def endpointFor(reactor: Any, description: str) -> IStreamServerEndpoint:
+    """
+    An endpoint from its description, with our backlog unless it names one.
+
+    @param description: as C{tcp:4222:interface=127.0.0.1}, C{ssl:...} or C{unix:/path}.
+    @raise ValueError: if it is none.
+    """
+    kind = description.partition(":")[0]
+    if kind in ("tcp", "tcp6", "ssl", "unix") and "backlog=" not in description:
+        description = f"{description}:backlog={BACKLOG}"
+    return serverFromString(reactor, description)
+
+
+class Listener:
+    """
+    One place where clients can connect.
+
+    @ivar port: what listens; C{None} while nothing does.
+    """
+
+    def __init__(self, endpoint: IStreamServerEndpoint, factory: Factory) -> None:
+        self.port: IListeningPort | None = None
+        self._endpoint = endpoint
+        self._factory = factory
+
+    def open(self) -> Deferred[Listener]:
+        """
+        Listen.
+
+        @return: fires with this listener, or fails with what C{listen} of the endpoint failed
+            with (L{twisted.internet.error.CannotListenError} for a port that is taken).
+        """
+        opening = maybeDeferred(self._endpoint.listen, self._factory)
+        return opening.addCallback(self._opened)
+
+    def _opened(self, port: IListeningPort) -> Listener:
+        self.port = port
+        return self
+
+    def close(self) -> Deferred[None]:
+        """
+        Listen no more; connections that there are stay.
+        """
+        port, self.port = self.port, None
+        if port is None:
+            return succeed(None)
+        return maybeDeferred(port.stopListening).addCallback(lambda _: None)
+
+    @property
+    def address(self) -> Any:
+        """
+        Where it listens, as a Twisted address.
+        """
+        return None if self.port is None else self.port.getHost()
+
+    def accelerate(self, hub: Hub) -> bool:
+        """
+        Let the fast transport make the connections from now on.
+
+        @param hub: where they are read and written.
+        @return: whether it does; it cannot where anything stands between a connection's bytes and
+            its session, such as TLS.
+        """
+        return type(self._factory) is ClientFactory and takeOver(self.port, hub)
+
+
+def describe(address: Any) -> str:
+    """
+    An address as people and programs read it: C{host:port}, C{[address]:port} or a path.
+    """
+    host = getattr(address, "host", None)
+    if host is None:
+        name = getattr(address, "name", b"") or b""
+        return nativeString(name)
+    return f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
