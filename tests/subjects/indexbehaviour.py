@@ -293,7 +293,7 @@ class IndexBehaviour:
         with pytest.raises(TooManyShapes):
             index.insert(b"*." + b"a" * 639, 2)
         index.insert(b"b.*", 3)
-        assert index.match(b"b." + b"a" * 598) == [1, 3]
+        assert sorted(index.match(b"b." + b"a" * 598)) == [1, 3]
         index.remove(long, 1)
         index.insert(b"*.*." + b"a" * 37, 2)
         assert len(index) == 2
