@@ -43,6 +43,11 @@ __all__ = [
 _REMEMBERED = 1024
 
 
+#: With more denied entries than this, subscriptions with wildcards are filtered
+#: without finding out whether they overlap any.
+_MOST_COMPARED = 256
+
+
 class Verdict(Enum):
     """
     What becomes of a subscription.
@@ -245,7 +250,8 @@ class SubscribePermissions:
 
     def verdict(self, pattern: bytes, queue: bytes = b"") -> Verdict:
         """
-        Judge a subscription when it is made.
+        Judge a subscription when it is made.  If there are very many denied
+        entries, L{FILTERED} may be the answer where no filter is needed.
 
         @param pattern: a valid subject, perhaps with wildcards.
         @param queue: the queue group, or empty.
@@ -254,6 +260,8 @@ class SubscribePermissions:
             return DENIED
         if not self._denied or not hasWildcard(pattern):
             return ALLOWED
+        if len(self._denied) > _MOST_COMPARED:
+            return FILTERED
         for scope in self._denied:
             concerned = not scope.queue or (queue and queueMatches(queue, scope.queue))
             if concerned and overlaps(scope.pattern, pattern):

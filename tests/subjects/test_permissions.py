@@ -198,6 +198,15 @@ class TestSubscribePermissions:
             assert not permissions.mayDeliver(b"a.%d.x" % number)
         assert len(permissions._answers) <= 1024
 
+    def test_manyDeniedEntries(self) -> None:
+        """With hundreds of denied entries, wildcards are filtered without comparing them all."""
+        permissions = SubscribePermissions(None, [b"a.%d" % number for number in range(300)])
+        assert permissions.verdict(b"b.*") is FILTERED
+        assert permissions.mayDeliver(b"b.7")
+        assert not permissions.mayDeliver(b"a.7")
+        assert permissions.verdict(b"a.7") is DENIED
+        assert permissions.verdict(b"b.7") is ALLOWED
+
     @pytest.mark.parametrize("entry", [b"", b" ", b"a b c", b"a..b", b"a.b q..r", b"a\tb", b">.a"])
     def test_invalidEntry(self, entry: bytes) -> None:
         """An entry is a subject, or a subject and a queue; anything else is an error."""
