@@ -184,6 +184,9 @@ cdef class Decoder:
             self.skipping = frame[1]
             self.start = self.stop
             return None
+        if frame[0] == STRIP:
+            self.stop -= frame[1]
+            return None
         return self.violation(frame)
 
     cdef payload(self):

@@ -22,10 +22,9 @@ cimport cython
 
 import os
 
-from natsbroker.subjects.index import SubjectIndex
 from natsbroker.subjects.matcher import isDeliverable
 from natsbroker.wire import ops
-from natsbroker.wire.lines import HEAD, SKIP, readLine, readPartial
+from natsbroker.wire.lines import HEAD, SKIP, STRIP, readLine, readPartial
 from natsbroker.wire.outbox import frameFor
 from natsbroker import errors
 
@@ -46,6 +45,7 @@ __all__ = [
 include "hashing.pxi"
 include "outbox.pxi"
 include "matching.pxi"
+include "indexing.pxi"
 include "decoding.pxi"
 include "forwarding.pxi"
 include "polling.pxi"

@@ -90,9 +90,19 @@ class ShapeTable:
     @ivar recipes: by the number of a subject's tokens, the recipes of the
         shapes that can match it, as far as they were asked for.  Whoever finds
         nothing here asks L{recipesFor}.
+    @ivar generation: grows whenever a shape comes into use or goes out of it.
     """
 
-    __slots__ = ("_bytes", "_lengths", "_longest", "_made", "_maxShapes", "counts", "recipes")
+    __slots__ = (
+        "_bytes",
+        "_lengths",
+        "_longest",
+        "_made",
+        "_maxShapes",
+        "counts",
+        "generation",
+        "recipes",
+    )
 
     def __init__(self, maxShapes: int) -> None:
         """
@@ -102,6 +112,7 @@ class ShapeTable:
         """
         self._maxShapes = maxShapes
         self.counts: dict[_Shape, int] = {}
+        self.generation = 0
         self._made: dict[_Shape, Recipe] = {}
         self._lengths: dict[_Shape, int] = {}
         self._bytes = 0
@@ -129,6 +140,7 @@ class ShapeTable:
         self._made[shape] = _recipeFor(shape)
         self._longest = max(self._longest, shape[0])
         self.recipes.clear()
+        self.generation += 1
 
     def _grow(self, shape: _Shape, grown: int, pattern: bytes) -> None:
         """
@@ -159,6 +171,7 @@ class ShapeTable:
         if shape[0] == self._longest:
             self._longest = max((each[0] for each in self.counts), default=0)
         self.recipes.clear()
+        self.generation += 1
 
     def recipesFor(self, length: int) -> tuple[Recipe, ...]:
         """
