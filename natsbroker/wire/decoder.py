@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from natsbroker import errors
 from natsbroker.wire import ops
-from natsbroker.wire.lines import HEAD, SKIP, Frame, readLine, readPartial
+from natsbroker.wire.lines import HEAD, SKIP, STRIP, Frame, readLine, readPartial
 
 __all__ = ["Decoder", "Frame"]
 
@@ -77,7 +77,7 @@ class Decoder:
     @property
     def pending(self) -> int:
         """
-        How many bytes were appended and are not part of a returned frame yet.
+        How many bytes are kept because they are not part of a returned frame yet.
         """
         return len(self._buffer) - self._position + sum(map(len, self._chunks))
 
@@ -136,6 +136,10 @@ class Decoder:
         if frame[0] == SKIP:
             self._skipping = frame[1]
             self._forget()
+            return None
+        if frame[0] == STRIP:
+            self._buffer = line[: -frame[1]]
+            self._position = 0
             return None
         return self._violation(frame)
 

@@ -14,7 +14,7 @@ from natsbroker import errors
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import client
 
-__all__ = ["HEAD", "SKIP", "Frame", "LineRules", "readLine", "readPartial"]
+__all__ = ["HEAD", "SKIP", "STRIP", "Frame", "LineRules", "readLine", "readPartial"]
 
 #: The operation code, then what belongs to it:
 #: C{(CONNECT | INFO | SUB | UNSUB | ERR, arguments)}, C{(PING,)}, C{(PONG,)}, C{(OK,)},
@@ -29,6 +29,9 @@ HEAD = -1
 
 #: What L{readPartial} gives when the rest of a line does not matter: C{(SKIP, operation)}.
 SKIP = -2
+
+#: What L{readPartial} gives when a line ends in blanks that do not matter: C{(STRIP, count)}.
+STRIP = -3
 
 _NAMES = (*client.LINE_OPERATIONS, *client.BARE_OPERATIONS)
 _EXACT = {
@@ -120,7 +123,7 @@ def readPartial(line: bytes, rules: LineRules) -> Frame | None:
 
     @param line: what there is of it: at least one byte, no LF.
     @return: a C{FAULT} if it cannot become right any more, a L{SKIP} if the rest of it does not
-        matter, else C{None}.
+        matter, a L{STRIP} if some blanks do not, else C{None}.
     """
     if not rules.authorized and not line.startswith(_CONNECTING):
         return _UNAUTHORIZED
@@ -135,6 +138,8 @@ def readPartial(line: bytes, rules: LineRules) -> Frame | None:
     if rule[1] and line[len(name) : len(name) + 1] not in (b"", b" ", b"\t"):
         return _UNKNOWN
     arguments = line[len(name) :].lstrip(b" \t")
+    if not arguments and len(line) > len(name) + 1:
+        return (STRIP, len(line) - len(name) - 1)
     if len(arguments) - arguments.endswith(b"\r") > rules.maxControlLine:
         return _TOO_LONG
     return None

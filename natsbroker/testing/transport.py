@@ -1,0 +1,273 @@
+"""
+A connection without a socket, with both ends in the test's hands.
+
+Promises: it behaves as a Twisted TCP transport does towards its protocol: what is written leaves in
+a later turn of the reactor; a streaming producer is paused while too much waits and resumed when
+all of it has left; C{loseConnection} sends first, C{abortConnection} does not; nothing is called
+from within a call of the protocol.
+Must never know: what the bytes mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.error import ConnectionAborted, ConnectionDone
+from twisted.internet.interfaces import (
+    IAddress,
+    IConsumer,
+    IProtocol,
+    IPushProducer,
+    IReactorTime,
+    ITransport,
+)
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+__all__ = ["BUFFER_SIZE", "MemoryTransport"]
+
+#: More waiting bytes than these pause a producer, as in Twisted.
+BUFFER_SIZE = 1 << 16
+
+
+@implementer(ITransport, IConsumer, IPushProducer)
+class MemoryTransport:
+    """
+    The server's transport, with the methods of its peer (L{send}, L{take}, L{hangUp}, L{taking}).
+
+    @ivar connected: whether the server's protocol still has the connection.
+    @ivar closed: how it ended: C{""} while it has not, C{"lost"} if the server closed after all was
+        taken, C{"aborted"} if it did not wait for that, C{"left"} if the peer ended it.
+    @ivar disconnecting: whether the server has asked to close.
+    """
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        protocol: IProtocol,
+        peer: IAddress | None = None,
+        host: IAddress | None = None,
+        bufferSize: int = BUFFER_SIZE,
+    ) -> None:
+        """
+        @param clock: runs what happens later.
+        @param protocol: the server's protocol; L{connect} connects it.
+        @param peer: where the connection seems to come from.
+        @param host: where it seems to have arrived.
+        @param bufferSize: how many bytes may wait before a producer is paused.
+        """
+        self._clock = clock
+        self._protocol = protocol
+        self._peer = peer or IPv4Address("TCP", "127.0.0.1", 50000)
+        self._host = host or IPv4Address("TCP", "127.0.0.1", 4222)
+        self._bufferSize = bufferSize
+        self._waiting = bytearray()
+        self._taken = bytearray()
+        self._unread = bytearray()
+        self._producer: Any = None
+        self._streaming = True
+        self._producerPaused = False
+        self._isTaking = True
+        self._isReading = True
+        self._soon: set[Callable[[], None]] = set()
+        self.connected = False
+        self.disconnecting = False
+        self.closed = ""
+
+    # The peer's side.
+
+    def connect(self) -> None:
+        """
+        Let the protocol have the connection.
+        """
+        self.connected = True
+        self._protocol.makeConnection(self)
+
+    def send(self, data: bytes) -> None:
+        """
+        Send bytes to the protocol; it gets them at once, or when it reads again.
+        """
+        if not self.connected or self.disconnecting:
+            return
+        if self._unread or not self._isReading:
+            self._unread += data
+        else:
+            self._protocol.dataReceived(bytes(data))
+
+    def take(self) -> bytes:
+        """
+        @return: all that arrived since the last call.
+        """
+        taken = bytes(self._taken)
+        self._taken.clear()
+        return taken
+
+    @property
+    def taking(self) -> bool:
+        """
+        Whether the peer takes what is sent to it; set it to false for one that does not.
+        """
+        return self._isTaking
+
+    @taking.setter
+    def taking(self, taking: bool) -> None:
+        self._isTaking = taking
+        self._later(self._send)
+
+    @property
+    def waiting(self) -> int:
+        """
+        How many bytes the transport has been given and the peer has not taken.
+        """
+        return len(self._waiting)
+
+    @property
+    def isReading(self) -> bool:
+        """
+        Whether the protocol takes input.
+        """
+        return self._isReading
+
+    def hangUp(self) -> None:
+        """
+        End the connection from the peer's side.
+        """
+        self._later(lambda: self._ended("left", ConnectionDone()))
+
+    # The protocol's side.
+
+    def write(self, data: bytes) -> None:
+        """
+        See L{ITransport.write}.
+        """
+        if not self.connected or not data:
+            return
+        self._waiting += data
+        self._later(self._send)
+        if self._producer is not None and len(self._waiting) > self._bufferSize:
+            self._producerPaused = True
+            self._producer.pauseProducing()
+
+    def writeSequence(self, data: Any) -> None:
+        """
+        See L{ITransport.writeSequence}.
+        """
+        self.write(b"".join(data))
+
+    def loseConnection(self) -> None:
+        """
+        See L{ITransport.loseConnection}.
+        """
+        if self.connected and not self.disconnecting:
+            self.disconnecting = True
+            self._isReading = False
+            self._later(self._send)
+
+    def abortConnection(self) -> None:
+        """
+        See L{twisted.internet.interfaces.ITCPTransport.abortConnection}.
+        """
+        if self.connected:
+            self.disconnecting = True
+            self._isReading = False
+            self._waiting.clear()
+            self._later(lambda: self._ended("aborted", ConnectionAborted()))
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        """
+        See L{IConsumer.registerProducer}. Only streaming producers are supported.
+        """
+        if self._producer is not None:
+            raise RuntimeError("a producer is registered already")
+        if not streaming:
+            raise NotImplementedError("only streaming producers are supported")
+        if self.connected:
+            self._producer = producer
+        else:
+            producer.stopProducing()
+
+    def unregisterProducer(self) -> None:
+        """
+        See L{IConsumer.unregisterProducer}.
+        """
+        self._producer = None
+        self._producerPaused = False
+
+    def pauseProducing(self) -> None:
+        """
+        See L{IPushProducer.pauseProducing}.
+        """
+        self._isReading = False
+
+    def resumeProducing(self) -> None:
+        """
+        See L{IPushProducer.resumeProducing}.
+        """
+        if self.connected and not self.disconnecting:
+            self._isReading = True
+            if self._unread:
+                self._later(self._read)
+
+    def stopProducing(self) -> None:
+        """
+        See L{IPushProducer.stopProducing}.
+        """
+        self.loseConnection()
+
+    def getPeer(self) -> IAddress:
+        """
+        See L{ITransport.getPeer}.
+        """
+        return self._peer
+
+    def getHost(self) -> IAddress:
+        """
+        See L{ITransport.getHost}.
+        """
+        return self._host
+
+    def setTcpNoDelay(self, enabled: bool) -> None:
+        """
+        There is no delay here.
+        """
+
+    # What happens in later turns.
+
+    def _later(self, call: Callable[[], None]) -> None:
+        if call not in self._soon:
+            self._soon.add(call)
+            self._clock.callLater(0, self._run, call)
+
+    def _run(self, call: Callable[[], None]) -> None:
+        self._soon.discard(call)
+        call()
+
+    def _send(self) -> None:
+        if not self.connected or not self._isTaking:
+            return
+        self._taken += self._waiting
+        self._waiting.clear()
+        if self._producerPaused:
+            self._producerPaused = False
+            self._producer.resumeProducing()
+        elif self.disconnecting:
+            self._ended("lost", ConnectionDone())
+
+    def _read(self) -> None:
+        if self._isReading and self._unread and self.connected:
+            data = bytes(self._unread)
+            self._unread.clear()
+            self._protocol.dataReceived(data)
+
+    def _ended(self, how: str, reason: Exception) -> None:
+        if not self.connected:
+            return
+        self.connected = False
+        self._isReading = False
+        self.closed = how
+        if self._producer is not None:
+            producer, self._producer = self._producer, None
+            producer.stopProducing()
+        self._protocol.connectionLost(Failure(reason))  # type: ignore[no-untyped-call]

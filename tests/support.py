@@ -1,0 +1,431 @@
+"""
+What the tests share: the implementations of the hot names, clients in memory, recorders.
+
+Promises: L{onEach} runs a test once for every implementation that is there, L{using} puts one in
+place of what L{natsbroker.hot} chose; a L{World} is everything that client connections need, with
+a clock that only the test moves.
+Must never know: what a test is about.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+from zope.interface import implementer
+
+from natsbroker import errors, hot
+from natsbroker.advisories import Advisory
+from natsbroker.core.account import Account
+from natsbroker.interfaces import (
+    IAuthorizer,
+    IBatchSubscriber,
+    IInterestWatcher,
+    ILinkSubscriber,
+    IMessageBus,
+    ISubjectRouter,
+    ISubscriber,
+)
+from natsbroker.net.client import ClientFactory
+from natsbroker.net.context import ClientContext
+from natsbroker.net.info import ServerInfo
+from natsbroker.net.limits import Limits
+from natsbroker.subjects.index import SubjectIndex
+from natsbroker.subjects.matcher import Matcher, Matches
+from natsbroker.subjects.subscription import Subscription
+from natsbroker.testing.transport import MemoryTransport
+from natsbroker.wire.decoder import Decoder
+from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.outbox import Outbox, Turn
+from natsbroker.wire.values import Kind, Message
+
+QUIET = b'CONNECT {"verbose":false,"pedantic":false}\r\n'
+HEADERS = b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}\r\n'
+
+
+@dataclass(frozen=True)
+class Names:
+    """
+    The hot names in one implementation.
+
+    @ivar label: how test ids call it.
+    """
+
+    label: str
+    Decoder: Any
+    Lane: Any
+    Matcher: Any
+    Matches: Any
+    Outbox: Any
+    SubjectIndex: Any
+    Subscription: Any
+    Turn: Any
+
+    def __str__(self) -> str:
+        return self.label
+
+
+PURE = Names("pure", Decoder, None, Matcher, Matches, Outbox, SubjectIndex, Subscription, Turn)
+
+
+def _findCompiled() -> Names | None:
+    """
+    @return: the compiled names, unless they are not there or not wanted.
+    """
+    if os.environ.get("NATSBROKER_PURE", "") not in ("", "0"):
+        return None
+    try:
+        from natsbroker import _accel
+    except ImportError:
+        return None
+    fields = [name for name in Names.__dataclass_fields__ if name != "label"]
+    return Names("compiled", **{name: getattr(_accel, name) for name in fields})
+
+
+COMPILED = _findCompiled()
+
+needsCompiled = pytest.mark.skipif(COMPILED is None, reason="the compiled names are not there")
+
+#: Runs a test with the argument C{names} once for each implementation.
+onEach = pytest.mark.parametrize(
+    "names",
+    [pytest.param(PURE, id="pure"), pytest.param(COMPILED, id="compiled", marks=needsCompiled)],
+)
+
+
+@contextmanager
+def using(names: Names) -> Iterator[Names]:
+    """
+    Have the package use one implementation of the hot names.
+    """
+    fields = [name for name in Names.__dataclass_fields__ if name != "label"]
+    before = {name: getattr(hot, name) for name in fields}
+    for name in fields:
+        setattr(hot, name, getattr(names, name))
+    try:
+        yield names
+    finally:
+        for name, value in before.items():
+            setattr(hot, name, value)
+
+
+def withoutLane(names: Names) -> Names:
+    """
+    @return: the same names, but every message takes the readable path.
+    """
+    return replace(names, label=f"{names.label} without lane", Lane=None)
+
+
+def pieces(data: bytes, cuts: Iterable[int]) -> list[bytes]:
+    """
+    @param cuts: places to cut at, in any order; those outside of the data do nothing.
+    @return: the data in pieces, none of them empty.
+    """
+    places = sorted({0, len(data), *(cut for cut in cuts if 0 < cut < len(data))})
+    return [data[start:end] for start, end in pairwise(places)]
+
+
+@implementer(ISubscriber)
+class Recorder:
+    """
+    A subscriber that writes down what it gets.
+
+    @ivar got: the messages with their tags.
+    @ivar ended: the tags of subscriptions that ended by themselves.
+    """
+
+    def __init__(self, onMessage: Callable[[Message], object] | None = None) -> None:
+        self.got: list[tuple[Message, Any]] = []
+        self.ended: list[Any] = []
+        self._onMessage = onMessage
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        """See L{ISubscriber.deliver}."""
+        self.got.append((message, tag))
+        if self._onMessage is not None:
+            self._onMessage(message)
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """See L{ISubscriber.subscriptionEnded}."""
+        self.ended.append(tag)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """The bodies of the messages."""
+        return [message.body for message, _ in self.got]
+
+    @property
+    def tags(self) -> list[Any]:
+        """The tags that came with the messages."""
+        return [tag for _, tag in self.got]
+
+
+@implementer(IBatchSubscriber)
+class BatchRecorder(Recorder):
+    """
+    The same for batches.
+
+    @ivar batches: the bodies of each batch.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[list[bytes]] = []
+
+    def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+        """See L{IBatchSubscriber.deliverMany}."""
+        self.batches.append([message.body for message, _ in messages])
+        self.got += messages
+
+
+@implementer(ILinkSubscriber)
+class LinkRecorder:
+    """
+    A link that writes down what it is to forward.
+
+    @ivar got: the bodies, with the queue groups chosen.
+    """
+
+    def __init__(self) -> None:
+        self.got: list[tuple[bytes, tuple[bytes, ...]]] = []
+
+    def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
+        """See L{ILinkSubscriber.forward}."""
+        self.got.append((message.body, queues))
+
+
+@implementer(IInterestWatcher)
+class WatchRecorder:
+    """
+    A watcher that writes down what it is told.
+
+    @ivar told: C{(sign, pattern, queue, weight)} with the signs C{+}, C{=} and C{-}.
+    """
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, bytes, bytes, int]] = []
+
+    def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
+        """See L{IInterestWatcher.interestGained}."""
+        self.told.append(("+", pattern, queue, weight))
+
+    def interestWeightChanged(self, pattern: bytes, queue: bytes, weight: int) -> None:
+        """See L{IInterestWatcher.interestWeightChanged}."""
+        self.told.append(("=", pattern, queue, weight))
+
+    def interestLost(self, pattern: bytes, queue: bytes) -> None:
+        """See L{IInterestWatcher.interestLost}."""
+        self.told.append(("-", pattern, queue, 0))
+
+    def taken(self) -> list[tuple[str, bytes, bytes, int]]:
+        """What was told since the last call."""
+        told, self.told = self.told, []
+        return told
+
+
+@implementer(ISubjectRouter)
+class Router:
+    """
+    A subject router of the implementation that is in use.
+    """
+
+    def __init__(self) -> None:
+        self._index: Any = hot.SubjectIndex()
+
+    def insert(self, pattern: bytes, entry: object) -> None:
+        """See L{ISubjectRouter.insert}."""
+        self._index.insert(pattern, entry)
+
+    def remove(self, pattern: bytes, entry: object) -> bool:
+        """See L{ISubjectRouter.remove}."""
+        return bool(self._index.remove(pattern, entry))
+
+    def match(self, subject: bytes) -> Iterable[Any]:
+        """See L{ISubjectRouter.match}."""
+        found: Iterable[Any] = self._index.match(subject)
+        return found
+
+    def hasInterest(self, subject: bytes) -> bool:
+        """See L{ISubjectRouter.hasInterest}."""
+        return bool(self._index.hasInterest(subject))
+
+    def watchChanges(self, changed: Any) -> None:
+        """See L{natsbroker.interfaces.ISubjectRouter.watchChanges}."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._index)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+
+@implementer(IAuthorizer)
+class Doorkeeper:
+    """
+    An authorizer that does what the test says.
+
+    @ivar answer: called with the L{Hello}; what it returns or raises is the answer.
+    @ivar asked: every L{Hello} so far.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[Hello], Any] | None = None,
+        required: bool = False,
+        nonce: bool = False,
+    ) -> None:
+        self.answer = answer or (lambda hello: Grant())
+        self.required = required
+        self.nonce = nonce
+        self.asked: list[Hello] = []
+
+    def grantFor(self, hello: Hello) -> Any:
+        """See L{IAuthorizer.grantFor}."""
+        self.asked.append(hello)
+        return self.answer(hello)
+
+    def watchRevocations(self, revoked: Callable[[], None]) -> Callable[[], None]:
+        """See L{IAuthorizer.watchRevocations}."""
+        return lambda: None
+
+
+class Accounts:
+    """
+    Accounts that come into being when they are first asked for.
+
+    @ivar counts: how many connections each has.
+    @ivar maximum: how many each may have.
+    """
+
+    def __init__(self, turn: Any, random: Random, names: tuple[str, ...]) -> None:
+        self._accounts = {name: Account(name, Router(), turn, random) for name in names}
+        self.counts = dict.fromkeys(names, 0)
+        self.maximum = 0
+
+    def __getitem__(self, name: str) -> Account:
+        return self._accounts[name]
+
+    def admit(self, grant: Grant) -> IMessageBus:
+        """See L{natsbroker.net.context.Accounts.admit}."""
+        account = self._accounts[grant.account]
+        if self.maximum and self.counts[grant.account] >= self.maximum:
+            raise errors.ConnectionLimit(errors.MAX_ACCOUNT_CONNECTIONS)
+        self.counts[grant.account] += 1
+        return account.busFor(Kind.CLIENT)
+
+    def dismiss(self, grant: Grant) -> None:
+        """See L{natsbroker.net.context.Accounts.dismiss}."""
+        self.counts[grant.account] -= 1
+
+    def isSystem(self, account: str) -> bool:
+        """See L{natsbroker.net.context.Accounts.isSystem}."""
+        return account == "$SYS"
+
+
+class Wire:
+    """
+    One client's end of a connection.
+
+    @ivar transport: the broker's end.
+    @ivar protocol: the broker's protocol.
+    """
+
+    def __init__(self, world: World, transport: MemoryTransport, protocol: Any) -> None:
+        self._world = world
+        self.transport = transport
+        self.protocol = protocol
+
+    @property
+    def session(self) -> Any:
+        """The broker's session."""
+        return self.protocol.session
+
+    @property
+    def closed(self) -> str:
+        """See L{MemoryTransport.closed}."""
+        self._world.settle()
+        return self.transport.closed
+
+    def send(self, *data: bytes) -> None:
+        """Send bytes, each piece by itself."""
+        for each in data:
+            self.transport.send(each)
+
+    def receive(self) -> bytes:
+        """What has come since the last call."""
+        self._world.settle()
+        return self.transport.take()
+
+    def ask(self, *data: bytes) -> bytes:
+        """Send bytes and give what comes."""
+        self.send(*data)
+        return self.receive()
+
+
+class World:
+    """
+    What client connections need, without sockets.
+
+    @ivar clock: the time; it begins at zero.
+    @ivar advisories: what the observers were told.
+    """
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        authorizer: Doorkeeper | None = None,
+        seed: int = 1,
+        accounts: tuple[str, ...] = ("$G", "$SYS", "A", "B"),
+    ) -> None:
+        self.clock = Clock()
+        self.advisories: list[Advisory] = []
+        self.authorizer = authorizer or Doorkeeper()
+        random = Random(seed)
+        turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        self.accounts = Accounts(turn, random, accounts)
+        self.context = ClientContext(
+            self.clock,
+            self.accounts,
+            self.authorizer,
+            ServerInfo("ID", "name", "2.15.1", "0", auth_required=self.authorizer.required),
+            limits or Limits(),
+            turn,
+            self.advisories.append,
+            random,
+            lambda count: bytes(range(count)),
+        )
+        self.factory = ClientFactory(self.context)
+
+    def dial(self, host: str = "127.0.0.1") -> Wire:
+        """Connect; INFO is still to be received."""
+        peer = IPv4Address("TCP", host, 50000)
+        protocol = self.factory.buildProtocol(peer)
+        transport = MemoryTransport(self.clock, protocol, peer)
+        transport.connect()
+        return Wire(self, transport, protocol)
+
+    def client(self, hello: bytes = QUIET) -> Wire:
+        """Connect, read INFO, say hello and throw the answer away."""
+        wire = self.dial()
+        wire.receive()
+        wire.ask(hello)
+        return wire
+
+    def settle(self) -> None:
+        """Let happen what happens at once."""
+        self.clock.advance(0)
+
+    def advance(self, seconds: float, step: float = 0.05) -> None:
+        """Let time pass, in steps, so that what one step causes has its own time."""
+        end = self.clock.seconds() + seconds
+        while end - self.clock.seconds() > 1e-9:
+            self.clock.advance(min(step, end - self.clock.seconds()))
+            self.settle()
