@@ -221,4 +221,7 @@ PERCENTAGE = Form("a percentage", _leaf(int, str), _percentage)
 ENABLED = Form('"enabled" or "disabled"', _leaf(str), _enabled)
 ALWAYS = Form('"always"', _isAlways, _value)
 WRITE_POLICY = Form("a string", _leaf(str), _policy)
+HEADERS = Form(
+    '"headers"', lambda node: isinstance(node, Leaf) and str(node.value) == "headers", _value
+)
 ANY_MAP = Form("a map", lambda node: isinstance(node, Table), plain)

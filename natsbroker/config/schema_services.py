@@ -11,6 +11,7 @@ from natsbroker.config.forms import (
     ALWAYS,
     BOOLEAN,
     DURATION,
+    HEADERS,
     INTEGER,
     PERCENTAGE,
     SIZE,
@@ -215,7 +216,9 @@ MAPPINGS = Key(
     aliases="maps",
 )
 
-LATENCY = Section("accounts.*.exports[].latency", {"sampling": Key(PERCENTAGE), "subject": TEXT})
+LATENCY = Section(
+    "accounts.*.exports[].latency", {"sampling": Key(HEADERS, PERCENTAGE), "subject": TEXT}
+)
 
 EXPORT = Section(
     "accounts.*.exports[]",
