@@ -128,9 +128,10 @@ cdef class Recent:
     """
 
     cdef Table young, old
-    cdef Py_ssize_t limit
+    cdef Py_ssize_t limit, weight
 
     def __cinit__(self, Py_ssize_t limit):
+        self.weight = 0
         self.young = Table()
         self.old = Table()
         self.limit = max(limit // 2, 1)
@@ -147,20 +148,22 @@ cdef class Recent:
             return NULL
         key = self.old.keys[place]
         value = self.old.values[place]
-        self.put(hash, key, value)
+        self.put(hash, key, value, 1)
         return <PyObject*> value
 
-    cdef int put(self, uint64_t hash, bytes key, object value) except -1:
+    cdef int put(self, uint64_t hash, bytes key, object value, Py_ssize_t weight) except -1:
         cdef Py_ssize_t place = self.young.find(
             hash, PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key)
         )
         if place >= 0:
             self.young.values[place] = value
             return 0
-        if self.young.used >= self.limit:
+        if self.weight >= self.limit:
             self.old = self.young
             self.young = Table()
+            self.weight = 0
         self.young.put(hash, key, value)
+        self.weight += weight
         return 0
 
     cdef Py_ssize_t length(self):

@@ -2,6 +2,8 @@
 
 cdef enum:
     FIRST_LINK = 2
+    LONGEST_REMEMBERED = 512
+    SUBSCRIPTIONS_PER_WEIGHT = 8
     BUCKETS = 1024
 
 
@@ -113,6 +115,13 @@ cdef Matches sortEntries(object entries):
     return matches
 
 
+cdef Py_ssize_t sizeOfGroups(tuple groups):
+    cdef Py_ssize_t size = 0
+    for _, here, there in groups:
+        size += len(<tuple> here) + len(<tuple> there)
+    return size
+
+
 cdef inline bint isReserved(const char* subject, Py_ssize_t length) noexcept:
     """
     Whether a publish to this subject needs the readable path's checks.
@@ -180,7 +189,11 @@ cdef class Matcher:
         matches.epoch = epoch
         matches.literalBucket = literalBucket
         matches.headBucket = headBucket
-        self.recent.put(hash, subject, matches)
+        if length <= LONGEST_REMEMBERED:
+            self.recent.put(
+                hash, subject, matches,
+                1 + (len(matches.plain) + sizeOfGroups(matches.groups)) // SUBSCRIPTIONS_PER_WEIGHT,
+            )
         return matches
 
     def changed(self, bytes pattern not None):

@@ -58,6 +58,18 @@ class Matches:
         return bool(self.plain or self.groups or self.links)
 
 
+#: So many subscriptions in an answer weigh as much as the memory of a subject.
+_SUBSCRIPTIONS_PER_WEIGHT = 8
+
+
+def _weigh(matches: Matches) -> int:
+    """
+    What an answer weighs in the bounded memory.
+    """
+    members = sum(len(here) + len(there) for _, here, there in matches.groups)
+    return 1 + (len(matches.plain) + members) // _SUBSCRIPTIONS_PER_WEIGHT
+
+
 _NOBODY = Matches((), (), ())
 
 _CONTROL_BYTES = bytes([*range(0x20), 0x7F])
@@ -116,7 +128,9 @@ class Matcher:
         self.readable = False
         self._router = router
         self._epochs = Epochs()
-        self._cache: MatchCache[Matches] = MatchCache(self._ask, self._epochs.epochOf, limit)
+        self._cache: MatchCache[Matches] = MatchCache(
+            self._ask, self._epochs.epochOf, limit, weigh=_weigh
+        )
 
     def match(self, subject: bytes) -> Matches:
         """
