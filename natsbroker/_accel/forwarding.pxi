@@ -215,7 +215,8 @@ cdef class Lane:
             if verdict == NULL:
                 text = PyBytes_FromStringAndSize(subject, length)
                 answer = bool(self.permissions.allows(text))
-                self.verdicts.put(hash, text, answer, 1)
+                if length <= LONGEST_REMEMBERED:
+                    self.verdicts.put(hash, text, answer, 1)
                 if not answer:
                     return None
             elif verdict != <PyObject*> True:
