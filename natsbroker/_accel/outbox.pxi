@@ -11,6 +11,8 @@ cdef enum:
     SPARES = 16
     WAITING_HIGH = 1048576
     WAITING_LOW = 262144
+    # So much is sent at once, while it is warm, instead of at the end of the turn.
+    SEND_SOON = 131072
 
 cdef char* SPARE[SPARES]
 cdef int SPARE_COUNT = 0
@@ -69,8 +71,13 @@ cdef class Turn:
             if self._ended:
                 ended = self._ended
                 self._ended = []
-                for call in ended:
-                    call()
+                for place, call in enumerate(ended, 1):
+                    try:
+                        call()
+                    except BaseException:
+                        for each in ended[place:]:
+                            self.atEnd(each)
+                        raise
 
     def _scheduledFlush(self):
         self._scheduled = False
@@ -191,11 +198,13 @@ cdef class Outbox:
         if not self.isDirty:
             self.isDirty = True
             self.turn.dirty(self)
-        if self.stop - self.start > WAITING_HIGH or self.stop - self.start > self.limit:
+        if self.stop - self.start >= SEND_SOON or self.stop - self.start > self.limit:
             self.heavy()
         return 0
 
     cdef int heavy(self) except -1:
+        if self.fd >= 0 and not self.blocked and not self.isPaused:
+            self.sendNow()
         if self.stop - self.start > self.limit:
             self.close()
             self.turn.atEnd(self.owner.outboxOverflowed)
@@ -214,7 +223,7 @@ cdef class Outbox:
         if self.closed:
             return
         self.messages += 1
-        self.messageBytes += len(message.body)
+        self.messageBytes += len(message.body) - (0 if self.headers else message.headerLength)
         self.write(frameFor(message, sid, self.headers))
 
     def whenRelieved(self, call):

@@ -129,7 +129,7 @@ class Outbox:
     @ivar lagging: nobody waits for this peer any more: it had its chance to catch up. Ends when it
         has caught up.
     @ivar messages: how many messages were put in.
-    @ivar messageBytes: how many bytes of headers and payload they had.
+    @ivar messageBytes: how many bytes of headers, if the peer gets them, and payload they had.
     """
 
     __slots__ = (
@@ -175,7 +175,7 @@ class Outbox:
         """
         Append bytes: a line, or anything else that is already a frame.
         """
-        if self.closed:
+        if self.closed or not data:
             return
         self._pieces.append(data)
         self._grown(len(data))
@@ -192,7 +192,7 @@ class Outbox:
         frame = frameFor(message, sid, self.headers)
         self._pieces.append(frame)
         self.messages += 1
-        self.messageBytes += len(message.body)
+        self.messageBytes += len(message.body) - (0 if self.headers else message.headerLength)
         self._grown(len(frame))
 
     def _grown(self, count: int) -> None:
