@@ -44,6 +44,7 @@ MAX_EXPANSION = 1_000_000
 _BCRYPT = "2a$"
 _HASH = re.compile(r"^(2[by]\$).*", re.DOTALL)
 _ENVIRONMENT_KEY = "pk"
+_REFERENCE = "variable reference for"
 
 _CONVERSIONS: dict[Kind, Callable[[str], Scalar]] = {
     Kind.STRING: str,
@@ -297,11 +298,13 @@ class _Assembly:
 
     def _fromEnvironment(self, name: str, position: Position) -> Node:
         shown = _HASH.sub(r"\1...", name)
-        about = f"variable reference for '{shown}' on line {position.line}"
+        about = f"{_REFERENCE} '{shown}' on line {position.line}"
         try:
             node = self._reader.fromEnvironment(name)
         except ConfigError as error:
-            message = f"{about} could not be parsed: {error}"
+            message = error.message
+            if not message.startswith(_REFERENCE):  # a reference inside tells enough
+                message = f"{about} could not be parsed: {message}"
             raise SyntaxProblem(message, position=position) from None
         if node is None:
             hint = "" if shown == name else "; a bcrypt hash needs quotes"

@@ -1,0 +1,73 @@
+"""
+What the tests of the configuration share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from natsbroker.config.build import Built, buildText
+from natsbroker.config.errors import ConfigError, ConfigErrors
+from natsbroker.config.model import Settings
+from natsbroker.config.reading import Findings, Reading, readTable
+from natsbroker.config.schema import ROOT
+from natsbroker.config.syntax import parse
+
+PEM = "-----BEGIN CERTIFICATE-----\n"
+
+
+def filesystem(files: Mapping[str, str]) -> Callable[[str], str]:
+    """
+    Make a C{read} function that knows these files and no others.
+    """
+
+    def read(path: str) -> str:
+        if path not in files:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return files[path]
+
+    return read
+
+
+NO_FILES = filesystem({})
+CERTIFICATES = filesystem({"cert.pem": PEM, "key.pem": PEM, "ca.pem": PEM})
+
+
+def built(text: str, files: Callable[[str], str] = CERTIFICATES) -> Built:
+    """
+    Build what a text says, in a file called C{s.conf}.
+    """
+    return buildText(text, {}, "s.conf", read=files)
+
+
+def settingsOf(text: str) -> Settings:
+    """
+    Build the settings of a text.
+    """
+    return built(text).settings
+
+
+def errorsOf(text: str) -> list[ConfigError]:
+    """
+    Collect what is wrong with a text.
+    """
+    with pytest.raises(ConfigErrors) as raised:
+        built(text)
+    return list(raised.value.errors)
+
+
+def complaintsOf(text: str) -> list[str]:
+    """
+    Collect what is wrong with a text, as lines for a person.
+    """
+    return [str(error) for error in errorsOf(text)]
+
+
+def readingOf(text: str) -> tuple[Reading, Findings]:
+    """
+    Read a text by the tables of keys, without building anything.
+    """
+    findings = Findings()
+    return readTable(parse(text, {}, "s.conf", NO_FILES), ROOT, findings), findings

@@ -1,0 +1,69 @@
+"""
+Tests for L{natsbroker.config.errors}.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.config.errors import (
+    ConfigError,
+    ConfigErrors,
+    Position,
+    UnknownField,
+    printable,
+)
+
+PLACE = Position("s.conf", 2, 1)
+
+
+class TestText:
+    """What a person reads."""
+
+    def test_placeAndPath(self) -> None:
+        """An error says file, line, column, dotted path and what is wrong."""
+        error = ConfigError("is negative", "authorization.timeout", PLACE)
+        assert str(error) == "s.conf:2:1: authorization.timeout: is negative"
+
+    def test_noPlace(self) -> None:
+        """An error that belongs to no file says no place."""
+        assert str(ConfigError("is negative", "port")) == "port: is negative"
+
+    def test_fileWithoutLine(self) -> None:
+        """An error of a whole file names the file alone."""
+        assert str(ConfigError("gone", position=Position("s.conf"))) == "s.conf: gone"
+
+    def test_unknownAtTheTop(self) -> None:
+        """An unknown key at the top has nats-server's text."""
+        assert str(UnknownField("bogus", "bogus", PLACE)) == 's.conf:2:1: unknown field "bogus"'
+
+    def test_unknownInside(self) -> None:
+        """An unknown key in a block says which block."""
+        error = UnknownField("bogus", "authorization.users[1].bogus", PLACE)
+        assert str(error) == 's.conf:2:1: unknown field "bogus" in authorization.users[1]'
+
+    def test_several(self) -> None:
+        """Several errors have a line each, and the first one's place."""
+        errors = ConfigErrors([ConfigError("a", position=PLACE), ConfigError("b")])
+        assert str(errors) == "s.conf:2:1: a\nb"
+        assert errors.position == PLACE
+
+
+class TestPrintable:
+    """Text from a file never breaks a log."""
+
+    def test_escapes(self) -> None:
+        """Line ends, escape sequences and undecodable bytes are written out."""
+        assert printable("a\nb\x1b[0m\udcff") == "a\\nb\\x1b[0m\\udcff"
+
+    def test_long(self) -> None:
+        """Endless text is cut."""
+        assert len(printable("x" * 100000)) < 1100
+
+    @given(st.text(st.characters()))
+    def test_alwaysOneLine(self, text: str) -> None:
+        """Whatever the text, the error is one printable line that can be encoded."""
+        line = str(ConfigError(text, text))
+        assert line.isprintable() or not line
+        line.encode("utf-8")
