@@ -66,6 +66,10 @@ NO_RESPONDERS_HEADERS = WireError(
 )
 SLOW_PENDING = WireError("", "Slow Consumer (Pending Bytes)")
 SLOW_DEADLINE = WireError("", "Slow Consumer (Write Deadline)")
+THROTTLED = WireError(
+    "Connection throttling is active. Please try again later.", "Maximum Connections Exceeded"
+)
+TLS_HANDSHAKE = WireError("", "TLS Handshake Failure")
 PEER_ERROR = WireError("", "Parse Error")
 INTERNAL = WireError("", "Internal Client")
 

@@ -50,6 +50,10 @@ class ClientProtocol(Protocol):
         """
         Greet the client, or refuse it if it is one too many.
         """
+        self._attach()
+        self._greet()
+
+    def _attach(self) -> None:
         transport: Any = self.transport
         self._stream = transport
         address = transport.getPeer()
@@ -62,12 +66,17 @@ class ClientProtocol(Protocol):
         self._fast = transport if hasattr(transport, "joinSession") else None
         if self._fast is not None:
             self._fast.joinSession(self.session)
+
+    def _greet(self) -> None:
+        session = self.session
+        if session is None:
+            return
         try:
             self._context.checkRoom()
         except errors.ConnectionLimit as limit:
-            self.session.refused(limit)
+            session.refused(limit)
         else:
-            self.session.opened()
+            session.opened()
 
     def dataReceived(self, data: bytes) -> None:
         """

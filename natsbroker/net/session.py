@@ -177,6 +177,15 @@ class ClientSession:
         self._schedule()
         _log.debug("{client} - Client connection created", client=self)
 
+    def secured(self) -> None:
+        """
+        The connection was greeted in the clear and is encrypted now: the time to log in counts
+        from here.
+        """
+        if self._loginBy is not None:
+            self._loginBy = self._context.reactor.seconds() + self._context.limits.auth_timeout
+            self._schedule()
+
     def refused(self, limit: errors.ConnectionLimit) -> None:
         """
         The connection is there, but one too many: say so and close it.
