@@ -48,8 +48,10 @@ def _refuseConstant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    return pairs
+class _Object(list[tuple[str, Any]]):
+    """
+    The members of a JSON object, in order and with those of one name.
+    """
 
 
 def parseConnect(text: bytes) -> dict[str, Any]:
@@ -65,15 +67,13 @@ def parseConnect(text: bytes) -> dict[str, Any]:
         pairs = json.loads(
             text.decode("utf-8", "replace"),
             parse_constant=_refuseConstant,
-            object_pairs_hook=_pairs,
+            object_pairs_hook=_Object,
         )
     except RecursionError:
         raise ValueError("nested too deeply") from None
     if pairs is None:
         return {}
-    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
-        raise ValueError("not a JSON object")
-    if not pairs and not text.strip(b" \t\r\n").startswith(b"{"):
+    if not isinstance(pairs, _Object):
         raise ValueError("not a JSON object")
     options: dict[str, Any] = {}
     for given, value in pairs:
@@ -86,7 +86,7 @@ def parseConnect(text: bytes) -> dict[str, Any]:
 
 def _checked(name: str, value: Any) -> Any:
     if name in _OBJECTS:
-        if not isinstance(value, list) or not all(isinstance(pair, tuple) for pair in value):
+        if not isinstance(value, _Object):
             raise ValueError(f"{name} must be an object")
         return dict(value)
     wanted = type(DEFAULTS[name])
