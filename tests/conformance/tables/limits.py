@@ -184,6 +184,19 @@ COUNTS = [
     ),
 ]
 
+# The subject is spelt as in the other permission violations.
+SPELT = [
+    Row(
+        54,
+        "tokens of a subscription with quotes",
+        stays(
+            CON + b'SUB a.b.c."d 1\r\n',
+            b'-ERR \'Permissions Violation for Subscription to "a.b.c.\\"d", too many tokens\'\r\n',
+        ),
+        "max_sub_tokens: 3\n",
+    ),
+]
+
 KEEPALIVE = 'ping_interval: "500ms"\nping_max: 2\n'
 STALE: tuple[Step, ...] = (
     Wait(0.7),
@@ -330,4 +343,4 @@ RELOADS = [
     ),
 ]
 
-ROWS = [*CONTROL_LINE, *SPLITS, *COUNTS, *LIVENESS, *GOING, *SLOW, *RELOADS]
+ROWS = [*CONTROL_LINE, *SPLITS, *COUNTS, *SPELT, *LIVENESS, *GOING, *SLOW, *RELOADS]

@@ -134,6 +134,38 @@ DENIALS = [
     ),
 ]
 
+#: Names, and how an error message spells them: as Go does.
+SPELLINGS = {
+    "quotes and backslashes": (b'no"p\\e', b'no\\"p\\\\e'),
+    "UTF-8": ("nöpe→😀".encode(), "nöpe→😀".encode()),
+    "invalid UTF-8": (b"no\xffpe\xc3", b"no\\xffpe\\xc3"),
+    "invisible characters": (
+        "no\u00ad\u2028\U000e0001pe".encode(),
+        b"no\\u00ad\\u2028\\U000e0001pe",
+    ),
+}
+
+SPELT = [
+    *(
+        Row(
+            38,
+            f"PUB spells {name}",
+            stays(R + b"PUB %s 0\r\n\r\n" % raw, cannotPublish(spelt)),
+            USERS,
+        )
+        for name, (raw, spelt) in SPELLINGS.items()
+    ),
+    *(
+        Row(
+            38,
+            f"SUB spells {name}",
+            stays(R + b"SUB %s %s 1\r\n" % (raw, raw), cannotSubscribe(spelt, spelt)),
+            USERS,
+        )
+        for name, (raw, spelt) in SPELLINGS.items()
+    ),
+]
+
 CORNERS = [
     Row(
         39,
@@ -464,4 +496,4 @@ ISOLATION = [
     ),
 ]
 
-ROWS = [*DENIALS, *CORNERS, *RESPONSES, *LOGINS, *ISOLATION]
+ROWS = [*DENIALS, *SPELT, *CORNERS, *RESPONSES, *LOGINS, *ISOLATION]

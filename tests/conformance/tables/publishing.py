@@ -298,6 +298,19 @@ SUBJECTS = [
     ),
 ]
 
+SPELT = [
+    Row(
+        34,
+        "reserved subject with quotes",
+        stays(CON + b'PUB $GR."x\\ 0\r\n\r\n', denied(b'$GR.\\"x\\\\')),
+    ),
+    Row(
+        35,
+        "reserved reply with quotes",
+        stays(CON + b'PUB foo _R_."x\\ 0\r\n\r\n', deniedReply(b'_R_.\\"x\\\\')),
+    ),
+]
+
 MANY = 50
 
 ORDER = [
@@ -353,4 +366,4 @@ ORDER = [
     ),
 ]
 
-ROWS = [*ARGUMENTS, *WITH_HEADERS, *SUBJECTS, *ORDER]
+ROWS = [*ARGUMENTS, *WITH_HEADERS, *SUBJECTS, *SPELT, *ORDER]
