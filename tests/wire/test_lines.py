@@ -72,7 +72,7 @@ def test_readLine(line: bytes, frame: tuple[object, ...]) -> None:
     ],
 )
 def test_readPartial(line: bytes, outcome: object) -> None:
-    """Part of a line is refused as soon as no rest can save it, and shortened where that is safe."""
+    """Part of a line is refused as soon as no rest can save it, and shortened if that is safe."""
     assert readPartial(line, Rules()) == outcome
 
 
