@@ -6,8 +6,8 @@ cdef extern from "sys/socket.h" nogil:
 
 # How much is read at a time, and the buffer that all connections share while they are read.
 cdef enum:
-    READ_SIZE = 131072
-    SHARED = 262144
+    READ_SIZE = 262144
+    SHARED = 524288
     GONE = -1
     LATER = -2
 
