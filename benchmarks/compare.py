@@ -7,7 +7,8 @@ as a failure. Must never know: servers, processes, output formats.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.figures import Bound, Statistic, summary
@@ -71,15 +72,17 @@ class Comparison:
 @dataclass(frozen=True)
 class Failure:
     """
-    A measurement that did not come to an end.
+    Measurements that did not come to an end, for one reason.
 
     @ivar who: the contestant's name and the setting's.
+    @ivar times: how many there were.
     @ivar lost: whether not a single figure is left.
     """
 
     row: Row
     who: tuple[str, str]
     reason: str
+    times: int
     lost: bool
 
 
@@ -153,11 +156,11 @@ def besides(
 
 def failuresIn(results: Results) -> list[Failure]:
     """
-    @return: every failed measurement of a row.
+    @return: the failed measurements of a row, those of one server for one reason together.
     """
     found: list[Failure] = []
-    reasons: Mapping[tuple[str, str], Iterable[str]] = results.failures
-    for who, texts in reasons.items():
-        lost = who not in results.samples
-        found += [Failure(results.row, who, text, lost) for text in texts]
+    for who, reasons in results.failures.items():
+        lost = results.hopeless(who)
+        for reason, times in Counter(reasons).items():
+            found.append(Failure(results.row, who, reason, times, lost))
     return found

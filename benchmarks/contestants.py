@@ -99,17 +99,23 @@ def lanesOf(
     for name in lanes:
         pure = {"NATSBROKER_PURE": "1" if name == "pure" else ""}
         called = f"{title}, pure" if name == "pure" else title
-        found[name] = NatsServer(name, called, tuple(command), {**environment, **pure})
+        found[name] = NatsServer(
+            name,
+            called,
+            tuple(command),
+            {**environment, **pure},
+            lane="off" if name == "pure" else "compiled",
+        )
     return found
 
 
 def namedOurs(command: str, lanes: Sequence[str]) -> Ours:
     """
     @param command: how our server is started, as one would type it.
-    @return: our server, whose lanes are taken on trust.
+    @return: our server; whether it runs the lanes is known only when it does.
     """
     words = shlex.split(command)
-    remark = f"natsbroker is started as: {command} (not asked which lane it runs)"
+    remark = f"natsbroker is started as: {command}"
     return Ours(lanesOf("natsbroker", words, lanes, {}), (remark,))
 
 

@@ -74,7 +74,8 @@ def failureLines(failures: Sequence[Failure], titles: Mapping[str, str]) -> list
     for each in failures:
         name, setting = each.who
         who = f"{titles.get(name, name)}, {setting}"
-        tail = "; no figure is left" if each.lost else "; other rounds stand"
+        often = "once" if each.times == 1 else f"{each.times} times"
+        tail = "; no figure is left" if each.lost else f"; {often}, other rounds stand"
         lines.append(f"{each.row.title} ({who}): {each.reason}{tail}")
     return lines
 

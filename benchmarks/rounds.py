@@ -2,8 +2,10 @@
 Rounds: every server in turn, again and again, so that all of them see the same machine.
 
 Promises: in each round each server is measured once, in the same order; a measurement that fails is
-tried once more on a newly started server, and then stands as a failure beside the figures. Must
-never know: what the figures mean.
+tried once more on a newly started server, and then stands as a failure beside the figures; who
+fails twice without any figure is left out of the row's other rounds.
+
+Must never know: what the figures mean.
 """
 
 from __future__ import annotations
@@ -59,6 +61,12 @@ class Results:
         """
         return [each.figures[figure] for each in self.samples.get(key, [])]
 
+    def hopeless(self, key: tuple[str, str]) -> bool:
+        """
+        @return: whether an entry was tried and failed, and never yielded anything.
+        """
+        return key in self.failures and key not in self.samples
+
     def notes(self, key: tuple[str, str], note: str) -> list[float]:
         """
         @return: one note of one entry, round by round, where it is known.
@@ -112,6 +120,8 @@ class Rounds:
                 for number in range(self.rounds):
                     self.say(f"{row.title}: round {number + 1} of {self.rounds}")
                     for entry in entries:
+                        if results.hopeless(entry.key):
+                            continue
                         place = servers.setdefault(entry.key, Place(running))
                         self.measureOnce(results, entry, place)
             yield results

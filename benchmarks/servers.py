@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ __all__ = ["Contestant", "Mirror", "NatsServer", "Server", "ServerFailed", "pars
 
 STARTING = 20.0
 STOPPING = 10.0
+LANE = re.compile(r"\blane=(\w+)")
 LISTENING = re.compile(r"Listening for client connections on \S*?:(\d+)\s")
 
 
@@ -70,12 +72,23 @@ class Contestant:
         """
         raise NotImplementedError
 
+    def objection(self, log: str) -> str:
+        """
+        @param log: what the server wrote until it listened.
+        @return: why it is not what is to be measured, or C{""}.
+        """
+        return ""
+
 
 @dataclass(frozen=True)
 class NatsServer(Contestant):
     """
     A server with nats-server's command line: nats-server itself, or ours.
+
+    @ivar lane: what ours must say in its log that it runs; C{""} for anything.
     """
+
+    lane: str = ""
 
     def commandLine(self, folder: Path, setting: Path | None, load: Sequence[str]) -> list[str]:
         """
@@ -83,6 +96,15 @@ class NatsServer(Contestant):
         """
         place = ["-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", str(folder)]
         return [*self.command, *place, *([] if setting is None else ["-c", str(setting)])]
+
+    def objection(self, log: str) -> str:
+        """
+        @return: that the server runs another lane than it is named after, where it says so.
+        """
+        found = LANE.search(log)
+        if not self.lane or found is None or found[1] == self.lane:
+            return ""
+        return f"it runs with the compiled lane {found[1]!r} instead of {self.lane!r}"
 
 
 @dataclass(frozen=True)
@@ -159,7 +181,7 @@ def started(
     @param load: what the load generator is going to be told.
     @param cores: the processors that the server is to run on; none for any.
     @return: the context manager of the running server, which stops it.
-    @raise ServerFailed: if it does not come up.
+    @raise ServerFailed: if it does not come up, or is not what it is named after.
     """
     with TemporaryDirectory(prefix="natsbroker-benchmarks-") as name:
         folder = Path(name)
@@ -175,9 +197,36 @@ def started(
                 preexec_fn=pinned(cores),
             )
         try:
-            yield Server(process.pid, awaitPort(process, folder))
+            port = awaitPort(process, folder)
+            objection = contestant.objection((folder / "log").read_text("utf-8", "replace"))
+            if objection:
+                raise ServerFailed(objection)
+            if setting.forbidden:
+                proveRefusal(port, setting)
+            yield Server(process.pid, port)
         finally:
             stop(process)
+
+
+def proveRefusal(port: int, setting: Setting) -> None:
+    """
+    Publish where the setting forbids it: a server that takes it does not have permissions on.
+
+    @raise ServerFailed: if it is not refused.
+    """
+    words = dict(zip(setting.load[::2], setting.load[1::2], strict=True))
+    connect = {"verbose": False, "user": words["--user"], "pass": words["--password"]}
+    lines = f"CONNECT {json.dumps(connect)}\r\nPUB {setting.forbidden} 1\r\nx\r\nPING\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=STARTING) as connection:
+        connection.sendall(lines.encode())
+        answer = b""
+        while b"PONG" not in answer and b"-ERR" not in answer:
+            received = connection.recv(65536)
+            if not received:
+                break
+            answer += received
+    if b"Permissions Violation" not in answer:
+        raise ServerFailed(f"a user may publish to {setting.forbidden}, which is forbidden")
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

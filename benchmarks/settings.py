@@ -62,11 +62,13 @@ class Setting:
         server without any.
     @ivar load: what the load generator needs to be let in.
     @ivar encrypted: whether a certificate has to be there.
+    @ivar forbidden: a subject to which the generator's user must not be able to publish, if any.
     """
 
     text: str = ""
     load: tuple[str, ...] = ()
     encrypted: bool = False
+    forbidden: str = ""
 
     def write(self, folder: Path) -> Path | None:
         """
@@ -86,7 +88,9 @@ class Setting:
 
 SETTINGS: Mapping[str, Setting] = {
     "plain": Setting(),
-    "permissions": Setting(PERMISSIONS, ("--user", "bench", "--password", "bench")),
+    "permissions": Setting(
+        PERMISSIONS, ("--user", "bench", "--password", "bench"), forbidden="load.secret.x"
+    ),
     "tls": Setting(TLS, encrypted=True),
     "stalled": Setting(STALLED),
     "stalled-tls": Setting(STALLED + TLS, encrypted=True),

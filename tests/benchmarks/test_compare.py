@@ -115,10 +115,8 @@ def test_busyGeneratorIsRemarked() -> None:
 
 
 def test_failuresStayVisible() -> None:
-    """A failure is told, and whether any figure of that server is left."""
+    """A failure is told with how often it came, and whether any figure of that server is left."""
     results = rateResults("one-16", {("fast", "plain"): [1.0]})
-    results.failures = {("fast", "plain"): ["5 messages lost"], ("old", "plain"): ["no INFO"]}
-    assert [(each.who[0], each.reason, each.lost) for each in failuresIn(results)] == [
-        ("fast", "5 messages lost", False),
-        ("old", "no INFO", True),
-    ]
+    results.failures = {("fast", "plain"): ["5 lost", "5 lost"], ("old", "plain"): ["no INFO"]}
+    told = [(each.who[0], each.reason, each.times, each.lost) for each in failuresIn(results)]
+    assert told == [("fast", "5 lost", 2, False), ("old", "no INFO", 1, True)]

@@ -88,3 +88,18 @@ def test_settingsAreWritten(name: str, tmp_path: Path) -> None:
     if path is not None and setting.encrypted:
         assert str(tmp_path / "key.pem") in path.read_text("utf-8")
         assert (tmp_path / "key.pem").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("log", "fine"),
+    [
+        ("[INF]   On:       router=built-in lane=compiled\n", True),
+        ("[INF]   On:       router=built-in lane=off (not built)\n", False),
+        ("", True),
+    ],
+)
+def test_wrongLane(log: str, fine: bool) -> None:
+    """A server that says that it runs another lane is not measured under the wrong name."""
+    fast = NatsServer("fast", "ours", ("x",), lane="compiled")
+    assert (fast.objection(log) == "") == fine
+    assert NatsServer("reference", "theirs", ("x",)).objection(log) == ""
