@@ -1,0 +1,68 @@
+"""
+The page C{/connz}: the client connections.
+
+Promises: the parameters, refusals and keys of nats-server's page; C{filter_subject} too, which
+nats-server only takes in requests over $SYS. Who is shown C{auth=1} sees names, never secrets.
+Must never know: how connections come and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+from natsbroker.stats.answers import JSON, Answer, Listing, bodyOf
+from natsbroker.stats.formats import instant
+from natsbroker.stats.queries import Query
+from natsbroker.stats.rows import Detail, Row, connectionRow
+from natsbroker.stats.selection import Chosen, Selection, choose
+from natsbroker.stats.views import ContextView
+
+__all__ = ["Connz"]
+
+#: How many rows are made in one step.
+_STEP = 16
+
+
+class Connz:
+    """
+    Tells which connections there are.
+    """
+
+    def __init__(self, context: ContextView) -> None:
+        """
+        @param context: what client connections share.
+        """
+        self._context = context
+
+    def __call__(self, query: Query) -> Answer:
+        """
+        The page.
+
+        @raise BadQuery: if a parameter makes no sense.
+        """
+        detail = Detail.fromQuery(query)
+        selection = Selection.fromQuery(query)
+        return Answer(200, JSON, bodyOf(self.steps(selection, detail)), isLong=True)
+
+    def steps(self, selection: Selection, detail: Detail) -> Generator[bytes, None, Listing]:
+        """
+        The same as a list, for those who want no HTTP.
+        """
+        now = self._context.reactor.seconds()
+        chosen, total = yield from choose(self._context.connections, selection, now)
+        head = {
+            "server_id": self._context.info.server_id,
+            "now": instant(now),
+            "num_connections": 0,
+            "total": total,
+            "offset": selection.offset,
+            "limit": selection.limit,
+        }
+        return Listing(head, "connections", _rows(chosen, detail, now), "num_connections")
+
+
+def _rows(chosen: list[Chosen], detail: Detail, now: float) -> Iterator[Row | None]:
+    for place, each in enumerate(chosen):
+        if place % _STEP == _STEP - 1:
+            yield None
+        yield (yield from connectionRow(each, detail, now))

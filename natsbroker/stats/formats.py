@@ -1,0 +1,91 @@
+"""
+Times, durations and numbers in the spelling that monitoring tools know.
+
+Promises: the text that nats-server's pages have for the same value: instants as RFC 3339 in UTC
+without trailing zeros, durations as Go prints them, uptimes in whole seconds.
+Must never know: clocks, or what is shown.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+__all__ = ["duration", "instant", "nanoseconds", "number", "roundTrip", "shown", "uptime"]
+
+
+def instant(seconds: float) -> str:
+    """
+    @param seconds: since the epoch.
+    """
+    moment = datetime.fromtimestamp(seconds, timezone.utc)
+    whole = moment.strftime("%Y-%m-%dT%H:%M:%S")
+    fraction = f".{moment.microsecond:06d}".rstrip("0") if moment.microsecond else ""
+    return f"{whole}{fraction}Z"
+
+
+def nanoseconds(seconds: float) -> int:
+    """
+    A duration as Go's JSON has it.
+    """
+    return round(seconds * 1e9)
+
+
+def number(value: float) -> float | int:
+    """
+    The value, as an int where it is whole: C{2} and not C{2.0}.
+    """
+    return int(value) if value == int(value) else value
+
+
+def uptime(seconds: float) -> str:
+    """
+    A long duration in whole seconds, as C{1d2h3m4s}; a year has 365 days.
+    """
+    rest = int(max(seconds, 0.0))
+    parts: list[str] = []
+    for size, unit in ((31_536_000, "y"), (86_400, "d"), (3_600, "h"), (60, "m")):
+        count, rest = divmod(rest, size)
+        if count or parts:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) + f"{rest}s"
+
+
+def duration(count: int) -> str:
+    """
+    A duration of some nanoseconds as Go prints it: C{845µs}, C{1.5ms}, C{1m0.25s}.
+    """
+    if count < 1_000:
+        return f"{count}ns" if count else "0s"
+    if count < 1_000_000:
+        return _scaled(count, 1_000) + "µs"
+    if count < 1_000_000_000:
+        return _scaled(count, 1_000_000) + "ms"
+    minutes, rest = divmod(count, 60_000_000_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds = _scaled(rest, 1_000_000_000) + "s"
+    if hours:
+        return f"{hours}h{minutes}m{seconds}"
+    return f"{minutes}m{seconds}" if minutes else seconds
+
+
+def roundTrip(seconds: float) -> str:
+    """
+    A round trip: between a microsecond and a millisecond in whole microseconds.
+    """
+    count = nanoseconds(seconds)
+    if 1_000 < count < 1_000_000:
+        count -= count % 1_000
+    return duration(count)
+
+
+def shown(text: bytes) -> str:
+    """
+    A subject or a sid for people to read; what is not UTF-8 in it is replaced.
+    """
+    return text.decode("utf-8", "replace")
+
+
+def _scaled(count: int, unit: int) -> str:
+    whole, rest = divmod(count, unit)
+    fraction = f"{rest:0{len(str(unit)) - 1}d}".rstrip("0")
+    return f"{whole}.{fraction}" if fraction else f"{whole}"

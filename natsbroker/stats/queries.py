@@ -1,0 +1,110 @@
+"""
+What stands behind the question mark, read as nats-server reads it.
+
+Promises: the same spellings of numbers and truth values are taken as there, and a refusal has the
+same text as there (observed of nats-server 2.15); text of the asker's that is repeated in it is
+short and printable.
+Must never know: what a parameter does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+__all__ = ["BadQuery", "Query", "flag", "integer", "repeated", "text", "unsigned"]
+
+#: Parameters by name, each with its first value.
+Query = Mapping[str, str]
+
+#: How much of what was asked is repeated in a refusal.
+_LONGEST = 64
+
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_UNSIGNED = re.compile(r"[0-9]+", re.ASCII)
+
+#: More digits than any number of 64 bits has.
+_DIGITS = 20
+
+
+class BadQuery(ValueError):
+    """
+    A parameter makes no sense; the text is for the asker.
+    """
+
+
+def repeated(value: str) -> str:
+    """
+    What was asked, fit to be repeated: printable and short.
+    """
+    cut = value if len(value) <= _LONGEST else value[:_LONGEST] + "..."
+    return cut if cut.isprintable() else cut.encode("unicode_escape").decode("ascii")
+
+
+def text(query: Query, name: str) -> str:
+    """
+    A parameter that may be anything; empty where it is absent.
+    """
+    return query.get(name, "")
+
+
+def flag(query: Query, name: str) -> bool:
+    """
+    A truth value; false where it is absent or empty.
+
+    @raise BadQuery: if it is none.
+    """
+    value = query.get(name, "")
+    if value in _TRUE:
+        return True
+    if value in _FALSE or not value:
+        return False
+    raise _undecodable("boolean", name, "strconv.ParseBool", value, "invalid syntax")
+
+
+def integer(query: Query, name: str) -> int:
+    """
+    A number of 64 bits; zero where it is absent or empty.
+
+    @raise BadQuery: if it is none.
+    """
+    value = query.get(name, "")
+    if not value:
+        return 0
+    if not _INTEGER.fullmatch(value):
+        raise _undecodable("int", name, "strconv.Atoi", value, "invalid syntax")
+    found = _number(value)
+    if found is None or not -(1 << 63) <= found < 1 << 63:
+        raise _undecodable("int", name, "strconv.Atoi", value, "value out of range")
+    return found
+
+
+def unsigned(query: Query, name: str) -> int:
+    """
+    A number of 64 bits without a sign; zero where it is absent or empty.
+
+    @raise BadQuery: if it is none.
+    """
+    value = query.get(name, "")
+    if not value:
+        return 0
+    if not _UNSIGNED.fullmatch(value):
+        raise _undecodable("uint64", name, "strconv.ParseUint", value, "invalid syntax")
+    found = _number(value)
+    if found is None or found >= 1 << 64:
+        raise _undecodable("uint64", name, "strconv.ParseUint", value, "value out of range")
+    return found
+
+
+def _number(digits: str) -> int | None:
+    significant = digits.lstrip("+-0")
+    if len(significant) > _DIGITS:
+        return None
+    return int(significant or "0") * (-1 if digits.startswith("-") else 1)
+
+
+def _undecodable(kind: str, name: str, function: str, value: str, why: str) -> BadQuery:
+    quoted = repeated(value).replace('"', '\\"')
+    return BadQuery(f"Error decoding {kind} for '{name}': {function}: parsing \"{quoted}\": {why}")

@@ -1,0 +1,179 @@
+"""
+One row of a list: a connection or a subscription.
+
+Promises: the keys of nats-server's C{/connz} and C{/subsz} in its order, absent where they are
+absent there; a row is bounded however many subscriptions a connection has; nothing secret.
+Must never know: which rows there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from natsbroker.stats.formats import instant, roundTrip, shown, uptime
+from natsbroker.stats.queries import Query, flag, text
+from natsbroker.stats.selection import Chosen, accountOf
+from natsbroker.stats.views import FactsView, SubscriptionView
+from natsbroker.wire.grants import GLOBAL_ACCOUNT
+
+__all__ = ["Detail", "Row", "connectionRow", "rowOf", "subscriptionRow"]
+
+#: How many bytes of subscriptions are listed for one connection: their text is at most six times as
+#: long, and an answer must have room for it.
+_LISTED = 512 << 10
+
+#: What a subscription counts beside its subject, queue group and sid.
+_EACH = 48
+
+#: How many subscriptions are gone through in one step.
+_STEP = 256
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """
+    How much is shown of each connection.
+
+    @ivar auth: who it is.
+    @ivar subs: the subjects that it is subscribed to.
+    @ivar subsDetail: its subscriptions with all that is known of them.
+    """
+
+    auth: bool = False
+    subs: bool = False
+    subsDetail: bool = False
+
+    @classmethod
+    def fromQuery(cls, query: Query) -> Detail:
+        """
+        @raise BadQuery: if a parameter makes no sense.
+        """
+        auth = flag(query, "auth")
+        isDetail = text(query, "subs").lower() == "detail"
+        return cls(auth, not isDetail and flag(query, "subs"), isDetail)
+
+
+def connectionRow(chosen: Chosen, detail: Detail, now: float) -> Generator[None, None, Row]:
+    """
+    The row of one connection, in steps.
+    """
+    facts = chosen.facts
+    closed = chosen.closed
+    until = now if closed is None else closed.stop
+    row: Row = {
+        "cid": facts.cid,
+        "kind": "Client",
+        "type": facts.type,
+        "ip": facts.host,
+        "port": facts.port,
+        "start": instant(facts.started),
+        "last_activity": instant(facts.lastActivity),
+    }
+    if closed is not None:
+        row["stop"] = instant(closed.stop)
+        row["reason"] = closed.reason
+    row |= {
+        "rtt": roundTrip(facts.roundTrip),
+        "uptime": uptime(until - facts.started),
+        "idle": uptime(until - facts.lastActivity),
+        "pending_bytes": facts.pending,
+        "in_msgs": facts.inMessages,
+        "out_msgs": facts.outMessages,
+        "in_bytes": facts.inBytes,
+        "out_bytes": facts.outBytes,
+        "subscriptions": facts.subscriptions,
+    }
+    for key, value in (("name", facts.name), ("lang", facts.lang), ("version", facts.version)):
+        if value:
+            row[key] = value
+    if detail.auth:
+        row |= _identity(facts)
+    if facts.subscriptions and (detail.subs or detail.subsDetail):
+        row |= yield from _subscriptions(chosen, facts, detail.subsDetail)
+    if detail.auth:
+        row |= _tag(facts, closed is not None)
+    return row
+
+
+def _identity(facts: FactsView) -> Row:
+    row = {}
+    if facts.user:
+        row["authorized_user"] = facts.user
+    if accountOf(facts) != GLOBAL_ACCOUNT:
+        row["account"] = facts.account
+    return row
+
+
+def _tag(facts: FactsView, isClosed: bool) -> Row:
+    account = accountOf(facts)
+    if isClosed and account == GLOBAL_ACCOUNT:
+        return {}
+    return {"name_tag": account}
+
+
+def _subscriptions(
+    chosen: Chosen, facts: FactsView, isDetailed: bool
+) -> Generator[None, None, Row]:
+    listed: list[Any] = []
+    room = _LISTED
+    for place, (pattern, queue, sid, subscription) in enumerate(_each(chosen, facts)):
+        room -= len(pattern) + len(queue) + len(sid) + _EACH
+        if room < 0:
+            break
+        if place % _STEP == _STEP - 1:
+            yield
+        if not isDetailed:
+            listed.append(shown(pattern))
+            continue
+        row = subscriptionRow(subscription, sid, facts.cid)
+        if chosen.closed is not None:
+            row = _withAccount(accountOf(facts), row)
+        listed.append(row)
+    key = "subscriptions_list_detail" if isDetailed else "subscriptions_list"
+    row = {key: listed}
+    return row if len(listed) >= facts.subscriptions else row | {"truncated": True}
+
+
+def _each(chosen: Chosen, facts: FactsView) -> Iterable[tuple[bytes, bytes, bytes, Any]]:
+    if chosen.session is None:
+        for each in facts.details:
+            yield each.pattern, each.queue, each.sid, each
+        return
+    for sid, subscription in chosen.session.subscriptions or ():
+        yield subscription.pattern, subscription.queue, sid, subscription
+
+
+def subscriptionRow(subscription: Any, sid: bytes, cid: int, account: str = "") -> Row:
+    """
+    The row of one subscription.
+
+    @param subscription: has C{pattern}, C{queue}, C{delivered} and C{maximum}.
+    @param cid: of its connection; 0 for a service inside the broker.
+    @param account: its account, where it is shown.
+    """
+    row: Row = {"subject": shown(subscription.pattern)}
+    if subscription.queue:
+        row["qgroup"] = shown(subscription.queue)
+    row["sid"] = shown(sid)
+    row["msgs"] = subscription.delivered
+    if subscription.maximum:
+        row["max"] = subscription.maximum
+    row["cid"] = cid
+    return _withAccount(account, row) if account else row
+
+
+def rowOf(subscription: SubscriptionView, account: str) -> Row:
+    """
+    The row of a subscription as a router stores it.
+    """
+    tag = subscription.tag
+    sid = tag if isinstance(tag, bytes) else b""
+    return subscriptionRow(subscription, sid, getattr(subscription.subscriber, "cid", 0), account)
+
+
+def _withAccount(account: str, row: Row) -> Row:
+    return {"account": account, "account_tag": account, **row}
