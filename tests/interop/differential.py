@@ -140,8 +140,8 @@ class Comparison:
             theirs, ours = (ask(server, script) for server in self._servers)
             if theirs == ours:
                 return None
-        if (allowance := allowed(script, theirs, ours)) is not None:
-            self.explained[allowance.reason] += 1
+        if allowances := allowed(script, theirs, ours):
+            self.explained.update(allowance.reason for allowance in allowances)
             return None
         return Difference(self.world.name, seed, number, self.flavour.name, script, theirs, ours)
 

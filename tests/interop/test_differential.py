@@ -59,13 +59,29 @@ def test_answerOf() -> None:
     assert (answer.infos, answer.rest) == (0, b"MS")
 
 
-def test_allowance() -> None:
-    """A refused control byte is explained, the same answer without one is not."""
-    theirs = answerOf(b"INFO {} \r\nPONG\r\n")
-    ours = answerOf(b"INFO {} \r\n-ERR 'Invalid Subject'\r\nPONG\r\n")
-    assert allowed(b"SUB a\x00b 1\r\n", theirs, ours)
-    assert allowed(b"SUB a.b 1\r\n", theirs, ours) is None
-    assert allowed(b"SUB a\x00b 1\r\n", ours, theirs) is None
+OK = b"INFO {} \r\nPONG\r\n"
+INVALID = b"INFO {} \r\n-ERR 'Invalid Subject'\r\nPONG\r\n"
+WIDER = b"-ERR 'Permissions Violation for Subscription to \"a.>\"'\r\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "theirs", "ours", "count"),
+    [
+        (b"SUB a\x00b 1\r\n", OK, INVALID, 1),
+        (b"SUB a.b 1\r\n", OK, INVALID, 0),
+        (b"SUB a\x00b 1\r\n", INVALID, OK, 0),
+        (b"SUB a\x00b 1\r\n", OK, INVALID[:-6], 0),
+        (b"PUB a\x00b 1\r\n", OK + b"MSG a 1 0\r\n\r\n", OK, 1),
+        (b"PUB a\x00b 1\r\n", OK, OK + b"MSG a 1 0\r\n\r\n", 0),
+        (b"SUB a.> 1\r\n", OK, OK + WIDER, 1),
+        (b"SUB \x01 1\r\nSUB a.> 1\r\n", OK, INVALID + WIDER, 2),
+        (b"SUB \x01 1\r\nSUB a.> 1\r\n", OK, INVALID + WIDER.replace(b">", b"b"), 0),
+        (b"SUB a 1\rx\n", OK, INVALID, 1),
+    ],
+)
+def test_allowances(script: bytes, theirs: bytes, ours: bytes, count: int) -> None:
+    """A difference is explained by all the allowances that it takes, or not at all."""
+    assert len(allowed(script, answerOf(theirs), answerOf(ours))) == count
 
 
 def test_reportRepeatsTheCase() -> None:
