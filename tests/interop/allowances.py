@@ -57,8 +57,8 @@ class Allowance:
 
 ALLOWANCES = [
     Allowance(
-        "a carriage return without a line feed is a blank; to nats-server it also means to drop the "
-        "byte before the line feed, whatever that is",
+        "a carriage return without a line feed is a blank; to nats-server it also means to drop "
+        "the byte before the line feed, whatever that is",
         script=re.compile(rb"\r[^\n]"),
         malformed=True,
     ),
