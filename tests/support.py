@@ -40,7 +40,7 @@ from natsbroker.net.info import ServerInfo
 from natsbroker.net.limits import Limits
 from natsbroker.subjects.index import SubjectIndex
 from natsbroker.subjects.matcher import Matcher, Matches
-from natsbroker.subjects.subscription import Subscription
+from natsbroker.subjects.subscription import SidTable, Subscription
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.grants import Grant, Hello
@@ -65,6 +65,7 @@ class Names:
     Matcher: Any
     Matches: Any
     Outbox: Any
+    SidTable: Any
     SubjectIndex: Any
     Subscription: Any
     Turn: Any
@@ -73,7 +74,9 @@ class Names:
         return self.label
 
 
-PURE = Names("pure", Decoder, None, Matcher, Matches, Outbox, SubjectIndex, Subscription, Turn)
+PURE = Names(
+    "pure", Decoder, None, Matcher, Matches, Outbox, SidTable, SubjectIndex, Subscription, Turn
+)
 
 
 def _findCompiled() -> Names | None:

@@ -189,7 +189,9 @@ class Account:
         links: dict[int, tuple[ILinkSubscriber, list[bytes]]] = {}
         for subscription in matches.links:
             subscriber = subscription.subscriber
-            if subscription.kind in reached and subscriber is not message.origin:
+            if subscription.closed or subscriber is message.origin:
+                continue
+            if subscription.kind in reached:
                 links.setdefault(id(subscriber), (subscriber, []))
         return links
 

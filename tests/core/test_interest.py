@@ -1,0 +1,206 @@
+"""
+Interest edges: what other brokers must be told.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.core.interest import Interest
+from natsbroker.subjects.subscription import Subscription
+from natsbroker.wire.values import Kind
+from tests.support import WatchRecorder
+
+
+class Book:
+    """
+    Subscriptions and their interest.
+    """
+
+    def __init__(self) -> None:
+        self.there: list[Subscription] = []
+        self.interest = Interest(lambda: iter(self.there))
+
+    def add(
+        self, pattern: bytes, queue: bytes = b"", kind: Kind = Kind.CLIENT, weight: int = 1
+    ) -> Subscription:
+        """Make a subscription."""
+        subscription: Any = Subscription(
+            None, pattern, queue, int(kind), object(), b"", weight=weight
+        )
+        self.there.append(subscription)
+        self.interest.added(subscription)
+        return subscription  # type: ignore[no-any-return]
+
+    def remove(self, subscription: Subscription) -> None:
+        """End one."""
+        self.there.remove(subscription)
+        self.interest.removed(subscription)
+
+
+class TestEdges:
+    """What a watcher hears."""
+
+    def test_firstAndLast(self) -> None:
+        """A watcher hears of the first and of the last plain subscription to a pattern."""
+        book, watcher = Book(), WatchRecorder()
+        book.interest.watch(watcher)
+        one = book.add(b"foo")
+        assert watcher.taken() == [("+", b"foo", b"", 1)]
+        two = book.add(b"foo")
+        book.remove(one)
+        assert watcher.taken() == []
+        book.remove(two)
+        assert watcher.taken() == [("-", b"foo", b"", 0)]
+
+    def test_weights(self) -> None:
+        """A watcher hears of every change of a group's size."""
+        book, watcher = Book(), WatchRecorder()
+        book.interest.watch(watcher)
+        one = book.add(b"foo", b"q")
+        two = book.add(b"foo", b"q")
+        three = book.add(b"foo", b"q", weight=5, kind=Kind.SPOKE)
+        book.remove(two)
+        book.remove(three)
+        book.remove(one)
+        assert watcher.taken() == [
+            ("+", b"foo", b"q", 1),
+            ("=", b"foo", b"q", 2),
+            ("=", b"foo", b"q", 7),
+            ("=", b"foo", b"q", 6),
+            ("=", b"foo", b"q", 1),
+            ("-", b"foo", b"q", 0),
+        ]
+
+    def test_apart(self) -> None:
+        """Patterns, groups and plain subscriptions are counted apart."""
+        book, watcher = Book(), WatchRecorder()
+        book.interest.watch(watcher)
+        for pattern in (b"foo", b"foo.*", b">"):
+            for queue in (b"", b"q", b"r"):
+                book.add(pattern, queue)
+        assert [sign for sign, *_ in watcher.told] == ["+"] * 9
+
+    @pytest.mark.parametrize("kind", Kind)
+    def test_whoCounts(self, kind: Kind) -> None:
+        """Clients, services and spokes count; what was learned from other brokers does not."""
+        book, watcher = Book(), WatchRecorder()
+        book.interest.watch(watcher)
+        book.remove(book.add(b"foo", kind=kind))
+        late = WatchRecorder()
+        book.add(b"foo", kind=kind)
+        book.interest.watch(late)
+        told = kind in (Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE)
+        assert [sign for sign, *_ in watcher.told] == (["+", "-", "+"] if told else [])
+        assert [sign for sign, *_ in late.told] == (["+"] if told else [])
+
+
+class TestWatchers:
+    """Who hears."""
+
+    def test_late(self) -> None:
+        """A watcher that comes late is told first of all there is."""
+        book = Book()
+        book.add(b"foo")
+        book.add(b"foo")
+        book.add(b"foo", b"q")
+        book.add(b"foo", b"q")
+        first, second = WatchRecorder(), WatchRecorder()
+        book.interest.watch(first)
+        book.add(b"bar")
+        book.interest.watch(second)
+        assert sorted(first.told) == sorted(second.told)
+        assert set(second.told) == {
+            ("+", b"foo", b"", 2),
+            ("+", b"foo", b"q", 2),
+            ("+", b"bar", b"", 1),
+        }
+
+    def test_stopped(self) -> None:
+        """A watcher that has stopped hears nothing more; others do; stopping twice is harmless."""
+        book, gone, there = Book(), WatchRecorder(), WatchRecorder()
+        stop = book.interest.watch(gone)
+        book.interest.watch(there)
+        stop()
+        stop()
+        book.add(b"foo")
+        assert gone.told == []
+        assert there.told == [("+", b"foo", b"", 1)]
+
+    def test_watchedAgain(self) -> None:
+        """What changed while nobody watched is known to the next watcher."""
+        book, first, second = Book(), WatchRecorder(), WatchRecorder()
+        one = book.add(b"foo")
+        book.interest.watch(first)()
+        book.remove(one)
+        bar = book.add(b"bar")
+        book.interest.watch(second)
+        assert second.taken() == [("+", b"bar", b"", 1)]
+        book.remove(bar)
+        assert second.taken() == [("-", b"bar", b"", 0)]
+
+    def test_stopsWhileBeingTold(self) -> None:
+        """A watcher may stop from within a call."""
+        book = Book()
+
+        class Impatient(WatchRecorder):
+            def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
+                super().interestGained(pattern, queue, weight)
+                stop()
+
+        impatient, patient = Impatient(), WatchRecorder()
+        stop = book.interest.watch(impatient)
+        book.interest.watch(patient)
+        book.add(b"foo")
+        book.add(b"bar")
+        assert [pattern for _, pattern, *_ in impatient.told] == [b"foo"]
+        assert [pattern for _, pattern, *_ in patient.told] == [b"foo", b"bar"]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([b"a", b"b", b"a.*"]),
+        st.sampled_from([b"", b"q"]),
+        st.sampled_from(list(Kind)),
+        st.integers(1, 3),
+        st.booleans(),
+    ),
+    max_size=25,
+)
+
+
+@given(STEPS, st.integers(0, 25))
+def test_watcherKnowsWhatThereIs(
+    steps: list[tuple[bytes, bytes, Kind, int, bool]], comes: int
+) -> None:
+    """Whenever a watcher comes, what it was told adds up to the subscriptions there are."""
+    book, watcher = Book(), WatchRecorder()
+    for place, (pattern, queue, kind, weight, removes) in enumerate(steps):
+        if place == comes:
+            book.interest.watch(watcher)
+        if removes and book.there:
+            book.remove(book.there[place % len(book.there)])
+        else:
+            book.add(pattern, queue, kind, weight)
+    if comes >= len(steps):
+        book.interest.watch(watcher)
+    known: dict[tuple[bytes, bytes], int] = {}
+    for sign, pattern, queue, weight in watcher.told:
+        key = (pattern, queue)
+        assert (key in known) is (sign != "+")
+        if sign == "-":
+            del known[key]
+        else:
+            known[key] = weight
+    expected: dict[tuple[bytes, bytes], int] = {}
+    for each in book.there:
+        if each.kind in (Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE):
+            key = (each.pattern, each.queue)
+            expected[key] = expected.get(key, 0) + each.weight
+    # The weight of plain interest is only told when it begins.
+    assert set(known) == set(expected)
+    assert all(known[key] == expected[key] for key in known if key[1])
