@@ -13,7 +13,7 @@ C{accounts.A.limits.max_payload}, C{cluster.name}.  Sequences change as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 
 from natsbroker.config.durations import durationText
 from natsbroker.config.identity import Permissions, User
@@ -53,6 +53,21 @@ FIXED = {
 
 _WHOLE = (User, Permissions)
 _UNSET = object()
+_SECRETS = frozenset(
+    {
+        "credentials",
+        "encryption_key",
+        "encryption_password",
+        "key",
+        "nkey",
+        "pass",
+        "password",
+        "prev_encryption_key",
+        "resolver_preload",
+        "srk_password",
+        "token",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -143,9 +158,22 @@ def _comparedRecords(path: str, old: object, new: object, secret: bool) -> Itera
     for field in fields(old):
         if not field.compare:
             continue
-        below = path if field.name == "deferred" else _below(path, field.name)
         before, after = getattr(old, field.name), getattr(new, field.name)
-        yield from _compared(below, before, after, secret or not field.repr)
+        if field.name == "deferred":
+            yield from map(_discreet, _compared(path, before, after, False))
+        else:
+            below = _below(path, field.name)
+            yield from _compared(below, before, after, secret or not field.repr)
+
+
+def _discreet(change: Change) -> Change:
+    """
+    Keep quiet about passwords and keys, and about blocks that may hold them.
+    """
+    name = change.path.rpartition(".")[2]
+    values = (change.old, change.new)
+    hidden = name in _SECRETS or any(isinstance(value, (dict, list)) for value in values)
+    return replace(change, secret=hidden)
 
 
 def _isRecord(value: object) -> bool:

@@ -30,7 +30,7 @@ from natsbroker.config.forms import (
     Named,
     Section,
 )
-from natsbroker.config.tree import Array, Leaf, Scalar, Table
+from natsbroker.config.tree import Array, Leaf, Node, Scalar, Table
 
 READABLE: list[tuple[Form, Scalar, object]] = [
     (BOOLEAN, True, True),
@@ -110,7 +110,7 @@ def test_wrongValues(form: Form, value: Scalar) -> None:
 def test_containers() -> None:
     """Blocks and names are maps, many are an array, and neither is a leaf."""
     forms: list[AnyForm] = [Block(Section("x", {})), Named(Key(STRING)), Many(Key(STRING)), ANY_MAP]
-    nodes = [Table(NOWHERE), Array([], NOWHERE), Leaf("a", NOWHERE)]
+    nodes: list[Node] = [Table(NOWHERE), Array([], NOWHERE), Leaf("a", NOWHERE)]
     taken = [[form.takes(node) for node in nodes] for form in forms]
     assert taken == [
         [True, False, False],

@@ -1,0 +1,101 @@
+"""
+Tests for L{natsbroker.config.checks}.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.config.checks import isLoopback
+from tests.config.support import complaintsOf, settingsOf
+
+USERS = "authorization { users: [ {user: a} ] }"
+TLS = "tls { cert_file: cert.pem, key_file: key.pem }"
+
+FINE = [
+    f"no_auth_user: a\n{USERS}",
+    "no_auth_user: a\naccounts { A { users: [ {user: a} ] } }",
+    "system_account: S\naccounts { S {} }",
+    "accounts { $SYS { users: [ {user: s} ] }\n A { users: [ {user: a} ] } }",
+    "accounts { $SYS { users: [ {user: s} ] } }\nauthorization { users: [ {user: a} ] }",
+    "accounts { $SYS { users: [ {user: s} ] } }\nauthorization {}",
+    "accounts { $SYS { users: [ {user: s} ] } }\nno_auth_user: s",
+    "accounts { $SYS {} }",
+    f"https_port: 1\n{TLS}",
+    "http: 'LOCALHOST:1'",
+    "no_system_account: true",
+]
+
+
+@pytest.mark.parametrize("text", FINE)
+def test_fine(text: str) -> None:
+    """What fits together is no error."""
+    settingsOf(text)
+
+
+MISTAKES = [
+    ("no_auth_user: b", 'no_auth_user: "b" present, but users/nkeys are not defined'),
+    (
+        "no_auth_user: b\nauthorization { user: b, pass: c }",
+        'no_auth_user: "b" present, but users/nkeys are not defined',
+    ),
+    (
+        f"no_auth_user: b\n{USERS}",
+        'no_auth_user: "b" not present as user or nkey in authorization block or account '
+        "configuration",
+    ),
+    (
+        "system_account: S",
+        "system_account: error resolving system account: account missing",
+    ),
+    (
+        "system_account: '$SYS'",
+        "system_account: error resolving system account: account missing",
+    ),
+    (
+        "system_account: '$G'",
+        "system_account: the global account cannot be the system account",
+    ),
+    (
+        "http_port: 1\nhttps_port: 2\n" + TLS,
+        "https_port: can't specify both HTTP (1) and HTTPs (2) ports",
+    ),
+    ("https_port: -1", "https_port: TLS cert and key required for HTTPS"),
+    (
+        "http: '0.0.0.0:8222'",
+        'http: other machines reach 0.0.0.0; say "insecure_monitor: true" if that is meant',
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "complaint"), MISTAKES)
+def test_mistakes(text: str, complaint: str) -> None:
+    """What refers to something that is not there, or excludes something else, is reported."""
+    assert [each.partition(" ")[2] for each in complaintsOf(text)] == [complaint]
+
+
+def test_onlySystemUsers() -> None:
+    """Users of the system account alone leave open who everybody else is."""
+    (complaint,) = complaintsOf("accounts { $SYS { users: [ {user: s} ] } }")
+    assert 'only the system account "$SYS" has users' in complaint
+    (complaint,) = complaintsOf("system_account: S\naccounts { S { users: [ {user: s} ] } }")
+    assert 'only the system account "S" has users' in complaint
+
+
+HOSTS = [
+    ("127.0.0.1", True),
+    ("127.9.9.9", True),
+    ("::1", True),
+    ("localhost", True),
+    ("0.0.0.0", False),
+    ("::", False),
+    ("10.0.0.1", False),
+    ("example.org", False),
+    ("", False),
+]
+
+
+@pytest.mark.parametrize(("host", "loopback"), HOSTS)
+def test_isLoopback(host: str, loopback: bool) -> None:
+    """Loopback is what other machines cannot reach; an unknown name is not."""
+    assert isLoopback(host) is loopback

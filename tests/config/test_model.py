@@ -1,0 +1,54 @@
+"""
+Tests for L{natsbroker.config.model}.
+"""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+
+from natsbroker.config.identity import Account, Authorization, User
+from natsbroker.config.model import Settings
+
+
+def test_defaults() -> None:
+    """Without a file the settings are those of nats-server, with monitoring on loopback."""
+    settings = Settings()
+    assert (settings.host, settings.port) == ("0.0.0.0", 4222)
+    assert (settings.max_payload, settings.max_pending) == (1024**2, 64 * 1024**2)
+    assert (settings.max_control_line, settings.max_connections) == (4096, 65536)
+    assert (settings.ping_interval, settings.ping_max) == (120.0, 2)
+    assert (settings.lame_duck_duration, settings.lame_duck_grace_period) == (120.0, 10.0)
+    assert settings.monitoring.http_host == "127.0.0.1"
+    assert settings.logging.logtime
+
+
+def test_frozen() -> None:
+    """Settings do not change."""
+    with pytest.raises(FrozenInstanceError):
+        Settings().port = 1  # type: ignore[misc]
+
+
+def test_fileIsNotCompared() -> None:
+    """The same settings from another file are equal."""
+    assert replace(Settings(), config_file="a", config_digest="b") == Settings()
+
+
+def test_users() -> None:
+    """All users are found, those of the authorization block first."""
+    settings = Settings(
+        authorization=Authorization(users=(User("a"),)),
+        accounts={"X": Account("X", (User("b", account="X"),)), "Y": Account("Y")},
+    )
+    assert [user.user for user in settings.users()] == ["a", "b"]
+
+
+def test_secretsStayOut() -> None:
+    """Sections of plugins are not in the text of the settings."""
+    settings = Settings(
+        plugins={"p": {"k": "canary"}},
+        services={"s": {"k": "canary"}},
+        deferred={"cluster": {"pass": "canary"}},
+    )
+    assert "canary" not in repr(settings)
