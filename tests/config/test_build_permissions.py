@@ -15,11 +15,8 @@ def permissionsOf(text: str) -> Permissions | None:
     """
     Build the permissions of a user.
     """
-    return (
-        settingsOf(f"authorization {{ users: [ {{user: a, permissions: {text} }} ] }}")
-        .authorization.users[0]
-        .permissions
-    )
+    text = f"authorization {{ users: [ {{user: a, permissions: {text} }} ] }}"
+    return settingsOf(text).authorization.users[0].permissions
 
 
 READABLE = [

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from natsbroker.config.errors import ConfigErrors
 from natsbroker.config.model import TLS
-from tests.config.support import complaintsOf, settingsOf
+from tests.config.support import PEM, built, complaintsOf, filesystem, settingsOf
 
 PAIR = "cert_file: cert.pem, key_file: key.pem"
 PIN = "ab" * 32
@@ -124,9 +125,6 @@ def test_mistakes(text: str, complaint: str) -> None:
 
 def test_notPEM() -> None:
     """A file that holds something else is refused before a client meets it."""
-    from natsbroker.config.build import buildText
-    from natsbroker.config.errors import ConfigErrors
-    from tests.config.support import filesystem
-
-    with pytest.raises(ConfigErrors, match="cert.pem holds no PEM data"):
-        buildText(f"tls {{ {PAIR} }}", {}, read=filesystem({"cert.pem": "", "key.pem": ""}))
+    files = filesystem({"cert.pem": "", "key.pem": PEM})
+    with pytest.raises(ConfigErrors, match=r"cert\.pem holds no PEM data"):
+        built(f"tls {{ {PAIR} }}", files)
