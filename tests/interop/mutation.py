@@ -14,7 +14,7 @@ from random import Random
 
 from natsbroker.testing.transcripts import Send
 from tests.conformance.rows import CON, HEADERS, PEDANTIC, Row, allRows
-from tests.conformance.tables.permissions import USERS
+from tests.conformance.tables.permissions import GUEST, ONE_USER, TOKEN, USERS
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,8 @@ WORLDS = {
     for world in (
         World("plain", "", PLAIN),
         World("login", USERS, _scripts(USERS)),
+        World("closed", ONE_USER, _scripts(ONE_USER, TOKEN)),
+        World("guest", GUEST, (*PLAIN, *_scripts(ONE_USER, GUEST))),
         World(
             "small",
             "max_payload: 64\nmax_control_line: 64\nmax_subscriptions: 3\nmax_sub_tokens: 3\n",

@@ -462,6 +462,83 @@ LOGINS = [
     ),
 ]
 
+GUESTS = [
+    Row(65, "empty user is the guest", stays(b'CONNECT {"verbose":false,"user":""}\r\n'), GUEST),
+    *(
+        Row(
+            65,
+            f"{key} alone is no guest",
+            ends(b'CONNECT {"verbose":false,"%s":"x"}\r\n' % key.encode(), VIOLATION),
+            GUEST,
+        )
+        for key in ("pass", "auth_token")
+    ),
+    Row(
+        65,
+        "CONNECT of a guest is the second one",
+        stays(
+            b'SUB foo 1\r\nCONNECT {"verbose":false}\r\nPUB foo 0\r\n\r\n'
+            b"SUB foo 1\r\nPUB foo 1\r\na\r\n",
+            b"+OK\r\nMSG foo 1 1\r\na\r\n",
+        ),
+        GUEST,
+    ),
+    Row(
+        65,
+        "PING of a guest is the first one",
+        stays(b'PING\r\nCONNECT {"verbose":false,"protocol":1}\r\nPING\r\n', b"PONG\r\nPONG\r\n"),
+        GUEST,
+    ),
+    Row(
+        65,
+        "INFO after the first PING of a guest that said CONNECT",
+        stays(
+            b'CONNECT {"verbose":false,"protocol":1}\r\nPING\r\n',
+            b"PONG\r\n",
+            Info({"connect_info": True, "remote_account": "$G"}),
+        ),
+        GUEST,
+    ),
+    Row(
+        65,
+        "login after being the guest",
+        stays(b'PING\r\nCONNECT {"verbose":false,"user":"u","pass":"p"}\r\n', b"PONG\r\n"),
+        GUEST,
+    ),
+    Row(
+        65,
+        "wrong login after being the guest",
+        ends(
+            b'PING\r\nCONNECT {"verbose":false,"user":"u","pass":"x"}\r\n', b"PONG\r\n" + VIOLATION
+        ),
+        GUEST,
+    ),
+    Row(
+        65,
+        "a guest stays one with a token",
+        stays(b'CONNECT {"verbose":false}\r\nCONNECT {"auth_token":"x"}\r\n'),
+        GUEST,
+    ),
+    Row(
+        18,
+        "second CONNECT keeps the credentials that it does not name",
+        stays(
+            b'CONNECT {"verbose":false,"user":"u","pass":"p"}\r\nSUB foo 1\r\n'
+            b'CONNECT {"echo":true}\r\nPUB foo 0\r\n\r\n'
+        ),
+        ONE_USER,
+    ),
+    Row(
+        18,
+        "second CONNECT with another user's name and the old password",
+        ends(
+            b'CONNECT {"verbose":false,"user":"u","pass":"p"}\r\nCONNECT {"user":"x"}\r\n',
+            VIOLATION,
+        ),
+        ONE_USER,
+    ),
+]
+
 #: Every user of an account hears only that account.
 ACCOUNTS = """
 accounts {
@@ -496,4 +573,4 @@ ISOLATION = [
     ),
 ]
 
-ROWS = [*DENIALS, *SPELT, *CORNERS, *RESPONSES, *LOGINS, *ISOLATION]
+ROWS = [*DENIALS, *SPELT, *CORNERS, *RESPONSES, *LOGINS, *GUESTS, *ISOLATION]

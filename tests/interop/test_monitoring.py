@@ -1,0 +1,429 @@
+"""
+The monitoring pages beside nats-server's: the same keys in the same order with the same types, and
+the same refusals; each difference stands in a table with its reason.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.request import urlopen
+
+import pytest
+
+from natsbroker.config.model import Monitoring, Settings
+from tests.interop.conftest import StartServer
+from tests.interop.servers import OURS, PATIENCE, REAL, Flavour, Server
+from tests.stats.staging import Stage
+
+CONFIG = """
+server_name: mon
+accounts {
+  A { users: [ { user: "a@A", password: "pw" } ] }
+  $SYS { users: [ { user: "s@$SYS", password: "pw" } ] }
+}
+"""
+
+GO = "says something about the Go runtime or Go code only"
+UNCOUNTED = "accounts do not count it"
+NO_STREAMS = "streams are not there yet"
+NO_IMPORTS = "nats-server imports its own $SYS services into each account"
+
+#: What nats-server shows and we do not, by where it stands, with the reason.
+ABSENT = {
+    "/varz git_commit": GO,
+    "/varz feature_flags": "all of them switch details of nats-server's JetStream",
+    "/varz disk_io_wait_stats": GO,
+    "/varz stalled_clients": "connections do not count how often they were stalled",
+    "/subsz num_inserts": UNCOUNTED,
+    "/subsz num_removes": UNCOUNTED,
+    "/subsz max_fanout": "remembered answers are not gone through",
+    "/subsz avg_fanout": "remembered answers are not gone through",
+    "/accountz account_detail.imports": NO_IMPORTS,
+    "/accountz account_detail.sublist_stats.num_inserts": UNCOUNTED,
+    "/accountz account_detail.sublist_stats.num_removes": UNCOUNTED,
+    "/accountz account_detail.sublist_stats.max_fanout": "remembered answers are not gone through",
+    "/accountz account_detail.sublist_stats.avg_fanout": "remembered answers are not gone through",
+}
+
+#: What we show and nats-server does not.
+EXTRA = {"/varz natsbroker": "our own version; version is nats-server's"}
+
+#: Objects whose keys are data.
+DATA = {"/varz http_req_stats"}
+
+PAGES = [
+    "/varz",
+    "/connz",
+    "/connz?subs=1&auth=1",
+    "/connz?subs=detail&auth=true",
+    "/connz?state=closed",
+    "/connz?state=closed&subs=1&auth=1",
+    "/connz?state=CLOSED&subs=detail&auth=T&sort=stop",
+    "/connz?state=all&sort=uptime",
+    "/connz?state=any&limit=1&offset=1",
+    "/connz?offset=99",
+    "/connz?cid=99",
+    "/connz?acc=A",
+    "/connz?user=nobody",
+    "/subsz",
+    "/subsz?acc=A",
+    "/subsz?subs=1&test=bar",
+    "/subsz?subs=1&test=foo.1",
+    "/subsz?subs=1&test=nobody",
+    "/subscriptionsz",
+    "/accountz",
+    "/accountz?acc=A",
+    "/healthz",
+    "/healthz?details=1",
+    "/healthz?js-enabled-only=1&js-server-only=0",
+    "/healthz?account=A&stream=NOPE",
+]
+
+REFUSALS = [
+    "/connz?sort=bogus",
+    "/connz?sort=stop",
+    "/connz?sort=reason&state=all",
+    "/connz?state=bogus",
+    "/connz?subs=bogus",
+    "/connz?auth=yes",
+    "/connz?limit=abc",
+    "/connz?limit=1.5",
+    "/connz?limit=99999999999999999999",
+    "/connz?limit=-9223372036854775809",
+    "/connz?limit=1_0",
+    "/connz?offset=%201",
+    "/connz?offset=%22",
+    "/connz?cid=notanint",
+    "/connz?cid=-1",
+    "/connz?cid=18446744073709551616",
+    "/connz?auth=x&limit=x&sort=x",
+    "/subsz?subs=2",
+    "/subsz?test=foo.*",
+    "/subsz?test=foo..bar",
+    "/subsz?limit=x",
+    "/healthz?details=x",
+    "/healthz?js-enabled=x",
+    "/healthz?stream=S",
+    "/healthz?consumer=C",
+    "/healthz?stream=S&details=1",
+    "/accountz?acc=NOPE",
+    "/nope",
+    "/varz/",
+    "/VARZ",
+]
+
+
+class Side(Protocol):
+    """
+    A server with its monitoring port.
+    """
+
+    def populate(self) -> None:
+        """
+        Have one client with two subscriptions and a message, and one that is gone.
+        """
+
+    def get(self, path: str) -> tuple[int, str, bytes]:
+        """
+        @return: status, content type and body.
+        """
+
+
+HELLO = {"user": "a@A", "pass": "pw", "name": "n", "lang": "py", "version": "1", "verbose": False}
+CONNECT = b"CONNECT " + json.dumps(HELLO).encode() + b"\r\n"
+STAYING = b"SUB foo.* 1\r\nSUB bar q 2\r\nUNSUB 2 5\r\nPUB foo.1 2\r\nhi\r\nPING\r\n"
+LEAVING = b"SUB gone 7\r\nSUB gone q 8\r\nPING\r\n"
+
+
+class Process:
+    """
+    A server process.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._sockets: list[socket.socket] = []
+
+    def populate(self) -> None:
+        """See L{Side}."""
+        self._dial(STAYING)
+        self._dial(LEAVING).close()
+        self._server.waitForLog("Client connection closed")
+
+    def _dial(self, lines: bytes) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", self._server.port), PATIENCE)
+        self._sockets.append(connection)
+        connection.sendall(CONNECT + lines)
+        received = b""
+        while b"PONG\r\n" not in received:
+            received += connection.recv(65536)
+        return connection
+
+    def get(self, path: str) -> tuple[int, str, bytes]:
+        """See L{Side}."""
+        asking = http.client.HTTPConnection("127.0.0.1", self._server.monitorPort, timeout=PATIENCE)
+        asking.request("GET", path)
+        response = asking.getresponse()
+        body = response.read()
+        asking.close()
+        return response.status, response.headers["Content-Type"], body
+
+    def close(self) -> None:
+        """
+        Leave.
+        """
+        for connection in self._sockets:
+            connection.close()
+
+
+class Memory:
+    """
+    A broker in memory.
+    """
+
+    def __init__(self) -> None:
+        monitoring = Monitoring(http_port=-1)
+        self._stage = Stage(Settings(monitoring=monitoring), required=True)
+
+    def populate(self) -> None:
+        """See L{Side}."""
+        self._dial(STAYING)
+        self._stage.world.clock.advance(0.5)
+        self._dial(LEAVING).transport.hangUp()
+        self._stage.world.clock.advance(0.5)
+
+    def _dial(self, lines: bytes) -> Any:
+        wire = self._stage.world.dial()
+        assert b"PONG\r\n" in wire.ask(CONNECT + lines)
+        return wire
+
+    def get(self, path: str) -> tuple[int, str, bytes]:
+        """See L{Side}."""
+        response = self._stage.get(path)
+        return response.status, response.headers["content-type"], response.body
+
+
+def typeOf(value: Any) -> str:
+    """
+    A JSON type; whole numbers and others are one.
+    """
+    if isinstance(value, bool):
+        return "bool"
+    return "number" if isinstance(value, (int, float)) else type(value).__name__
+
+
+@dataclass
+class Difference:
+    """
+    What two documents do not have in common.
+
+    @ivar missing: the places that only nats-server has.
+    @ivar extra: the places that only we have.
+    @ivar types: where types differ, and how.
+    @ivar order: where common keys stand in another order.
+    """
+
+    page: str
+    missing: set[str]
+    extra: set[str]
+    types: list[str]
+    order: list[str]
+
+    def compare(self, real: Any, ours: Any, place: str = "") -> None:
+        """
+        Compare two values at one place; of lists, the elements that both have.
+        """
+        if typeOf(real) != typeOf(ours):
+            self.types.append(f"{place}: {typeOf(real)} there, {typeOf(ours)} here")
+        elif isinstance(real, dict) and f"{self.page} {place}" not in DATA:
+            self._compareObjects(real, ours, place)
+        elif isinstance(real, list):
+            for there, here in zip(real, ours, strict=False):
+                self.compare(there, here, place)
+
+    def _compareObjects(self, real: dict[str, Any], ours: dict[str, Any], place: str) -> None:
+        dot = f"{place}." if place else ""
+        self.missing |= {f"{self.page} {dot}{key}" for key in real.keys() - ours.keys()}
+        self.extra |= {f"{self.page} {dot}{key}" for key in ours.keys() - real.keys()}
+        if [key for key in real if key in ours] != [key for key in ours if key in real]:
+            self.order.append(place)
+        for key in real.keys() & ours.keys():
+            self.compare(real[key], ours[key], dot + key)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """
+    nats-server, populated.
+    """
+    directory = tmp_path_factory.mktemp("monitored")
+    server = Server(REAL, directory, CONFIG, ["-m", "-1", "-D"]).start()
+    side = Process(server)
+    side.populate()
+    yield side
+    side.close()
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def memory() -> Memory:
+    """
+    Our pages over a broker in memory, populated.
+    """
+    side = Memory()
+    side.populate()
+    return side
+
+
+def pageOf(path: str) -> str:
+    """
+    The name of a page in the tables.
+    """
+    return path.partition("?")[0].replace("/subscriptionsz", "/subsz")
+
+
+def assertSameShape(path: str, real: Side, ours: Side) -> Difference:
+    """
+    Compare a page; what differs must stand in the tables.
+    """
+    status, kind, there = real.get(path)
+    ourStatus, ourKind, here = ours.get(path)
+    assert (ourStatus, ourKind) == (status, kind)
+    difference = Difference(pageOf(path), set(), set(), [], [])
+    difference.compare(json.loads(there), json.loads(here))
+    assert difference.missing - ABSENT.keys() == set()
+    assert difference.extra - EXTRA.keys() == set()
+    assert (difference.types, difference.order) == ([], [])
+    return difference
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_sameKeys(path: str, real: Process, memory: Memory) -> None:
+    """A page has nats-server's keys, types and order, but for what the tables excuse."""
+    assertSameShape(path, real, memory)
+
+
+def test_tablesAreNeeded(real: Process, memory: Memory) -> None:
+    """Every line of the tables excuses a difference that is there: none outlives its reason."""
+    missing: set[str] = set()
+    extra: set[str] = set()
+    for path in PAGES:
+        difference = assertSameShape(path, real, memory)
+        missing |= difference.missing
+        extra |= difference.extra
+    assert missing == ABSENT.keys()
+    assert extra == EXTRA.keys()
+
+
+@pytest.mark.parametrize("path", REFUSALS)
+def test_sameRefusals(path: str, real: Process, memory: Memory) -> None:
+    """What makes no sense is refused with nats-server's status and text."""
+    assert memory.get(path) == real.get(path)
+
+
+#: Members of a list's head.
+SAME_IN_LISTS = ["num_connections", "total", "offset", "limit"]
+
+#: Members of /varz that say nothing about the program or the moment.
+SAME_IN_VARZ = """
+    proto auth_required max_connections ping_interval ping_max http_host http_port http_base_path
+    https_port auth_timeout max_control_line max_payload max_pending cluster gateway leaf mqtt
+    websocket jetstream tls_timeout write_deadline connections total_connections routes remotes
+    leafnodes in_msgs in_bytes in_client_msgs in_client_bytes out_msgs out_bytes out_client_msgs
+    out_client_bytes slow_consumers stale_connections slow_consumer_stats stale_connection_stats
+    system_account
+"""
+
+#: Values that the same clients must lead to on both sides.
+SAME: list[tuple[str, Callable[[Any], Any]]] = [
+    ("/varz", lambda page: {key: page[key] for key in SAME_IN_VARZ.split()}),
+    ("/connz?subs=1&auth=1", lambda page: rowsOf(page["connections"])),
+    ("/connz?subs=detail", lambda page: rowsOf(page["connections"])),
+    ("/connz?state=closed&auth=1", lambda page: rowsOf(page["connections"])),
+    ("/connz?state=closed&subs=1", lambda page: rowsOf(page["connections"])),
+    ("/connz?state=all&limit=1&offset=1", lambda page: [page[key] for key in SAME_IN_LISTS]),
+    ("/connz?cid=99", lambda page: [page[key] for key in SAME_IN_LISTS]),
+    ("/connz?user=nobody", lambda page: [page[key] for key in SAME_IN_LISTS]),
+    ("/connz?offset=-5&limit=-5", lambda page: [page[key] for key in SAME_IN_LISTS]),
+    ("/subsz?subs=1&test=foo.1", lambda page: rowsOf(page["subscriptions_list"])),
+    ("/subsz?subs=1&test=foo.1", lambda page: [page[key] for key in SAME_IN_LISTS[1:]]),
+    ("/accountz", lambda page: sorted(set(page["accounts"]) & {"A", "$G", "$SYS"})),
+]
+
+#: What differs from run to run.
+VARYING = {"cid", "port", "start", "stop", "last_activity", "rtt", "uptime", "idle"}
+
+
+def rowsOf(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """
+    The rows without what differs from run to run.
+    """
+    kept = [{key: each[key] for key in each if key not in VARYING} for each in rows]
+    for row in kept:
+        if "subscriptions_list_detail" in row:
+            row["subscriptions_list_detail"] = sortedRows(row["subscriptions_list_detail"])
+        if "subscriptions_list" in row:
+            row["subscriptions_list"] = sorted(row["subscriptions_list"])
+    return kept
+
+
+def sortedRows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """
+    Subscriptions in one order: nats-server's is random.
+    """
+    return sorted(rowsOf(rows), key=lambda row: str(row["sid"]))
+
+
+@pytest.mark.parametrize(("path", "part"), SAME, ids=[path for path, _ in SAME])
+def test_sameValues(path: str, part: Callable[[Any], Any], real: Process, memory: Memory) -> None:
+    """The same clients lead to the same figures."""
+    ours = part(json.loads(memory.get(path)[2]))
+    assert ours == part(json.loads(real.get(path)[2]))
+
+
+@pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
+class TestProcess:
+    """The monitoring port of a broker that was started as nats-server is."""
+
+    def test_urllib(self, flavour: Flavour, startServer: StartServer) -> None:
+        """Plain C{urllib} gets /varz and /healthz, as client libraries' test suites do."""
+        server = startServer(flavour, arguments=["-m", "-1"])
+        varz = server.monitor("/varz")
+        assert varz["port"] == server.port
+        assert varz["connections"] == 0
+        assert tuple(map(int, str(varz["version"]).split(".")[:2])) >= (2, 14)
+        assert server.monitor("/healthz") == {"status": "ok"}
+
+    def test_curl(self, flavour: Flavour, startServer: StartServer) -> None:
+        """Plain C{curl} does, too."""
+        curl = shutil.which("curl")
+        if curl is None:
+            pytest.skip("curl is not installed")
+        server = startServer(flavour, arguments=["-m", "-1"])
+        url = f"http://localhost:{server.monitorPort}/healthz"
+        done = subprocess.run(
+            [curl, "-sf4", url], capture_output=True, timeout=PATIENCE, check=True
+        )
+        assert json.loads(done.stdout) == {"status": "ok"}
+
+    def test_loopback(self, flavour: Flavour, startServer: StartServer) -> None:
+        """It listens on the loopback address unless told otherwise."""
+        server = startServer(flavour, arguments=["-m", "-1"])
+        server.waitForLog(r"Starting http monitor on 127\.0\.0\.1:\d+")
+        with urlopen(f"http://127.0.0.1:{server.monitorPort}/", timeout=PATIENCE) as index:
+            assert b"/varz" in index.read()
+
+    def test_sameKeys(self, flavour: Flavour, real: Process, startServer: StartServer) -> None:
+        """Its pages have nats-server's keys, as those of the broker in memory."""
+        ours = Process(startServer(flavour, CONFIG, ["-m", "-1", "-D"]))
+        ours.populate()
+        for path in PAGES:
+            assertSameShape(path, real, ours)
+        ours.close()
