@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -44,6 +44,7 @@ from natsbroker.subjects.subscription import SidTable, Subscription
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.lane import Lane
 from natsbroker.wire.outbox import Outbox, Turn
 from natsbroker.wire.values import Kind, Message
 
@@ -74,8 +75,11 @@ class Names:
         return self.label
 
 
+#: The attributes of L{Names} that are hot names.
+FIELDS = tuple(name for name in Names.__dataclass_fields__ if name != "label")
+
 PURE = Names(
-    "pure", Decoder, None, Matcher, Matches, Outbox, SidTable, SubjectIndex, Subscription, Turn
+    "pure", Decoder, Lane, Matcher, Matches, Outbox, SidTable, SubjectIndex, Subscription, Turn
 )
 
 
@@ -89,8 +93,7 @@ def _findCompiled() -> Names | None:
         from natsbroker import _accel
     except ImportError:
         return None
-    fields = [name for name in Names.__dataclass_fields__ if name != "label"]
-    return Names("compiled", **{name: getattr(_accel, name) for name in fields})
+    return Names("compiled", **{name: getattr(_accel, name) for name in FIELDS})
 
 
 COMPILED = _findCompiled()
@@ -109,22 +112,14 @@ def using(names: Names) -> Iterator[Names]:
     """
     Have the package use one implementation of the hot names.
     """
-    fields = [name for name in Names.__dataclass_fields__ if name != "label"]
-    before = {name: getattr(hot, name) for name in fields}
-    for name in fields:
+    before = {name: getattr(hot, name) for name in FIELDS}
+    for name in FIELDS:
         setattr(hot, name, getattr(names, name))
     try:
         yield names
     finally:
         for name, value in before.items():
             setattr(hot, name, value)
-
-
-def withoutLane(names: Names) -> Names:
-    """
-    @return: the same names, but every message takes the readable path.
-    """
-    return replace(names, label=f"{names.label} without lane", Lane=None)
 
 
 def pieces(data: bytes, cuts: Iterable[int]) -> list[bytes]:
@@ -386,6 +381,7 @@ class World:
         limits: Limits | None = None,
         authorizer: Doorkeeper | None = None,
         seed: int = 1,
+        fastLane: bool = True,
         accounts: tuple[str, ...] = ("$G", "$SYS", "A", "B"),
     ) -> None:
         self.clock = Clock()
@@ -405,6 +401,7 @@ class World:
             random,
             lambda count: bytes(range(count)),
         )
+        self.context.fastLane = fastLane
         self.factory = ClientFactory(self.context)
 
     def dial(self, host: str = "127.0.0.1") -> Wire:

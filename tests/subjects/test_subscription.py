@@ -1,0 +1,176 @@
+"""
+A subscription as a value with two counters, and the subscriptions of a connection by their sids.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support import Names, onEach
+
+
+class Owner:
+    """
+    Whoever keeps the books.
+    """
+
+    def __init__(self) -> None:
+        self.cancelled: list[Any] = []
+
+    def subscriptionCancelled(self, subscription: Any) -> None:
+        """Write it down."""
+        self.cancelled.append(subscription)
+
+
+@onEach
+class TestSubscription:
+    """One subscription."""
+
+    def test_attributes(self, names: Names) -> None:
+        """A subscription holds what it was made of, and has had nothing yet."""
+        parts = [object() for _ in range(5)]
+        owner, subscriber, tag, outbox, permissions = parts
+        subscription = names.Subscription(
+            owner, b"foo.*", b"q", 3, subscriber, tag, outbox, permissions, 7
+        )
+        assert (subscription.pattern, subscription.queue) == (b"foo.*", b"q")
+        assert (subscription.kind, subscription.weight) == (3, 7)
+        assert subscription.owner is owner
+        assert subscription.subscriber is subscriber
+        assert subscription.tag is tag
+        assert subscription.outbox is outbox
+        assert subscription.permissions is permissions
+        assert (subscription.maximum, subscription.delivered, subscription.closed) == (0, 0, False)
+
+    def test_defaults(self, names: Names) -> None:
+        """Without an outbox, permissions and weight it has none, none and one."""
+        subscription = names.Subscription(None, b"foo", b"", 0, None, None)
+        assert (subscription.outbox, subscription.permissions) == (None, None)
+        assert subscription.weight == 1
+
+    def test_cancel(self, names: Names) -> None:
+        """Cancelling closes it and tells the owner, once."""
+        owner = Owner()
+        subscription = names.Subscription(owner, b"foo", b"", 0, None, None)
+        subscription.cancel()
+        subscription.cancel()
+        assert subscription.closed
+        assert owner.cancelled == [subscription]
+
+    @pytest.mark.parametrize(
+        ("delivered", "count", "closed", "maximum"),
+        [
+            (0, 1, False, 1),
+            (2, 3, False, 3),
+            (2, 2, True, 0),
+            (2, 1, True, 0),
+            (0, 0, True, 0),
+            (0, -1, True, 0),
+        ],
+    )
+    def test_cancelAfter(
+        self, names: Names, delivered: int, count: int, closed: bool, maximum: int
+    ) -> None:
+        """A maximum that is not reached is noted; one that is ends the subscription at once."""
+        owner = Owner()
+        subscription = names.Subscription(owner, b"foo", b"", 0, None, None)
+        subscription.delivered = delivered
+        subscription.cancelAfter(count)
+        assert (subscription.closed, subscription.maximum) == (closed, maximum)
+        assert owner.cancelled == [subscription] * closed
+
+    def test_closedStaysClosed(self, names: Names) -> None:
+        """A maximum for a subscription that has ended changes nothing for its owner."""
+        owner = Owner()
+        subscription = names.Subscription(owner, b"foo", b"", 0, None, None)
+        subscription.cancel()
+        subscription.cancelAfter(5)
+        subscription.cancelAfter(0)
+        assert subscription.closed
+        assert owner.cancelled == [subscription]
+
+    def test_ownerMayClose(self, names: Names) -> None:
+        """The owner can close it and count deliveries."""
+        subscription = names.Subscription(None, b"foo", b"", 0, None, None)
+        subscription.delivered += 1
+        subscription.closed = True
+        assert (subscription.delivered, subscription.closed) == (1, True)
+
+    def test_identity(self, names: Names) -> None:
+        """Two subscriptions of equal parts are two subscriptions."""
+        one, other = (names.Subscription(None, b"foo", b"", 0, None, b"1") for _ in range(2))
+        assert one != other
+        assert len({one, other}) == 2
+
+    def test_repr(self, names: Names) -> None:
+        """The representation names pattern, group and tag."""
+        plain = names.Subscription(None, b"foo", b"", 0, None, b"1")
+        member = names.Subscription(None, b"foo", b"q", 0, None, b"1")
+        assert repr(plain) == "<Subscription b'foo' tag=b'1'>"
+        assert repr(member) == "<Subscription b'foo' queue=b'q' tag=b'1'>"
+
+
+@onEach
+class TestSidTable:
+    """The subscriptions of a connection."""
+
+    def make(self, names: Names, *tags: bytes) -> tuple[Any, list[Any]]:
+        """A table with subscriptions."""
+        table = names.SidTable()
+        made = [names.Subscription(None, b"foo", b"", 0, None, tag) for tag in tags]
+        for each in made:
+            table.add(each)
+        return table, made
+
+    def test_empty(self, names: Names) -> None:
+        """A new table has nothing."""
+        table, _ = self.make(names)
+        assert (len(table), list(table), table.get(b"1"), table.pop(b"1")) == (0, [], None, None)
+        assert b"1" not in table
+
+    def test_byTag(self, names: Names) -> None:
+        """A subscription is found by its tag, until it is taken out."""
+        table, made = self.make(names, b"1", b"two", b"\xff")
+        assert len(table) == 3
+        assert set(table) == set(made)
+        for each in made:
+            assert each.tag in table
+            assert table.get(bytes(bytearray(each.tag))) is each
+        assert table.pop(b"two") is made[1]
+        assert table.pop(b"two") is None
+        assert (b"two" in table, table.get(b"two"), len(table)) == (False, None, 2)
+
+    def test_taken(self, names: Names) -> None:
+        """A tag that is taken is refused, and stays with whom it belongs to."""
+        table, [first] = self.make(names, b"1")
+        with pytest.raises(KeyError):
+            table.add(names.Subscription(None, b"bar", b"", 0, None, b"1"))
+        assert table.get(b"1") is first
+        assert len(table) == 1
+
+    def test_changesWhileWalked(self, names: Names) -> None:
+        """Subscriptions may be taken out while the table is walked through."""
+        table, made = self.make(names, *[b"%d" % number for number in range(50)])
+        seen = []
+        for each in table:
+            seen.append(each)
+            table.pop(each.tag)
+        assert set(seen) == set(made)
+        assert len(table) == 0
+
+    def test_many(self, names: Names) -> None:
+        """Thousands of subscriptions that come and go are all found."""
+        table = names.SidTable()
+        alive: dict[bytes, Any] = {}
+        for number in range(6000):
+            tag = b"%d" % (number * 7919 % 5003)
+            if tag in alive:
+                assert table.pop(tag) is alive.pop(tag)
+            else:
+                alive[tag] = names.Subscription(None, b"foo", b"", 0, None, tag)
+                table.add(alive[tag])
+        assert len(table) == len(alive)
+        assert set(table) == set(alive.values())
+        assert all(table.get(tag) is each for tag, each in alive.items())

@@ -1,0 +1,38 @@
+"""
+What observers can be told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields, is_dataclass
+
+import pytest
+
+from natsbroker import advisories
+from natsbroker.advisories import Advisory
+
+ALL = [getattr(advisories, name) for name in advisories.__all__]
+
+
+def test_listIsComplete() -> None:
+    """Every advisory is in the list, and everything in the list is one."""
+    made = [each for each in vars(advisories).values() if isinstance(each, type)]
+    assert {each for each in made if issubclass(each, Advisory)} == set(ALL)
+
+
+@pytest.mark.parametrize("kind", ALL)
+class TestEach:
+    """Each of them."""
+
+    def test_isAValue(self, kind: type[Advisory]) -> None:
+        """An advisory is a frozen value: an observer cannot change it for the next one."""
+        assert is_dataclass(kind)
+        made = kind(*["x" for _ in fields(kind)])
+        assert made == kind(*["x" for _ in fields(kind)])
+        for each in fields(kind):
+            with pytest.raises(FrozenInstanceError):
+                setattr(made, each.name, "y")
+
+    def test_isDocumented(self, kind: type[Advisory]) -> None:
+        """An advisory says what it means."""
+        assert (kind.__doc__ or "").strip()

@@ -1,0 +1,94 @@
+"""
+The one place that chooses between compiled and pure names.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from natsbroker import hot
+from tests.support import COMPILED, FIELDS, PURE, Names, needsCompiled, using
+
+SHOW = (
+    "from natsbroker import hot; "
+    "print(hot.COMPILED, hot.Decoder.__module__.split('.')[1], hot.REASON)"
+)
+
+#: What the pure lane needs of its neighbours; the compiled one reaches into them.
+FOR_THE_PURE_LANE = {"isBetweenLines", "window", "took", "putRun"}
+
+HIDE = "import sys; sys.modules['natsbroker._accel.lane'] = None; "
+
+
+def chosen(code: str, pure: str | None) -> list[str]:
+    """
+    @return: what a fresh interpreter prints for a program, in words.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "NATSBROKER_PURE"}
+    if pure is not None:
+        environment["NATSBROKER_PURE"] = pure
+    output = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    return output.stdout.split()
+
+
+class TestChoice:
+    """What a process uses."""
+
+    def test_pureIfTold(self) -> None:
+        """C{NATSBROKER_PURE=1} forces the pure names, and the reason says so."""
+        assert chosen(SHOW, "1") == ["False", "wire", "NATSBROKER_PURE", "is", "set"]
+
+    def test_pureIfNotCompiled(self) -> None:
+        """Without the compiled module the pure names are used, and the reason says why."""
+        words = chosen(HIDE + SHOW, None)
+        assert words[:2] == ["False", "wire"]
+        assert "not installed" in " ".join(words[2:])
+
+    @needsCompiled
+    @pytest.mark.parametrize("pure", [None, "", "0"])
+    def test_compiledOtherwise(self, pure: str | None) -> None:
+        """Where the compiled names are there and nobody forbids them, they are used."""
+        assert chosen(SHOW, pure) == ["True", "_accel"]
+
+    def test_thisProcess(self) -> None:
+        """The choice of this process is one of the two, whole."""
+        names = COMPILED if hot.COMPILED else PURE
+        assert names is not None
+        assert all(getattr(hot, name) is getattr(names, name) for name in FIELDS)
+
+
+class TestNames:
+    """The two sets of names."""
+
+    def test_complete(self) -> None:
+        """Everything that is exported is there."""
+        assert all(hasattr(hot, name) for name in hot.__all__)
+
+    @needsCompiled
+    @pytest.mark.parametrize(
+        "name", ["Decoder", "Matcher", "Matches", "Outbox", "SidTable", "Subscription", "Turn"]
+    )
+    def test_sameInterface(self, name: str) -> None:
+        """The compiled twin has every public attribute of the pure one."""
+        pure, compiled = getattr(PURE, name), getattr(COMPILED, name)
+        public = {each for each in dir(pure) if not each.startswith("_")}
+        assert public - set(dir(compiled)) - FOR_THE_PURE_LANE == set()
+
+
+class TestUsing:
+    """The tests' own means of choosing, which many other tests rely on."""
+
+    def test_restores(self) -> None:
+        """The choice of the process is back afterwards, also after a failure."""
+        before = hot.Turn, hot.Lane
+        other = Names("none", **{name: object() for name in FIELDS})
+        with pytest.raises(RuntimeError), using(other):
+            assert hot.Turn is other.Turn
+            raise RuntimeError
+        assert (hot.Turn, hot.Lane) == before
