@@ -30,10 +30,6 @@ __all__ = [
 COMPILED = False
 REASON = ""
 
-#: The fast lane: made for a connection, its C{forward()} consumes the longest run of publishes in
-#: the decoder that it fully understands. C{None} where only the readable path exists.
-Lane: Any = None
-
 #: The compiled buffers of plain TCP connections; C{None} where they do not exist.
 Connection: Any = None
 Poller: Any = None
@@ -53,6 +49,7 @@ if TYPE_CHECKING or not COMPILED:
     from natsbroker.subjects.matcher import Matcher, Matches
     from natsbroker.subjects.subscription import SidTable, Subscription
     from natsbroker.wire.decoder import Decoder
+    from natsbroker.wire.lane import Lane
     from natsbroker.wire.outbox import Outbox, Turn
 else:
     Lane = _accel.Lane

@@ -46,7 +46,7 @@ cdef class Connection:
     cdef readonly int fd
     cdef Decoder decoder
     cdef Outbox outbox
-    cdef public object lane
+    cdef public Lane lane
     cdef object proceed, blocked, unblocked, lost
     cdef bint wantsRead, wantsWrite, isWatched
 
@@ -114,8 +114,8 @@ cdef class Connection:
         try:
             if count > 0:
                 self.poller.came += count
-                if self.lane is not None:
-                    lane = <Lane> self.lane
+                lane = self.lane
+                if lane is not None:
                     forwarded = lane.run()
                     if forwarded:
                         self.decoder.heard = now

@@ -13,12 +13,9 @@ from collections.abc import Callable
 from natsbroker import errors
 from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
 from natsbroker.wire.grants import Grant
+from natsbroker.wire.reserved import CLUSTER_SUBJECTS, isReserved, isReservedReply
 
 __all__ = ["PublishRules", "ReplyTracker"]
-
-_RESERVED_SUBJECTS = (b"_GR_.", b"$GR.")
-_RESERVED_REPLIES = (b"_R_.", b"$JS.ACK.", b"_GR_.")
-_CLUSTER_SUBJECTS = b"$NRG."
 
 
 class ReplyTracker:
@@ -91,20 +88,17 @@ class PublishRules:
 
         @return: what the peer is told if it is refused, else C{None}.
         """
-        if subject[:1] in _RESERVED_FIRST and subject.startswith(_RESERVED_SUBJECTS):
+        if isReserved(subject):
             return _denied(errors.PUBLISH_DENIED, subject)
         permissions = self.permissions
         if permissions is not None and not permissions.allows(subject):
             if self.replies is None or not self.replies.allows(subject):
                 return _denied(errors.PUBLISH_DENIED, subject)
-        if subject.startswith(_CLUSTER_SUBJECTS) and not self._isSystem:
+        if subject.startswith(CLUSTER_SUBJECTS) and not self._isSystem:
             return _denied(errors.PUBLISH_DENIED, subject)
-        if reply and reply[:1] in _RESERVED_FIRST and reply.startswith(_RESERVED_REPLIES):
+        if isReservedReply(reply):
             return _denied(errors.REPLY_DENIED, reply)
         return None
-
-
-_RESERVED_FIRST = (b"_", b"$")
 
 
 def _denied(error: errors.WireError, subject: bytes) -> errors.ProtocolViolation:

@@ -454,9 +454,10 @@ class ClientSession:
         self._peer.useLane(lane)
 
     def _makeLane(self) -> Any:
-        options = self.options
-        tracing = self._context.tracing
-        if hot.Lane is None or options["verbose"] or options["pedantic"] or tracing.protocol:
+        options, context = self.options, self._context
+        if hot.Lane is None or not context.fastLane or context.tracing.protocol:
+            return None
+        if options["verbose"] or options["pedantic"]:
             return None
         rules = self._rules
         if rules is None or self._bus is None:
@@ -644,6 +645,8 @@ class ClientSession:
                 limits.max_subscriptions if subscriptions is None else subscriptions
             )
             self.subscriptions.maxTokens = limits.max_sub_tokens
+        if grant is not None:
+            self._takeLane(self._makeLane())
         now = self._context.reactor.seconds()
         self._keepalive.changeInterval(limits.ping_interval, now)
         self._schedule()

@@ -118,6 +118,7 @@ class Matcher:
 
     @ivar readable: whether every message must take the readable path because something decides
         for each of them; the fast lane leaves the account alone then.
+    @ivar generation: grows with every change.
     """
 
     #: How many subjects are remembered: enough for several thousand subjects in use, and for the
@@ -126,6 +127,7 @@ class Matcher:
 
     def __init__(self, router: Router, limit: int = LIMIT) -> None:
         self.readable = False
+        self.generation = 0
         self._router = router
         self._epochs = Epochs()
         self._cache: MatchCache[Matches] = MatchCache(
@@ -142,6 +144,7 @@ class Matcher:
         """
         Forget the answers for all subjects that match a pattern.
         """
+        self.generation += 1
         self._epochs.changed(pattern)
 
     @property

@@ -81,6 +81,36 @@ class Decoder:
         """
         return len(self._buffer) - self._position + sum(map(len, self._chunks))
 
+    @property
+    def isBetweenLines(self) -> bool:
+        """
+        Whether what comes next is the beginning of a line; for the lane.
+        """
+        return not (
+            self._head is not None
+            or self._fault is not None
+            or self._skipping
+            or self._chunks
+            or self._missing > 0
+        )
+
+    @property
+    def window(self) -> tuple[bytes, int]:
+        """
+        The input, and where in it the next line begins; for the lane.
+        """
+        return self._buffer, self._position
+
+    def took(self, position: int, messages: int, messageBytes: int) -> None:
+        """
+        Be told that the lane took publishes.
+
+        @param position: where the next line begins now.
+        """
+        self._position = position
+        self.messages += messages
+        self.messageBytes += messageBytes
+
     def append(self, data: bytes) -> None:
         """
         Take more input.

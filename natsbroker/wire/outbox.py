@@ -195,6 +195,17 @@ class Outbox:
         self.messageBytes += len(message.body) - (0 if self.headers else message.headerLength)
         self._grown(len(frame))
 
+    def putRun(self, data: bytes, messages: int, messageBytes: int) -> None:
+        """
+        Append finished messages; for the lane.
+        """
+        if self.closed:
+            return
+        self._pieces.append(data)
+        self.messages += messages
+        self.messageBytes += messageBytes
+        self._grown(len(data))
+
     def _grown(self, count: int) -> None:
         self.pending += count
         if not self._isDirty:

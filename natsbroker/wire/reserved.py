@@ -1,0 +1,35 @@
+"""
+Subjects that the real server keeps to itself: clients may not publish to or with them.
+
+Promises: the prefixes as nats-server checks them (PROTOCOL part 2, rows 34 and 35).
+Must never know: who publishes.
+"""
+
+from __future__ import annotations
+
+__all__ = ["CLUSTER_SUBJECTS", "REPLIES", "SUBJECTS", "isReserved", "isReservedReply"]
+
+#: Replies mapped between clusters, in their new and their old spelling.
+SUBJECTS = (b"_GR_.", b"$GR.")
+
+#: What the members of a cluster agree over; only the system account may use it.
+CLUSTER_SUBJECTS = b"$NRG."
+
+#: Replies of service imports, acknowledgements, and replies mapped between clusters.
+REPLIES = (b"_R_.", b"$JS.ACK.", b"_GR_.")
+
+_FIRST = (b"_", b"$")
+
+
+def isReserved(subject: bytes) -> bool:
+    """
+    Whether nobody may publish to a subject.
+    """
+    return subject[:1] in _FIRST and subject.startswith(SUBJECTS)
+
+
+def isReservedReply(reply: bytes) -> bool:
+    """
+    Whether nobody may ask for an answer at a subject.
+    """
+    return reply[:1] in _FIRST and reply.startswith(REPLIES)

@@ -1,0 +1,340 @@
+"""
+Fuzzing of the compiled lane, in memory and over sockets.
+
+Promises: every input is a script of operations for several clients of one account, mutated and cut
+at will; it goes through the compiled decoder, matcher, lane and outbox, once over transports in
+memory and once over the sockets of the compiled poller. Nothing may be raised or logged; whether
+memory was respected is for the sanitizers to say (L{tests._accel.sanitized}). One seed makes one
+run, and a failing one is repeated with::
+
+    python -m tests._accel.fuzzing --inputs 1000 --seed SEED
+
+Must never know: what the right answers are; other tests hold the lane to the readable path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from random import Random
+from typing import Any
+
+from twisted.logger import LogEvent, LogLevel, globalLogPublisher
+
+from natsbroker import hot
+from natsbroker.net.limits import Limits
+from natsbroker.net.session import ClientSession
+from natsbroker.subjects.permissions import (
+    PermissionSet,
+    ResponsePermission,
+    SubscribePermissions,
+)
+from natsbroker.wire.grants import Grant
+from tests.support import COMPILED, Doorkeeper, World, using
+
+HELLOS = (
+    b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}\r\n',
+    b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"echo":false}\r\n',
+    b'CONNECT {"verbose":false,"pedantic":false}\r\n',
+    b"CONNECT {}\r\n",
+)
+
+SUBJECTS = (b"a", b"a.b", b"a.b.c", b"b", b"_INBOX.1", b"x" * 119, b"x" * 120, b"y" * 600)
+PATTERNS = (*SUBJECTS, b"a.*", b"a.>", b">", b"*", b"*.b.>", b"_INBOX.*")
+ODD = (b"a..b", b".a", b"a.*", b">", b"$GR.x", b"_GR_.a.b.c", b"$NRG.a", b"a\x00b", b"\xc3\xb6.b")
+
+GRANTS = (
+    Grant(),
+    Grant(publish=PermissionSet([b"a.>", b"b"], [b"a.b.c"])),
+    Grant(subscribe=SubscribePermissions([b">"], [b"a.b"])),
+    Grant(responses=ResponsePermission(2, 5.0)),
+    Grant(maxPayload=64),
+    Grant(maxSubscriptions=3),
+)
+
+
+class Complaints:
+    """
+    What was logged as critical, which nothing here may be.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[LogEvent] = []
+        globalLogPublisher.addObserver(self)
+
+    def __call__(self, event: LogEvent) -> None:
+        if event.get("log_level") is LogLevel.critical:
+            self.events.append(event)
+
+    def check(self) -> None:
+        """
+        @raise RuntimeError: if there is any.
+        """
+        if self.events:
+            raise RuntimeError(f"logged: {self.events[0]!r}") from (
+                self.events[0]["log_failure"].value if "log_failure" in self.events[0] else None
+            )
+
+
+def operation(random: Random) -> bytes:
+    """
+    @return: an operation, mostly a right one.
+    """
+    subject = random.choice(ODD if random.random() < 0.1 else SUBJECTS)
+    reply = random.choice((b"", b"", b"_INBOX.1 ", b"_R_.x ", b"$JS.ACK.a ", b"r\x01 "))
+    size = random.choice((0, 1, 5, 64, 65, 2000, 70_000 if random.random() < 0.02 else 3))
+    payload = bytes(random.getrandbits(8) for _ in range(min(size, 64))).ljust(size, b"z")
+    sid = b"%d" % random.randrange(6)
+    kind = random.randrange(10)
+    if kind < 5:
+        return b"PUB %b %b%d\r\n%b\r\n" % (subject, reply, size, payload)
+    if kind == 5:
+        block = b"NATS/1.0\r\nA: b\r\n\r\n"
+        total = len(block) + size
+        return b"HPUB %b %b%d %d\r\n%b%b\r\n" % (subject, reply, len(block), total, block, payload)
+    if kind == 6:
+        queue = random.choice((b"", b"q ", b"p "))
+        return b"SUB %b %b%b\r\n" % (random.choice(PATTERNS), queue, sid)
+    if kind == 7:
+        return b"UNSUB %b%b\r\n" % (sid, random.choice((b"", b" 1", b" 3", b" 0")))
+    return random.choice((b"PING\r\n", b"PONG\r\n", b"+OK\r\n", b"\tPUB a 1\r\n", HELLOS[0]))
+
+
+def mutate(random: Random, data: bytes) -> bytes:
+    """
+    @return: the data with a few bytes changed, doubled, lost or moved.
+    """
+    changed = bytearray(data)
+    for _ in range(random.randrange(1, 4)):
+        if not changed:
+            break
+        place = random.randrange(len(changed))
+        how = random.randrange(5)
+        if how == 0:
+            changed[place] = random.choice((0, 9, 10, 13, 32, 46, 48, 57, 127, 255))
+        elif how == 1:
+            del changed[place : place + random.randrange(1, 5)]
+        elif how == 2:
+            changed[place:place] = changed[place : place + random.randrange(1, 9)]
+        elif how == 3:
+            changed[place:place] = bytes([random.getrandbits(8)])
+        else:
+            del changed[place:]
+    return bytes(changed)
+
+
+def script(random: Random) -> bytes:
+    """
+    @return: what one client sends.
+    """
+    hello = random.choice((*HELLOS, HELLOS[0], HELLOS[0], b""))
+    data = hello + b"".join(operation(random) for _ in range(random.randrange(1, 30)))
+    return mutate(random, data) if random.random() < 0.4 else data
+
+
+def cut(random: Random, data: bytes) -> list[bytes]:
+    """
+    @return: the data in pieces.
+    """
+    places = sorted(random.randrange(len(data) + 1) for _ in range(random.choice((0, 0, 1, 3, 9))))
+    return [data[a:b] for a, b in zip([0, *places], [*places, len(data)], strict=True) if b > a]
+
+
+def makeWorld(random: Random) -> World:
+    """
+    @return: a world with limits that are easily met.
+    """
+    grant = random.choice(GRANTS)
+    limits = Limits(
+        max_payload=random.choice((1 << 20, 64, 2000)),
+        max_pending=random.choice((64 << 20, 4096, 300_000)),
+        max_control_line=random.choice((4096, 130)),
+    )
+    return World(limits, Doorkeeper(lambda hello: grant), random.randrange(1 << 30))
+
+
+def overMemory(random: Random) -> None:
+    """
+    One input over transports in memory.
+    """
+    world = makeWorld(random)
+    wires = [world.dial() for _ in range(3)]
+    turns = [(wire, piece) for wire in wires for piece in cut(random, script(random))]
+    if random.random() < 0.5:
+        random.shuffle(turns)
+    for wire, piece in turns:
+        if not wire.closed:
+            wire.send(piece)
+            wire.receive()
+    for wire in wires:
+        if not wire.closed:
+            wire.transport.hangUp()
+    world.settle()
+
+
+class SocketPeer:
+    """
+    A session's transport over one end of a socket pair in a poller.
+    """
+
+    host, port, connectionType, certificate = "127.0.0.1", 1, "STANDARD", None
+
+    def __init__(self, world: World, poller: Any, end: socket.socket) -> None:
+        self._socket = end
+        self.isOpen = True
+        self.session = ClientSession(world.context, self)
+        self.connection = hot.Connection(
+            poller,
+            end.fileno(),
+            self.session.decoder,
+            self.session.outbox,
+            self.session.proceed,
+            self.session.writeBlocked,
+            self._unblocked,
+            self._lost,
+        )
+        self._closing = False
+        self.connection.watch()
+        self.session.opened()
+
+    def write(self, data: bytes) -> None:
+        """Never called: the outbox has a socket."""
+        raise RuntimeError("the outbox is attached")
+
+    def finish(self) -> None:
+        """Close when all was sent."""
+        self._closing = True
+        self.connection.setReading(False)
+        if not self.session.outbox.pending:
+            self._lost(True)
+
+    def abort(self) -> None:
+        """Close."""
+        self._lost(False)
+
+    def pauseReading(self) -> None:
+        """Take no input."""
+        self.connection.setReading(False)
+
+    def resumeReading(self) -> None:
+        """Take input."""
+        self.connection.setReading(not self._closing)
+
+    def useLane(self, lane: Any) -> None:
+        """Let the poller take the lane."""
+        if hasattr(self, "connection"):
+            self.connection.lane = lane
+
+    def _unblocked(self) -> None:
+        self.session.writeProgressed()
+        if self._closing:
+            self._lost(True)
+
+    def _lost(self, orderly: bool) -> None:
+        if self.isOpen:
+            self.isOpen = False
+            self.connection.forget()
+            self._socket.close()
+            self.session.lost()
+
+
+def overSockets(random: Random) -> None:
+    """
+    One input over socket pairs and the poller.
+    """
+
+    def failed() -> None:
+        raise RuntimeError("a connection failed")
+
+    world = makeWorld(random)
+    poller = hot.Poller(world.context.turn, failed)
+    pairs = [socket.socketpair() for _ in range(3)]
+    peers = []
+    for ours, theirs in pairs:
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        if random.random() < 0.3:
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        peers.append(SocketPeer(world, poller, ours))
+    scripts = [cut(random, script(random)) for _ in pairs]
+    while any(scripts):
+        for (_, theirs), waiting in zip(pairs, scripts, strict=True):
+            if waiting:
+                push(theirs, waiting)
+        poller.run()
+        world.clock.advance(0.01)
+        if random.random() < 0.7:
+            for _, theirs in pairs:
+                drain(theirs)
+    for _, theirs in pairs:
+        drain(theirs)
+        theirs.close()
+    while any(peer.isOpen for peer in peers):
+        poller.run()
+        world.clock.advance(0.2)
+    poller.close()
+
+
+def push(end: socket.socket, waiting: list[bytes]) -> None:
+    """
+    Send the next piece, or what the socket takes of it; nobody there takes all.
+    """
+    try:
+        sent = end.send(waiting[0])
+    except BlockingIOError:
+        drain(end)
+    except (BrokenPipeError, ConnectionResetError):
+        waiting.clear()
+    else:
+        waiting[0] = waiting[0][sent:]
+        if not waiting[0]:
+            del waiting[0]
+
+
+def drain(end: socket.socket) -> None:
+    """
+    Read what there is.
+    """
+    try:
+        while end.recv(1 << 16):
+            pass
+    except (BlockingIOError, ConnectionResetError):
+        return
+
+
+def run(inputs: int, seed: int) -> None:
+    """
+    Fuzz.
+
+    @param inputs: how many inputs.
+    @param seed: the seed of the first; each further one is one more.
+    @raise Exception: whatever escapes; the seed is printed before.
+    """
+    if COMPILED is None:
+        raise SystemExit("the compiled names are not there")
+    complaints = Complaints()
+    with using(COMPILED):
+        for number in range(seed, seed + inputs):
+            random = Random(number)
+            try:
+                (overSockets if number % 2 else overMemory)(random)
+                complaints.check()
+            except BaseException:
+                print(f"python -m tests._accel.fuzzing --inputs 1 --seed {number}", flush=True)
+                raise
+    print(f"{inputs} inputs from seed {seed} on: nothing found")
+
+
+def main() -> None:
+    """
+    The command line.
+    """
+    parser = argparse.ArgumentParser(description="Fuzz the compiled lane.")
+    parser.add_argument("--inputs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    run(arguments.inputs, arguments.seed)
+
+
+if __name__ == "__main__":
+    main()
