@@ -9,11 +9,12 @@ Must never know: bytes, files, signals, or the command line.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 from twisted.application.service import MultiService
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorFDSet, IStreamServerEndpoint
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
@@ -21,19 +22,30 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
-from natsbroker import hot
+from natsbroker import errors, hot
+from natsbroker.advisories import LameDuckStarted, Reloaded
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
 from natsbroker.core.account import Bus
 from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
-from natsbroker.hosting.clients import closeAll
+from natsbroker.hosting.clients import closeAll, sessionsOf
 from natsbroker.hosting.credentials import authorizerFrom
 from natsbroker.hosting.derived import infoFrom, limitsFrom, tracingFrom
 from natsbroker.hosting.identity import newServerId
+from natsbroker.hosting.lameduck import LameDuck
 from natsbroker.hosting.listeners import Listeners
+from natsbroker.hosting.monitoring import MonitoringService
 from natsbroker.hosting.observers import Observers
-from natsbroker.hosting.plugins import Plugins
+from natsbroker.hosting.planners import (
+    authorizationPlanner,
+    limitsPlanner,
+    sectionsPlanner,
+    tlsPlanner,
+)
+from natsbroker.hosting.plugins import Plugins, nameOf
+from natsbroker.hosting.reload import Planner, logChanges, plan, settled
 from natsbroker.hosting.start import announceListener, announceStart
+from natsbroker.hosting.tls import termsFrom
 from natsbroker.interfaces import (
     IAuthorizer,
     IBrokerHost,
@@ -42,10 +54,11 @@ from natsbroker.interfaces import (
     IPublishFilter,
     ISubjectRouter,
 )
-from natsbroker.net.client import ClientFactory
 from natsbroker.net.context import ClientContext
 from natsbroker.net.fast import Hub
-from natsbroker.net.listen import Listener, addressEndpoint
+from natsbroker.net.listen import addressEndpoint, urlOf
+from natsbroker.net.tls import ConnectionCreator
+from natsbroker.stats.model import MonitoringModel
 from natsbroker.wire.values import Kind
 
 __all__ = ["Broker"]
@@ -56,7 +69,8 @@ _log = Logger(namespace="natsbroker")
 @implementer(IBrokerHost)
 class Broker(MultiService):
     """
-    A broker. Its child services are those that the settings name or that were given.
+    A broker. Its child services are the monitoring pages, and the services that the settings name
+    or that were given.
 
     @ivar reactor: for timers and connections.
     @ivar settings: the settings in force.
@@ -65,6 +79,7 @@ class Broker(MultiService):
     @ivar accounts: all accounts.
     @ivar clientContext: what client connections share; a connection that is made by hand needs it.
     @ivar listeners: where clients can connect.
+    @ivar monitoring: what is behind the monitoring pages.
     """
 
     def __init__(
@@ -76,7 +91,7 @@ class Broker(MultiService):
         routerFactory: Callable[[str], ISubjectRouter] | None = None,
         services: Sequence[IBrokerService] = (),
         observers: Sequence[IObserver] = (),
-        endpoints: Sequence[IStreamServerEndpoint] | None = None,
+        endpoints: Sequence[str | IStreamServerEndpoint] | None = None,
         plugins: Plugins | None = None,
         random: Random | None = None,
     ) -> None:
@@ -87,49 +102,57 @@ class Broker(MultiService):
         @param routerFactory: makes the subject router for an account's name.
         @param services: services beside ours.
         @param observers: those who are told what happens.
-        @param endpoints: where clients can connect, instead of the settings' address; an empty
-            sequence for nowhere.
+        @param endpoints: where clients can connect, as descriptions (C{tcp:4222}) or objects,
+            instead of the settings' address; an empty sequence for nowhere.
         @param plugins: where plugins are looked for.
         @param random: for choices and jitter; a seeded one makes them repeatable.
         @raise natsbroker.errors.BrokerError: if a plugin is missing or refuses.
-        @raise ValueError: if the settings contradict themselves.
+        @raise ValueError: if the settings contradict themselves, or a certificate is no good.
         """
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.reactor = reactor if reactor is not None else _globalReactor()
         self.settings = settings = settings or Settings()
         self.serverId = newServerId()
         self.startTime: float = self.reactor.seconds()
-        self._plugins = plugins or Plugins()
+        self._random = random or Random()
         self._observers = Observers(observers)
         self._outcome: Failure | bool | None = None
         self._waiting: list[Deferred[None]] = []
         self._hub: Hub | None = None
+        self._lameDuck: LameDuck | None = None
+        found = plugins or Plugins()
         turn = hot.Turn(lambda call: self.reactor.callLater(0, call))
-        random = random or Random()
-        makeRouter = routerFactory or self._plugins.routerFactory(settings) or self._builtInRouter
-        self.accounts = AccountRegistry(turn, makeRouter, random)
+        makeRouter = routerFactory or found.routerFactory(settings) or self._builtInRouter
+        self.accounts = AccountRegistry(turn, makeRouter, self._random)
         self.accounts.configure(settings)
-        self._checks = PasswordChecks(self._inThread)
-        chosen = authorizer or self._plugins.authorizer(self, settings)
-        self._isDefault = chosen is None
-        if chosen is None:
-            chosen = authorizerFrom(settings, self._checks)
-        verifyObject(IAuthorizer, chosen)
-        self.clientContext = ClientContext(
-            self.reactor,
-            self.accounts,
-            chosen,
-            infoFrom(settings, self.serverId, settings.host, settings.port, chosen.required),
-            limitsFrom(settings),
-            turn,
-            self._observers.notify,
-            random,
+        checks = PasswordChecks(self._inThread)
+        chosen = authorizer or found.authorizer(self, settings)
+        self.clientContext = self._makeContext(turn, chosen or authorizerFrom(settings, checks))
+        terms = None if settings.tls is None else termsFrom(settings.tls, settings.allow_non_tls)
+        if endpoints is None:
+            endpoints = [addressEndpoint(self.reactor, settings.host, settings.port)]
+        self.listeners = Listeners(self.reactor, self.clientContext, endpoints, terms)
+        self.monitoring = MonitoringModel(
+            self.clientContext, self.accounts, settings, self.startTime
         )
-        self.clientContext.tracing = tracingFrom(settings)
-        self.listeners = Listeners(self._listeners(endpoints))
-        for name, service in self._plugins.services(self, settings, services):
-            service.setName(name)
-            service.setServiceParent(self)
+        self._pages = self._makePages(None if terms is None else terms.creator)
+        self._services = dict(found.services(self, settings, services))
+        for name, service in self._services.items():
+            service.setName(name)  # type: ignore[no-untyped-call]
+            service.setServiceParent(self)  # type: ignore[no-untyped-call]
+        self._parts = {
+            "authorizer": settings.authorization.plugin or nameOf(authorizer, "settings"),
+            "router": settings.router.plugin or nameOf(routerFactory, "built-in"),
+            "services": ",".join(self._services) or "none",
+        }
+        self._planners: list[Planner] = [
+            limitsPlanner(self.clientContext),
+            tlsPlanner(self.listeners, self._pages),
+            authorizationPlanner(
+                self.clientContext, self.accounts, checks if chosen is None else None
+            ),
+            sectionsPlanner(self._services),
+        ]
 
     # What it is made of.
 
@@ -140,11 +163,31 @@ class Broker(MultiService):
         pool = self.reactor.getThreadPool()
         return deferToThreadPool(self.reactor, pool, call, *arguments)
 
-    def _listeners(self, endpoints: Sequence[IStreamServerEndpoint] | None) -> list[Listener]:
-        if endpoints is None:
-            settings = self.settings
-            endpoints = [addressEndpoint(self.reactor, settings.host, settings.port)]
-        return [Listener(each, ClientFactory(self.clientContext)) for each in endpoints]
+    def _makeContext(self, turn: hot.Turn, authorizer: IAuthorizer) -> ClientContext:
+        verifyObject(IAuthorizer, authorizer)
+        authorizer.watchRevocations(self._revoked)
+        settings = self.settings
+        context = ClientContext(
+            self.reactor,
+            self.accounts,
+            authorizer,
+            infoFrom(settings, self.serverId, settings.host, settings.port, authorizer.required),
+            limitsFrom(settings),
+            turn,
+            self._observers.notify,
+            self._random,
+        )
+        context.tracing = tracingFrom(settings)
+        context.fastLane = settings.fast_lane
+        return context
+
+    def _makePages(self, creator: ConnectionCreator | None) -> MonitoringService | None:
+        settings = self.settings
+        if not (settings.monitoring.http_port or settings.monitoring.https_port):
+            return None
+        pages = MonitoringService(self.reactor, self.monitoring, settings, creator)
+        pages.setServiceParent(self)  # type: ignore[no-untyped-call]
+        return pages
 
     # What it offers.
 
@@ -174,6 +217,15 @@ class Broker(MultiService):
         """
         return self.listeners.firstAddress()
 
+    def addresses(self) -> dict[str, list[str]]:
+        """
+        Where it listens, as URLs by what is there: C{nats} and C{monitoring}.
+        """
+        pages = self._pages
+        isThere = pages is not None and pages.address is not None
+        monitoring = [urlOf(pages.scheme, pages.address)] if pages is not None and isThere else []
+        return {"nats": self.listeners.urls(), "monitoring": monitoring}
+
     def whenReady(self) -> Deferred[None]:
         """
         Wait for the broker to listen everywhere.
@@ -185,7 +237,7 @@ class Broker(MultiService):
         self._tell()
         return waiting
 
-    # Starting and stopping.
+    # Starting.
 
     def startService(self) -> None:
         """
@@ -193,43 +245,43 @@ class Broker(MultiService):
 
         @raise StartError: if it is known at once that it cannot listen.
         """
-        announceStart(self.settings, self.serverId, self._parts())
-        super().startService()
+        announceStart(self.settings, self.serverId, self._parts)
+        super().startService()  # type: ignore[no-untyped-call]
         if hot.COMPILED and self.settings.fast_lane and IReactorFDSet.providedBy(self.reactor):
             self._hub = Hub(self.reactor, self.clientContext.turn)
-        opening: Deferred[Any] = self.listeners.open(self._hub)
-        opening.addCallback(self._listening)
-        isLate = False
-
-        def failed(failure: Failure) -> None:
-            self._outcome = failure
-            if isLate and not self._waiting:
-                _log.critical("{reason}", reason=failure.getErrorMessage())
-
-        opening.addErrback(failed).addCallback(lambda _: self._tell())
-        isLate = True
+        opening = ensureDeferred(self._open())
+        opening.addCallbacks(self._opened, self._failed)
         if isinstance(self._outcome, Failure):
             self._outcome.raiseException()
 
-    def _parts(self) -> list[str]:
-        router = self.settings.router.plugin or "built-in"
-        authorizer = self.settings.authorization.plugin or "settings"
-        if not self._isDefault and not self.settings.authorization.plugin:
-            authorizer = type(self.clientContext.authorizer).__name__
-        services = ",".join(str(service.name) for service in self) or "none"
-        return [f"authorizer={authorizer}", f"router={router}", f"services={services}"]
+    async def _open(self) -> None:
+        await self.listeners.open(self._hub)
+        settings = self.settings
+        if self.listeners.isOpen and not settings.client_advertise:
+            _, port = self.clientAddress()
+            self.settings = replace(settings, port=port or settings.port)
+        self._refreshInfo()
+        for listener in self.listeners:
+            announceListener(listener, settings)
+        _log.info("Server is ready")
 
-    def _listening(self, _: Any) -> None:
-        context = self.clientContext
+    def _refreshInfo(self) -> None:
+        context, settings = self.clientContext, self.settings
+        host, port = settings.host, settings.port
         if self.listeners.isOpen:
             host, port = self.clientAddress()
-            context.info = infoFrom(
-                self.settings, self.serverId, host, port, context.authorizer.required
-            )
-        for listener in self.listeners:
-            announceListener(listener, self.settings)
-        _log.info("Server is ready")
+        required = context.authorizer.required
+        context.info = infoFrom(settings, self.serverId, host, port, required)
+
+    def _opened(self, _: None) -> None:
         self._outcome = True
+        self._tell()
+
+    def _failed(self, failure: Failure) -> None:
+        self._outcome = failure
+        if not self._waiting:
+            _log.critical("{reason}", reason=failure.getErrorMessage())
+        self._tell()
 
     def _tell(self) -> None:
         if self._outcome is None:
@@ -241,17 +293,74 @@ class Broker(MultiService):
             else:
                 each.callback(None)
 
-    @inlineCallbacks
-    def stopService(self) -> Any:
+    # Changing.
+
+    def addPlanner(self, planner: Planner) -> None:
+        """
+        Have one more owner of settings asked when they are reloaded.
+        """
+        self._planners.append(planner)
+
+    def reload(self, settings: Settings) -> None:
+        """
+        Use other settings from now on: all of them or none.
+
+        @raise natsbroker.hosting.reload.ReloadError: if they cannot be taken; nothing has changed.
+        """
+        new = settled(self.settings, settings)
+        changes, apply = plan(self.settings, new, self._planners)
+        self.settings = new
+        apply()
+        self._refreshInfo()
+        self.monitoring.reloaded(new)
+        logChanges(changes, new)
+        self._observers.notify(Reloaded(tuple(change.path for change in changes)))
+
+    def _revoked(self) -> None:
+        for session in sessionsOf(self.clientContext.connections):
+            session.reauthorize()
+
+    # Stopping.
+
+    def lameDuck(self) -> Deferred[None]:
+        """
+        Let nobody in any more, and send the clients away a few at a time, as the settings say.
+
+        @return: fires when the last one has gone, or the service is stopped.
+        """
+        if self._lameDuck is not None:
+            raise errors.BrokerError("the broker is a lame duck already")
+        _log.info("Entering lame duck mode, stop accepting new clients")
+        self._lameDuck = LameDuck(self.clientContext, self.settings, self._random)
+        self._observers.notify(LameDuckStarted())
+        return ensureDeferred(self._leave(self._lameDuck))
+
+    async def _leave(self, lameDuck: LameDuck) -> None:
+        await self.listeners.close()
+        await lameDuck.depart()
+
+    @property
+    def isLameDuck(self) -> bool:
+        """
+        Whether L{lameDuck} was called.
+        """
+        return self._lameDuck is not None
+
+    def stopService(self) -> Deferred[None]:
         """
         Let nobody in any more, close the clients, then stop the services.
 
-        @return: a Deferred that fires when everything is closed.
+        @return: fires when everything is closed.
         """
         _log.info("Initiating Shutdown...")
-        yield self.listeners.close()
-        yield closeAll(self.clientContext.connections)
-        yield super().stopService()
+        if self._lameDuck is not None:
+            self._lameDuck.cancel()
+        return ensureDeferred(self._stop())
+
+    async def _stop(self) -> None:
+        await self.listeners.close()
+        await closeAll(self.clientContext.connections)
+        await super().stopService()  # type: ignore[no-untyped-call]
         if self._hub is not None:
             self._hub.close()
             self._hub = None

@@ -83,9 +83,11 @@ def grantFrom(user: User, settings: Settings) -> Grant:
     return Grant(
         account=user.account or GLOBAL_ACCOUNT,
         user=user.user,
-        publish=publish and PermissionSet(*_patterns(publish)),
-        subscribe=subscribe and SubscribePermissions(*_patterns(subscribe)),
-        responses=responses and ResponsePermission(responses.max, responses.expires),
+        publish=None if publish is None else PermissionSet(*_patterns(publish)),
+        subscribe=None if subscribe is None else SubscribePermissions(*_patterns(subscribe)),
+        responses=None
+        if responses is None
+        else ResponsePermission(responses.max, responses.expires),
         maxPayload=_smaller(limits.max_payload, settings.max_payload),
         maxSubscriptions=_smaller(limits.max_subscriptions, settings.max_subscriptions),
     )

@@ -10,14 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from twisted.internet.defer import inlineCallbacks
 from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IStreamServerEndpoint
+from twisted.internet.protocol import Factory
 
 from natsbroker.hosting.start import cannotListen
+from natsbroker.net.client import ClientFactory
+from natsbroker.net.context import ClientContext
 from natsbroker.net.fast import Hub
-from natsbroker.net.listen import Listener
+from natsbroker.net.listen import Listener, endpointFor, urlOf
+from natsbroker.net.tls import Begin, TLSClientFactory, TLSTerms
 
 __all__ = ["Listeners"]
+
+_BEFORE_US = TLSTerms(None, Begin.BEFORE_US)
 
 
 class Listeners:
@@ -25,37 +31,75 @@ class Listeners:
     The client listeners of one broker.
     """
 
-    def __init__(self, listeners: Iterable[Listener]) -> None:
-        self._listeners = list(listeners)
+    def __init__(
+        self,
+        reactor: Any,
+        context: ClientContext,
+        endpoints: Iterable[str | IStreamServerEndpoint],
+        terms: TLSTerms | None,
+    ) -> None:
+        """
+        @param endpoints: where to listen, as objects or as descriptions (C{tcp:4222}).
+        @param terms: how TLS is done; C{None} for not at all. Endpoints that do TLS by themselves
+            (C{ssl:...}) have their own terms.
+        @raise ValueError: if a description is none.
+        """
+        self._context = context
+        self._hub: Hub | None = None
+        self._listeners: list[Listener] = []
+        self._secured: set[Listener] = set()
+        for each in endpoints:
+            endpoint = endpointFor(reactor, each) if isinstance(each, str) else each
+            isSecured = isinstance(each, str) and each.startswith("ssl:")
+            listener = Listener(endpoint, self._factoryFor(_BEFORE_US if isSecured else terms))
+            self._listeners.append(listener)
+            if isSecured:
+                self._secured.add(listener)
+
+    def _factoryFor(self, terms: TLSTerms | None) -> Factory:
+        if terms is None:
+            return ClientFactory(self._context)
+        return TLSClientFactory(self._context, terms)
+
+    def useTerms(self, terms: TLSTerms | None) -> None:
+        """
+        Do TLS in another way for the connections to come.
+        """
+        for listener in self._listeners:
+            factory = listener.factory
+            if listener in self._secured:
+                continue
+            if terms is not None and isinstance(factory, TLSClientFactory):
+                factory.terms = terms
+            elif terms is not None or isinstance(factory, TLSClientFactory):
+                listener.use(self._factoryFor(terms), self._hub)
 
     def __iter__(self) -> Iterator[Listener]:
         return iter(self._listeners)
 
-    @inlineCallbacks
-    def open(self, hub: Hub | None) -> Any:
+    async def open(self, hub: Hub | None) -> None:
         """
         Listen everywhere.
 
         @param hub: takes the connections of plain TCP ports; C{None} for Twisted's own transports.
-        @return: a Deferred that fires when all listen.
         @raise StartError: if one cannot; none listens then.
         """
+        self._hub = hub
         try:
             for listener in self._listeners:
-                yield listener.open()
+                await listener.open()
                 if hub is not None:
                     listener.accelerate(hub)
         except CannotListenError as error:
-            yield self.close()
+            await self.close()
             raise cannotListen(error) from error
 
-    @inlineCallbacks
-    def close(self) -> Any:
+    async def close(self) -> None:
         """
         Listen nowhere any more.
         """
         for listener in self._listeners:
-            yield listener.close()
+            await listener.close()
 
     @property
     def isOpen(self) -> bool:
@@ -63,6 +107,18 @@ class Listeners:
         Whether anybody can connect.
         """
         return any(listener.port is not None for listener in self._listeners)
+
+    def urls(self) -> list[str]:
+        """
+        Where clients can connect, as URLs.
+        """
+        urls = []
+        for listener in self._listeners:
+            if listener.port is not None:
+                terms = getattr(listener.factory, "terms", None)
+                isTLS = terms is not None and not terms.optional
+                urls.append(urlOf("tls" if isTLS else "nats", listener.address))
+        return urls
 
     def firstAddress(self) -> tuple[str, int]:
         """

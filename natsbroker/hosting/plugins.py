@@ -27,7 +27,7 @@ from natsbroker.interfaces import (
     ISubjectRouter,
 )
 
-__all__ = ["PluginError", "Plugins"]
+__all__ = ["PluginError", "Plugins", "nameOf"]
 
 Find = Callable[[Any], Iterable[Any]]
 
@@ -58,9 +58,8 @@ class Plugins:
         known = {each.name: each for each in self._find(interface)}
         if name not in known:
             there = ", ".join(sorted(known)) or "none"
-            raise PluginError(
-                f'there is no {interface.getName()} named "{name}" (there is {there})'
-            )
+            kind = interface.getName()  # type: ignore[no-untyped-call]
+            raise PluginError(f'there is no {kind} named "{name}" (there is {there})')
         return known[name]
 
     def authorizer(self, host: IBrokerHost, settings: Settings) -> IAuthorizer | None:
@@ -115,6 +114,18 @@ class Plugins:
         return [
             (name, _service(name, maker, host, sections.get(name, {}))) for name, maker in makers
         ]
+
+
+def nameOf(given: object, default: str) -> str:
+    """
+    How an object that was given is named in the log.
+
+    @param default: the name if nothing was given.
+    """
+    if given is None:
+        return default
+    name = getattr(given, "__name__", "")
+    return name or type(given).__name__
 
 
 def _service(

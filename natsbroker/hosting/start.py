@@ -7,7 +7,7 @@ Must never know: how anything is done.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from twisted.internet.error import CannotListenError
@@ -19,7 +19,7 @@ from natsbroker.errors import BrokerError
 from natsbroker.hosting.identity import NATS_VERSION
 from natsbroker.net.listen import Listener, describe
 
-__all__ = ["StartError", "announceListener", "announceStart", "cannotListen"]
+__all__ = ["StartError", "announceListener", "announceStart", "cannotListen", "listenDetail"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -30,18 +30,19 @@ class StartError(BrokerError):
     """
 
 
-def announceStart(settings: Settings, serverId: str, parts: Iterable[str]) -> None:
+def announceStart(settings: Settings, serverId: str, parts: Mapping[str, str]) -> None:
     """
     Say who starts, and what is on.
 
-    @param parts: C{name=choice} for each replaceable part.
+    @param parts: what was chosen, by the name of each replaceable part.
     """
     _log.info("Starting natsbroker")
     _log.info("  Version:  {ours} (nats-server {theirs})", ours=__version__, theirs=NATS_VERSION)
     _log.info("  Name:     {name}", name=settings.server_name or serverId)
     _log.info("  ID:       {id}", id=serverId)
     lane = "compiled" if hot.COMPILED and settings.fast_lane else f"off ({_reason()})"
-    _log.info("  On:       {parts} lane={lane}", parts=" ".join(parts), lane=lane)
+    chosen = " ".join(f"{name}={choice}" for name, choice in parts.items())
+    _log.info("  On:       {chosen} lane={lane}", chosen=chosen, lane=lane)
     if settings.config_file:
         _log.info(
             "Using configuration file: {path} ({digest})",
@@ -73,12 +74,17 @@ def announceListener(listener: Listener, settings: Settings) -> None:
 
 def cannotListen(error: CannotListenError) -> StartError:
     """
-    The error for a place that cannot be listened on, in the real server's words.
+    The error for a client listener's place that is taken, in the real server's words.
     """
-    where = _place(error)
+    return StartError(f'Error listening on port: {_place(error)}, "{listenDetail(error)}"')
+
+
+def listenDetail(error: CannotListenError) -> str:
+    """
+    What Go says when it cannot listen.
+    """
     reason = getattr(error.socketError, "strerror", None) or str(error.socketError)
-    detail = f"listen tcp {where}: bind: {reason.lower()}"
-    return StartError(f'Error listening on port: {where}, "{detail}"')
+    return f"listen tcp {_place(error)}: bind: {reason.lower()}"
 
 
 def _place(error: CannotListenError) -> str:

@@ -169,6 +169,7 @@ class ClientContext:
     @ivar info: what INFO says.
     @ivar limits: the limits in force.
     @ivar tracing: how much of the protocol is logged.
+    @ivar fastLane: whether connections may take the fast lane.
     @ivar connections: all there are.
     @ivar wheel: everybody's deadlines.
     @ivar random: for jitter.
@@ -195,6 +196,7 @@ class ClientContext:
         self.limits = limits or Limits()
         self.turn = turn or hot.Turn(lambda call: reactor.callLater(0, call))
         self.tracing = Tracing()
+        self.fastLane = True
         self.connections = Connections()
         self.wheel = DeadlineWheel(reactor)
         self.random = random or Random()

@@ -24,7 +24,7 @@ from twisted.python.compat import nativeString
 from natsbroker.net.client import ClientFactory
 from natsbroker.net.fast import Hub, takeOver
 
-__all__ = ["BACKLOG", "Listener", "addressEndpoint", "describe", "endpointFor"]
+__all__ = ["BACKLOG", "Listener", "addressEndpoint", "describe", "endpointFor", "urlOf"]
 
 #: How many connections may wait to be accepted: enough for a storm of reconnects.
 BACKLOG = 4096
@@ -51,7 +51,8 @@ def endpointFor(reactor: Any, description: str) -> IStreamServerEndpoint:
     kind = description.partition(":")[0]
     if kind in ("tcp", "tcp6", "ssl", "unix") and "backlog=" not in description:
         description = f"{description}:backlog={BACKLOG}"
-    return serverFromString(reactor, description)
+    endpoint: IStreamServerEndpoint = serverFromString(reactor, description)  # type: ignore[no-untyped-call]
+    return endpoint
 
 
 class Listener:
@@ -96,6 +97,28 @@ class Listener:
         """
         return None if self.port is None else self.port.getHost()
 
+    @property
+    def factory(self) -> Factory:
+        """
+        What makes the protocols of connections.
+        """
+        return self._factory
+
+    def use(self, factory: Factory, hub: Hub | None) -> None:
+        """
+        Have another factory make the protocols of the connections to come.
+
+        @param hub: as for L{accelerate}; C{None} for Twisted's own transports.
+        """
+        self._factory = factory
+        port: Any = self.port
+        if port is None:
+            return
+        port.factory = factory
+        vars(port).pop("transport", None)
+        if hub is not None:
+            self.accelerate(hub)
+
     def accelerate(self, hub: Hub) -> bool:
         """
         Let the fast transport make the connections from now on.
@@ -116,3 +139,14 @@ def describe(address: Any) -> str:
         name = getattr(address, "name", b"") or b""
         return nativeString(name)
     return f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
+
+
+def urlOf(scheme: str, address: Any) -> str:
+    """
+    An address as a URL that a program on this machine can connect to.
+    """
+    where = describe(address)
+    for anywhere, here in (("0.0.0.0:", "127.0.0.1:"), ("[::]:", "[::1]:")):
+        if where.startswith(anywhere):
+            where = here + where[len(anywhere) :]
+    return f"{scheme}://{where}"

@@ -1,0 +1,178 @@
+"""
+Where log lines go: standard error or a file.
+
+Promises: a file is opened for appending and readable by its owner and group only; beyond a size it
+is put aside under a name with the time, and no more files are kept than were asked for; it can be
+opened anew after somebody else moved it.
+Must never know: what the lines say.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TextIO
+
+from twisted.logger import Logger
+
+from natsbroker.config.model import Logging
+
+__all__ = ["LogFile", "LogOutput"]
+
+_log = Logger(namespace="natsbroker")
+
+_MODE = 0o640
+_STAMP = re.compile(r"\d{4}(\.\d{2}){5}\.\d{9}")
+
+
+class LogFile:
+    """
+    One log file.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        limit: int = 0,
+        keep: int = 0,
+        now: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        """
+        @param limit: bytes after which it is put aside; 0 for never.
+        @param keep: how many files there may be, this one included; 0 for any number.
+        @param now: the time for the name of a file that is put aside.
+        @raise OSError: if it cannot be opened.
+        """
+        self.path = path
+        self.limit = limit
+        self.keep = keep
+        self._now = now
+        self._open()
+
+    def _open(self) -> None:
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _MODE)
+        self._file = os.fdopen(descriptor, "wb", buffering=0)
+        self._size = os.fstat(descriptor).st_size
+
+    def write(self, line: str) -> None:
+        """
+        Write a line with its end.
+        """
+        data = line.encode("ascii", "backslashreplace")
+        self._file.write(data)
+        self._size += len(data)
+        if 0 < self.limit < self._size:
+            self._rotate()
+
+    def reopen(self) -> None:
+        """
+        Open the path anew.
+
+        @raise OSError: if it cannot be opened; the old file is still written to then.
+        """
+        old = self._file
+        self._open()
+        old.close()
+
+    def close(self) -> None:
+        """
+        Close the file.
+        """
+        self._file.close()
+
+    def _rotate(self) -> None:
+        aside = f"{self.path}.{self._now():%Y.%m.%d.%H.%M.%S.%f}000"
+        try:
+            os.rename(self.path, aside)
+            self.reopen()
+        except OSError as error:
+            self.limit *= 2
+            _log.error(
+                "Unable to rotate the logfile ({error}), will attempt next rotation at size {size}",
+                error=error,
+                size=self.limit,
+            )
+            return
+        _log.info('Rotated log, backup saved as "{path}"', path=aside)
+        if self.keep:
+            self._purge()
+
+    def _purge(self) -> None:
+        path = Path(self.path)
+        prefix = path.name + "."
+        backups = sorted(
+            each
+            for each in path.parent.iterdir()
+            if each.name.startswith(prefix) and _STAMP.fullmatch(each.name[len(prefix) :])
+        )
+        for old in backups[: max(len(backups) - (self.keep - 1), 0)]:
+            try:
+                old.unlink()
+            except OSError as error:
+                _log.error("Unable to remove backup log file {path} ({e})", path=old, e=error)
+                return
+            _log.info('Purged log file "{path}"', path=old.name)
+
+
+class LogOutput:
+    """
+    What log lines are written to, as the settings say.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        """
+        @param stream: where lines go while there is no file.
+        """
+        self._stream = stream
+        self._file: LogFile | None = None
+
+    def prepare(self, logging: Logging) -> Callable[[], None]:
+        """
+        Open what the settings say, without writing there yet.
+
+        @return: what has lines written there from then on.
+        @raise OSError: if the file cannot be opened.
+        """
+        current = self._file
+        if current is not None and current.path == logging.logfile:
+            file: LogFile | None = current
+        elif logging.logfile:
+            file = LogFile(logging.logfile)
+        else:
+            file = None
+
+        def apply() -> None:
+            if file is not None:
+                file.limit, file.keep = logging.logfile_size_limit, logging.logfile_max_num
+            self._file = file
+            if current is not None and current is not file:
+                current.close()
+
+        return apply
+
+    def write(self, line: str) -> None:
+        """
+        Write a line with its end.
+        """
+        if self._file is not None:
+            self._file.write(line)
+        else:
+            self._stream.write(line)
+            self._stream.flush()
+
+    def reopen(self) -> None:
+        """
+        Open the log file anew, if there is one.
+        """
+        if self._file is None:
+            _log.info("File log re-open ignored, not a file logger")
+            return
+        try:
+            self._file.reopen()
+        except OSError as error:
+            _log.error("File log not re-opened: {error}", error=error)
+        else:
+            _log.info("File log re-opened")

@@ -1,0 +1,178 @@
+"""
+What of a broker can take new settings, and how.
+
+Promises: one planner for each owner of settings; what a planner makes changes running connections
+too: limits and permissions hold for them from then on, and whoever is no longer let in is cut.
+Must never know: where new settings come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from twisted.application.service import IService
+
+from natsbroker import errors
+from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.config.diff import Change
+from natsbroker.config.model import Settings
+from natsbroker.hosting.accounts import AccountRegistry
+from natsbroker.hosting.clients import sessionsOf
+from natsbroker.hosting.credentials import authorizerFrom
+from natsbroker.hosting.derived import limitsFrom, tracingFrom
+from natsbroker.hosting.listeners import Listeners
+from natsbroker.hosting.monitoring import MonitoringService
+from natsbroker.hosting.reload import Planner, Step
+from natsbroker.hosting.tls import termsFrom
+from natsbroker.interfaces import IReloadable
+from natsbroker.net.context import ClientContext
+
+__all__ = ["authorizationPlanner", "below", "limitsPlanner", "sectionsPlanner", "tlsPlanner"]
+
+
+def below(changes: Iterable[Change], *paths: str) -> bool:
+    """
+    Whether anything at or below one of some paths changed.
+    """
+    return any(
+        change.path == path or change.path.startswith(path + ".")
+        for change in changes
+        for path in paths
+    )
+
+
+def limitsPlanner(context: ClientContext) -> Planner:
+    """
+    Limits and tracing of client connections.
+    """
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        limits, tracing = limitsFrom(new), tracingFrom(new)
+
+        def apply() -> None:
+            context.limits = limits
+            context.tracing = tracing
+            for session in sessionsOf(context.connections):
+                session.limitsChanged()
+                session.tracingChanged()
+            _closeExcess(context)
+
+        return apply
+
+    return plan
+
+
+def _closeExcess(context: ClientContext) -> None:
+    """
+    Close the youngest connections that are too many now.
+    """
+    maximum = context.limits.max_connections
+    if maximum > 0:
+        for session in sessionsOf(context.connections)[maximum:]:
+            session.close(errors.MAX_CONNECTIONS)
+
+
+def authorizationPlanner(
+    context: ClientContext,
+    accounts: AccountRegistry,
+    checks: PasswordChecks | None,
+) -> Planner:
+    """
+    Users, accounts and their permissions.
+
+    @param checks: for the default authorizer; C{None} if there is another one, which the users of
+        the settings do not concern.
+    """
+    paths = ("authorization", "accounts", "no_auth_user", "tls.verify_and_map")
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        concerned = below(changes, *paths, "max_payload", "max_subscriptions")
+        authorizer = context.authorizer
+        plugin = _nothing
+        if checks is None:
+            plugin = _planPlugin(authorizer, new, changes)
+        else:
+            authorizer = authorizerFrom(new, checks)
+
+        def apply() -> None:
+            if not concerned:
+                return
+            plugin()
+            accounts.configure(new)
+            context.authorizer = authorizer
+            for session in sessionsOf(context.connections):
+                session.reauthorize()
+
+        return apply
+
+    return plan
+
+
+def _planPlugin(authorizer: Any, new: Settings, changes: Sequence[Change]) -> Step:
+    """
+    An authorizer that is not ours takes its own section, if it can.
+    """
+    if not below(changes, "authorization.plugin", "authorization.options"):
+        return _nothing
+    if below(changes, "authorization.plugin") or not IReloadable.providedBy(authorizer):
+        raise ValueError("config reload not supported for authorization plugin")
+    step: Step = authorizer.planReload(new.authorization.options)
+    return step
+
+
+def tlsPlanner(listeners: Listeners, monitoring: MonitoringService | None) -> Planner:
+    """
+    Certificates and whatever else a C{tls} block says, for the connections to come; files are read
+    anew although their names are the same.
+    """
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        terms = None if new.tls is None else termsFrom(new.tls, new.allow_non_tls)
+        if terms is None and monitoring is not None and monitoring.scheme == "https":
+            raise ValueError("config reload not supported for TLS: the monitoring pages need it")
+
+        def apply() -> None:
+            listeners.useTerms(terms)
+            if terms is not None and terms.creator is not None and monitoring is not None:
+                monitoring.useCreator(terms.creator)
+
+        return apply
+
+    return plan
+
+
+def sectionsPlanner(services: Mapping[str, IService]) -> Planner:
+    """
+    The sections of services beside ours.
+
+    @param services: by name.
+    """
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        steps: list[Step] = []
+        for name in sorted(_sectionsIn(changes)):
+            service = services.get(name)
+            section = {**new.plugins, **new.services}.get(name)
+            if service is None or section is None or not IReloadable.providedBy(service):
+                raise ValueError(f"config reload not supported for service {name}")
+            steps.append(IReloadable(service).planReload(section))
+
+        def apply() -> None:
+            for step in steps:
+                step()
+
+        return apply
+
+    return plan
+
+
+def _sectionsIn(changes: Iterable[Change]) -> set[str]:
+    parts = [change.path.split(".") for change in changes]
+    return {part[1] for part in parts if len(part) > 1 and part[0] in ("services", "plugins")}
+
+
+def _nothing() -> None:
+    """
+    Nothing changes.
+    """

@@ -1,0 +1,150 @@
+"""
+A broker as a whole process: its log, its signals and its exit code.
+
+Promises: from the first line of the log to the exit code it looks like nats-server to the program
+that started it.
+Must never know: the command line's spelling.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TextIO
+
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger, globalLogBeginner
+
+from natsbroker.broker import Broker
+from natsbroker.config.diff import Change
+from natsbroker.config.model import Settings
+from natsbroker.errors import BrokerError
+from natsbroker.hosting.logfile import LogOutput
+from natsbroker.hosting.logs import LineLog
+from natsbroker.hosting.reload import Step
+from natsbroker.hosting.signals import Signals
+from natsbroker.hosting.surroundings import Surroundings
+
+__all__ = ["ServerProcess"]
+
+_log = Logger(namespace="natsbroker")
+
+
+class ServerProcess:
+    """
+    One process that is a broker and nothing else.
+
+    @ivar exitCode: with which it ends.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        reactor: Any,
+        stderr: TextIO,
+        program: str,
+        read: Callable[[], Settings] | None = None,
+        warnings: Iterable[str] = (),
+    ) -> None:
+        """
+        @param stderr: where log lines go unless the settings name a file.
+        @param program: the name of the program, for the ports file.
+        @param read: reads the configuration anew; C{None} where there is no file.
+        @param warnings: what is to be logged about the configuration.
+        """
+        self.exitCode = 0
+        self._settings = settings
+        self._reactor = reactor
+        self._program = program
+        self._read = read
+        self._warnings = list(warnings)
+        self._broker: Broker | None = None
+        self._surroundings: Surroundings | None = None
+        self._isStopping = False
+        self._output = LogOutput(stderr)
+        self._lines = LineLog(self._output.write, settings.logging)
+        self._signals = Signals(
+            reactor,
+            {
+                signal.SIGINT: self.stop,
+                signal.SIGTERM: self._terminate,
+                signal.SIGHUP: self._reload,
+                signal.SIGUSR1: self._output.reopen,
+                signal.SIGUSR2: self._lameDuck,
+            },
+        )
+
+    def run(self) -> int:
+        """
+        Run until somebody stops it.
+
+        @return: the exit code.
+        @raise OSError: if the log file cannot be opened.
+        """
+        self._output.prepare(self._settings.logging)()
+        globalLogBeginner.beginLoggingTo([self._lines], redirectStandardIO=False)
+        self._reactor.callWhenRunning(self._start)
+        self._reactor.run()
+        self._signals.uninstall()
+        return self.exitCode
+
+    def _start(self) -> None:
+        self._signals.install()
+        try:
+            broker = self._broker = Broker(self._settings, reactor=self._reactor)
+            broker.addPlanner(self._planLog)
+            self._surroundings = Surroundings(broker, self._program, self._read)
+            self._surroundings.setServiceParent(broker)  # type: ignore[no-untyped-call]
+            for warning in self._warnings:
+                _log.warn("{warning}", warning=warning)
+            broker.startService()
+        except (BrokerError, ValueError, OSError) as error:
+            _log.critical("{reason}", reason=str(error))
+            self.exitCode = 1
+            self.stop()
+
+    def _planLog(self, new: Settings, changes: Sequence[Change]) -> Step:
+        try:
+            redirect = self._output.prepare(new.logging)
+        except OSError as error:
+            raise ValueError(f"log file {new.logging.logfile}: {error.strerror}") from error
+
+        def apply() -> None:
+            self._lines.settings = new.logging
+            redirect()
+
+        return apply
+
+    def _reload(self) -> None:
+        if self._surroundings is not None:
+            self._surroundings.reload()
+
+    def _terminate(self) -> None:
+        """
+        Stop, unless the broker is leaving slowly already, as the real server has it.
+        """
+        if self._broker is None or not self._broker.isLameDuck:
+            self.stop()
+
+    def _lameDuck(self) -> None:
+        if self._broker is not None and not self._broker.isLameDuck and not self._isStopping:
+            leaving = self._broker.lameDuck()
+            leaving.addErrback(lambda failure: _log.failure("Lame duck mode failed", failure))
+            leaving.addCallback(lambda _: self.stop())
+
+    def stop(self) -> None:
+        """
+        Stop the broker, then the process.
+        """
+        if not self._isStopping:
+            self._isStopping = True
+            ensureDeferred(self._stop())
+
+    async def _stop(self) -> None:
+        try:
+            if self._broker is not None and self._broker.running:
+                await self._broker.stopService()
+        except Exception:
+            _log.failure("The broker did not stop properly")
+            self.exitCode = 1
+        self._reactor.stop()

@@ -1,0 +1,193 @@
+"""
+From a C{tls} block to an OpenSSL context.
+
+Promises: TLS 1.2 or newer, the server's choice of cipher, no compression, no renegotiation and no
+resumption, so that what one listener demands of a client cannot be got around by another; whatever
+is wrong with a file is said with its name before anything listens.
+Must never know: connections.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from cryptography import x509
+from OpenSSL import SSL
+from OpenSSL.SSL import Context
+
+from natsbroker.config.model import TLS
+from natsbroker.net.tls import Begin, ConnectionCreator, TLSTerms
+
+__all__ = ["TLSError", "contextFrom", "termsFrom"]
+
+_OPTIONS = (
+    SSL.OP_NO_COMPRESSION
+    | SSL.OP_CIPHER_SERVER_PREFERENCE
+    | SSL.OP_NO_RENEGOTIATION
+    | SSL.OP_NO_TICKET
+    | SSL.OP_SINGLE_ECDH_USE
+)
+
+_VERSIONS = {"1.2": SSL.TLS1_2_VERSION, "1.3": SSL.TLS1_3_VERSION}
+
+#: What is offered with TLS 1.2 unless the settings say: forward secrecy, and encryption that is
+#: authenticated.
+_DEFAULT_CIPHERS = (
+    "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"
+    "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"
+    "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
+)
+
+#: Go's names of curves as OpenSSL has them, where they differ.
+_CURVES = {"CurveP256": "P-256", "CurveP384": "P-384", "CurveP521": "P-521"}
+
+
+class TLSError(ValueError):
+    """
+    A C{tls} block that no context can be made of.
+    """
+
+
+def termsFrom(tls: TLS, optional: bool) -> TLSTerms:
+    """
+    How a client listener does TLS.
+
+    @param optional: whether clients may stay in the clear.
+    @raise TLSError: if the files or names are not right.
+    """
+    return TLSTerms(
+        ConnectionCreator(contextFrom(tls)),
+        _beginOf(tls, optional),
+        tls.timeout,
+        tls.handshake_first_fallback,
+        optional,
+        tls.pinned_certs,
+        tls.connection_rate_limit,
+    )
+
+
+def _beginOf(tls: TLS, optional: bool) -> Begin:
+    if tls.handshake_first:
+        return Begin.FIRST_OR_INFO if tls.handshake_first_fallback else Begin.FIRST
+    return Begin.BY_CLIENT if optional else Begin.AFTER_INFO
+
+
+def contextFrom(tls: TLS) -> Context:
+    """
+    An OpenSSL context for a server.
+
+    @raise TLSError: if the files or names are not right.
+    """
+    if not tls.certs:
+        raise TLSError("tls: there is no certificate")
+    contexts = [_contextWith(tls, certificate, key) for certificate, key in tls.certs]
+    default = contexts[0]
+    if len(contexts) > 1:
+        named = [
+            (names, context)
+            for (certificate, _), context in zip(tls.certs, contexts, strict=True)
+            for names in [_namesIn(certificate)]
+        ]
+        default.set_tlsext_servername_callback(lambda connection: _choose(connection, named))
+    return default
+
+
+def _contextWith(tls: TLS, certificate: str, key: str) -> Context:
+    context = Context(SSL.TLS_SERVER_METHOD)
+    context.set_min_proto_version(_VERSIONS[tls.min_version])
+    context.set_options(_OPTIONS)
+    context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+    context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+    _setCiphers(context, tls.cipher_suites)
+    _setCurves(context, tls.curve_preferences)
+    _attempt(f"cert_file {certificate}", context.use_certificate_chain_file, certificate)
+    _attempt(f"key_file {key}", context.use_privatekey_file, key)
+    _attempt(f"key_file {key} does not belong to {certificate}", context.check_privatekey)
+    _setVerification(context, tls)
+    return context
+
+
+def _setVerification(context: Context, tls: TLS) -> None:
+    if not tls.verify:
+        # Whoever brings a certificate that names no user is as good as who brings none.
+        context.set_verify(SSL.VERIFY_NONE)
+        return
+    if tls.ca_file:
+        _attempt(f"ca_file {tls.ca_file}", context.load_verify_locations, tls.ca_file)
+        _attempt(f"ca_file {tls.ca_file}", context.load_client_ca, tls.ca_file.encode())
+    else:
+        context.set_default_verify_paths()
+    context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT)
+
+
+def _setCiphers(context: Context, suites: Sequence[str]) -> None:
+    newer = [suite for suite in suites if _isTLS13(suite)]
+    older = [_openSSLName(suite) for suite in suites if not _isTLS13(suite)]
+    if newer:
+        _attempt("cipher_suites", context.set_tls13_ciphersuites, ":".join(newer).encode())
+        if not older:
+            context.set_min_proto_version(SSL.TLS1_3_VERSION)
+    ciphers = ":".join(older) if older else _DEFAULT_CIPHERS
+    _attempt("cipher_suites", context.set_cipher_list, ciphers.encode())
+
+
+def _isTLS13(suite: str) -> bool:
+    return "_WITH_" not in suite
+
+
+def _openSSLName(suite: str) -> str:
+    """
+    OpenSSL's name for one of Go's names of cipher suites.
+    """
+    exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")
+    cipher = re.sub(r"AES_(\d+)", r"AES\1", cipher).replace("_", "-").replace("-CBC", "")
+    cipher = cipher.replace("CHACHA20-POLY1305-SHA256", "CHACHA20-POLY1305")
+    cipher = cipher.replace("3DES-EDE-SHA", "DES-CBC3-SHA").replace("RC4-128", "RC4")
+    prefix = "" if exchange == "RSA" else exchange.replace("_", "-") + "-"
+    return prefix + cipher
+
+
+def _setCurves(context: Context, curves: Sequence[str]) -> None:
+    if not curves:
+        return
+    library: Any = SSL._lib  # type: ignore[attr-defined]
+    raw: Any = context
+    names = ":".join(_CURVES.get(curve, curve) for curve in curves).encode()
+    if library.SSL_CTX_set1_curves_list(raw._context, names) != 1:
+        raise TLSError(f"tls: curve_preferences: OpenSSL does not know all of {', '.join(curves)}")
+
+
+def _attempt(what: str, call: Any, *arguments: Any) -> None:
+    try:
+        call(*arguments)
+    except (SSL.Error, OSError) as error:
+        reasons = error.args[0] if error.args and isinstance(error.args[0], list) else [(error,)]
+        reason = "; ".join(str(each[-1]) for each in reasons) or "unreadable"
+        raise TLSError(f"tls: {what}: {reason}") from error
+
+
+def _namesIn(path: str) -> list[str]:
+    """
+    The DNS names that a certificate file is for.
+    """
+    with open(path, "rb") as file:
+        certificate = x509.load_pem_x509_certificates(file.read())[0]
+    try:
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except x509.ExtensionNotFound:
+        return []
+    return [name.lower() for name in extension.value.get_values_for_type(x509.DNSName)]
+
+
+def _choose(connection: SSL.Connection, named: Sequence[tuple[list[str], Context]]) -> None:
+    """
+    Use the first certificate that is for the name that the client asks for.
+    """
+    wanted = (connection.get_servername() or b"").decode("ascii", "replace").lower()
+    wildcard = "*." + wanted.partition(".")[2]
+    for names, context in named:
+        if wanted in names or wildcard in names:
+            connection.set_context(context)
+            return
