@@ -25,7 +25,7 @@ from zope.interface.verify import verifyObject
 from natsbroker import errors, hot
 from natsbroker.advisories import LameDuckStarted, Reloaded
 from natsbroker.auth.passwords import PasswordChecks
-from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
+from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
 from natsbroker.core.account import Bus
 from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
 from natsbroker.hosting.clients import closeAll, sessionsOf
@@ -257,13 +257,29 @@ class Broker(MultiService):
     async def _open(self) -> None:
         await self.listeners.open(self._hub)
         settings = self.settings
-        if self.listeners.isOpen and not settings.client_advertise:
-            _, port = self.clientAddress()
-            self.settings = replace(settings, port=port or settings.port)
+        self.settings = replace(
+            settings, port=self._portInUse(), monitoring=self._monitoringInUse()
+        )
+        self.monitoring.reloaded(self.settings)
         self._refreshInfo()
         for listener in self.listeners:
             announceListener(listener, settings)
         _log.info("Server is ready")
+
+    def _portInUse(self) -> int:
+        port = self.clientAddress()[1] if self.listeners.isOpen else 0
+        return port or self.settings.port
+
+    def _monitoringInUse(self) -> Monitoring:
+        """
+        The settings of the pages, with the port that the kernel chose.
+        """
+        pages, monitoring = self._pages, self.settings.monitoring
+        if pages is None or pages.address is None:
+            return monitoring
+        if pages.scheme == "https":
+            return replace(monitoring, https_port=pages.address.port)
+        return replace(monitoring, http_port=pages.address.port)
 
     def _refreshInfo(self) -> None:
         context, settings = self.clientContext, self.settings
