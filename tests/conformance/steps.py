@@ -53,6 +53,15 @@ class SecurablePeer(Peer, Protocol):
     def secure(self, context: ssl.SSLContext) -> Peer: ...
 
 
+@runtime_checkable
+class FinishingPeer(Peer, Protocol):
+    """
+    A client's end that can stop sending and go on reading.
+    """
+
+    def finish(self) -> None: ...
+
+
 class ProcessStep:
     """
     The base of the steps that need a process.
@@ -202,6 +211,24 @@ class StartTls(ProcessStep):
         assert isinstance(peer, SecurablePeer)
         replay.substitute(self.on, peer.secure(context))
         replay.note(f"{self.on} shook hands")
+
+
+@dataclass(frozen=True)
+class Finish(ProcessStep):
+    """
+    The client closes its sending side, and goes on reading.
+    """
+
+    on: str = "a"
+
+    def performOn(self, replay: Replay, server: ProcessServer) -> None:
+        """
+        Half-close.
+        """
+        peer = replay.peer(self.on)
+        assert isinstance(peer, FinishingPeer)
+        replay.note(f"{self.on} sends no more")
+        peer.finish()
 
 
 @dataclass(frozen=True)

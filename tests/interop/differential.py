@@ -140,9 +140,9 @@ class Comparison:
             theirs, ours = (ask(server, script) for server in self._servers)
             if theirs == ours:
                 return None
-        if allowances := allowed(script, theirs, ours):
-            self.explained.update(allowance.reason for allowance in allowances)
-            return None
+            if allowances := allowed(script, theirs, ours):
+                self.explained.update(allowance.reason for allowance in allowances)
+                return None
         return Difference(self.world.name, seed, number, self.flavour.name, script, theirs, ours)
 
     def differences(self, seed: int, numbers: range) -> Iterator[Difference]:

@@ -59,6 +59,15 @@ class SocketPeer:
         secured = context.wrap_socket(self.connection, server_hostname="localhost")
         return SocketPeer(secured, self._patience)
 
+    def finish(self) -> None:
+        """
+        Close the sending side.
+        """
+        try:
+            self.connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # the other end has closed already
+
     def close(self) -> None:
         """
         Close.

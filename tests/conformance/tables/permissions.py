@@ -18,6 +18,7 @@ from natsbroker.testing.transcripts import (
     Wait,
 )
 from tests.conformance.rows import VIOLATION, Deviation, Row, ends, stays
+from tests.conformance.steps import Finish
 
 USERS = """
 authorization {
@@ -411,6 +412,18 @@ LOGINS = [
         53,
         "bcrypt password",
         stays(b'CONNECT {"verbose":false,"user":"hashed","pass":"s3cret"}\r\n'),
+        USERS,
+    ),
+    Row(
+        53,
+        "bcrypt password of a client that sends no more",
+        (
+            Send(b'CONNECT {"verbose":false,"user":"hashed","pass":"s3cret"}\r\n'),
+            Send(b"SUB foo 1\r\nPUB foo 1\r\na\r\nPING\r\n"),
+            Finish(),
+            Expect(b"MSG foo 1 1\r\na\r\nPONG\r\n"),
+            Closed(),
+        ),
         USERS,
     ),
     Row(

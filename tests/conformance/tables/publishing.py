@@ -6,8 +6,9 @@ This module must never know how a row is run.
 
 from __future__ import annotations
 
-from natsbroker.testing.transcripts import Alive, AnyOrder, Expect, Send
+from natsbroker.testing.transcripts import Alive, AnyOrder, Closed, Expect, Send, Step
 from tests.conformance.rows import CON, HEADERS, OVERSIZE, PEDANTIC, UNKNOWN, Row, ends, stays
+from tests.conformance.steps import Finish
 
 HI = b"MSG foo 1 2\r\nhi\r\n"
 SUB = CON + b"SUB foo 1\r\n"
@@ -366,4 +367,21 @@ ORDER = [
     ),
 ]
 
-ROWS = [*ARGUMENTS, *WITH_HEADERS, *SUBJECTS, *SPELT, *ORDER]
+LAST_WORDS = CON + b"SUB foo 1\r\nPUB foo 2\r\nhi\r\nPING\r\n"
+
+
+def finishing(times: int) -> tuple[Step, ...]:
+    """
+    @return: clients that say something and close their sending side at once, as a shell's pipe into
+        a socket does; the close may arrive with the last bytes or after them.
+    """
+    steps: list[Step] = []
+    for each in range(times):
+        on = f"{each}"
+        steps += [Send(LAST_WORDS, on), Finish(on), Expect(HI + b"PONG\r\n", on=on), Closed(on)]
+    return tuple(steps)
+
+
+FINISHING = [Row(66, "a client that sends no more gets its answers", finishing(200))]
+
+ROWS = [*ARGUMENTS, *WITH_HEADERS, *SUBJECTS, *SPELT, *ORDER, *FINISHING]
