@@ -92,9 +92,13 @@ class PortsFile:
 
 
 def _writeWhole(path: Path, text: str) -> None:
-    if path.exists() and not path.is_file():
-        path.write_text(text)
-        return
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text)
-    partial.replace(path)
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text)
+        else:
+            partial.write_text(text)
+            partial.replace(path)
+    except OSError as error:
+        error.filename = str(path)
+        raise

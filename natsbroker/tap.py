@@ -1,0 +1,184 @@
+"""
+C{twistd natsbroker}: options and the service.
+
+Promises: the options are checked before twistd leaves the terminal; twistd keeps its own pid file,
+log and signals, to which reload (HUP) and lame duck (USR2) are added.
+Must never know: how a broker works.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.python.usage import Options as UsageOptions
+from twisted.python.usage import UsageError
+
+from natsbroker.broker import Broker
+from natsbroker.config.addresses import checkPort
+from natsbroker.config.build import buildDefaults, buildFile
+from natsbroker.config.errors import ConfigError
+from natsbroker.config.model import Settings
+from natsbroker.errors import BrokerError
+from natsbroker.hosting.signals import Signals
+from natsbroker.hosting.surroundings import Surroundings
+
+__all__ = ["Options", "makeService"]
+
+
+class Options(UsageOptions):
+    """
+    The options of C{twistd natsbroker}. Each wins over what the configuration file says.
+
+    @ivar clients: descriptions of the endpoints where clients can connect.
+    @ivar settings: what all of it comes to; there when the options were parsed.
+    """
+
+    synopsis = "[options]"
+    longdesc = "A message broker for NATS clients."
+    optFlags = [
+        ["debug", "D", "Log debugging lines."],
+        ["trace", "V", "Log the protocol."],
+        ["pure", None, "Do not use the compiled fast lane."],
+    ]
+    optParameters = [
+        ["config", "c", None, "Configuration file, in the language of nats-server.conf."],
+        ["http", "m", None, "Port for the monitoring pages, on loopback; -1 for any."],
+        ["name", "n", None, "Name of the server."],
+        ["user", None, None, "User that clients must be."],
+        ["pass", None, None, "The user's password."],
+        ["auth", None, None, "Token that clients must bring."],
+        ["ports_file_dir", None, None, "Folder for the file that lists the ports in use."],
+    ]
+    compData: Any = None
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.clients: list[str] = []
+        self.settings = Settings()
+
+    def opt_client(self, description: str) -> None:
+        """
+        Endpoint for clients, as tcp:4222:interface=127.0.0.1, ssl:... or unix:/path; may be given
+        more than once. By default what the configuration says.
+        """
+        self.clients.append(description)
+
+    opt_p = opt_client
+
+    def postOptions(self) -> None:
+        """
+        Read the configuration.
+
+        @raise UsageError: if it is not right.
+        """
+        try:
+            self.settings = self.read(os.environ)
+        except ConfigError as error:
+            raise UsageError(str(error)) from error
+
+    def read(self, environment: Mapping[str, str]) -> Settings:
+        """
+        Read the configuration file, if there is one, and put the options on top.
+
+        @raise ConfigError: if it is not right.
+        """
+        path = self["config"]
+        if path is None:
+            return buildDefaults(self._override).settings
+        return buildFile(path, environment, self._override).settings
+
+    def _override(self, settings: Settings) -> Settings:
+        logging, authorization = settings.logging, settings.authorization
+        if self["debug"] or self["trace"]:
+            logging = replace(
+                logging,
+                debug=logging.debug or bool(self["debug"]),
+                trace=logging.trace or bool(self["trace"]),
+            )
+        for option, name in (("user", "user"), ("pass", "password"), ("auth", "token")):
+            if self[option] is not None:
+                given: Any = {name: self[option], "defined": True}
+                authorization = replace(authorization, **given)
+        return replace(
+            settings,
+            logging=logging,
+            authorization=authorization,
+            monitoring=self._monitoring(settings),
+            server_name=self["name"] or settings.server_name,
+            ports_file_dir=self["ports_file_dir"] or settings.ports_file_dir,
+            fast_lane=settings.fast_lane and not self["pure"],
+        )
+
+    def _monitoring(self, settings: Settings) -> Any:
+        if self["http"] is None:
+            return settings.monitoring
+        try:
+            return replace(settings.monitoring, http_port=checkPort(int(self["http"])))
+        except ValueError:
+            raise ConfigError(f"invalid port {self['http']}", "--http") from None
+
+
+class SignalService(Service):
+    """
+    Reload and lame duck by signal, for a broker in a process that is not ours alone.
+    """
+
+    name = "signals"
+
+    def __init__(self, reactor: Any, broker: Broker, surroundings: Surroundings) -> None:
+        self._broker = broker
+        self._signals = Signals(
+            reactor, {signal.SIGHUP: surroundings.reload, signal.SIGUSR2: self._lameDuck}
+        )
+        self._stop = reactor.stop
+
+    def startService(self) -> None:
+        """
+        Answer signals from now on.
+        """
+        super().startService()  # type: ignore[no-untyped-call]
+        self._signals.install()
+
+    def stopService(self) -> None:
+        """
+        Answer signals no more.
+        """
+        super().stopService()  # type: ignore[no-untyped-call]
+        self._signals.uninstall()
+
+    def _lameDuck(self) -> None:
+        if not self._broker.isLameDuck:
+            self._broker.lameDuck().addCallback(lambda _: self._left())
+
+    def _left(self) -> None:
+        if self.running:
+            self._stop()
+
+
+def makeService(
+    options: Options,
+    reactor: Any = None,
+    makeBroker: Callable[..., Broker] = Broker,
+) -> Broker:
+    """
+    The service that twistd runs.
+
+    @param reactor: by default the global one.
+    @param makeBroker: makes the broker.
+    @raise UsageError: if the broker cannot be composed.
+    """
+    try:
+        broker = makeBroker(options.settings, reactor=reactor, endpoints=options.clients or None)
+    except (BrokerError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    read = (lambda: options.read(os.environ)) if options["config"] else None
+    surroundings = Surroundings(broker, "natsbroker", read)
+    surroundings.setServiceParent(broker)  # type: ignore[no-untyped-call]
+    signals = SignalService(broker.reactor, broker, surroundings)
+    signals.setServiceParent(broker)  # type: ignore[no-untyped-call]
+    return broker
