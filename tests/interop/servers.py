@@ -11,7 +11,6 @@ This module must never know what a test does with a server.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
 import os
 import re
@@ -55,8 +54,6 @@ class Flavour:
         """
         if self is REAL:
             return [str(requireRealServer())]
-        if importlib.util.find_spec("natsbroker.__main__") is None:
-            pytest.skip("natsbroker has no command line yet")
         return [sys.executable, "-m", "natsbroker"]
 
 
