@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from natsbroker.config.durations import secondsFrom
 from natsbroker.config.model import TLS
+from natsbroker.config.pem import CERTIFICATE, PRIVATE_KEY, pemProblem
 from natsbroker.config.reading import Findings, Reading
 
 DEFAULT_TIMEOUT = 2.0
@@ -58,7 +59,6 @@ CURVES = (
     "CurveP521",
 )
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
-_PEM = "-----BEGIN "
 
 
 def tlsFrom(block: Reading, findings: Findings, read: Callable[[str], str]) -> TLS:
@@ -115,26 +115,23 @@ class _Block:
         return tuple(self._pair(entry) for entry in entries)
 
     def _pair(self, entry: Reading) -> tuple[str, str]:
-        for name in ("cert_file", "key_file"):
+        for name, kind in (("cert_file", CERTIFICATE), ("key_file", PRIVATE_KEY)):
             if entry.text(name):
-                self._checkFile(entry.text(name), entry, name)
+                self._checkFile(entry, name, kind)
             else:
                 message = f"missing '{name}' in TLS configuration"
                 self._findings.error(message, entry.path, entry.position)
         return entry.text("cert_file"), entry.text("key_file")
 
-    def _checkFile(self, path: str, block: Reading, name: str) -> None:
-        try:
-            wrong = "" if _PEM in self._read(path) else f"{path} holds no PEM data"
-        except (OSError, ValueError) as error:
-            wrong = f"open {path}: {getattr(error, 'strerror', None) or error}"
+    def _checkFile(self, block: Reading, name: str, kind: str) -> None:
+        wrong = pemProblem(block.text(name), kind, self._read)
         if wrong:
             self._findings.error(wrong, block.pathTo(name), block.place(name))
 
     def _authority(self) -> str:
         path = self._block.text("ca_file")
         if path:
-            self._checkFile(path, self._block, "ca_file")
+            self._checkFile(self._block, "ca_file", CERTIFICATE)
         return path
 
     def _timeout(self) -> float:

@@ -16,6 +16,7 @@ from natsbroker.config.errors import ConfigError
 from natsbroker.config.flags import flagNamed
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import DEFAULT_PORT, TLS, Settings
+from natsbroker.config.pem import CERTIFICATE, PRIVATE_KEY, pemProblem
 
 __all__ = ["overriding"]
 
@@ -156,8 +157,14 @@ def _withTLS(
         raise ConfigError("TLS Server certificate must be present and valid")
     if not key:
         raise ConfigError("TLS Server private key must be present and valid")
-    for path in filter(None, (certificate, key, authority)):
-        _checkFile(path, read)
+    for path, kind in (
+        (certificate, CERTIFICATE),
+        (key, PRIVATE_KEY),
+        (authority, CERTIFICATE),
+    ):
+        wrong = pemProblem(path, kind, read) if path else ""
+        if wrong:
+            raise ConfigError(f"error parsing X509 certificate/key pair: {wrong}")
     tls = replace(
         settings.tls or TLS(),
         cert_file=certificate,
@@ -167,14 +174,3 @@ def _withTLS(
         verify=bool(given.get("tlsverify", False)),
     )
     return replace(settings, tls=tls)
-
-
-def _checkFile(path: str, read: Callable[[str], str]) -> None:
-    try:
-        text = read(path)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        message = f"error parsing X509 certificate/key pair: open {path}: {reason}"
-        raise ConfigError(message) from None
-    if "-----BEGIN " not in text:
-        raise ConfigError(f"error parsing X509 certificate/key pair: {path} holds no PEM data")

@@ -15,7 +15,8 @@ from natsbroker.config.reading import Findings, Reading, readTable
 from natsbroker.config.schema import ROOT
 from natsbroker.config.syntax import parse
 
-PEM = "-----BEGIN CERTIFICATE-----\n"
+PEM = "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n"
+"""Stands for a certificate and for a key."""
 
 
 def filesystem(files: Mapping[str, str]) -> Callable[[str], str]:

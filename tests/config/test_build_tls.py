@@ -126,5 +126,5 @@ def test_mistakes(text: str, complaint: str) -> None:
 def test_notPEM() -> None:
     """A file that holds something else is refused before a client meets it."""
     files = filesystem({"cert.pem": "", "key.pem": PEM})
-    with pytest.raises(ConfigErrors, match=r"cert\.pem holds no PEM data"):
+    with pytest.raises(ConfigErrors, match=r"cert\.pem holds no certificate"):
         built(f"tls {{ {PAIR} }}", files)

@@ -1,0 +1,263 @@
+"""
+Tests for L{natsbroker.config.commandline}.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.config.commandline import (
+    Action,
+    Invocation,
+    UsageError,
+    invocationFrom,
+    redacted,
+    validReport,
+)
+from natsbroker.config.errors import ConfigError, NotSupportedYet
+from natsbroker.config.flags import KINDS
+from natsbroker.config.model import Settings
+from tests.config.support import PEM, filesystem
+
+FILES = filesystem(
+    {
+        "s.conf": "port: 5, debug: true, server_name: $NAME",
+        "empty.conf": "",
+        "bad.conf": "bogus: 1",
+        "users.conf": "authorization { users: [ {user: a} ] }",
+        "tls.conf": "tls { cert_file: cert.pem, key_file: key.pem, min_version: '1.3' }",
+        "cert.pem": PEM,
+        "key.pem": PEM,
+        "broker.pid": "123\n",
+    }
+)
+
+
+def invoke(line: str) -> Invocation:
+    """
+    Read a command line whose arguments have no blanks.
+    """
+    return invocationFrom(line.split(), {"NAME": "n"}, FILES)
+
+
+def settingsOf(line: str) -> Settings:
+    """
+    Read the settings of a command line.
+    """
+    settings = invoke(line).settings
+    assert settings is not None
+    return settings
+
+
+def problemOf(line: str) -> ConfigError:
+    """
+    Get the error that a command line ends with.
+    """
+    with pytest.raises(ConfigError) as raised:
+        invoke(line)
+    return raised.value
+
+
+ACTIONS = [
+    ("", Action.RUN),
+    ("-p 5", Action.RUN),
+    ("-c s.conf", Action.RUN),
+    ("-t -c s.conf", Action.TEST),
+    ("-v", Action.VERSION),
+    ("--version", Action.VERSION),
+    ("version", Action.VERSION),
+    ("VERSION", Action.VERSION),
+    ("-p 5 version", Action.VERSION),
+    ("-h", Action.HELP),
+    ("-help", Action.HELP),
+    ("help", Action.HELP),
+    ("--help_tls", Action.HELP_TLS),
+    ("-v -h", Action.VERSION),
+    ("-h -c nope.conf", Action.HELP),
+    ("-js -v", Action.VERSION),
+    ("--signal reload", Action.SIGNAL),
+    ("-sl ldm=5", Action.SIGNAL),
+]
+
+
+@pytest.mark.parametrize(("line", "action"), ACTIONS)
+def test_actions(line: str, action: Action) -> None:
+    """The command line says what to do; showing something comes before everything else."""
+    assert invoke(line).action is action
+
+
+class TestRun:
+    """Running, and testing, a configuration."""
+
+    def test_defaults(self) -> None:
+        """Without arguments the settings are the defaults."""
+        assert settingsOf("") == Settings()
+
+    def test_file(self) -> None:
+        """A file is read with the environment."""
+        settings = settingsOf("--config=s.conf")
+        assert (settings.port, settings.server_name) == (5, "n")
+        assert settings.config_file == "s.conf"
+
+    def test_flagsWin(self) -> None:
+        """A flag wins over the file, wherever it stands."""
+        settings = settingsOf("-p -1 -D=false -c s.conf -n me")
+        assert (settings.port, settings.server_name) == (-1, "me")
+        assert not settings.logging.debug
+
+    def test_lastSpellingWins(self) -> None:
+        """A flag that is given twice has its last value, whatever the spelling."""
+        assert settingsOf("--addr a -net b -a c").host == "c"
+
+    def test_overrideForReload(self) -> None:
+        """What the flags do can be done again to the settings of a changed file."""
+        invocation = invoke("-p 7 -c s.conf")
+        assert invocation.override is not None
+        assert invocation.override(Settings(host="h")) == Settings(host="h", port=7)
+
+    def test_derivedDefaults(self) -> None:
+        """What depends on a flag follows it."""
+        settings = settingsOf("--tls --tlscert cert.pem --tlskey key.pem")
+        assert settings.authorization.timeout == 3.0
+
+    def test_monitoringOnLoopback(self) -> None:
+        """The monitoring port is on loopback."""
+        monitoring = settingsOf("-m 8222 -a 0.0.0.0").monitoring
+        assert (monitoring.http_host, monitoring.http_port) == ("127.0.0.1", 8222)
+
+    def test_pure(self) -> None:
+        """The compiled fast lane can be switched off."""
+        assert not settingsOf("--pure").fast_lane
+
+    def test_policyOfTheFileStays(self) -> None:
+        """A certificate from flags keeps the TLS version of the file."""
+        tls = settingsOf("-c tls.conf --tlscert cert.pem --tlskey key.pem").tls
+        assert tls is not None
+        assert tls.min_version == "1.3"
+
+    def test_warnings(self) -> None:
+        """Warnings do not keep from running, but fail a test."""
+        assert len(invoke("-c empty.conf").warnings) == 1
+        assert str(problemOf("-t -c empty.conf")) == "empty.conf: config has no values or is empty"
+
+    def test_report(self) -> None:
+        """A file that is fine is reported with its digest."""
+        report = validReport("natsbroker", settingsOf("-t -c s.conf"))
+        assert report.startswith("natsbroker: configuration file s.conf is valid (sha256:")
+
+
+PROBLEMS = [
+    ("foo", 'unrecognized command: "foo"'),
+    ("-D true", 'unrecognized command: "true"'),
+    ("-", 'unrecognized command: "-"'),
+    ("-- -v", 'unrecognized command: "-v"'),
+    ("-t", "must specify [-c, --config] option to check configuration file syntax"),
+    ("-c nope.conf", "nope.conf: open nope.conf: No such file or directory"),
+    ("-c bad.conf", 'bad.conf:1:1: unknown field "bogus"'),
+    ("-t -c bad.conf", 'bad.conf:1:1: unknown field "bogus"'),
+    ("--signal foo", 'unknown signal "foo"'),
+    ("--signal reload=1=2", "invalid signal parameters: [2]"),
+    ("--signal reload=x", "invalid pid: x"),
+    ("-p 70000", "--port: invalid port 70000"),
+    ("-m 1 -ms 2", "https_port: can't specify both HTTP (1) and HTTPs (2) ports"),
+    ("-c users.conf --user a", "users.conf:1:1: authorization: --user does not go with users "
+     "in the file"),
+    ("--user a --pass b --auth c", "authorization: Cannot have a user/pass and token"),
+    ("--tls", "TLS Server certificate must be present and valid"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "message"), PROBLEMS)
+def test_problems(line: str, message: str) -> None:
+    """What is wrong with a command line is said as nats-server says it."""
+    problem = problemOf(line)
+    assert not isinstance(problem, UsageError)
+    assert [str(problem)] == [message] or message in str(problem).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--bogus", "flag provided but not defined: -bogus"),
+        ("-v --bogus", "flag provided but not defined: -bogus"),
+        ("-p", "flag needs an argument: -p"),
+        ("-p x", 'invalid value "x" for flag -p: parse error'),
+    ],
+)
+def test_usageErrors(line: str, message: str) -> None:
+    """A flag that is wrong prints the usage and exits with 0, as nats-server does."""
+    problem = problemOf(line)
+    assert isinstance(problem, UsageError)
+    assert (str(problem), problem.exitCode) == (message, 0)
+
+
+MISSING = [
+    ("-js", "--jetstream: not supported yet (JetStream)"),
+    ("--jetstream", "--jetstream: not supported yet (JetStream)"),
+    ("-sd d", "--store_dir: not supported yet (JetStream)"),
+    ("-s", "--syslog: not supported yet (logging to syslog)"),
+    ("-r udp://x", "--remote_syslog: not supported yet (logging to syslog)"),
+    ("--routes nats://a:1", "--routes: not supported yet (routes between servers)"),
+    ("--cluster nats://a:1", "--cluster: not supported yet (routes between servers)"),
+    ("--cluster_name c", "--cluster_name: not supported yet (routes between servers)"),
+    ("--no_advertise", "--no_advertise: not supported yet (routes between servers)"),
+    ("--connect_retries 3", "--connect_retries: not supported yet (routes between servers)"),
+    ("--profile 6060", "--profile: not supported yet (profiling)"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), MISSING)
+def test_missingFeatures(line: str, message: str) -> None:
+    """A flag whose feature is not there is refused and not ignored."""
+    problem = problemOf(line)
+    assert isinstance(problem, NotSupportedYet)
+    assert str(problem) == message
+
+
+@pytest.mark.parametrize("line", ["-js=false", "-s=false", "--routes=", "--profile 0"])
+def test_askingForNothing(line: str) -> None:
+    """A flag that switches its feature off is fine."""
+    assert settingsOf(line) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("line", "signal", "process"),
+    [
+        ("-sl stop", "stop", ""),
+        ("--signal quit=77", "quit", "77"),
+        ("--signal=term=77*", "term", "77*"),
+        ("--signal reopen=broker.pid", "reopen", "123"),
+        ("--signal ldm=*", "ldm", "*"),
+    ],
+)
+def test_signals(line: str, signal: str, process: str) -> None:
+    """A signal goes to a process by its id, by its pid file, or to the only one."""
+    invocation = invoke(line)
+    assert (invocation.signal, invocation.process) == (signal, process)
+
+
+def test_redacted() -> None:
+    """Secrets on a command line are blotted out, in every way to write them."""
+    line = "--user=canary -pass canary --auth canary -p 5 -routes nats://canary@a -user"
+    shown = redacted(line.split())
+    assert "canary" not in str(shown)
+    assert shown[:3] == ["--user=[REDACTED]", "-pass", "[REDACTED]"]
+    assert shown[-3:] == ["-routes", "[REDACTED]", "-user"]
+    assert "5" in shown
+
+
+_WORDS = [f"-{name}" for name in KINDS] + ["s.conf", "bad.conf", "5", "-1", "x", "=", "--", ""]
+
+
+@given(st.lists(st.sampled_from(_WORDS), max_size=6))
+def test_nothingButConfigErrors(arguments: list[str]) -> None:
+    """Any arguments are an invocation or a L{ConfigError}."""
+    try:
+        invocation = invocationFrom(arguments, {}, FILES)
+    except ConfigError as error:
+        assert str(error)
+    else:
+        running = invocation.action in (Action.RUN, Action.TEST)
+        assert running is (invocation.settings is not None)

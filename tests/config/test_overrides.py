@@ -1,0 +1,143 @@
+"""
+Tests for L{natsbroker.config.overrides}.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from natsbroker.config.errors import ConfigError
+from natsbroker.config.goflags import FlagValue
+from natsbroker.config.model import TLS, Authorization, Logging, Monitoring, Settings
+from natsbroker.config.overrides import overriding
+from tests.config.support import CERTIFICATES, filesystem
+
+PAIR: dict[str, FlagValue] = {"tlscert": "cert.pem", "tlskey": "key.pem"}
+
+
+def apply(given: dict[str, FlagValue], settings: Settings | None = None) -> Settings:
+    """
+    Apply flags to settings.
+    """
+    return overriding(given, CERTIFICATES)(settings or Settings())
+
+
+def test_nothing() -> None:
+    """Without flags the settings stay."""
+    settings = Settings(port=7)
+    assert apply({}, settings) == settings
+
+
+CHANGED: list[tuple[str, FlagValue, Settings]] = [
+    ("p", 5, Settings(port=5)),
+    ("p", -1, Settings(port=-1)),
+    ("p", 0, Settings()),
+    ("a", "h", Settings(host="h")),
+    ("a", "", Settings()),
+    ("n", "me", Settings(server_name="me")),
+    ("client_advertise", "x", Settings(client_advertise="x")),
+    ("P", "f", Settings(pidfile="f")),
+    ("ports_file_dir", "d", Settings(ports_file_dir="d")),
+    ("m", 8222, Settings(monitoring=Monitoring(http_port=8222))),
+    ("ms", -1, Settings(monitoring=Monitoring(https_port=-1))),
+    ("D", True, Settings(logging=Logging(debug=True))),
+    ("V", True, Settings(logging=Logging(trace=True))),
+    ("VV", True, Settings(logging=Logging(trace=True, trace_verbose=True))),
+    ("DV", True, Settings(logging=Logging(debug=True, trace=True))),
+    ("DVV", True, Settings(logging=Logging(debug=True, trace=True, trace_verbose=True))),
+    ("T", False, Settings(logging=Logging(logtime=False))),
+    ("logtime_utc", True, Settings(logging=Logging(logtime_utc=True))),
+    ("l", "f", Settings(logging=Logging(logfile="f"))),
+    ("log_size_limit", 9, Settings(logging=Logging(logfile_size_limit=9))),
+    ("max_traced_msg_len", 9, Settings(logging=Logging(max_traced_msg_len=9))),
+    ("user", "u", Settings(authorization=Authorization(True, user="u"))),
+    ("pass", "p", Settings(authorization=Authorization(True, password="p"))),
+    ("auth", "t", Settings(authorization=Authorization(True, token="t"))),
+    ("user", "", Settings()),
+    ("pure", True, Settings(fast_lane=False)),
+    ("pure", False, Settings()),
+]
+
+
+@pytest.mark.parametrize(("flag", "value", "expected"), CHANGED)
+def test_changed(flag: str, value: FlagValue, expected: Settings) -> None:
+    """Each flag changes what it stands for and nothing else."""
+    assert apply({flag: value}) == expected
+
+
+def test_switchedOff() -> None:
+    """A flag that says no wins over a file that says yes."""
+    settings = Settings(logging=Logging(debug=True, trace=True))
+    assert apply({"DV": False}, settings) == Settings()
+
+
+class TestTLS:
+    """The flags that begin with C{tls}."""
+
+    def test_certificate(self) -> None:
+        """A certificate and its key make a TLS listener."""
+        given = {**PAIR, "tlsverify": True, "tlscacert": "ca.pem"}
+        assert apply(given).tls == TLS(
+            cert_file="cert.pem",
+            key_file="key.pem",
+            ca_file="ca.pem",
+            certs=(("cert.pem", "key.pem"),),
+            verify=True,
+        )
+
+    def test_policyStays(self) -> None:
+        """What a file says about ciphers and versions is not weakened by a flag."""
+        old = TLS(min_version="1.3", cipher_suites=("TLS_AES_128_GCM_SHA256",), timeout=9.0)
+        tls = apply({"tls": True, **PAIR}, replace(Settings(), tls=old)).tls
+        assert tls is not None
+        assert (tls.min_version, tls.cipher_suites, tls.timeout) == (
+            "1.3",
+            ("TLS_AES_128_GCM_SHA256",),
+            9.0,
+        )
+
+    def test_off(self) -> None:
+        """C{--tls=false} removes what the file says."""
+        assert apply({"tls": False, **PAIR}, Settings(tls=TLS())).tls is None
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ({"tls": True}, "TLS Server certificate must be present and valid"),
+            ({"tlskey": "key.pem"}, "TLS Server certificate must be present and valid"),
+            ({"tlscert": "cert.pem"}, "TLS Server private key must be present and valid"),
+            (
+                {"tlscert": "nope.pem", "tlskey": "key.pem"},
+                "error parsing X509 certificate/key pair: open nope.pem: No such file or directory",
+            ),
+        ],
+    )
+    def test_mistakes(self, given: dict[str, FlagValue], message: str) -> None:
+        """Both files must be given and be there."""
+        with pytest.raises(ConfigError) as raised:
+            apply(given)
+        assert raised.value.message == message
+
+    def test_notPEM(self) -> None:
+        """They must hold PEM."""
+        files = filesystem({"cert.pem": "x", "key.pem": "x"})
+        with pytest.raises(ConfigError, match="holds no certificate in PEM format"):
+            overriding(PAIR, files)(Settings())
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "message"),
+    [
+        ("p", 65536, "--port: invalid port 65536"),
+        ("m", -2, "--http_port: invalid port -2"),
+        ("n", "a b", "--server_name: server name cannot contain spaces"),
+        ("log_size_limit", -1, "--log_size_limit: value can not be negative"),
+    ],
+)
+def test_mistakes(flag: str, value: FlagValue, message: str) -> None:
+    """An impossible value names the flag."""
+    with pytest.raises(ConfigError) as raised:
+        apply({flag: value})
+    assert str(raised.value) == message

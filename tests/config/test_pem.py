@@ -1,0 +1,43 @@
+"""
+Tests for L{natsbroker.config.pem}.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.config.pem import CERTIFICATE, PRIVATE_KEY, pemProblem
+from tests.config.support import filesystem
+
+FILES = filesystem(
+    {
+        "cert.pem": "text\n-----BEGIN CERTIFICATE-----\n...",
+        "key.pem": "-----BEGIN EC PRIVATE KEY-----\n...",
+        "other": "CERTIFICATE-----",
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "problem"),
+    [
+        ("cert.pem", CERTIFICATE, ""),
+        ("key.pem", PRIVATE_KEY, ""),
+        ("cert.pem", PRIVATE_KEY, "cert.pem holds no private key in PEM format"),
+        ("key.pem", CERTIFICATE, "key.pem holds no certificate in PEM format"),
+        ("other", CERTIFICATE, "other holds no certificate in PEM format"),
+        ("nope", CERTIFICATE, "open nope: No such file or directory"),
+    ],
+)
+def test_problems(path: str, kind: str, problem: str) -> None:
+    """A file that is missing or holds something else is noticed."""
+    assert pemProblem(path, kind, FILES) == problem
+
+
+def test_impossiblePath() -> None:
+    """A path that no file can have is a problem and no crash."""
+
+    def read(path: str) -> str:
+        raise ValueError("embedded null byte")
+
+    assert pemProblem("a\0b", CERTIFICATE, read) == "open a\0b: embedded null byte"
