@@ -42,7 +42,8 @@ class Allowance:
     @ivar script: matches somewhere in the scripts that it is about.
     @ivar ours: matches an error that only natsbroker writes.
     @ivar theirs: matches an error that only nats-server writes.
-    @ivar fewer: whether natsbroker delivers less, and says OK less often, for that reason.
+    @ivar delivers: whether deliveries and OKs may differ for that reason: a subscription was
+        refused, and its sid stayed free for the next.
     @ivar malformed: whether the script has a line that the two read in different ways, so that
         anything may follow.
     """
@@ -51,7 +52,7 @@ class Allowance:
     script: re.Pattern[bytes]
     ours: re.Pattern[bytes] | None = None
     theirs: re.Pattern[bytes] | None = None
-    fewer: bool = False
+    delivers: bool = False
     malformed: bool = False
 
 
@@ -79,13 +80,14 @@ ALLOWANCES = [
         "what stands behind a broker",
         script=re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"),
         ours=re.compile(rb"'Invalid (Publish )?Subject'"),
-        fewer=True,
+        theirs=re.compile(rb"'maximum subscriptions exceeded'"),
+        delivers=True,
     ),
     Allowance(
         "a subscription to foo.> is wider than an allowed foo.*, and refused as such",
         script=re.compile(rb">"),
         ours=re.compile(rb"'Permissions Violation for Subscription to \"[^\"]*>\".*'"),
-        fewer=True,
+        delivers=True,
     ),
 ]
 
@@ -103,11 +105,12 @@ def allowed(script: bytes, theirs: Answer, ours: Answer) -> list[Allowance]:
     for error in (Counter(theirs.errors) - Counter(ours.errors)).elements():
         used.append(next((a for a in about if a.theirs and a.theirs.fullmatch(error)), None))
     explained = [allowance for allowance in used if allowance is not None]
-    if not explained:  # a publish that is dropped without an error
-        explained = [allowance for allowance in about if allowance.fewer and not used]
-    less = not Counter(ours.deliveries) - Counter(theirs.deliveries) and ours.oks <= theirs.oks
+    if not used:  # a publish that is dropped without an error
+        explained = [allowance for allowance in about if allowance.delivers]
+    if (ours.pongs, ours.infos, ours.rest) != (theirs.pongs, theirs.infos, theirs.rest):
+        return []
     same = ours.deliveries == theirs.deliveries and ours.oks == theirs.oks
-    fitting = same or (less and any(allowance.fewer for allowance in explained))
-    if len(explained) < len(used) or not fitting or ours.pongs != theirs.pongs:
+    fitting = same or any(allowance.delivers for allowance in explained)
+    if len(explained) < len(used) or not fitting:
         return []
     return explained

@@ -72,7 +72,7 @@ WIDER = b"-ERR 'Permissions Violation for Subscription to \"a.>\"'\r\n"
         (b"SUB a\x00b 1\r\n", INVALID, OK, 0),
         (b"SUB a\x00b 1\r\n", OK, INVALID[:-6], 0),
         (b"PUB a\x00b 1\r\n", OK + b"MSG a 1 0\r\n\r\n", OK, 1),
-        (b"PUB a\x00b 1\r\n", OK, OK + b"MSG a 1 0\r\n\r\n", 0),
+        (b"PUB a.b 1\r\n", OK + b"MSG a 1 0\r\n\r\n", OK, 0),
         (b"SUB a.> 1\r\n", OK, OK + WIDER, 1),
         (b"SUB \x01 1\r\nSUB a.> 1\r\n", OK, INVALID + WIDER, 2),
         (b"SUB \x01 1\r\nSUB a.> 1\r\n", OK, INVALID + WIDER.replace(b">", b"b"), 0),
