@@ -46,6 +46,7 @@ def tracingFrom(settings: Settings) -> Tracing:
         protocol=logging.trace or logging.trace_verbose,
         system=logging.trace_verbose,
         maxLength=logging.max_traced_msg_len,
+        headersOnly=logging.trace_headers,
     )
 
 

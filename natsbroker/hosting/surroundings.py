@@ -51,7 +51,7 @@ class Surroundings(Service):
         self._broker = broker
         self._program = program
         self._read = read
-        self._pid = os.getpid() if pid is None else pid
+        self._pid = pid or 0
         self._pidFile: PidFile | None = None
         self._portsFile: PortsFile | None = None
         broker.addPlanner(self._plan)
@@ -63,6 +63,8 @@ class Surroundings(Service):
         @raise StartError: if the pid file cannot be written.
         """
         super().startService()  # type: ignore[no-untyped-call]
+        # Not before: twistd forks between making a service and starting it.
+        self._pid = self._pid or os.getpid()
         settings = self._broker.settings
         if settings.pidfile:
             self._pidFile = PidFile(settings.pidfile, self._pid)

@@ -61,11 +61,13 @@ class Tracing:
     @ivar protocol: operations are logged.
     @ivar system: those of the system account too.
     @ivar maxLength: how many bytes of a payload are shown; 0 for all.
+    @ivar headersOnly: the headers of messages are shown and not their payload.
     """
 
     protocol: bool = False
     system: bool = False
     maxLength: int = 0
+    headersOnly: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,12 @@ from natsbroker.advisories import ClientConnected, ClientDisconnected, ClientRef
 from natsbroker.interfaces import IMessageBus, IOutboxSubscriber
 from natsbroker.net.context import ClientContext, ClosedClient
 from natsbroker.net.facts import ConnectionFacts, factsAtEnd, factsOf
+from natsbroker.net.labels import authenticationFailure, clientLabel, violationText
 from natsbroker.net.login import Login
 from natsbroker.net.publishing import PublishRules
 from natsbroker.net.stall import Stall
 from natsbroker.net.subscribing import SubscriptionTable
+from natsbroker.net.trace import Trace
 from natsbroker.subjects import grammar
 from natsbroker.wire import ops
 from natsbroker.wire.connect import DEFAULTS, parseConnect
@@ -116,6 +118,7 @@ class ClientSession:
         "_sent",
         "_stall",
         "_stuckSince",
+        "_trace",
         "cid",
         "decoder",
         "grant",
@@ -159,6 +162,7 @@ class ClientSession:
         self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
         self._loginBy: float | None = None
         self._dispatch: dict[int, Callable[..., None]] = _DISPATCH
+        self._trace = self._makeTrace()
 
     # The life of a connection.
 
@@ -237,6 +241,8 @@ class ClientSession:
                 frame = decoder.next()
                 if frame is None:
                     break
+                if self._trace is not None:
+                    self._trace.came(frame)
             if frame[0] != ops.PONG:
                 active = True
             if self.grant is None and frame[0] not in _BEFORE_LOGIN:
@@ -257,7 +263,7 @@ class ClientSession:
         """
         self.reason = self.reason or reason
         context = self._context
-        facts = factsAtEnd(self)
+        facts, label = factsAtEnd(self), str(self)
         self.outbox.close()
         context.wheel.forget(self)
         if self._login is not None:
@@ -268,7 +274,7 @@ class ClientSession:
         self._leaveAccount()
         closed = ClosedClient(facts, context.reactor.seconds(), self.reason)
         context.connections.remove(self.cid, closed, self.traffic)
-        _log.debug("{client} - Client connection closed: {reason}", client=self, reason=self.reason)
+        _log.debug("{client} - Client connection closed: {why}", client=label, why=self.reason)
 
     def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
         """
@@ -287,9 +293,13 @@ class ClientSession:
             self._peer.abort()
             return
         line = error.line(*arguments)
+        if error == errors.AUTHORIZATION:
+            _log.error("{client} - {text}", client=self, text=authenticationFailure(self.options))
+        elif line:
+            log = _log.debug if error in _QUIET else _log.error
+            log("{client} - {text}", client=self, text=_shown(line))
         if line:
-            self.outbox.write(line)
-            _log.error("{client} - {text}", client=self, text=_shown(line))
+            self._say(line)
         self.outbox.resume()
         self._peer.finish()
 
@@ -329,12 +339,9 @@ class ClientSession:
         return self._peer
 
     def __str__(self) -> str:
-        label = "" if self.grant is None or not self.grant.user else self._label()
-        return f"{self._peer.host}:{self._peer.port} - cid:{self.cid}{label}"
-
-    def _label(self) -> str:
-        grant = self.grant
-        return f' - "{grant.account}/user:{grant.user}"' if grant is not None else ""
+        peer = self._peer
+        options = self.options if self._connected else {}
+        return clientLabel(peer.host, peer.port, self.cid, options, self.grant)
 
     # Being let in.
 
@@ -439,7 +446,7 @@ class ClientSession:
         elif options["no_responders"] and not self.outbox.headers:
             self.close(errors.NO_RESPONDERS_HEADERS)
         elif options["verbose"]:
-            self.outbox.write(b"+OK\r\n")
+            self._say(b"+OK\r\n")
 
     def _configure(self) -> None:
         options = self.options
@@ -447,7 +454,7 @@ class ClientSession:
         self.decoder.headers = self.outbox.headers = headers
         self.decoder.announce = options["pedantic"]
         self.outbox.echo = options["echo"]
-        self._takeLane(self._makeLane())
+        self.tracingChanged()
 
     def _takeLane(self, lane: Any) -> None:
         self._lane = lane
@@ -501,7 +508,7 @@ class ClientSession:
             self._violated(violation)
             return
         if self.options["verbose"]:
-            self.outbox.write(b"+OK\r\n")
+            self._say(b"+OK\r\n")
         message = Message(subject, body, reply, headerLength, self, sizeText, headerText)
         if not bus.publish(message) and reply and self.options["no_responders"]:
             self._nobodyResponds(subject, reply)
@@ -513,11 +520,11 @@ class ClientSession:
         if sid is not None:
             block = b"NATS/1.0 503\r\nNats-Subject: %b\r\n\r\n" % subject
             size = len(block)
-            self.outbox.write(b"HMSG %b %b %d %d\r\n%b\r\n" % (reply, sid, size, size, block))
+            self._say(b"HMSG %b %b %d %d\r\n%b\r\n" % (reply, sid, size, size, block))
 
     def _announced(self, subject: bytes) -> None:
         if not grammar.isValidLiteral(subject):
-            self.outbox.write(errors.INVALID_PUBLISH_SUBJECT.line())
+            self._say(errors.INVALID_PUBLISH_SUBJECT.line())
 
     def _subscribe(self, line: bytes) -> None:
         arguments = client.splitSubscription(line)
@@ -528,10 +535,10 @@ class ClientSession:
         try:
             table.subscribe(*arguments)
         except errors.ProtocolViolation as violation:
-            self._violated(violation)
+            self._violated(violation, arguments[2])
             return
         if self.options["verbose"]:
-            self.outbox.write(b"+OK\r\n")
+            self._say(b"+OK\r\n")
 
     def _unsubscribe(self, line: bytes) -> None:
         arguments = client.splitUnsubscription(line)
@@ -540,11 +547,11 @@ class ClientSession:
             self.close(errors.BAD_ARGUMENTS)
             return
         if self.options["verbose"]:
-            self.outbox.write(b"+OK\r\n")
+            self._say(b"+OK\r\n")
         table.unsubscribe(*arguments)
 
     def _ping(self) -> None:
-        self.outbox.write(b"PONG\r\n")
+        self._say(b"PONG\r\n")
         if not self._connected or self._greeted:
             return
         self._greeted = True
@@ -566,16 +573,21 @@ class ClientSession:
         """
 
     def _peerFailed(self, text: bytes) -> None:
-        _log.error("{client} - Client Error {text!r}", client=self, text=text[:256])
+        told = text[:256].decode("utf-8", "replace")
+        _log.error("{client} - Client Error {text}", client=self, text=told)
         self.close(errors.PEER_ERROR)
 
     def _fault(self, error: errors.WireError) -> None:
         self.close(error)
 
-    def _violated(self, violation: errors.ProtocolViolation) -> None:
-        line = violation.error.line(*violation.arguments)
+    def _violated(self, violation: errors.ProtocolViolation, sid: bytes = b"") -> None:
+        self._say(violation.error.line(*violation.arguments))
+        _log.error("{client} - {text}", client=self, text=violationText(violation, sid))
+
+    def _say(self, line: bytes) -> None:
+        if self._trace is not None:
+            self._trace.said(line)
         self.outbox.write(line)
-        _log.error("{client} - {text}", client=self, text=_shown(line))
 
     # What the broker does to the connection.
 
@@ -583,6 +595,8 @@ class ClientSession:
         """
         See L{natsbroker.interfaces.ISubscriber.deliver}.
         """
+        if self._trace is not None:
+            self._trace.delivered(message, tag, self.outbox.headers)
         self.outbox.deliver(message, tag)
         rules = self._rules
         if message.reply and rules is not None and rules.replies is not None:
@@ -592,6 +606,8 @@ class ClientSession:
         """
         See L{natsbroker.interfaces.ISubscriber.subscriptionEnded}.
         """
+        if self._trace is not None:
+            self._trace.ended(tag)
         if self.subscriptions is not None:
             self.subscriptions.ended(tag)
 
@@ -606,7 +622,7 @@ class ClientSession:
             return
         connections = self._context.connections
         connections.slowConsumer(error.reason)
-        _log.warn("{client} - Slow Consumer Detected: {detail}", client=self, detail=detail)
+        _log.info("{client} - Slow Consumer Detected: {detail}", client=self, detail=detail)
         self._context.notify(SlowConsumer(self.cid, self.outbox.limit, error.reason))
         self.close(error, abort=True)
 
@@ -655,8 +671,18 @@ class ClientSession:
         """
         The tracing in the context was replaced: the fast lane is left or taken again.
         """
+        self._trace = self._makeTrace()
         if self.grant is not None:
             self._takeLane(self._makeLane())
+
+    def _makeTrace(self) -> Trace | None:
+        tracing, grant = self._context.tracing, self.grant
+        if not tracing.protocol:
+            return None
+        if grant is not None and not tracing.system:
+            if self._context.accounts.isSystem(grant.account):
+                return None
+        return Trace(self, tracing.maxLength, tracing.headersOnly)
 
     def reauthorize(self) -> None:
         """
@@ -693,7 +719,7 @@ class ClientSession:
             self._bus.matcher.changed(b">")
         if self.subscriptions is not None:
             for subject, sid in self.subscriptions.permit(grant.subscribe):
-                self.outbox.write(errors.PERMISSION_REMOVED.line(_text(subject), _text(sid)))
+                self._say(errors.PERMISSION_REMOVED.line(_text(subject), _text(sid)))
         self._expires = grant.expires
         self.limitsChanged()
         self._configure()
@@ -738,7 +764,7 @@ class ClientSession:
         maximum = self._context.limits.ping_max
         action = self._keepalive.timePassed(now, self.decoder.heard, maximum)
         if action is KeepaliveAction.PING:
-            self.outbox.write(b"PING\r\n")
+            self._say(b"PING\r\n")
         elif action is KeepaliveAction.STALE:
             self.close(errors.STALE)
 
@@ -798,6 +824,9 @@ def _shown(line: bytes) -> str:
     """
     return line[6:-3].decode("utf-8", "replace")
 
+
+#: What is no news: the real server logs it for debugging only.
+_QUIET = frozenset({errors.AUTH_TIMEOUT, errors.AUTH_EXPIRED, errors.STALE})
 
 #: Frames that are handled before a connection is let in.
 _BEFORE_LOGIN = frozenset({ops.CONNECT, ops.FAULT, ops.OK, ops.INFO, ops.PING, ops.PONG, ops.ERR})

@@ -1,0 +1,111 @@
+"""
+How connections and what they did wrong are named in the log.
+
+Promises: the real server's words (observed); no secret, and peers' texts only in quotes with
+everything escaped that is not printable ASCII.
+Must never know: sessions, or where the log goes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from natsbroker import errors
+from natsbroker.wire.grants import Grant
+
+__all__ = ["authenticationFailure", "clientLabel", "quoted", "violationText"]
+
+_SPECIAL = re.compile(r"[^ !#-\[\]-~]")
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
+
+
+def quoted(text: str | bytes) -> str:
+    """
+    A text in quotes, on one line of printable ASCII.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("latin-1")
+    return f'"{_SPECIAL.sub(_escaped, text)}"'
+
+
+def _escaped(found: re.Match[str]) -> str:
+    character = found.group()
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def clientLabel(
+    host: str, port: int, cid: int, options: Mapping[str, Any], grant: Grant | None
+) -> str:
+    """
+    A client at the beginning of a log line: where it comes from and its number, and once it is let
+    in, what it says of itself and who it is.
+
+    @param options: what it said in CONNECT.
+    """
+    label = f"{host}:{port} - cid:{cid}"
+    if grant is None:
+        return label
+    version = options.get("version")
+    parts = [f"v{version}" if version else "", options.get("lang"), options.get("name")]
+    described = ":".join(str(part)[:256] for part in parts if part)
+    if described:
+        label += f" - {quoted(described)}"
+    if grant.user:
+        label += f" - {quoted(f'{grant.account}/user:{grant.user}')}"
+    return label
+
+
+def authenticationFailure(options: Mapping[str, Any]) -> str:
+    """
+    What is logged when somebody is not let in.
+
+    @param options: what the client said in CONNECT.
+    """
+    for name, form in _WHO.items():
+        if options.get(name):
+            return f"authentication error - {form(str(options[name])[:256])}"
+    return "authentication error"
+
+
+def _publicKey(key: str) -> str:
+    """
+    A user's public key; somebody may have sent the secret one by mistake.
+    """
+    return key if key.startswith("U") else "[REDACTED]"
+
+
+_WHO: dict[str, Callable[[str], str]] = {
+    "nkey": lambda key: f"Nkey {quoted(_publicKey(key))}",
+    "user": lambda name: f"User {quoted(name)}",
+    "jwt": lambda token: 'JWT User ""',
+    "auth_token": lambda token: 'Token "[REDACTED]"',
+}
+
+_PUBLISHING = {errors.PUBLISH_DENIED: "Subject", errors.REPLY_DENIED: "Reply"}
+
+
+def violationText(violation: errors.ProtocolViolation, sid: bytes = b"") -> str:
+    """
+    What is logged when a client does what it may not.
+
+    @param sid: of the subscription that it wanted.
+    """
+    error, arguments = violation.error, [quoted(each) for each in violation.arguments]
+    if error in _PUBLISHING:
+        return f"Publish Violation - {_PUBLISHING[error]} {arguments[0]}"
+    number = quoted(sid)[1:-1]
+    if error == errors.SUBSCRIBE_DENIED:
+        return f"Subscription Violation - Subject {arguments[0]}, SID {number}"
+    if error == errors.QUEUE_DENIED:
+        subject, queue = arguments
+        return f"Subscription Violation - Subject {subject}, Queue: {queue}, SID {number}"
+    if error == errors.TOO_MANY_TOKENS:
+        return f"Subscription Violation Too Many Tokens - Subject {arguments[0]}, SID {number}"
+    return error.text
