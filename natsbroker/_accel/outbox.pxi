@@ -7,12 +7,12 @@ cdef extern from "sys/socket.h" nogil:
 
 # Buffers of this size are lent to connections while something waits for them.
 cdef enum:
-    LENT = 262144
-    SPARES = 16
+    LENT = 524288
+    SPARES = 12
     WAITING_HIGH = 1048576
     WAITING_LOW = 262144
     # So much is sent at once, while it is warm, instead of at the end of the turn.
-    SEND_SOON = 131072
+    SEND_SOON = 262144
 
 cdef char* SPARE[SPARES]
 cdef int SPARE_COUNT = 0
