@@ -173,9 +173,9 @@ def operationSettings(settings: Settings, root: Reading, findings: Findings) -> 
 
 def _tags(root: Reading) -> tuple[str, ...]:
     """
-    Keep each tag once, without the blanks around it.
+    Keep each tag once, in lower case and without the blanks around it, as nats-server does.
     """
-    tags = (tag.strip() for tag in root.texts("server_tags"))
+    tags = (tag.strip().lower() for tag in root.texts("server_tags"))
     return tuple(dict.fromkeys(tag for tag in tags if tag))
 
 

@@ -56,9 +56,9 @@ def test_times() -> None:
 
 
 def test_operation() -> None:
-    """What operators see of the server arrives; tags are trimmed and stand once."""
+    """What operators see of the server arrives; tags are trimmed, in lower case, and stand once."""
     settings = settingsOf(
-        "server_name: n, server_tags: [a, ' b ', a, ''], server_metadata { k: v }\n"
+        "server_name: n, server_tags: [a, ' B ', A, ''], server_metadata { k: v }\n"
         "pid_file: p, ports_file_dir: d, client_advertise: c, no_header_support: true"
     )
     assert settings.server_tags == ("a", "b")
