@@ -352,6 +352,10 @@ class Wire:
         self._world.settle()
         return self.transport.closed
 
+    def reads(self) -> bool:
+        """Whether the broker reads from this client now."""
+        return self.transport.isReading
+
     def send(self, *data: bytes) -> None:
         """Send bytes, each piece by itself."""
         for each in data:

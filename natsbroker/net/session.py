@@ -110,6 +110,7 @@ class ClientSession:
         "_holds",
         "_keepalive",
         "_lane",
+        "_last",
         "_login",
         "_loginBy",
         "_nonce",
@@ -157,6 +158,7 @@ class ClientSession:
         self._nonce = ""
         self._stuckSince: float | None = None
         self._holds = 0
+        self._last: ConnectionFacts | None = None
         self._sent = 0
         self._expires: float | None = None
         self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
@@ -263,7 +265,7 @@ class ClientSession:
         """
         self.reason = self.reason or reason
         context = self._context
-        facts, label = factsAtEnd(self), str(self)
+        facts, label = self._last or factsAtEnd(self), str(self)
         self.outbox.close()
         context.wheel.forget(self)
         if self._login is not None:
@@ -287,6 +289,7 @@ class ClientSession:
         self.reason = error.reason
         if self.grant is None:
             self._context.notify(ClientRefused(self.cid, self._peer.host, error.reason))
+        self._last = factsAtEnd(self)
         if self.subscriptions is not None:
             self.subscriptions.clear()
         if abort:
