@@ -10,7 +10,50 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["BrokerError", "ConnectionLimit", "ProtocolViolation", "Unauthorized", "WireError"]
+__all__ = [
+    "BrokerError",
+    "ConnectionLimit",
+    "ProtocolViolation",
+    "Unauthorized",
+    "WireError",
+    "spelled",
+]
+
+#: What is written with a letter instead of a number.
+_LETTERS = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+
+
+def spelled(text: str) -> str:
+    """
+    A name as the real server writes it between quotes: what cannot be seen is escaped, and so are
+    quotes, backslashes and bytes that are not UTF-8 (which C{surrogateescape} made characters).
+    """
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return text
+    return "".join(map(_spelledCharacter, text))
+
+
+def _spelledCharacter(character: str) -> str:
+    if character in _LETTERS:
+        return _LETTERS[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if 0xDC80 <= code < 0xDD00:
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x20 or code == 0x7F:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +80,12 @@ class WireError:
         """
         The C{-ERR} line.
 
-        @param arguments: values for the C{%s} in the text, if it has any.
+        @param arguments: values for the C{%s} in the text, if it has any; see L{spelled}.
         @return: the line with its CRLF, or no bytes for a silent error.
         """
         if not self.text:
             return b""
-        text = self.text % arguments if arguments else self.text
+        text = self.text % tuple(map(spelled, arguments)) if arguments else self.text
         return b"-ERR '" + text.encode("utf-8", "surrogateescape") + b"'\r\n"
 
 

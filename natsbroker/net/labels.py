@@ -17,8 +17,9 @@ from natsbroker.wire.grants import Grant
 
 __all__ = ["authenticationFailure", "clientLabel", "quoted", "violationText"]
 
-_SPECIAL = re.compile(r"[^ !#-\[\]-~]")
-_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
+
+#: What L{errors.spelled} leaves and a log line of printable ASCII does not.
+_FOREIGN = re.compile(r"[^ -~]")
 
 
 def quoted(text: str | bytes) -> str:
@@ -26,18 +27,8 @@ def quoted(text: str | bytes) -> str:
     A text in quotes, on one line of printable ASCII.
     """
     if isinstance(text, bytes):
-        text = text.decode("latin-1")
-    return f'"{_SPECIAL.sub(_escaped, text)}"'
-
-
-def _escaped(found: re.Match[str]) -> str:
-    character = found.group()
-    if character in _ESCAPES:
-        return _ESCAPES[character]
-    code = ord(character)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+        text = text.decode("utf-8", "surrogateescape")
+    return '"' + _FOREIGN.sub(lambda found: ascii(found.group())[1:-1], errors.spelled(text)) + '"'
 
 
 def clientLabel(
