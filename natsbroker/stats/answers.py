@@ -41,6 +41,9 @@ _HEAD = 64 << 10
 #: How many bits of text are joined at a time.
 _JOINED = 256
 
+#: How many rows are made between two pauses.
+_ROWS = 16
+
 #: The empty piece: there is more to come, and others may do something before.
 PAUSE = b""
 
@@ -78,7 +81,7 @@ class Listing:
     """
     A document that ends with a list which may be long.
 
-    @ivar head: what stands before the list.
+    @ivar head: what stands before the list; never nothing.
     @ivar rows: what stands in the list; C{None} where others may do something.
     """
 
@@ -111,8 +114,9 @@ class Listing:
         rows: list[str] = []
         room = largest - _HEAD
         for row in self.rows:
-            if row is None:
+            if row is None or len(rows) % _ROWS == _ROWS - 1:
                 yield PAUSE
+            if row is None:
                 continue
             text = "    " + "".join((yield from _paced(indented(row, 2))))
             room -= len(text.encode("utf-8")) + 2
@@ -138,7 +142,7 @@ class Listing:
         yield b"\n  ]\n}"
 
 
-def complete(steps: Steps) -> Any:
+def complete(steps: Generator[Any, None, Any]) -> Any:
     """
     Do all steps at once.
 

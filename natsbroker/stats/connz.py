@@ -19,9 +19,6 @@ from natsbroker.stats.views import ContextView
 
 __all__ = ["Connz"]
 
-#: How many rows are made in one step.
-_STEP = 16
-
 
 class Connz:
     """
@@ -62,7 +59,5 @@ class Connz:
 
 
 def _rows(chosen: list[Chosen], detail: Detail, now: float) -> Iterator[Row | None]:
-    for place, each in enumerate(chosen):
-        if place % _STEP == _STEP - 1:
-            yield None
+    for each in chosen:
         yield (yield from connectionRow(each, detail, now))

@@ -27,9 +27,10 @@ from natsbroker.wire.values import Kind
 
 __all__ = ["SubscriptionQuery", "Subsz"]
 
-#: How many subscriptions are gone through in one step, and how often a walk that others disturbed
-#: begins again before it is done in one go.
+#: How many subscriptions are gone through in one step, how many rows are made in one, and how often
+#: a walk that others disturbed begins again before it is done in one go.
 _STEP = 1024
+_ROWS = 128
 _ATTEMPTS = 3
 
 
@@ -115,7 +116,7 @@ def _listed(
         found = yield from _local(account, wanted.test.encode("utf-8", "replace"))
         for each in found[max(wanted.offset - total, 0) : max(end - total, 0)]:
             rows.append(rowOf(each, account.name))
-            if len(rows) % _STEP == 0:
+            if len(rows) % _ROWS == 0:
                 yield PAUSE
         total += len(found)
     return total, rows
