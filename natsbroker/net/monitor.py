@@ -24,7 +24,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 from zope.interface import implementer
 
-from natsbroker.net.monitorsite import MonitorSite
+from natsbroker.net.monitorsite import METHODS, MonitorSite
 
 __all__ = ["MOST_LONG_ANSWERS", "SLICE", "monitorSite"]
 
@@ -125,8 +125,8 @@ class _Pages(Resource):
         return NOT_DONE_YET
 
     def _answerTo(self, request: Any) -> Answer:
-        if request.method not in (b"GET", b"HEAD"):
-            request.setHeader(b"Allow", b"GET, HEAD")
+        if request.method not in METHODS:
+            request.setHeader(b"Allow", b", ".join(METHODS))
             return _Sentence(405, "Method Not Allowed\n")
         hosts = request.requestHeaders.getRawHeaders(b"Host", [])
         if len(hosts) > 1 or (not hosts and request.clientproto == b"HTTP/1.1"):

@@ -18,10 +18,14 @@ from twisted.web.http import HTTPChannel
 from twisted.web.resource import Resource
 from twisted.web.server import Site
 
-__all__ = ["MOST_CONNECTIONS", "REQUEST_TIMEOUT", "MonitorSite"]
+__all__ = ["METHODS", "MOST_CONNECTIONS", "REQUEST_TIMEOUT", "MonitorSite"]
 
 #: How long a request may take to come, and how long its answer may take to be made and taken.
 REQUEST_TIMEOUT = 30.0
+
+#: What may be done here.
+METHODS = (b"GET", b"HEAD")
+NOT_ALLOWED = b"405 Method Not Allowed\r\nAllow: GET, HEAD"
 
 #: How many connections there may be.
 MOST_CONNECTIONS = 128
@@ -108,6 +112,7 @@ class _Channel(HTTPChannel):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._deadline: IDelayedCall | None = None
+        self._method = b""
         self._isRefused = False
 
     def connectionMade(self) -> None:
@@ -127,8 +132,11 @@ class _Channel(HTTPChannel):
             return
         if line[:1] in (b" ", b"\t"):
             self._refuse(b"400 Bad Request")
-        else:
-            super().lineReceived(line)  # type: ignore[no-untyped-call]
+            return
+        before = len(self.requests)
+        super().lineReceived(line)  # type: ignore[no-untyped-call]
+        if len(self.requests) > before:
+            self._method = line.partition(b" ")[0]
 
     def rawDataReceived(self, data: bytes) -> None:
         """
@@ -144,7 +152,8 @@ class _Channel(HTTPChannel):
         super().allHeadersReceived()  # type: ignore[no-untyped-call]
         headers = self.requests[-1].requestHeaders
         if self.length != 0 or headers.hasHeader(b"Transfer-Encoding"):
-            self._refuse(b"413 Content Too Large")
+            isKnown = self._method in METHODS
+            self._refuse(b"413 Content Too Large" if isKnown else NOT_ALLOWED)
 
     def allContentReceived(self) -> None:
         """

@@ -114,6 +114,17 @@ class TestRequests:
         assert answer.count(b"HTTP/1.1") == 1
         assert (closed, port.page.asked) == ("lost", 0)
 
+    @pytest.mark.parametrize("method", [b"POST", b"PUT", b"get", b"BREW"])
+    def test_otherMethod(self, method: bytes) -> None:
+        """A body under another method is refused for the method, for that is the reason."""
+        port = Port()
+        head = b" / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
+        answer, closed = port.ask(GET + method + head + b"hello")
+        first, _, second = answer.partition(b"hello")
+        assert first.startswith(b"HTTP/1.1 200 ")
+        assert second.startswith(b"HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD\r\n")
+        assert (closed, port.page.asked) == ("lost", 1)
+
     def test_emptyBody(self) -> None:
         """An empty body is none."""
         answer, _ = Port().ask(b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
