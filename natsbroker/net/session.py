@@ -397,6 +397,8 @@ class ClientSession:
             self.close(errors.AUTHORIZATION)
         elif self._admitted(grant):
             self._agree()
+            # Who becomes somebody without a CONNECT has had it: the next one is the second.
+            self._connected = self._connected or bool(grant.user)
 
     def _admitted(self, grant: Grant) -> bool:
         before = self.grant
@@ -832,7 +834,7 @@ def _shown(line: bytes) -> str:
 _QUIET = frozenset({errors.AUTH_TIMEOUT, errors.AUTH_EXPIRED, errors.STALE})
 
 #: Frames that are handled before a connection is let in.
-_BEFORE_LOGIN = frozenset({ops.CONNECT, ops.FAULT, ops.OK, ops.INFO, ops.PING, ops.PONG, ops.ERR})
+_BEFORE_LOGIN = frozenset({ops.CONNECT, ops.FAULT, ops.OK, ops.INFO, ops.PONG, ops.ERR})
 
 _DISPATCH: dict[int, Callable[..., None]] = {
     ops.FAULT: ClientSession._fault,

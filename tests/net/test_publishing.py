@@ -78,9 +78,9 @@ class TestPermissions:
         assert told(rules, b"nope") == b"-ERR 'Permissions Violation for Publish to \"nope\"'\r\n"
 
     def test_anyBytes(self) -> None:
-        """A subject that is no text is named as it was."""
+        """A subject that is no text is named with its bytes as numbers."""
         rules = PublishRules(Grant(publish=PermissionSet([])), False, Time())
-        assert b'"f\xff\xfe"' in told(rules, b"f\xff\xfe")
+        assert b'"f\\xff\\xfe"' in told(rules, b"f\xff\xfe")
 
     def test_permissionComesBeforeTheCluster(self) -> None:
         """A reserved subject that is not permitted either does not use up an answer."""

@@ -282,8 +282,8 @@ class TestLogin:
     def test_withoutConnect(self) -> None:
         """Where none is required the authorizer is asked with nothing at the first operation."""
         world, wire = self.connect(lambda hello: Grant(), required=False)
-        assert wire.ask(b"PING\r\n") == b"PONG\r\n"
         assert world.authorizer.asked == []
+        assert wire.ask(b"PING\r\n") == b"PONG\r\n"
         assert wire.ask(b"SUB foo 1\r\n") == b"+OK\r\n"
         assert [dict(hello.options) for hello in world.authorizer.asked] == [{}]
 
@@ -477,10 +477,10 @@ class TestPermissions:
         assert generous.closed == ""
 
     def test_namesAreNotTrusted(self) -> None:
-        """A refusal that names a subject of any bytes is one line with these bytes."""
+        """A refusal that names a subject of any bytes is one line that can be read."""
         _, wire = self.client(Grant(publish=PermissionSet([])))
         answer = wire.ask(pub(b"\xff\xfe'%s", b""))
-        assert answer == b"-ERR 'Permissions Violation for Publish to \"\xff\xfe'%s\"'\r\n"
+        assert answer == b"-ERR 'Permissions Violation for Publish to \"\\xff\\xfe'%s\"'\r\n"
 
 
 @onEach
