@@ -14,6 +14,7 @@ is made with the same arguments.
 
 from __future__ import annotations
 
+import sys
 from random import Random
 
 from natsbroker.subjects.matcher import Matcher, Matches
@@ -73,9 +74,11 @@ class _Plan:
     @ivar plain: the plain receivers.
     @ivar groups: the members of each queue group.
     @ivar mustReach: whether the publisher wants to be told if nobody gets it.
+    @ivar longest: how many messages may be delivered together. Only one where receivers share an
+        outbox: what comes out of it must be in the order of the messages.
     """
 
-    __slots__ = ("groups", "mustReach", "plain", "size")
+    __slots__ = ("groups", "longest", "mustReach", "plain", "size")
 
     def __init__(
         self, size: int, plain: list[_Target], groups: list[list[_Target]], mustReach: bool
@@ -84,6 +87,9 @@ class _Plan:
         self.plain = plain
         self.groups = groups
         self.mustReach = mustReach
+        targets = [*plain, *(target for group in groups for target in group)]
+        shared = len({id(target.outbox) for target in targets}) < len(targets)
+        self.longest = 1 if shared else sys.maxsize
 
     def isRunnable(self) -> bool:
         """
@@ -166,7 +172,7 @@ class Lane:
             plan = known[line] if line in known else self._understand(line)
             if plan is None or not plan.isRunnable():
                 break
-            bodies = _bodies(buffer, position, line, plan.size)
+            bodies = _bodies(buffer, position, line, plan)
             if not bodies:
                 break
             count = len(bodies)
@@ -251,14 +257,14 @@ class Lane:
 _PUBLISHING = (b"P", b"p", b"H", b"h")
 
 
-def _bodies(buffer: bytes, position: int, line: bytes, size: int) -> list[bytes]:
+def _bodies(buffer: bytes, position: int, line: bytes, plan: _Plan) -> list[bytes]:
     """
     The bodies, with CRLF, of the messages that follow each other with the same line.
     """
-    bodies = []
+    bodies: list[bytes] = []
     start = len(line)
-    step = start + size + 2
-    last = len(buffer) - step
+    step = start + plan.size + 2
+    last = min(len(buffer) - step, position + step * (plan.longest - 1))
     while position <= last and buffer.startswith(line, position):
         body = buffer[position + start : position + step]
         if not body.endswith(b"\r\n"):

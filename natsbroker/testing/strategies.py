@@ -1,0 +1,183 @@
+"""
+Hypothesis strategies for subjects, patterns, messages and what clients say.
+
+Promises: what is drawn is small and often has to do with one another: few tokens, few subjects, so
+that subscriptions match messages. Everything is valid unless its name says otherwise.
+Must never know: what is tested with it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+__all__ = [
+    "Step",
+    "anyBytes",
+    "connects",
+    "literalSubjects",
+    "operations",
+    "patterns",
+    "payloads",
+    "queueNames",
+    "scripts",
+]
+
+_TOKENS = st.sampled_from([b"a", b"b", b"c"])
+
+#: Tokens without a meaning, of which some look as if they had one.
+_ODD_TOKENS = st.sampled_from([b"*a", b"b>", b"**", b"$", "\u00f6".encode(), b"_INBOX", b"\xff"])
+
+
+@dataclass(frozen=True)
+class Step:
+    """
+    Something that one client sends.
+
+    @ivar client: its number, from zero.
+    @ivar data: the bytes, which need not begin or end where an operation does.
+    """
+
+    client: int
+    data: bytes
+
+
+def literalSubjects() -> st.SearchStrategy[bytes]:
+    """
+    Subjects to publish to.
+    """
+    tokens = st.one_of(_TOKENS, _TOKENS, _TOKENS, _ODD_TOKENS)
+    return st.lists(tokens, min_size=1, max_size=4).map(b".".join)
+
+
+def patterns() -> st.SearchStrategy[bytes]:
+    """
+    Subjects to subscribe to; most have wildcards.
+    """
+    tokens = st.one_of(_TOKENS, _TOKENS, st.just(b"*"), _ODD_TOKENS)
+    heads = st.lists(tokens, min_size=1, max_size=3)
+    tails = st.sampled_from([[], [], [b">"]])
+    return st.builds(lambda head, tail: b".".join(head + tail), heads, tails) | st.just(b">")
+
+
+def queueNames() -> st.SearchStrategy[bytes]:
+    """
+    Names of queue groups; none at all quite often.
+    """
+    return st.sampled_from([b"", b"", b"", b"q", b"r"])
+
+
+def payloads() -> st.SearchStrategy[bytes]:
+    """
+    Payloads, some of which look like protocol.
+    """
+    tricky = st.sampled_from([b"", b"\r\n", b"\r\nPING\r\n", b"PUB a 1\r\nx\r\n", b"x" * 300])
+    return st.one_of(st.binary(max_size=12), tricky)
+
+
+def connects() -> st.SearchStrategy[bytes]:
+    """
+    CONNECT lines with any of the options that change what a client gets.
+    """
+    flags = ("verbose", "pedantic", "echo", "headers", "no_responders")
+    options = st.fixed_dictionaries({}, optional={flag: st.booleans() for flag in flags})
+    quiet = {"verbose": False, "pedantic": False}
+    chosen = st.one_of(options, options.map(lambda given: given | quiet))
+    return chosen.map(lambda given: b"CONNECT %b\r\n" % json.dumps(given).encode())
+
+
+def _publishes() -> st.SearchStrategy[bytes]:
+    def pub(subject: bytes, reply: bytes, body: bytes, times: int) -> bytes:
+        arguments = b" ".join([each for each in (subject, reply, b"%d" % len(body)) if each])
+        return b"PUB %b\r\n%b\r\n" % (arguments, body) * times
+
+    def hpub(subject: bytes, reply: bytes, header: bytes, body: bytes) -> bytes:
+        sizes = b"%d %d" % (len(header), len(header) + len(body))
+        arguments = b" ".join([each for each in (subject, reply, sizes) if each])
+        return b"HPUB %b\r\n%b%b\r\n" % (arguments, header, body)
+
+    replies = st.one_of(st.just(b""), st.just(b""), literalSubjects(), st.just(b"_R_.x"))
+    headers = st.sampled_from([b"NATS/1.0\r\n\r\n", b"NATS/1.0\r\nA: 1\r\n\r\n", b"x"])
+    subjects = st.one_of(literalSubjects(), literalSubjects(), patterns())
+    return st.one_of(
+        st.builds(pub, subjects, replies, payloads(), st.integers(1, 4)),
+        st.builds(hpub, subjects, replies, headers, payloads()),
+    )
+
+
+def operations(sids: int = 4) -> st.SearchStrategy[bytes]:
+    """
+    Whole operations of a client that has been let in, payloads included.
+
+    @param sids: how many different sids are drawn.
+    """
+    sid = st.integers(1, sids).map(b"%d".__mod__)
+
+    def sub(pattern: bytes, queue: bytes, name: bytes) -> bytes:
+        return b"SUB %b\r\n" % b" ".join([each for each in (pattern, queue, name) if each])
+
+    def unsub(name: bytes, count: int) -> bytes:
+        return b"UNSUB %b %d\r\n" % (name, count) if count else b"UNSUB %b\r\n" % name
+
+    return st.one_of(
+        _publishes(),
+        _publishes(),
+        _publishes(),
+        st.builds(sub, patterns(), queueNames(), sid),
+        st.builds(sub, patterns(), queueNames(), sid),
+        st.builds(unsub, sid, st.integers(0, 5)),
+        st.sampled_from([b"PING\r\n", b"PONG\r\n", b"ping\r\n", b"+OK\r\n"]),
+    )
+
+
+def scripts(clients: int = 3, steps: int = 12) -> st.SearchStrategy[list[Step]]:
+    """
+    What several clients say in turn: each begins with CONNECT; afterwards operations, of which one
+    step holds some, perhaps cut in the middle.
+
+    @param clients: how many clients there are.
+    @param steps: how many steps there are at most, beside the CONNECTs.
+    """
+    talk = st.lists(operations(), min_size=1, max_size=5).map(b"".join)
+
+    def played(hellos: list[bytes], said: list[tuple[int, bytes, int]]) -> list[Step]:
+        made = [Step(client, hello) for client, hello in enumerate(hellos)]
+        for client, data, cut in said:
+            parts = data[:cut], data[cut:]
+            made += [Step(client, part) for part in parts if part]
+        return made
+
+    return st.builds(
+        played,
+        st.lists(connects(), min_size=clients, max_size=clients),
+        st.lists(st.tuples(st.integers(0, clients - 1), talk, st.integers(0, 60)), max_size=steps),
+    )
+
+
+def anyBytes() -> st.SearchStrategy[bytes]:
+    """
+    Input that need not be valid, and often nearly is.
+    """
+    words = st.sampled_from(
+        [
+            *(
+                b"PUB ",
+                b"HPUB ",
+                b"SUB ",
+                b"UNSUB ",
+                b"CONNECT ",
+                b"INFO ",
+                b"MSG ",
+                b"-ERR ",
+                b"+OK",
+            ),
+            *(b"PING", b"PONG", b"foo", b"a.b", b"1", b"12", b"-1", b"{}", b"null", b'{"verbose":'),
+            *(b" ", b"\t", b"\r\n", b"\n", b"\r", b"\x00", b"\xff", b"x" * 40, b"999999999"),
+        ]
+    )
+    return st.one_of(
+        st.binary(max_size=40),
+        st.lists(st.one_of(words, operations(), st.binary(max_size=3)), max_size=10).map(b"".join),
+    )

@@ -1,0 +1,202 @@
+"""
+Whole conversations with and without the fast lane, pure and compiled: nobody can tell which it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from natsbroker.net.limits import Limits
+from natsbroker.subjects.permissions import (
+    PermissionSet,
+    ResponsePermission,
+    SubscribePermissions,
+)
+from natsbroker.testing.strategies import Step, anyBytes, connects, operations, scripts
+from natsbroker.wire.grants import Grant
+from tests.support import COMPILED, HEADERS, PURE, QUIET, Doorkeeper, Names, World, using
+
+CLIENTS = 3
+
+#: What the clients may do, by their numbers.
+GRANTS = {
+    "everything": lambda number: Grant(),
+    "permissions": lambda number: Grant(
+        publish=PermissionSet(None, [b"a.secret", b"b.>"]),
+        subscribe=SubscribePermissions(None, [b"a.b", b"c.*.c"]),
+    ),
+    "allowed": lambda number: Grant(
+        publish=PermissionSet([b"a.>", b"b", b"*.c"]), subscribe=SubscribePermissions([b">"])
+    ),
+    "responses": lambda number: Grant(
+        publish=PermissionSet([b"a", b"a.>"]) if number else None,
+        responses=ResponsePermission(2, 100.0),
+    ),
+    "accounts": lambda number: Grant("A" if number else "B", maxPayload=10, maxSubscriptions=3),
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """
+    One way to run a broker.
+    """
+
+    label: str
+    names: Names
+    fastLane: bool
+
+
+REFERENCE = Way("pure, readable path only", PURE, False)
+OTHERS = [Way("pure lane", PURE, True)]
+if COMPILED is not None:
+    OTHERS += [Way("compiled, readable path only", COMPILED, False)]
+    OTHERS += [Way("compiled lane", COMPILED, True)]
+
+eachWay = pytest.mark.parametrize("way", OTHERS, ids=lambda way: way.label)
+
+
+def play(way: Way, steps: list[Any], grant: str, limits: Limits | None = None) -> list[object]:
+    """
+    Let clients say something in turn.
+
+    @param steps: L{Step}s; a number makes that client stop or begin to take what it is sent, a
+        float lets time pass.
+    @return: everything that could be seen from outside.
+    """
+    with using(way.names):
+        numbers = iter(range(CLIENTS))
+        grants = [GRANTS[grant](number) for number in range(CLIENTS)]
+        keeper = Doorkeeper(lambda hello: grants[int(hello.host[-1])])
+        world = World(limits, keeper, fastLane=way.fastLane)
+        wires = [world.dial(f"10.0.0.{number}") for number in numbers]
+        seen: list[object] = []
+        for step in steps:
+            if isinstance(step, Step):
+                wires[step.client].send(step.data)
+            elif isinstance(step, float):
+                world.advance(step)
+            else:
+                transport = wires[step].transport
+                transport.taking = not transport.taking
+            seen.append([wire.receive() for wire in wires])
+        for wire in wires:
+            wire.transport.taking = True
+        seen.append([wire.receive() for wire in wires])
+        for wire in wires:
+            session = wire.session
+            seen.append((wire.closed, session.reason, session.traffic, session.decoder.pending))
+            seen.append(session.outbox.pending)
+            if session.subscriptions is not None:
+                delivered = [(sid, each.delivered) for sid, each in session.subscriptions]
+                seen.append(sorted(delivered))
+        return seen
+
+
+def alone(step: Step, place: int) -> Step:
+    """
+    @return: the step with each queue group for one member only, so that there is no choice.
+    """
+    lines = step.data.split(b"\r\n")
+    for number, line in enumerate(lines):
+        words = line.split(b" ")
+        if len(words) == 4 and words[0] == b"SUB":
+            words[2] += b"%d-%d-%d" % (step.client, place, number)
+            lines[number] = b" ".join(words)
+    return Step(step.client, b"\r\n".join(lines))
+
+
+def singles(steps: list[Any]) -> list[Any]:
+    """All steps so."""
+    return [
+        alone(step, place) if isinstance(step, Step) else step for place, step in enumerate(steps)
+    ]
+
+
+SCRIPTS = scripts(CLIENTS).map(singles)
+
+CLIENT = st.integers(0, CLIENTS - 1)
+
+TALK = st.builds(Step, CLIENT, st.lists(operations(), max_size=6).map(b"".join))
+
+NOISE = st.builds(Step, CLIENT, anyBytes() | connects())
+
+WILD_STEPS = st.lists(
+    st.one_of(NOISE, TALK, TALK, CLIENT, st.sampled_from([0.01, 0.2, 3.0])), max_size=14
+).map(singles)
+
+HELLOS = st.lists(
+    st.sampled_from([QUIET, HEADERS, HEADERS.replace(b"}", b',"echo":false}'), b"CONNECT {}\r\n"]),
+    min_size=CLIENTS,
+    max_size=CLIENTS,
+).map(lambda hellos: [Step(number, hello) for number, hello in enumerate(hellos)])
+
+
+@eachWay
+class TestSameConversation:
+    """The same scripts give the same bytes."""
+
+    @pytest.mark.parametrize("grant", GRANTS)
+    @given(steps=SCRIPTS)
+    def test_scripts(self, way: Way, grant: str, steps: list[Step]) -> None:
+        """Valid conversations of three clients."""
+        assert play(way, steps, grant) == play(REFERENCE, steps, grant)
+
+    @given(
+        hellos=HELLOS,
+        steps=WILD_STEPS,
+        grant=st.sampled_from(sorted(GRANTS)),
+        limits=st.sampled_from(
+            [
+                Limits(),
+                Limits(max_payload=8, max_control_line=30, max_subscriptions=4, max_sub_tokens=3),
+                Limits(max_pending=400, write_deadline=2.0),
+                Limits(ping_interval=1.0),
+            ]
+        ),
+    )
+    @settings(max_examples=100)
+    def test_anything(
+        self, way: Way, hellos: list[Step], steps: list[Any], grant: str, limits: Limits
+    ) -> None:
+        """Any input, receivers that stop to take, small limits, time that passes."""
+        steps = [*hellos, *steps]
+        assert play(way, steps, grant, limits) == play(REFERENCE, steps, grant, limits)
+
+
+@eachWay
+class TestQueueGroups:
+    """Groups of several members, where chance has a say."""
+
+    @given(
+        members=st.lists(
+            st.tuples(st.integers(0, 2), st.sampled_from([b"a", b"*", b">"])), max_size=6
+        ),
+        bodies=st.lists(st.binary(min_size=1, max_size=5), max_size=8),
+        repeats=st.integers(1, 5),
+    )
+    def test_oneMember(
+        self, way: Way, members: list[tuple[int, bytes]], bodies: list[bytes], repeats: int
+    ) -> None:
+        """Every message reaches one member of each group, whichever way it goes."""
+        steps: list[Any] = [Step(number, QUIET) for number in range(CLIENTS)]
+        for place, (number, pattern) in enumerate(members):
+            steps.append(
+                Step(number, b"SUB %b %b 1%d\r\n" % (pattern, b"qr"[place % 2 :][:1], place))
+            )
+        start = len(steps)
+        for body in bodies:
+            steps.append(Step(0, b"PUB a %d\r\n%b\r\n" % (len(body), body) * repeats))
+        seen = play(way, steps, "everything")
+        groups = {place % 2 for place in range(len(members))}
+        for round_, body in zip(seen[start:], bodies, strict=False):
+            assert isinstance(round_, list)
+            output = b"".join(round_)
+            assert output.count(b"MSG a 1") >= repeats * len(groups)
+            frame = len(b"MSG a 10 %d\r\n%b\r\n" % (len(body), body))
+            assert len(output) == repeats * len(groups) * frame
