@@ -190,7 +190,7 @@ class _Sender:
 
     def resumeProducing(self) -> None:
         """
-        See L{IPushProducer}.
+        See C{IPushProducer}.
         """
         self._isPaused = False
         while self._body and not self._isPaused:
@@ -203,13 +203,13 @@ class _Sender:
 
     def pauseProducing(self) -> None:
         """
-        See L{IPushProducer}.
+        See C{IPushProducer}.
         """
         self._isPaused = True
 
     def stopProducing(self) -> None:
         """
-        See L{IPushProducer}.
+        See C{IPushProducer}.
         """
         self._isPaused = True
         self._body = memoryview(b"")
