@@ -47,18 +47,19 @@ cdef class Connection:
     cdef Decoder decoder
     cdef Outbox outbox
     cdef public Lane lane
-    cdef object proceed, blocked, unblocked, lost
+    cdef object proceed, blocked, unblocked, ended, lost
     cdef bint wantsRead, wantsWrite, isWatched
 
     def __init__(
         self, Poller poller not None, int fd, Decoder decoder not None, Outbox outbox not None,
-        proceed, blocked, unblocked, lost,
+        proceed, blocked, unblocked, ended, lost,
     ):
         """
         @param proceed: called when there is input that the lane did not take.
         @param blocked: called when the socket takes no more output.
         @param unblocked: called when it has taken everything again.
-        @param lost: called when the peer is gone: with true after an orderly end.
+        @param ended: called when the peer sends no more.
+        @param lost: called when it is gone.
         """
         self.poller = poller
         self.fd = fd
@@ -67,6 +68,7 @@ cdef class Connection:
         self.proceed = proceed
         self.blocked = blocked
         self.unblocked = unblocked
+        self.ended = ended
         self.lost = lost
         outbox.attach(fd, self.outputBlocked)
 
@@ -107,7 +109,7 @@ cdef class Connection:
             self.poller.control(EPOLL_CTL_MOD, self)
             self.blocked()
 
-    cdef int readable(self, double now) except -1:
+    cdef int readable(self, double now, bint isGone) except -1:
         cdef Py_ssize_t count = self.decoder.receive(self.fd)
         cdef Lane lane
         cdef Py_ssize_t forwarded
@@ -122,8 +124,10 @@ cdef class Connection:
                     if lane.isShort and lane.turn.congested is None:
                         return 0
                 self.proceed()
-            elif count != LATER:
-                self.lost(count == 0)
+            elif count == GONE or (isGone and count != LATER):
+                self.lost()
+            elif count == 0:
+                self.ended()
         finally:
             self.decoder.leaveShared()
         return 0
@@ -233,7 +237,9 @@ cdef class Poller:
                         connection.writable()
                     if events[place].events & (EPOLLIN | EPOLLHUP | EPOLLERR):
                         if connection.isWatched:
-                            connection.readable(now)
+                            connection.readable(
+                                now, events[place].events & (EPOLLHUP | EPOLLERR) != 0
+                            )
                 except BaseException:
                     self.failed()
         finally:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.interfaces import IAddress, IPushProducer
+from twisted.internet.interfaces import IAddress, IHalfCloseableProtocol, IPushProducer
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -25,7 +25,7 @@ __all__ = ["ClientFactory", "ClientProtocol"]
 _LINGER = 1.0
 
 
-@implementer(IPushProducer)
+@implementer(IPushProducer, IHalfCloseableProtocol)
 class ClientProtocol(Protocol):
     """
     Joins a transport and a session.
@@ -94,6 +94,19 @@ class ClientProtocol(Protocol):
         if self.session is not None:
             self.session.lost()
 
+    def readConnectionLost(self) -> None:
+        """
+        The client sends no more: it gets what it is owed, and then the end.
+        """
+        if self.session is not None:
+            self.session.inputEnded()
+
+    def writeConnectionLost(self) -> None:
+        """
+        The client takes no more.
+        """
+        self.abort()
+
     def write(self, data: bytes) -> None:
         """
         See L{natsbroker.net.session.Peer}.
@@ -104,6 +117,8 @@ class ClientProtocol(Protocol):
         """
         See L{natsbroker.net.session.Peer}. A peer that does not take the rest is cut soon.
         """
+        if self.session is not None:
+            self.session.outbox.resume()
         self._stream.unregisterProducer()
         self._stream.loseConnection()
         self._linger = self._context.reactor.callLater(_LINGER, self.abort)

@@ -111,6 +111,7 @@ class FastServer(tcp.Server):
             session.proceed,
             session.writeBlocked,
             self._unblocked,
+            self._ended,
             self._lost,
         )
         self._connection.watch()
@@ -189,9 +190,14 @@ class FastServer(tcp.Server):
         if self.disconnecting:
             self._soon(True)
 
-    def _lost(self, orderly: bool) -> None:
+    def _ended(self) -> None:
         self.stopReading()
-        self._soon(orderly)
+        if self._session is not None:
+            self._session.inputEnded()
+
+    def _lost(self) -> None:
+        self.stopReading()
+        self._soon(False)
 
     def _soon(self, orderly: bool) -> None:
         reactor: Any = self.reactor

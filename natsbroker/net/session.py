@@ -108,6 +108,7 @@ class ClientSession:
         "_greeted",
         "_held",
         "_holds",
+        "_isInputEnded",
         "_keepalive",
         "_lane",
         "_last",
@@ -154,6 +155,7 @@ class ClientSession:
         self._lane: Any = None
         self._stall: Stall | None = None
         self._connected = False
+        self._isInputEnded = False
         self._greeted = False
         self._nonce = ""
         self._stuckSince: float | None = None
@@ -256,6 +258,16 @@ class ClientSession:
                 break
         if active:
             decoder.heard = self._context.reactor.seconds()
+
+    def inputEnded(self) -> None:
+        """
+        The client sends no more. It gets what its operations have caused, and the answer to its
+        CONNECT if that is still to come; then the connection ends.
+        """
+        self._isInputEnded = True
+        if self._login is None and not self.reason:
+            self.outbox.flush()
+            self._peer.finish()
 
     def lost(self, reason: str = "Client Closed") -> None:
         """
@@ -391,6 +403,8 @@ class ClientSession:
         if waited:
             self._release()
             self.proceed()
+        if self._isInputEnded:
+            self.inputEnded()
 
     def _letIn(self, grant: Grant | None) -> None:
         if grant is None or self.options["account"] or self.options["new_account"]:

@@ -19,7 +19,8 @@ import socket
 from random import Random
 from typing import Any
 
-from twisted.logger import LogEvent, LogLevel, globalLogPublisher
+from twisted.logger import ILogObserver, LogEvent, LogLevel, globalLogPublisher
+from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.net.limits import Limits
@@ -53,6 +54,7 @@ GRANTS = (
 )
 
 
+@implementer(ILogObserver)
 class Complaints:
     """
     What was logged as critical, which nothing here may be.
@@ -191,7 +193,8 @@ class SocketPeer:
             self.session.proceed,
             self.session.writeBlocked,
             self._unblocked,
-            self._lost,
+            self._ended,
+            self._gone,
         )
         self._closing = False
         self.connection.watch()
@@ -229,6 +232,13 @@ class SocketPeer:
         self.session.writeProgressed()
         if self._closing:
             self._lost(True)
+
+    def _ended(self) -> None:
+        self.connection.setReading(False)
+        self.session.inputEnded()
+
+    def _gone(self) -> None:
+        self._lost(False)
 
     def _lost(self, orderly: bool) -> None:
         if self.isOpen:
