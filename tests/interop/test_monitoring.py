@@ -366,7 +366,17 @@ SAME: list[tuple[str, Callable[[Any], Any]]] = [
 ]
 
 #: What differs from run to run.
-VARYING = {"cid", "port", "start", "stop", "last_activity", "rtt", "uptime", "idle"}
+VARYING = {
+    "cid",
+    "port",
+    "start",
+    "stop",
+    "last_activity",
+    "rtt",
+    "uptime",
+    "idle",
+    "pending_bytes",
+}
 
 
 def rowsOf(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
