@@ -1,0 +1,317 @@
+"""
+A whole broker without sockets and with a clock that only the test moves.
+
+Promises: everything but the sockets is the real thing: settings, accounts, authorization, services,
+plugins, sessions. Nothing happens between two calls of the test, and the same calls always have the
+same outcome.
+Must never know: what is tested with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from random import Random
+from types import TracebackType
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.error import ConnectionRefusedError
+from twisted.internet.interfaces import (
+    IAddress,
+    IListeningPort,
+    IProtocolFactory,
+    IReactorFromThreads,
+    IStreamServerEndpoint,
+)
+from twisted.internet.testing import MemoryReactorClock
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker.broker import Broker
+from natsbroker.config.build import buildText
+from natsbroker.config.model import Settings
+from natsbroker.core.account import Bus
+from natsbroker.testing.transport import MemoryTransport
+
+__all__ = ["MemoryBroker", "MemoryConnection", "MemoryReactor"]
+
+#: The address of those who listen on all.
+_ANYWHERE = "0.0.0.0"
+
+#: How long a broker may take to stop, in seconds of its own clock.
+_STOPPING = 60.0
+
+
+class _NoThreads:
+    """
+    A thread pool that works in the thread that asks it.
+    """
+
+    def callInThreadWithCallback(
+        self,
+        onResult: Callable[[bool, Any], None],
+        call: Callable[..., Any],
+        *arguments: Any,
+        **named: Any,
+    ) -> None:
+        """
+        See L{twisted.python.threadpool.ThreadPool.callInThreadWithCallback}.
+        """
+        try:
+            result = call(*arguments, **named)
+        except Exception:
+            onResult(False, Failure())  # type: ignore[no-untyped-call]
+        else:
+            onResult(True, result)
+
+
+@implementer(IReactorFromThreads)
+class MemoryReactor(MemoryReactorClock):
+    """
+    Twisted's reactor for tests, whose time moves from event to event, and whose threads are none.
+    """
+
+    def getThreadPool(self) -> Any:
+        """
+        See L{twisted.internet.interfaces.IReactorThreads.getThreadPool}.
+        """
+        return _NoThreads()
+
+    def callFromThread(self, callable: Callable[..., Any], *args: object, **kwargs: object) -> None:
+        """
+        See L{IReactorFromThreads.callFromThread}.
+        """
+        self.callLater(0, callable, *args, **kwargs)
+
+    def pass_(self, seconds: float) -> None:
+        """
+        Let time pass; every delayed call is made at its own time.
+        """
+        end = self.seconds() + seconds
+        while True:
+            times = [call.getTime() for call in self.getDelayedCalls()]
+            due = min(times, default=end)
+            if due > end:
+                break
+            self.advance(max(due - self.seconds(), 0))
+            if not times:
+                break
+        self.advance(max(end - self.seconds(), 0))
+
+
+@implementer(IListeningPort)
+class _MemoryPort:
+    def __init__(self, factory: IProtocolFactory, address: IAddress) -> None:
+        self.factory = factory
+        self.isOpen = True
+        self._address = address
+
+    def startListening(self) -> None:
+        self.isOpen = True
+
+    def stopListening(self) -> Deferred[None]:
+        self.isOpen = False
+        return succeed(None)
+
+    def getHost(self) -> IAddress:
+        return self._address
+
+
+@implementer(IStreamServerEndpoint)
+class _MemoryEndpoint:
+    def __init__(self, host: str, port: int) -> None:
+        self.port: _MemoryPort | None = None
+        self._address = IPv4Address("TCP", host, port if port > 0 else 4222)
+
+    def listen(self, protocolFactory: IProtocolFactory) -> Deferred[IListeningPort]:
+        self.port = _MemoryPort(protocolFactory, self._address)
+        return succeed(self.port)
+
+
+class MemoryConnection:
+    """
+    A client's end of a connection.
+
+    @ivar transport: the broker's end.
+    @ivar info: the fields of the first INFO, if L{MemoryBroker.connect} was to log in; else empty.
+    """
+
+    def __init__(self, reactor: MemoryReactor, transport: MemoryTransport) -> None:
+        self._reactor = reactor
+        self.transport = transport
+        self.info: Mapping[str, Any] = {}
+
+    def send(self, *pieces: bytes) -> None:
+        """
+        Send bytes, each piece in a packet of its own. What a broker has closed takes nothing.
+        """
+        for piece in pieces:
+            self.transport.send(piece)
+
+    def receive(self) -> bytes:
+        """
+        @return: all that has come since the last call.
+        """
+        self._reactor.pass_(0)
+        return self.transport.take()
+
+    def request(self, *pieces: bytes) -> bytes:
+        """
+        Send bytes and give what comes.
+        """
+        self.send(*pieces)
+        return self.receive()
+
+    @property
+    def closed(self) -> str:
+        """
+        How the connection ended: no text while it has not, C{"lost"} if the broker closed it after
+        everything was taken, C{"aborted"} if it did not wait for that, C{"left"} after L{close}.
+        """
+        self._reactor.pass_(0)
+        return self.transport.closed
+
+    @property
+    def taking(self) -> bool:
+        """
+        Whether what the broker sends is taken; set it to false for a receiver that takes nothing.
+        """
+        return self.transport.taking
+
+    @taking.setter
+    def taking(self, taking: bool) -> None:
+        self.transport.taking = taking
+
+    @property
+    def isRead(self) -> bool:
+        """
+        Whether the broker reads what is sent; it does not while others must catch up.
+        """
+        return self.transport.isReading
+
+    def close(self) -> None:
+        """
+        End the connection from this side.
+        """
+        self.transport.hangUp()
+        self._reactor.pass_(0)
+
+
+class MemoryBroker:
+    """
+    A broker for tests. As a context manager it stops itself::
+
+        with MemoryBroker(configText="max_payload: 100") as broker:
+            client = broker.connect({"verbose": False})
+            client.send(b"SUB foo 1\\r\\n")
+
+    @ivar broker: the broker itself.
+    @ivar reactor: its reactor, whose clock begins at zero.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        configText: str | None = None,
+        *,
+        seed: int = 1,
+        environment: Mapping[str, str] | None = None,
+        **parts: Any,
+    ) -> None:
+        """
+        @param settings: the settings. A broker that would listen on all addresses listens on
+            127.0.0.1.
+        @param configText: or the same in the language of the configuration file.
+        @param seed: of everything that is left to chance.
+        @param environment: the environment variables that C{configText} can refer to.
+        @param parts: further arguments of L{Broker}.
+        @raise ValueError: if both settings and text are given.
+        """
+        if configText is not None:
+            if settings is not None:
+                raise ValueError("settings or their text, not both")
+            settings = buildText(configText, environment or {}, "memory.conf").settings
+        settings = settings or Settings()
+        if settings.host == _ANYWHERE:
+            settings = replace(settings, host="127.0.0.1")
+        self.reactor: MemoryReactor = MemoryReactor()  # type: ignore[no-untyped-call]
+        self._endpoint = _MemoryEndpoint(settings.host, settings.port)
+        self._nextPort = 50000
+        self.broker = Broker(
+            settings,
+            reactor=self.reactor,
+            endpoints=[self._endpoint],
+            random=Random(seed),
+            **parts,
+        )
+        self.broker.startService()
+        self.advance(0)
+
+    def connect(
+        self, options: Mapping[str, Any] | None = None, *, host: str = "127.0.0.1"
+    ) -> MemoryConnection:
+        """
+        Connect a client.
+
+        @param options: what it says in CONNECT; INFO and the answer are then taken already.
+            Without, nothing is said, and INFO is to be received.
+        @param host: where it seems to come from.
+        @raise ConnectionRefusedError: if the broker listens no more.
+        """
+        port = self._endpoint.port
+        if port is None or not port.isOpen:
+            raise ConnectionRefusedError
+        self._nextPort += 1
+        peer = IPv4Address("TCP", host, self._nextPort)
+        protocol = port.factory.buildProtocol(peer)
+        if protocol is None:
+            raise ConnectionRefusedError
+        transport = MemoryTransport(self.reactor, protocol, peer, port.getHost())
+        transport.connect()
+        connection = MemoryConnection(self.reactor, transport)
+        if options is not None:
+            connection.info = json.loads(connection.receive()[len(b"INFO ") :])
+            connection.request(b"CONNECT %b\r\n" % json.dumps(dict(options)).encode())
+        return connection
+
+    def bus(self, account: str = "$G") -> Bus:
+        """
+        The door to an account, for a service inside the broker.
+        """
+        return self.broker.bus(account)
+
+    def advance(self, seconds: float) -> None:
+        """
+        Let time pass.
+        """
+        self.reactor.pass_(seconds)
+
+    def stop(self) -> None:
+        """
+        Stop the broker: clients are closed, services stopped.
+
+        @raise TimeoutError: if it does not stop.
+        """
+        outcome: list[Any] = []
+        self.broker.stopService().addBoth(outcome.append)
+        end = self.reactor.seconds() + _STOPPING
+        while not outcome and self.reactor.seconds() < end:
+            self.advance(0.1)
+        if not outcome:
+            raise TimeoutError("the broker does not stop")
+        if isinstance(outcome[0], Failure):
+            outcome[0].raiseException()
+
+    def __enter__(self) -> MemoryBroker:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
