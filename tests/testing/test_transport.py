@@ -1,0 +1,238 @@
+"""
+The transport in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from twisted.internet.error import ConnectionAborted, ConnectionDone
+from twisted.internet.interfaces import IConsumer, IPushProducer, ITransport
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+from zope.interface import implementer
+from zope.interface.verify import verifyObject
+
+from natsbroker.testing.transport import BUFFER_SIZE, MemoryTransport
+
+
+@implementer(IPushProducer)
+class Recording(Protocol):
+    """
+    A protocol and producer that writes down what it is told.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self.onData: Callable[[], None] = lambda: None
+
+    def connectionMade(self) -> None:
+        """See L{Protocol.connectionMade}."""
+        self.events.append("made")
+
+    def dataReceived(self, data: bytes) -> None:
+        """See L{Protocol.dataReceived}."""
+        self.events.append(data)
+        self.onData()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """See L{Protocol.connectionLost}."""
+        self.events.append(reason.type)
+
+    def pauseProducing(self) -> None:
+        """See L{IPushProducer.pauseProducing}."""
+        self.events.append("pause")
+
+    def resumeProducing(self) -> None:
+        """See L{IPushProducer.resumeProducing}."""
+        self.events.append("resume")
+
+    def stopProducing(self) -> None:
+        """See L{IPushProducer.stopProducing}."""
+        self.events.append("stop")
+
+
+class Line:
+    """
+    A connected protocol.
+    """
+
+    def __init__(self, **more: Any) -> None:
+        self.clock = Clock()
+        self.protocol = Recording()
+        self.transport = MemoryTransport(self.clock, self.protocol, **more)
+        self.transport.connect()
+        self.events.clear()
+
+    @property
+    def events(self) -> list[Any]:
+        """What the protocol was told."""
+        return self.protocol.events
+
+    def settle(self) -> None:
+        """Let happen what happens at once."""
+        self.clock.advance(0)
+
+    def take(self) -> bytes:
+        """What has arrived at the peer."""
+        self.settle()
+        return self.transport.take()
+
+
+class TestBytes:
+    """What passes."""
+
+    def test_provides(self) -> None:
+        """It is a transport, a consumer, and the producer of its input."""
+        for interface in (ITransport, IConsumer, IPushProducer):
+            assert verifyObject(interface, Line().transport)
+
+    def test_made(self) -> None:
+        """The protocol is told of the connection, and its addresses are as they were given."""
+        line = Line()
+        transport: Any = line.protocol.transport
+        assert transport is line.transport
+        assert transport.getPeer().host == "127.0.0.1"
+        assert transport.getHost().port == 4222
+
+    def test_bothWays(self) -> None:
+        """Input comes at once; output leaves in a later turn of the reactor."""
+        line = Line()
+        line.transport.send(b"in")
+        assert line.events == [b"in"]
+        line.transport.write(b"a")
+        line.transport.writeSequence([b"b", b"c"])
+        assert line.transport.take() == b""
+        assert line.take() == b"abc"
+        assert line.take() == b""
+
+    def test_pausedReading(self) -> None:
+        """Input that comes while nobody reads comes afterwards, in order and not from within."""
+        line = Line()
+        line.transport.pauseProducing()
+        line.transport.send(b"1")
+        line.transport.send(b"2")
+        assert line.events == []
+        line.transport.resumeProducing()
+        assert line.events == []
+        line.transport.send(b"3")
+        line.settle()
+        assert line.events == [b"123"]
+
+    def test_pausedWhileReading(self) -> None:
+        """A protocol may pause from within, and resume before anything came."""
+        line = Line()
+        line.protocol.onData = line.transport.pauseProducing
+        line.transport.send(b"1")
+        line.transport.send(b"2")
+        line.settle()
+        assert line.events == [b"1"]
+        line.transport.resumeProducing()
+        line.transport.pauseProducing()
+        line.settle()
+        assert line.events == [b"1"]
+        line.transport.resumeProducing()
+        line.settle()
+        assert line.events == [b"1", b"2"]
+
+
+class TestBackPressure:
+    """A peer that takes nothing."""
+
+    def test_pausesItsProducer(self) -> None:
+        """A producer is paused when more waits than fits, and resumed when all has left."""
+        line = Line()
+        line.transport.registerProducer(line.protocol, True)
+        line.transport.taking = False
+        line.transport.write(b"x" * BUFFER_SIZE)
+        line.settle()
+        assert (line.events, line.transport.waiting) == ([], BUFFER_SIZE)
+        line.transport.write(b"x")
+        assert line.events == ["pause"]
+        line.transport.taking = True
+        assert len(line.take()) == BUFFER_SIZE + 1
+        assert (line.events, line.transport.waiting) == (["pause", "resume"], 0)
+
+    def test_largeWrite(self) -> None:
+        """One large write pauses the producer for a moment, as Twisted does."""
+        line = Line(bufferSize=10)
+        line.transport.registerProducer(line.protocol, True)
+        line.transport.write(b"x" * 11)
+        assert line.events == ["pause"]
+        line.settle()
+        assert line.events == ["pause", "resume"]
+
+    def test_producers(self) -> None:
+        """There is one producer at a time, a streaming one; one that comes too late is stopped."""
+        line = Line()
+        line.transport.registerProducer(line.protocol, True)
+        with pytest.raises(RuntimeError):
+            line.transport.registerProducer(line.protocol, True)
+        line.transport.unregisterProducer()
+        with pytest.raises(NotImplementedError):
+            line.transport.registerProducer(line.protocol, False)
+        line.transport.abortConnection()
+        line.settle()
+        line.transport.registerProducer(line.protocol, True)
+        assert line.events == [ConnectionAborted, "stop"]
+
+
+class TestTheEnd:
+    """How connections end."""
+
+    def test_lost(self) -> None:
+        """Losing the connection sends first and reads no more."""
+        line = Line()
+        line.transport.write(b"bye")
+        line.transport.loseConnection()
+        line.transport.loseConnection()
+        line.transport.send(b"too late")
+        assert line.events == []
+        assert (line.take(), line.transport.closed) == (b"bye", "lost")
+        assert line.events == [ConnectionDone]
+
+    def test_lostWaits(self) -> None:
+        """A peer that takes nothing keeps it open."""
+        line = Line()
+        line.transport.taking = False
+        line.transport.write(b"bye")
+        line.transport.loseConnection()
+        line.settle()
+        assert (line.transport.closed, line.transport.connected) == ("", True)
+        line.transport.taking = True
+        assert (line.take(), line.transport.closed) == (b"bye", "lost")
+
+    def test_aborted(self) -> None:
+        """Aborting drops what waits."""
+        line = Line()
+        line.transport.taking = False
+        line.transport.write(b"bye")
+        line.transport.abortConnection()
+        line.settle()
+        line.transport.taking = True
+        assert (line.take(), line.transport.closed) == (b"", "aborted")
+        assert line.events == [ConnectionAborted]
+
+    def test_left(self) -> None:
+        """The peer may end it; nothing passes afterwards, and everybody is told once."""
+        line = Line()
+        line.transport.registerProducer(line.protocol, True)
+        line.transport.hangUp()
+        line.transport.hangUp()
+        line.settle()
+        line.transport.send(b"in")
+        line.transport.write(b"out")
+        line.transport.loseConnection()
+        line.transport.abortConnection()
+        assert (line.take(), line.transport.closed) == (b"", "left")
+        assert line.events == ["stop", ConnectionDone]
+
+    def test_stopProducing(self) -> None:
+        """Stopping the input ends the connection, as in Twisted."""
+        line = Line()
+        line.transport.stopProducing()
+        line.settle()
+        assert line.transport.closed == "lost"
