@@ -84,7 +84,7 @@ class Row:
         """
         Whether the row needs a server process: signals, log files, TLS.
         """
-        return needsProcess(self.steps)
+        return needsProcess(self.steps) or "$DIR" in self.config
 
     @property
     def missing(self) -> str:

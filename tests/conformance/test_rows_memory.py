@@ -1,0 +1,132 @@
+"""
+The conformance table against a broker in memory, with a clock that the rows move.
+
+Every row is played as it is written, byte by byte, and with its longest packet split at every byte:
+the answer must not depend on how the bytes arrive.  The lane, compiled or pure, is the one that
+this run of the tests has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from natsbroker.testing.memory import MemoryBroker, MemoryConnection
+from natsbroker.testing.transcripts import Replay, Step
+from tests.conformance.rows import Row, allRows
+from tests.conformance.splits import byteByByte, everySplit
+from tests.conformance.tables.permissions import ONE_USER
+
+ROWS = [row for row in allRows() if not row.needsProcess]
+
+#: How many seconds late a broker may be with what is due.
+LATENESS = 0.06
+
+rows = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+
+#: Without the rows that are about splits themselves.
+unsplitRows = pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.number != 52 or row.name == "whole"], ids=lambda row: row.id
+)
+
+
+class MemoryPeer:
+    """
+    The client's end of a connection in memory.
+    """
+
+    def __init__(self, connection: MemoryConnection) -> None:
+        self._connection = connection
+
+    def send(self, data: bytes) -> None:
+        """
+        Send, unless the broker has closed.
+        """
+        if not self._connection.closed:
+            self._connection.send(data)
+
+    def read(self) -> bytes:
+        """
+        Take what there is: with a clock that stands still, nothing more will come.
+        """
+        data = self._connection.receive()
+        if not data and not self._connection.closed:
+            raise TimeoutError
+        return data
+
+    def close(self) -> None:
+        """
+        Leave.
+        """
+        self._connection.close()
+
+
+class MemoryStage:
+    """
+    A broker in memory and its clock.
+    """
+
+    def __init__(self, broker: MemoryBroker) -> None:
+        self._broker = broker
+
+    def dial(self) -> MemoryPeer:
+        """
+        Connect.
+        """
+        return MemoryPeer(self._broker.connect())
+
+    def wait(self, seconds: float) -> None:
+        """
+        Move the clock to when something is due, and a little on.
+        """
+        self._broker.advance(seconds + LATENESS)
+
+    sleep = wait
+
+
+def play(row: Row, steps: Sequence[Step]) -> None:
+    """
+    Play a row on a broker of its own.
+    """
+    if row.missing:
+        pytest.skip(f"not yet: {row.missing}")
+    broker = MemoryBroker(configText=row.config)
+    try:
+        Replay(MemoryStage(broker), row.countPings).run(steps)
+    finally:
+        broker.stop()
+
+
+@rows
+def test_whole(row: Row) -> None:
+    """natsbroker answers as the row says."""
+    play(row, row.ourSteps)
+
+
+@unsplitRows
+def test_byteByByte(row: Row) -> None:
+    """The answer is the same when every byte arrives alone."""
+    play(row, byteByByte(row.ourSteps))
+
+
+@unsplitRows
+def test_everySplit(row: Row) -> None:
+    """The answer is the same wherever the longest packet is split in two."""
+    for at, steps in everySplit(row.ourSteps):
+        try:
+            play(row, steps)
+        except AssertionError as error:
+            raise AssertionError(f"split at {at}: {error}") from error
+
+
+def test_nothingIsEarly() -> None:
+    """A client that says nothing has all of the time that it has to log in."""
+    with MemoryBroker(configText=ONE_USER) as broker:
+        client = broker.connect()
+        assert client.receive().startswith(b"INFO ")
+        broker.advance(0.49)
+        assert (client.receive(), client.closed) == (b"", "")
+        broker.advance(0.01 + LATENESS)
+        assert client.receive() == b"-ERR 'Authentication Timeout'\r\n"
+        assert client.closed
