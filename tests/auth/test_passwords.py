@@ -1,0 +1,176 @@
+"""
+Comparing what a client said with what the settings hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import bcrypt
+import pytest
+from twisted.internet.defer import CancelledError, Deferred
+
+from natsbroker import errors
+from natsbroker.auth.passwords import PasswordChecks, checkHash, isHash, sameText
+
+#: As cheap as it gets.
+HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+
+
+class Threads:
+    """
+    Threads that run when the test says so.
+
+    @ivar calls: what waits to run, with where its result goes.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Callable[[], bool], Deferred[bool]]] = []
+
+    def __call__(self, call: Callable[..., bool], *arguments: Any) -> Deferred[bool]:
+        result: Deferred[bool] = Deferred()
+        self.calls.append((lambda: call(*arguments), result))
+        return result
+
+    def run(self) -> None:
+        """Run the oldest call."""
+        call, result = self.calls.pop(0)
+        result.callback(call())
+
+
+def outcome(checks: PasswordChecks, expected: str, given: str) -> list[Any]:
+    """Where the outcome of a check will be."""
+    found: list[Any] = []
+    answer = checks.check(expected, given)
+    if isinstance(answer, Deferred):
+        answer.addBoth(found.append)
+    else:
+        found.append(answer)
+    return found
+
+
+class TestKinds:
+    """What is plain and what is hashed."""
+
+    @pytest.mark.parametrize("prefix", ["$2a$", "$2b$", "$2x$", "$2y$"])
+    def test_hash(self, prefix: str) -> None:
+        """A bcrypt hash is known by its beginning."""
+        assert isHash(prefix + "04$" + "x" * 53)
+
+    @pytest.mark.parametrize("secret", ["", "secret", "$2a$", "$1$aa$bb", "$2c$04$x", "$2a$4$x"])
+    def test_plain(self, secret: str) -> None:
+        """Everything else is plain text."""
+        assert not isHash(secret)
+
+    def test_sameText(self) -> None:
+        """Texts are compared as bytes, whatever characters stand in them."""
+        assert sameText("pässword\udcff", "pässword\udcff")
+        assert not sameText("password", "pässword")
+        assert not sameText("", "x")
+
+
+class TestHashes:
+    """Single comparisons with a hash."""
+
+    def test_right(self) -> None:
+        """The password that was hashed is right, another one is not."""
+        assert checkHash(HASH, "secret")
+        assert not checkHash(HASH, "Secret")
+
+    def test_hashItself(self) -> None:
+        """The hash is not the password."""
+        assert not checkHash(HASH, HASH)
+
+    def test_long(self) -> None:
+        """More than 72 bytes are refused: bcrypt would not look at the rest."""
+        hashed = bcrypt.hashpw(b"x" * 72, bcrypt.gensalt(4)).decode()
+        assert checkHash(hashed, "x" * 72)
+        assert not checkHash(hashed, "x" * 73)
+
+    def test_nul(self) -> None:
+        """So is a password with a NUL."""
+        assert not checkHash(HASH, "secret\0")
+
+    @pytest.mark.parametrize("broken", ["$2a$04$", "$2a$99$" + "x" * 53, "$2a$04$\xe9" + "x" * 52])
+    def test_broken(self, broken: str) -> None:
+        """Nothing is the password of a broken hash."""
+        assert not checkHash(broken, "secret")
+
+
+class TestQueue:
+    """Many comparisons."""
+
+    def test_plainAtOnce(self) -> None:
+        """Plain text is compared at once and needs no thread."""
+        threads = Threads()
+        checks = PasswordChecks(threads)
+        assert outcome(checks, "secret", "secret") == [True]
+        assert outcome(checks, "secret", "x") == [False]
+        assert threads.calls == []
+
+    def test_hashLater(self) -> None:
+        """A hash is compared in another thread."""
+        threads = Threads()
+        found = outcome(PasswordChecks(threads), HASH, "secret")
+        assert found == []
+        threads.run()
+        assert found == [True]
+
+    def test_atATime(self) -> None:
+        """Only a few run at a time; the others follow in order."""
+        threads = Threads()
+        checks = PasswordChecks(threads)
+        found = [outcome(checks, HASH, given) for given in ("secret", "x", "secret")]
+        assert len(threads.calls) == PasswordChecks.AT_A_TIME == 2
+        threads.run()
+        assert len(threads.calls) == 2
+        threads.run()
+        threads.run()
+        assert found == [[True], [False], [True]]
+
+    def test_full(self) -> None:
+        """When too many wait, one more is denied."""
+        checks = PasswordChecks(Threads())
+        for _ in range(checks.AT_A_TIME + checks.WAITING):
+            checks.check(HASH, "secret")
+        with pytest.raises(errors.Unauthorized):
+            checks.check(HASH, "secret")
+
+    def test_cancelWaiting(self) -> None:
+        """Who does not wait any more costs no computing."""
+        threads = Threads()
+        checks = PasswordChecks(threads)
+        waiting = [checks.check(HASH, "secret") for _ in range(3)]
+        last = waiting[2]
+        assert isinstance(last, Deferred)
+        found: list[Any] = []
+        last.addBoth(found.append)
+        last.cancel()
+        assert found[0].check(CancelledError)
+        threads.run()
+        assert len(threads.calls) == 1
+
+    def test_cancelRunning(self) -> None:
+        """A comparison that runs when nobody waits any more harms nobody."""
+        threads = Threads()
+        checks = PasswordChecks(threads)
+        answer = checks.check(HASH, "secret")
+        assert isinstance(answer, Deferred)
+        answer.addErrback(lambda failure: failure.trap(CancelledError))
+        answer.cancel()
+        threads.run()
+        found = outcome(checks, HASH, "secret")
+        threads.run()
+        assert found == [True]
+
+    def test_threadFails(self) -> None:
+        """What goes wrong in the thread reaches who waits, and the next one is served."""
+        threads = Threads()
+        checks = PasswordChecks(threads)
+        found = outcome(checks, HASH, "secret")
+        threads.calls.pop(0)[1].errback(ZeroDivisionError())
+        assert found[0].check(ZeroDivisionError)
+        again = outcome(checks, HASH, "secret")
+        threads.run()
+        assert again == [True]
