@@ -1,0 +1,127 @@
+"""
+The public keys of NATS, and signatures that are made and verified with them.
+
+Promises: a key is exactly 32 bytes of the role that is asked for with a right checksum, or an
+error; nothing here raises anything but L{NkeyError} on any text. Signatures are verified by
+libsodium, which refuses what is malleable (an C{S} not less than the order of the group), keys of
+small order, and points in any but their one encoding.
+Must never know: who owns a key, or what is signed.
+
+The text of a key is base 32 of a byte for its role, the key, and the CRC-16 of both (CCITT, low
+byte first).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from enum import IntEnum
+
+from nacl.exceptions import CryptoError
+from nacl.signing import SigningKey, VerifyKey
+
+__all__ = ["NkeyError", "Role", "Signer", "decodeKey", "encodeKey", "isKey", "isSignature"]
+
+_KEY = 32
+_SIGNATURE = 64
+_TEXT = 56
+
+
+class Role(IntEnum):
+    """
+    What a key is for; the value is the first byte of its text, and makes its first letter.
+    """
+
+    OPERATOR = 14 << 3
+    ACCOUNT = 0
+    USER = 20 << 3
+    SERVER = 13 << 3
+    CLUSTER = 2 << 3
+    CURVE = 23 << 3
+
+
+class NkeyError(ValueError):
+    """
+    A text is not the public key that it should be. The text is not repeated: it may be a secret.
+    """
+
+
+def encodeKey(role: Role, key: bytes) -> str:
+    """
+    The text of a public key.
+
+    @param key: its 32 bytes.
+    """
+    body = bytes([role]) + key
+    checksum = binascii.crc_hqx(body, 0).to_bytes(2, "little")
+    return base64.b32encode(body + checksum).decode("ascii")
+
+
+def decodeKey(text: str, role: Role) -> bytes:
+    """
+    The 32 bytes of a public key.
+
+    @raise NkeyError: if the text is no key of this role.
+    """
+    if len(text) != _TEXT:
+        raise NkeyError(f"not the public key of one {role.name.lower()}: wrong length")
+    try:
+        data = base64.b32decode(text)
+    except (binascii.Error, ValueError) as error:
+        raise NkeyError("not a public key: not base 32") from error
+    body, checksum = data[:-2], data[-2:]
+    if binascii.crc_hqx(body, 0).to_bytes(2, "little") != checksum:
+        raise NkeyError("not a public key: wrong checksum")
+    if body[0] != role:
+        raise NkeyError(f"not the public key of one {role.name.lower()}")
+    return body[1:]
+
+
+def isKey(text: str, role: Role) -> bool:
+    """
+    Whether a text is a public key of a role.
+    """
+    try:
+        decodeKey(text, role)
+    except NkeyError:
+        return False
+    return True
+
+
+def isSignature(signature: bytes, data: bytes, key: bytes) -> bool:
+    """
+    Whether a signature of some bytes was made with the private half of a key.
+
+    @param key: the 32 bytes of the public half.
+    """
+    if len(signature) != _SIGNATURE or len(key) != _KEY:
+        return False
+    try:
+        VerifyKey(key).verify(data, signature)
+    except CryptoError:
+        return False
+    return True
+
+
+class Signer:
+    """
+    A key pair that signs.
+
+    @ivar publicKey: the text of its public half.
+    """
+
+    def __init__(self, role: Role, seed: bytes | None = None) -> None:
+        """
+        @param seed: 32 secret bytes; by default new ones.
+        """
+        self._key = SigningKey.generate() if seed is None else SigningKey(seed)
+        self.publicKey = encodeKey(role, bytes(self._key.verify_key))
+
+    def sign(self, data: bytes) -> bytes:
+        """
+        The signature of some bytes.
+        """
+        return self._key.sign(data).signature
+
+    def __repr__(self) -> str:
+        return f"<Signer {self.publicKey}>"

@@ -1,0 +1,82 @@
+"""
+Sealing what goes to an auth callout service, with the C{x25519} keys of NATS.
+
+Promises: what L{CurveKeys.seal} makes, exactly the owner of the recipient's key can open, and only
+as coming from us; whatever cannot be opened raises L{SealError}, and a key that contributes nothing
+(all zeros, or another point of small order) is refused (CVE-2023-46129).
+Must never know: what is sealed.
+
+The form is C{xkv1}, a nonce of 24 bytes, and a box of NaCl (X25519, XSalsa20, Poly1305).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nacl.exceptions import CryptoError
+from nacl.public import Box, PrivateKey, PublicKey
+
+from natsbroker.auth.nkeys import NkeyError, Role, decodeKey, encodeKey
+
+__all__ = ["CurveKeys", "SealError"]
+
+_VERSION = b"xkv1"
+_NONCE = 24
+
+
+class SealError(ValueError):
+    """
+    Something cannot be sealed or opened.
+    """
+
+
+class CurveKeys:
+    """
+    A pair of keys.
+
+    @ivar publicKey: the text of its public half, which begins with C{X}.
+    """
+
+    def __init__(self, secret: bytes | None = None) -> None:
+        """
+        @param secret: 32 secret bytes; by default new ones.
+        """
+        self._secret = PrivateKey.generate() if secret is None else PrivateKey(secret)
+        self.publicKey = encodeKey(Role.CURVE, bytes(self._secret.public_key))
+
+    def seal(self, data: bytes, recipient: str, random: Callable[[int], bytes]) -> bytes:
+        """
+        Seal some bytes.
+
+        @param recipient: the text of the public key of whoever may open it.
+        @param random: gives that many unpredictable bytes.
+        @raise SealError: if the recipient is no such key.
+        """
+        nonce = random(_NONCE)
+        return _VERSION + bytes(self._box(recipient).encrypt(data, nonce))
+
+    def open(self, data: bytes, sender: str) -> bytes:
+        """
+        Open what a sender sealed for us.
+
+        @param sender: the text of its public key.
+        @raise SealError: if it did not, or not for us.
+        """
+        if data[: len(_VERSION)] != _VERSION:
+            raise SealError("not sealed in a way that is known")
+        box = self._box(sender)
+        sealed = data[len(_VERSION) :]
+        try:
+            return bytes(box.decrypt(sealed[_NONCE:], sealed[:_NONCE]))
+        except (CryptoError, ValueError) as error:
+            raise SealError("could not be opened") from error
+
+    def _box(self, other: str) -> Box:
+        try:
+            key = decodeKey(other, Role.CURVE)
+            return Box(self._secret, PublicKey(key))
+        except (NkeyError, CryptoError) as error:
+            raise SealError("the other's key is no good") from error
+
+    def __repr__(self) -> str:
+        return f"<CurveKeys {self.publicKey}>"
