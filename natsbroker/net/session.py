@@ -183,7 +183,7 @@ class ClientSession:
         if context.authorizer.required:
             self._loginBy = self.started + context.limits.auth_timeout
         self._schedule()
-        _log.debug("{client} - Client connection created", client=self)
+        _log.debug("{client} - Client connection created", client=str(self))
 
     def secured(self) -> None:
         """
@@ -226,12 +226,12 @@ class ClientSession:
                 outbox, turn.congested = turn.congested, None
                 turn.atEnd(lambda: self._waitFor(outbox))
         except Exception:
-            _log.failure("{client} - Internal failure", client=self)
+            _log.failure("{client} - Internal failure", client=str(self))
             self.close(errors.INTERNAL)
         try:
             turn.leave()
         except Exception:
-            _log.failure("{client} - What its input caused failed", client=self)
+            _log.failure("{client} - What its input caused failed", client=str(self))
 
     def _frames(self) -> None:
         decoder = self.decoder
@@ -309,10 +309,12 @@ class ClientSession:
             return
         line = error.line(*arguments)
         if error == errors.AUTHORIZATION:
-            _log.error("{client} - {text}", client=self, text=authenticationFailure(self.options))
+            _log.error(
+                "{client} - {text}", client=str(self), text=authenticationFailure(self.options)
+            )
         elif line:
             log = _log.debug if error in _QUIET else _log.error
-            log("{client} - {text}", client=self, text=_shown(line))
+            log("{client} - {text}", client=str(self), text=_shown(line))
         if line:
             self._say(line)
         self.outbox.resume()
@@ -424,7 +426,7 @@ class ClientSession:
         try:
             bus = self._context.accounts.admit(grant)
         except KeyError:
-            _log.error("{client} - Unknown account {name}", client=self, name=grant.account)
+            _log.error("{client} - Unknown account {name}", client=str(self), name=grant.account)
             self.close(errors.AUTHORIZATION)
             return False
         except errors.ConnectionLimit as limit:
@@ -593,7 +595,7 @@ class ClientSession:
 
     def _peerFailed(self, text: bytes) -> None:
         told = text[:256].decode("utf-8", "replace")
-        _log.error("{client} - Client Error {text}", client=self, text=told)
+        _log.error("{client} - Client Error {text}", client=str(self), text=told)
         self.close(errors.PEER_ERROR)
 
     def _fault(self, error: errors.WireError) -> None:
@@ -601,7 +603,7 @@ class ClientSession:
 
     def _violated(self, violation: errors.ProtocolViolation, sid: bytes = b"") -> None:
         self._say(violation.error.line(*violation.arguments))
-        _log.error("{client} - {text}", client=self, text=violationText(violation, sid))
+        _log.error("{client} - {text}", client=str(self), text=violationText(violation, sid))
 
     def _say(self, line: bytes) -> None:
         if self._trace is not None:
@@ -641,7 +643,7 @@ class ClientSession:
             return
         connections = self._context.connections
         connections.slowConsumer(error.reason)
-        _log.info("{client} - Slow Consumer Detected: {detail}", client=self, detail=detail)
+        _log.info("{client} - Slow Consumer Detected: {detail}", client=str(self), detail=detail)
         self._context.notify(SlowConsumer(self.cid, self.outbox.limit, error.reason))
         self.close(error, abort=True)
 

@@ -93,10 +93,11 @@ class TestBytes:
     def test_made(self) -> None:
         """The protocol is told of the connection, and its addresses are as they were given."""
         line = Line()
-        transport: Any = line.protocol.transport
-        assert transport is line.transport
-        assert transport.getPeer().host == "127.0.0.1"
-        assert transport.getHost().port == 4222
+        protocol: Any = line.protocol
+        addresses: list[Any] = [line.transport.getPeer(), line.transport.getHost()]
+        assert protocol.transport is line.transport
+        assert [each.host for each in addresses] == ["127.0.0.1"] * 2
+        assert addresses[1].port == 4222
 
     def test_bothWays(self) -> None:
         """Input comes at once; output leaves in a later turn of the reactor."""
