@@ -1,0 +1,445 @@
+"""
+Blocks: runs of records that are written, found and deleted as one value.
+
+A block is a head, a table and the records. All integers are little-endian:
+
+    ======  ====  ==========================================================
+    offset  size  what
+    ======  ====  ==========================================================
+    0       8     the store's mark, a random number
+    8       1     C{B}
+    9       1     version of this layout, 1
+    10      2     1 if sequences are missing between the first and the last
+    12      4     how many records
+    16      4     length of the whole block
+    20      8     generation: which commit wrote it
+    28      8     the log's identity
+    36      8     first sequence
+    44      8     last sequence
+    52      8     timestamp of the first record
+    60      8     timestamp of the last record
+    68      8     bytes of all subjects, headers and payloads
+    76      4     CRC-32C of the table
+    80      4     CRC-32C of the 80 bytes before it
+    ======  ====  ==========================================================
+
+The table holds for each record, as 4 bytes, where it ends, counted from the end of the table; and
+then, if sequences are missing, for each its sequence less the first one.
+
+Promises: reading a damaged block gives every record in it that is still whole.
+Must never know: where blocks are kept.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+from struct import Struct
+from typing import NamedTuple
+
+from natsbroker._istore import Record
+from natsbroker.store.records import (
+    HEAD_SIZE,
+    IDENTITY,
+    IDENTITY_OFFSET,
+    Damaged,
+    crc32c,
+    decode,
+    lengthAt,
+    sequenceOf,
+    timestampOf,
+)
+
+__all__ = ["Block", "Contents", "Head", "build", "chunks", "parseHead", "readBlock", "walk"]
+
+HEAD = Struct("<8sBBHIIQQQQqqQI")
+HEAD_LENGTH = HEAD.size + 4
+KIND = ord("B")
+VERSION = 1
+GAPS = 1
+
+LARGEST_BLOCK = 65536
+"""Records are put into blocks up to this size; a larger record has one for itself."""
+
+FARTHEST = (1 << 32) - 1
+"""How far a sequence in a block may be from the block's first."""
+
+_CRC = Struct("<I")
+
+
+class Head(NamedTuple):
+    """
+    What the head of a block says.
+
+    @ivar gaps: whether sequences are missing between the first and the last.
+    @ivar records: how many there are.
+    @ivar length: of the whole block, in bytes.
+    @ivar generation: which commit wrote it.
+    @ivar identity: the log's.
+    @ivar size: bytes of all subjects, headers and payloads.
+    """
+
+    mark: bytes
+    kind: int
+    version: int
+    gaps: int
+    records: int
+    length: int
+    generation: int
+    identity: int
+    first: int
+    last: int
+    firstTime: int
+    lastTime: int
+    size: int
+    tableChecksum: int
+
+
+def parseHead(raw: bytes, start: int = 0) -> Head:
+    """
+    Read the head of a block.
+
+    @raise Damaged: if it is not whole.
+    """
+    if len(raw) - start < HEAD_LENGTH:
+        raise Damaged(f"{len(raw) - start} bytes are no block")
+    end = start + HEAD.size
+    if crc32c(bytes(raw[start:end])) != _CRC.unpack_from(raw, end)[0]:
+        raise Damaged("the head of a block does not match its checksum")
+    head = Head._make(HEAD.unpack_from(raw, start))
+    if head.kind != KIND:
+        raise Damaged(f"a value of kind {head.kind} is no block")
+    return head
+
+
+class Contents(NamedTuple):
+    """
+    Records that become a block.
+
+    @ivar sequences: theirs, rising.
+    @ivar lengths: of each, with its head.
+    @ivar pieces: their bytes, in order; a piece may hold several.
+    """
+
+    sequences: Sequence[int]
+    lengths: Sequence[int]
+    pieces: Sequence[bytes]
+
+
+def _table(numbers: Sequence[int]) -> bytes:
+    """
+    Numbers as 4 bytes each.
+    """
+    table = array("I", numbers)
+    if sys.byteorder != "little":
+        table.byteswap()
+    return table.tobytes()
+
+
+def _numbers(raw: bytes) -> array[int]:
+    """
+    What L{_table} was given.
+    """
+    table: array[int] = array("I")
+    table.frombytes(raw)
+    if sys.byteorder != "little":
+        table.byteswap()
+    return table
+
+
+def build(mark: bytes, identity: int, generation: int, contents: Contents) -> bytes:
+    """
+    Make a block of records that all fit into it.
+
+    @param mark: the store's.
+    @param identity: the log's.
+    @param generation: of the commit that writes it.
+    """
+    sequences, lengths, pieces = contents
+    first, last, count = sequences[0], sequences[-1], len(sequences)
+    ends = list(accumulate(lengths))
+    table = _table(ends)
+    gaps = last - first + 1 != count
+    if gaps:
+        table += _table([each - first for each in sequences])
+    lastPiece = pieces[-1]
+    head = HEAD.pack(
+        mark,
+        KIND,
+        VERSION,
+        GAPS if gaps else 0,
+        count,
+        HEAD_LENGTH + len(table) + ends[-1],
+        generation,
+        identity,
+        first,
+        last,
+        timestampOf(pieces[0], 0),
+        timestampOf(lastPiece, len(lastPiece) - lengths[-1]),
+        ends[-1] - HEAD_SIZE * count,
+        crc32c(table),
+    )
+    return b"".join((head, _CRC.pack(crc32c(head)), table, *pieces))
+
+
+def chunks(sequences: Sequence[int], blobs: Sequence[bytes]) -> Iterator[Contents]:
+    """
+    Divide records among blocks.
+
+    @param sequences: theirs, rising.
+    @param blobs: each by itself.
+    """
+    lengths = list(map(len, blobs))
+    if not lengths:
+        return
+    ends = list(accumulate(lengths))
+    start, base, count = 0, 0, len(ends)
+    while start < count:
+        stop = max(start + 1, bisect_right(ends, base + LARGEST_BLOCK, start))
+        while sequences[stop - 1] - sequences[start] > FARTHEST:
+            stop -= 1
+        yield Contents(sequences[start:stop], lengths[start:stop], blobs[start:stop])
+        start, base = stop, ends[stop - 1]
+
+
+class Block:
+    """
+    A block that was read: where each record lies.
+
+    @ivar raw: the bytes.
+    @ivar sequences: of the records, rising.
+    @ivar starts: where each record begins; one more item, where the last one ends.
+    @ivar dead: a bit for each record, set if it was deleted; no bytes if none was.
+    @ivar missing: sequences that should be here and were not found.
+    @ivar identity: the log's.
+    """
+
+    __slots__ = ("dead", "identity", "missing", "raw", "sequences", "starts")
+
+    def __init__(
+        self,
+        raw: bytes,
+        identity: int,
+        sequences: Sequence[int],
+        starts: Sequence[int],
+        dead: bytes = b"",
+        missing: Sequence[int] = (),
+    ) -> None:
+        self.raw = raw
+        self.identity = identity
+        self.sequences = sequences
+        self.starts = starts
+        self.dead = dead
+        self.missing = missing
+
+    @property
+    def first(self) -> int:
+        """
+        The first sequence.
+        """
+        return self.sequences[0]
+
+    @property
+    def last(self) -> int:
+        """
+        The last sequence.
+        """
+        return self.sequences[-1]
+
+    def indexOf(self, sequence: int) -> int:
+        """
+        The index of the first record at or after a sequence.
+        """
+        sequences = self.sequences
+        if isinstance(sequences, range):
+            return min(max(sequence - sequences.start, 0), len(sequences))
+        return bisect_left(sequences, sequence)
+
+    def isDead(self, index: int) -> bool:
+        """
+        Whether a record was deleted.
+        """
+        return bool(self.dead) and bool(self.dead[index >> 3] & (1 << (index & 7)))
+
+    def record(self, index: int) -> Record:
+        """
+        One record.
+
+        @raise Damaged: if it is not whole.
+        """
+        record = decode(self.raw, self.starts[index], self.starts[index + 1], self.identity)
+        if record.sequence != self.sequences[index]:
+            raise Damaged(f"record {record.sequence} stands in the place of another")
+        return record
+
+    def length(self, index: int) -> int:
+        """
+        How many bytes a record's subject, headers and payload have.
+        """
+        return self.starts[index + 1] - self.starts[index] - HEAD_SIZE
+
+    def living(self) -> Iterator[int]:
+        """
+        The indexes of the records that were not deleted.
+        """
+        count = len(self.sequences)
+        if not self.dead:
+            return iter(range(count))
+        return (index for index in range(count) if not self.isDead(index))
+
+    def contents(self, fromSequence: int = 0) -> Contents:
+        """
+        The bytes of the records that were not deleted, unverified: they carry their checksums
+        wherever they go.
+
+        @param fromSequence: leave out those before it.
+        """
+        start = self.indexOf(fromSequence)
+        starts, raw = self.starts, self.raw
+        if not self.dead:
+            lengths = [end - begin for begin, end in pairwise(starts[start:])]
+            return Contents(self.sequences[start:], lengths, [raw[starts[start] : starts[-1]]])
+        kept = [index for index in self.living() if index >= start]
+        pieces = [raw[starts[index] : starts[index + 1]] for index in kept]
+        return Contents([self.sequences[each] for each in kept], list(map(len, pieces)), pieces)
+
+
+def join(parts: Sequence[Contents]) -> Contents:
+    """
+    Several contents as one.
+    """
+    sequences = [each for part in parts for each in part.sequences]
+    lengths = [each for part in parts for each in part.lengths]
+    pieces = [each for part in parts for each in part.pieces]
+    return Contents(sequences, lengths, pieces)
+
+
+def killed(block: Block, indexes: Sequence[int]) -> bytes:
+    """
+    The bits of L{Block.dead} with some more records deleted.
+    """
+    bits = bytearray(block.dead or bytes((len(block.sequences) + 7) // 8))
+    for index in indexes:
+        bits[index >> 3] |= 1 << (index & 7)
+    return bytes(bits)
+
+
+def walk(raw: bytes, start: int, identity: int) -> Iterator[tuple[int, int, int]]:
+    """
+    Find the whole records of a log among any bytes.
+
+    @param start: where to begin.
+    @param identity: the log's.
+    @return: the sequence, the start and the end of each.
+    """
+    needle = IDENTITY.pack(identity)
+    position = start
+    while position >= start:
+        length = lengthAt(raw, position)
+        if length and position + length <= len(raw):
+            try:
+                record = decode(raw, position, position + length, identity)
+            except Damaged:
+                pass
+            else:
+                yield record.sequence, position, position + length
+                position += length
+                continue
+        found = raw.find(needle, position + IDENTITY_OFFSET + 1)
+        position = found - IDENTITY_OFFSET if found >= 0 else -1
+
+
+def _byTable(raw: bytes, head: Head) -> Block:
+    """
+    A block as its table says.
+
+    @raise Damaged: if the table is not whole.
+    """
+    width = 8 if head.gaps else 4
+    region = HEAD_LENGTH + width * head.records
+    if head.length != len(raw) or region > len(raw):
+        raise Damaged("a block does not have the length that it should")
+    table = raw[HEAD_LENGTH:region]
+    if crc32c(table) != head.tableChecksum:
+        raise Damaged("the table of a block does not match its checksum")
+    ends = _numbers(table[: 4 * head.records])
+    starts = [region, *(region + end for end in ends)]
+    sequences: Sequence[int] = range(head.first, head.last + 1)
+    if head.gaps:
+        sequences = [head.first + each for each in _numbers(table[4 * head.records :])]
+    return Block(raw, head.identity, sequences, starts)
+
+
+def _byWalking(raw: bytes, identity: int, expected: Sequence[int]) -> Block | None:
+    """
+    A block of what can be found in one that is damaged.
+    """
+    found = {}
+    for sequence, start, end in walk(raw, 0, identity):
+        found[sequence] = raw[start:end]
+    missing = [each for each in expected if each not in found]
+    if not found:
+        return None
+    sequences = sorted(found)
+    blobs = [found[each] for each in sequences]
+    starts = list(accumulate(map(len, blobs), initial=0))
+    return Block(b"".join(blobs), identity, sequences, starts, missing=missing)
+
+
+def readBlock(raw: bytes, identity: int, first: int, dead: bytes = b"") -> Block | None:
+    """
+    Make what can be made of the bytes of a block.
+
+    @param identity: the log's.
+    @param first: the sequence that it begins with.
+    @param dead: which records were deleted.
+    @return: L{None} if there is not one whole record in it.
+    """
+    expected: Sequence[int] = (first,)
+    try:
+        head = parseHead(raw)
+        if head.identity != identity or head.first != first:
+            raise Damaged(f"a block of log {head.identity:016x} stands in the place of another")
+        if not head.gaps:
+            expected = range(head.first, head.last + 1)
+        block = _byTable(raw, head)
+    except Damaged:
+        found = _byWalking(raw, identity, expected)
+        if found is None or not dead:
+            return found
+        return _withoutDead(found, expected, dead)
+    if dead and len(dead) == (head.records + 7) // 8:
+        block.dead = dead
+    return block
+
+
+def _withoutDead(block: Block, expected: Sequence[int], dead: bytes) -> Block:
+    """
+    Mark those records as deleted, in a block found by walking, that were in the original.
+    """
+    gone = {
+        sequence
+        for index, sequence in enumerate(expected)
+        if index >> 3 < len(dead) and dead[index >> 3] & (1 << (index & 7))
+    }
+    indexes = [index for index, each in enumerate(block.sequences) if each in gone]
+    block.dead = killed(block, indexes) if indexes else b""
+    block.missing = [each for each in block.missing if each not in gone]
+    return block
+
+
+def isWhole(raw: bytes, position: int, identity: int, sequence: int) -> bool:
+    """
+    Whether a whole record with that sequence begins at a position.
+    """
+    length = lengthAt(raw, position)
+    if not length or position + length > len(raw) or sequenceOf(raw, position) != sequence:
+        return False
+    try:
+        decode(raw, position, position + length, identity)
+    except Damaged:
+        return False
+    return True

@@ -1,0 +1,72 @@
+"""
+What every store checks of its arguments, in the same words.
+
+Promises: L{ValueError} for what no store takes.
+Must never know: which store asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+__all__ = ["checkChanges", "checkHold", "checkLogName", "checkSkip", "checkSpace"]
+
+LONGEST_NAME = 400
+LONGEST_SPACE = 100
+LONGEST_KEY = 300
+LARGEST_VALUE = 16 << 20
+MOST_HOLDS = 64
+
+
+def _checkText(what: str, text: str, longest: int) -> None:
+    """
+    @raise ValueError: if the text is empty, too long as UTF-8, or cannot be UTF-8.
+    """
+    length = len(text.encode("utf-8"))
+    if not 1 <= length <= longest:
+        raise ValueError(f"the name of {what} has {length} bytes, not 1 to {longest}")
+
+
+def checkLogName(name: str) -> None:
+    """
+    @raise ValueError: if no log can have that name.
+    """
+    _checkText("a log", name, LONGEST_NAME)
+
+
+def checkSpace(name: str) -> None:
+    """
+    @raise ValueError: if no state can be kept under that name.
+    """
+    _checkText("a state space", name, LONGEST_SPACE)
+
+
+def checkChanges(changes: Mapping[bytes, bytes | None]) -> None:
+    """
+    @raise ValueError: if a key or value of state is too long.
+    """
+    for key, value in changes.items():
+        if not 1 <= len(key) <= LONGEST_KEY:
+            raise ValueError(f"a key of state has {len(key)} bytes, not 1 to {LONGEST_KEY}")
+        if value is not None and len(value) > LARGEST_VALUE:
+            raise ValueError(f"a value of state has {len(value)} bytes, over {LARGEST_VALUE}")
+
+
+def checkHold(holds: Collection[str], name: str) -> None:
+    """
+    @param holds: the names of those that are there.
+    @raise ValueError: if no hold of that name can be added.
+    """
+    _checkText("a hold", name, LONGEST_SPACE)
+    if name not in holds and len(holds) >= MOST_HOLDS:
+        raise ValueError(f"the log has {len(holds)} holds already")
+
+
+def checkSkip(sequence: int, following: int) -> None:
+    """
+    @raise ValueError: if going to C{sequence} would go back behind C{following}.
+    """
+    if sequence < following:
+        raise ValueError(f"sequence {sequence} was used: the next one is {following}")
+    if sequence >= 1 << 63:
+        raise ValueError(f"sequence {sequence} is too large")

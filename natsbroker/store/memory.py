@@ -1,0 +1,562 @@
+"""
+The store that forgets: logs in memory, for tests and for streams that need not survive.
+
+Promises: everything that a store on disk promises, save surviving. Each Deferred has fired when
+it is returned. What was appended is not copied: the bytes objects are kept.
+Must never know: files, threads, or the services on top.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.interfaces import IReactorTime
+from zope.interface import implementer
+
+from natsbroker._istore import (
+    Columns,
+    Entry,
+    LogBounds,
+    Matching,
+    NoSuchLog,
+    RangeDigest,
+    Record,
+    Retention,
+    StoreClosed,
+    StoreError,
+    StoreFull,
+    SubjectTally,
+)
+from natsbroker.interfaces import (
+    IExportableLog,
+    IHeldLog,
+    IStateStore,
+    IStoreWatcher,
+    IStreamLog,
+    IStreamStore,
+    ISubjectIndexedLog,
+)
+from natsbroker.store.aging import Aging
+from natsbroker.store.checks import (
+    checkChanges,
+    checkHold,
+    checkLogName,
+    checkSkip,
+    checkSpace,
+)
+from natsbroker.store.exports import Page, digestRange, exportRange
+from natsbroker.store.records import LARGEST_RECORD, LARGEST_SUBJECT
+from natsbroker.store.watching import Troubles
+from natsbroker.subjects.grammar import matches
+
+__all__ = ["MemoryLog", "MemoryStates", "MemoryStore"]
+
+
+def sizeOf(record: Record) -> int:
+    """
+    The bytes that count: subject, headers and payload.
+    """
+    return len(record.subject) + len(record.headers) + len(record.payload)
+
+
+def _checkEntries(batch: Sequence[Entry]) -> int:
+    """
+    @return: the bytes of all entries.
+    @raise ValueError: if one is too large.
+    """
+    total = 0
+    for subject, headers, payload, _ in batch:
+        if len(subject) > LARGEST_SUBJECT:
+            raise ValueError(f"a subject of {len(subject)} bytes is too long")
+        size = len(subject) + len(headers) + len(payload)
+        if size > LARGEST_RECORD:
+            raise ValueError(f"a record of {size} bytes is too large")
+        total += size
+    return total
+
+
+class _Rows:
+    """
+    Records by sequence and by subject. What was deleted leaves its sequence in C{_order} until
+    that is mostly such leftovers; C{_head} is where to look for the oldest record.
+
+    @ivar size: bytes of all records.
+    """
+
+    def __init__(self) -> None:
+        self._records: dict[int, Record] = {}
+        self._order: list[int] = []
+        self._head = 0
+        self.bySubject: dict[bytes, dict[int, None]] = {}
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def add(self, record: Record) -> None:
+        """
+        Take a record with a higher sequence than all before.
+        """
+        self._records[record.sequence] = record
+        self._order.append(record.sequence)
+        self.bySubject.setdefault(record.subject, {})[record.sequence] = None
+        self.size += sizeOf(record)
+
+    def remove(self, sequence: int) -> bool:
+        """
+        Delete one.
+
+        @return: whether it was there.
+        """
+        record = self._records.pop(sequence, None)
+        if record is None:
+            return False
+        same = self.bySubject[record.subject]
+        del same[sequence]
+        if not same:
+            del self.bySubject[record.subject]
+        self.size -= sizeOf(record)
+        if len(self._order) > 64 and len(self._order) > 2 * len(self._records):
+            self._order = [each for each in self._order if each in self._records]
+            self._head = 0
+        return True
+
+    def at(self, sequence: int) -> Record:
+        """
+        One record.
+
+        @raise KeyError: if it is not there.
+        """
+        return self._records[sequence]
+
+    def fromSequence(self, sequence: int) -> Iterator[Record]:
+        """
+        The records from a sequence on.
+        """
+        order, records = self._order, self._records
+        for index in range(bisect_left(order, sequence, self._head), len(order)):
+            record = records.get(order[index])
+            if record is not None:
+                yield record
+
+    def oldest(self) -> Record | None:
+        """
+        The first record.
+        """
+        order, records = self._order, self._records
+        while self._head < len(order):
+            record = records.get(order[self._head])
+            if record is not None:
+                return record
+            self._head += 1
+        return None
+
+    def sequenceAt(self, timestamp: int) -> int | None:
+        """
+        The first sequence that is not older.
+        """
+        live = [each for each in self._order if each in self._records]
+        index = bisect_left(live, timestamp, key=lambda each: self._records[each].timestamp)
+        return live[index] if index < len(live) else None
+
+
+@implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
+class MemoryLog:
+    """
+    A log in memory. Made by L{MemoryStore.open} only.
+
+    @ivar name: in the store.
+    @ivar nextSequence: see L{natsbroker.interfaces.IStreamLog}.
+    """
+
+    def __init__(self, store: MemoryStore, name: str) -> None:
+        self._store = store
+        self.name = name
+        self.nextSequence = 1
+        self._rows = _Rows()
+        self._lastTime = 0
+        self._retention = Retention()
+        self._holds: dict[str, int] = {}
+        self._floor = 1
+        self.closed: StoreError | None = None
+
+    @property
+    def size(self) -> int:
+        """
+        How many bytes it holds.
+        """
+        return self._rows.size
+
+    def append(self, batch: Sequence[Entry]) -> Deferred[range]:
+        """
+        See L{natsbroker.interfaces.IStreamLog}.
+        """
+        size = _checkEntries(batch)
+        if self.closed is not None:
+            return fail(self.closed)
+        if batch and not self._store.hasRoom(size):
+            return fail(StoreFull("the store in memory is full"))
+        first = self.nextSequence
+        now = self._store.now()
+        for subject, headers, payload, timestamp in batch:
+            self._lastTime = max(timestamp or now, self._lastTime)
+            self._rows.add(Record(self.nextSequence, self._lastTime, subject, headers, payload))
+            self.nextSequence += 1
+        if self._retention.perSubject:
+            self._enforcePerSubject({entry[0] for entry in batch})
+        self.enforce()
+        return succeed(range(first, self.nextSequence))
+
+    def read(
+        self, sequence: int, limit: int = 256, maxBytes: int = 1048576
+    ) -> Deferred[list[Record]]:
+        """
+        See L{natsbroker.interfaces.IStreamLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        found: list[Record] = []
+        for record in self._rows.fromSequence(sequence) if limit > 0 else ():
+            found.append(record)
+            maxBytes -= sizeOf(record)
+            if len(found) >= limit or maxBytes <= 0:
+                break
+        return succeed(found)
+
+    def bounds(self) -> LogBounds:
+        """
+        See L{natsbroker.interfaces.IStreamLog}.
+        """
+        oldest = self._rows.oldest()
+        first = self.nextSequence if oldest is None else oldest.sequence
+        last = self.nextSequence - 1
+        return LogBounds(first, last, len(self._rows), self._rows.size, self._lastTime)
+
+    def sequenceAt(self, timestamp: int) -> Deferred[int]:
+        """
+        See L{natsbroker.interfaces.IStreamLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        return succeed(self._rows.sequenceAt(timestamp) or self.nextSequence)
+
+    def retain(self, retention: Retention) -> None:
+        """
+        See L{natsbroker.interfaces.IRetainedLog}.
+        """
+        self._retention = retention
+        if retention.age and self.closed is None:
+            self._store.aging.want(self, self.enforce)
+        else:
+            self._store.aging.forget(self)
+        if retention.perSubject:
+            self._enforcePerSubject(list(self._rows.bySubject))
+        self.enforce()
+
+    def enforce(self) -> None:
+        """
+        Let go of what the limits on the whole log do not allow.
+        """
+        retention, rows = self._retention, self._rows
+        limit = self._holdFloor()
+        oldestKept = self._store.now() - retention.age if retention.age else 0
+        while (oldest := rows.oldest()) is not None and oldest.sequence < limit:
+            tooMany = retention.count and len(rows) > retention.count
+            tooLarge = retention.size and rows.size > retention.size and len(rows) > 1
+            tooOld = retention.age and oldest.timestamp < oldestKept
+            if not (tooMany or tooLarge or tooOld):
+                break
+            rows.remove(oldest.sequence)
+
+    def _enforcePerSubject(self, subjects: Collection[bytes]) -> None:
+        """
+        Let go of the oldest records of subjects that have too many.
+        """
+        limit = self._holdFloor()
+        for subject in subjects:
+            sequences = self._rows.bySubject.get(subject, {})
+            excess = len(sequences) - self._retention.perSubject
+            for sequence in list(islice(sequences, max(excess, 0))):
+                if sequence < limit:
+                    self._rows.remove(sequence)
+
+    def _holdFloor(self) -> int:
+        """
+        The first sequence that must not go by rule.
+        """
+        return min(self._holds.values(), default=self.nextSequence)
+
+    def discardBefore(self, sequence: int) -> Deferred[int]:
+        """
+        See L{natsbroker.interfaces.IRetainedLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        limit = min(sequence, self._holdFloor())
+        while (oldest := self._rows.oldest()) is not None and oldest.sequence < limit:
+            self._rows.remove(oldest.sequence)
+        return succeed(self.bounds().first)
+
+    def delete(self, sequences: Collection[int]) -> Deferred[int]:
+        """
+        See L{natsbroker.interfaces.IRetainedLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        return succeed(sum(map(self._rows.remove, sequences)))
+
+    def skipTo(self, sequence: int) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IRetainedLog}.
+        """
+        checkSkip(sequence, self.nextSequence)
+        if self.closed is not None:
+            return fail(self.closed)
+        self.nextSequence = sequence
+        return succeed(None)
+
+    def hold(self, name: str, floor: int) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IHeldLog}.
+        """
+        checkHold(self._holds, name)
+        if self.closed is not None:
+            return fail(self.closed)
+        self._holds[name] = floor
+        self.enforce()
+        return succeed(None)
+
+    def release(self, name: str) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IHeldLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        self._holds.pop(name, None)
+        self.retain(self._retention)
+        return succeed(None)
+
+    def holds(self) -> Mapping[str, int]:
+        """
+        See L{natsbroker.interfaces.IHeldLog}.
+        """
+        return dict(self._holds)
+
+    def lastFor(self, subject: bytes) -> Deferred[Record | None]:
+        """
+        See L{natsbroker.interfaces.ISubjectIndexedLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        sequences = self._rows.bySubject.get(subject)
+        if not sequences:
+            return succeed(None)
+        return succeed(self._rows.at(next(reversed(sequences))))
+
+    def subjects(
+        self, pattern: bytes, after: bytes = b"", limit: int = 0
+    ) -> Deferred[dict[bytes, SubjectTally]]:
+        """
+        See L{natsbroker.interfaces.ISubjectIndexedLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        found = sorted(
+            each for each in self._rows.bySubject if each > after and matches(pattern, each)
+        )
+        tallies = {}
+        for subject in found[:limit] if limit else found:
+            sequences = self._rows.bySubject[subject]
+            tallies[subject] = SubjectTally(
+                len(sequences), next(iter(sequences)), next(reversed(sequences))
+            )
+        return succeed(tallies)
+
+    def readMatching(
+        self, patterns: Sequence[bytes], sequence: int, limit: int = 256, maxBytes: int = 1048576
+    ) -> Deferred[Matching]:
+        """
+        See L{natsbroker.interfaces.ISubjectIndexedLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        found: list[Record] = []
+        for record in self._rows.fromSequence(sequence):
+            if len(found) >= limit or maxBytes <= 0:
+                return succeed(Matching(found, record.sequence))
+            if any(matches(each, record.subject) for each in patterns):
+                found.append(record)
+                maxBytes -= sizeOf(record)
+        return succeed(Matching(found, self.nextSequence))
+
+    def exportRange(self, start: int, stop: int, maxBytes: int = 16777216) -> Deferred[Columns]:
+        """
+        See L{natsbroker.interfaces.IExportableLog}.
+        """
+        return exportRange(self._page, start, min(stop, self.nextSequence), maxBytes)
+
+    def digest(self, start: int, stop: int) -> Deferred[RangeDigest]:
+        """
+        See L{natsbroker.interfaces.IExportableLog}.
+        """
+        return digestRange(self._page, start, min(stop, self.nextSequence))
+
+    def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
+        """
+        Some records of a range.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        found: list[Record] = []
+        for record in self._rows.fromSequence(start):
+            if record.sequence >= stop:
+                break
+            found.append(record)
+            maxBytes -= sizeOf(record)
+            if maxBytes <= 0:
+                return succeed(Page(found, record.sequence + 1))
+        return succeed(Page(found, stop))
+
+
+@implementer(IStateStore)
+class MemoryStates:
+    """
+    State in memory. Made by L{MemoryStore.states} only.
+    """
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._values: dict[bytes, bytes] = {}
+
+    def load(self, prefix: bytes = b"") -> Deferred[dict[bytes, bytes]]:
+        """
+        See L{natsbroker.interfaces.IStateStore}.
+        """
+        if self._store.closed is not None:
+            return fail(self._store.closed)
+        found = sorted(each for each in self._values if each.startswith(prefix))
+        return succeed({key: self._values[key] for key in found})
+
+    def put(self, key: bytes, value: bytes) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStateStore}.
+        """
+        return self.change({key: value})
+
+    def delete(self, key: bytes) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStateStore}.
+        """
+        return self.change({key: None})
+
+    def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStateStore}.
+        """
+        checkChanges(changes)
+        if self._store.closed is not None:
+            return fail(self._store.closed)
+        for key, value in changes.items():
+            if value is None:
+                self._values.pop(key, None)
+            else:
+                self._values[key] = value
+        return succeed(None)
+
+
+@implementer(IStreamStore)
+class MemoryStore:
+    """
+    Logs and state in memory.
+
+    @ivar now: the wall clock, in nanoseconds.
+    @ivar closed: what everything fails with, once it is closed.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorTime | Any,
+        maxSize: int = 0,
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """
+        @param reactor: for the age of records.
+        @param maxSize: how many bytes all records may have together; 0 for any number.
+        """
+        self.now = now
+        self.aging = Aging(reactor)
+        self.closed: StoreError | None = None
+        self._maxSize = maxSize
+        self._logs: dict[str, MemoryLog] = {}
+        self._states: dict[str, MemoryStates] = {}
+        self._troubles = Troubles()
+
+    def hasRoom(self, size: int) -> bool:
+        """
+        Whether so many bytes more can be kept.
+        """
+        if not self._maxSize:
+            return True
+        return sum(each.size for each in self._logs.values()) + size <= self._maxSize
+
+    def logs(self) -> Deferred[list[str]]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        return fail(self.closed) if self.closed is not None else succeed(sorted(self._logs))
+
+    def open(self, name: str, create: bool = True) -> Deferred[IStreamLog]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        checkLogName(name)
+        if self.closed is not None:
+            return fail(self.closed)
+        log = self._logs.get(name)
+        if log is None:
+            if not create:
+                return fail(NoSuchLog(f"there is no log {name}"))
+            log = self._logs[name] = MemoryLog(self, name)
+        return succeed(log)
+
+    def drop(self, name: str) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        log = self._logs.pop(name, None)
+        if log is None:
+            return fail(NoSuchLog(f"there is no log {name}"))
+        log.closed = StoreClosed(f"log {name} was dropped")
+        self.aging.forget(log)
+        return succeed(None)
+
+    def states(self, space: str) -> MemoryStates:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        checkSpace(space)
+        return self._states.setdefault(space, MemoryStates(self))
+
+    def watch(self, watcher: IStoreWatcher) -> Callable[[], None]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        return self._troubles.watch(watcher)
+
+    def close(self) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        if self.closed is None:
+            self.closed = StoreClosed("the store is closed")
+            self.aging.stop()
+            for log in self._logs.values():
+                log.closed = self.closed
+        return succeed(None)
