@@ -44,6 +44,7 @@ class Allowance:
     @ivar theirs: matches an error that only nats-server writes.
     @ivar delivers: whether deliveries and OKs may differ for that reason: a subscription was
         refused, and its sid stayed free for the next.
+    @ivar ends: whether natsbroker closes the connection with C{ours}, so that nothing follows.
     @ivar malformed: whether the script has a line that the two read in different ways, so that
         anything may follow.
     """
@@ -53,6 +54,7 @@ class Allowance:
     ours: re.Pattern[bytes] | None = None
     theirs: re.Pattern[bytes] | None = None
     delivers: bool = False
+    ends: bool = False
     malformed: bool = False
 
 
@@ -84,6 +86,13 @@ ALLOWANCES = [
         delivers=True,
     ),
     Allowance(
+        "a wrong token is refused, also from who was let in as a guest; nats-server goes on "
+        "to take the guest's own name and password then, and does not look at the token",
+        script=re.compile(rb"auth_token", re.IGNORECASE),
+        ours=re.compile(rb"'Authorization Violation'"),
+        ends=True,
+    ),
+    Allowance(
         "a subscription to foo.> is wider than an allowed foo.*, and refused as such",
         script=re.compile(rb">"),
         ours=re.compile(rb"'Permissions Violation for Subscription to \"[^\"]*>\".*'"),
@@ -99,6 +108,10 @@ def allowed(script: bytes, theirs: Answer, ours: Answer) -> list[Allowance]:
     about = [allowance for allowance in ALLOWANCES if allowance.script.search(script)]
     if malformed := [allowance for allowance in about if allowance.malformed]:
         return malformed
+    last = ours.errors[-1] if ours.errors else b""
+    if ours.errors[:-1] == theirs.errors[: len(ours.errors) - 1]:
+        if ends := [a for a in about if a.ends and a.ours and a.ours.fullmatch(last)]:
+            return ends
     used = []
     for error in (Counter(ours.errors) - Counter(theirs.errors)).elements():
         used.append(next((a for a in about if a.ours and a.ours.fullmatch(error)), None))

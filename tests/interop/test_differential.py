@@ -77,6 +77,8 @@ WIDER = b"-ERR 'Permissions Violation for Subscription to \"a.>\"'\r\n"
         (b"SUB \x01 1\r\nSUB a.> 1\r\n", OK, INVALID + WIDER, 2),
         (b"SUB \x01 1\r\nSUB a.> 1\r\n", OK, INVALID + WIDER.replace(b">", b"b"), 0),
         (b"SUB a 1\rx\n", OK, INVALID, 1),
+        (b'{"auth_token":"x"}', OK, b"INFO {} \r\n-ERR 'Authorization Violation'\r\n", 1),
+        (b'{"user":"x"}', OK, b"INFO {} \r\n-ERR 'Authorization Violation'\r\n", 0),
     ],
 )
 def test_allowances(script: bytes, theirs: bytes, ours: bytes, count: int) -> None:

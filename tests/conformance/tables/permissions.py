@@ -531,6 +531,10 @@ GUESTS = [
         "a guest stays one with a token",
         stays(b'CONNECT {"verbose":false}\r\nCONNECT {"auth_token":"x"}\r\n'),
         GUEST,
+        deviation=Deviation(
+            "wrong credentials are refused, whoever has shown none before",
+            ends(b'CONNECT {"verbose":false}\r\nCONNECT {"auth_token":"x"}\r\n', VIOLATION),
+        ),
     ),
     Row(
         18,
