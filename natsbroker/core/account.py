@@ -132,14 +132,17 @@ class Account:
         self._router.remove(subscription.pattern, subscription)
         self.matcher.changed(subscription.pattern)
         self._interest.removed(subscription)
+        # Remembered answers may keep the subscription for a while, but not who it was for.
+        subscription.subscriber = subscription.outbox = None
 
     def subscriptionFinished(self, subscription: hot.Subscription) -> None:
         """
         Forget a subscription that had its last message, and tell its subscriber.
         """
+        subscriber = subscription.subscriber
         subscription.closed = True
         self.subscriptionCancelled(subscription)
-        subscription.subscriber.subscriptionEnded(subscription.tag)
+        subscriber.subscriptionEnded(subscription.tag)
 
     def publish(self, kind: Kind, message: Message) -> int:
         """

@@ -220,8 +220,9 @@ class Outbox:
             self._overflow()
 
     def _overflow(self) -> None:
+        overflowed = self._owner.outboxOverflowed
         self.close()
-        self._turn.atEnd(self._owner.outboxOverflowed)
+        self._turn.atEnd(overflowed)
 
     def whenRelieved(self, call: Callable[[], None]) -> None:
         """
@@ -236,6 +237,9 @@ class Outbox:
         self.closed = True
         self._pieces = []
         self.pending = 0
+        # A lane may remember the outbox for a while, but not whose it was.
+        self._owner = _NOBODY
+        self._write = _NOBODY.write
         self._relieve()
 
     def flush(self) -> None:
@@ -277,6 +281,25 @@ class Outbox:
         Whether the transport is full.
         """
         return self._paused
+
+
+class _Nobody:
+    """
+    Whose an outbox is when it was closed.
+    """
+
+    def outboxOverflowed(self) -> None:
+        """
+        What is closed cannot overflow.
+        """
+
+    def write(self, data: bytes) -> None:
+        """
+        What is closed has nothing to write.
+        """
+
+
+_NOBODY = _Nobody()
 
 
 def frameFor(message: Message, sid: bytes, headers: bool) -> bytes:

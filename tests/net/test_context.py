@@ -130,8 +130,10 @@ class TestContext:
 def test_nothingOfAClientIsKept() -> None:
     """What is remembered of a client that is gone does not keep its session alive."""
     world = World()
-    wire = world.client()
-    wire.ask(b"SUB foo 1\r\n")
+    wire, other = world.client(), world.client()
+    wire.ask(b"SUB foo 1\r\nSUB bar q 2\r\n")
+    for subject in (b"foo", b"bar"):
+        other.ask(b"PUB %b 0\r\n\r\n" % subject * 2)
     gone = ref(wire.session)
     wire.transport.hangUp()
     world.settle()
