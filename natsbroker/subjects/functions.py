@@ -21,6 +21,7 @@ __all__ = [
     "compileToken",
     "isCall",
     "partitionOf",
+    "wildcardNumber",
 ]
 
 #: As C{random.Random().randrange}: a number from 0 to below the argument.
@@ -250,12 +251,28 @@ _CALLS = {
     for name in _COMPILERS
 }
 
+_WILDCARD_CALL = _CALLS["wildcard"]
+
 
 def isCall(token: bytes) -> bool:
     """
     Tell whether a destination token must be a function in braces.
     """
     return len(token) > 4 and token.startswith(b"{{") and token.endswith(b"}}")
+
+
+def wildcardNumber(token: bytes) -> int | None:
+    """
+    @param token: one token of a destination.
+    @return: the number, from 1, of the source's C{*} that it stands for;
+        L{None} if it stands for none.
+    """
+    found = _WILDCARD_CALL.fullmatch(token)
+    number = found[1] if found is not None else token[1:] if token[:1] == b"$" else b""
+    number = number.strip(b" ")
+    if not _NUMBER.fullmatch(number) or len(number) > _MOST_DIGITS:
+        return None
+    return int(number) if int(number) > 0 else None
 
 
 def compileToken(token: bytes, wildcards: Wildcards) -> Call:

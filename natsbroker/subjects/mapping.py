@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 from natsbroker.subjects.cache import MatchCache
 from natsbroker.subjects.index import SubjectIndex
+from natsbroker.subjects.renaming import numbered
 from natsbroker.subjects.transforms import InvalidMapping, RandRange, SubjectTransform
 
 __all__ = ["NOWHERE", "Destination", "InvalidMapping", "Mapping", "MappingTable"]
@@ -107,7 +108,7 @@ class Mapping:
         total = sum(member.weight for member in members)
         rest: list[Destination] = []
         if total != 100 and all(member.subject != self.source for member in members):
-            rest = [Destination(_itself(self.source), 100 - total)]
+            rest = [Destination(numbered(self.source), 100 - total)]
         shares, upTo = [], 0
         for member in (*members, *rest):
             upTo += member.weight
@@ -159,6 +160,13 @@ class MappingTable:
         transform = plan.choose(self._randrange, self._cluster)
         return NOWHERE if transform is None else transform.rewrite(subject, self._randrange)
 
+    def concerns(self, subject: bytes) -> bool:
+        """
+        @return: whether some mapping matches the subject, so that it may go
+            somewhere else.
+        """
+        return self._index.hasInterest(subject)
+
     def _plan(self, subject: bytes) -> bytes | Mapping:
         """
         @return: where messages on the subject go, if that is always the same,
@@ -192,16 +200,3 @@ def _checkWeights(destinations: tuple[Destination, ...]) -> None:
         if total > 100:
             raise InvalidMapping("total weight needs to be <= 100")
         totals[destination.cluster] = total
-
-
-def _itself(source: bytes) -> bytes:
-    """
-    @return: the destination that leaves what matches the source as it is.
-    """
-    made, stars = [], 0
-    for token in source.split(b"."):
-        if token == b"*":
-            stars += 1
-            token = b"$%d" % stars
-        made.append(token)
-    return b".".join(made)

@@ -12,6 +12,7 @@ from natsbroker.subjects.functions import (
     compileToken,
     isCall,
     partitionOf,
+    wildcardNumber,
 )
 
 
@@ -265,3 +266,27 @@ class TestErrors:
         """Bytes that are no text can be shown."""
         with pytest.raises(InvalidMapping, match=r"unknown function in \{\{\\xff\}\}"):
             compileToken(b"{{\xff}}", Wildcards(b"*"))
+
+
+@pytest.mark.parametrize(
+    ("token", "number"),
+    [
+        (b"$1", 1),
+        (b"$12", 12),
+        (b"{{wildcard(3)}}", 3),
+        (b"{{ Wildcard( 2 ) }}", 2),
+        (b"$0", None),
+        (b"$-1", None),
+        (b"$x", None),
+        (b"$", None),
+        (b"*", None),
+        (b"a", None),
+        (b"{{wildcard()}}", None),
+        (b"{{wildcard(1,2)}}", None),
+        (b"{{partition(1)}}", None),
+        (b"$" + b"1" * 30, None),
+    ],
+)
+def test_wildcardNumber(token: bytes, number: int | None) -> None:
+    """A token that stands for a star says for which."""
+    assert wildcardNumber(token) == number

@@ -181,3 +181,4 @@ class TestMappingTable:
         assert [b"to%d" % n for n in expected] == [result.split(b".")[0]] * len(expected)
         if not expected:
             assert result == subject
+        assert MappingTable(mappings, noChance).concerns(subject) == bool(expected)
