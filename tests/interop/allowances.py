@@ -93,6 +93,12 @@ ALLOWANCES = [
         ends=True,
     ),
     Allowance(
+        "a guest that names an empty user is the guest again; nats-server refuses it the second "
+        "time, because it still has the guest's password",
+        script=re.compile(rb'"user"[ :\t]+""', re.IGNORECASE),
+        malformed=True,
+    ),
+    Allowance(
         "a subscription to foo.> is wider than an allowed foo.*, and refused as such",
         script=re.compile(rb">"),
         ours=re.compile(rb"'Permissions Violation for Subscription to \"[^\"]*>\".*'"),
