@@ -116,6 +116,7 @@ def allRows() -> list[Row]:
         handshake,
         later,
         limits,
+        logins,
         permissions,
         publishing,
         replies,
@@ -123,7 +124,7 @@ def allRows() -> list[Row]:
         tls,
     )
 
-    tables = (handshake, publishing, subscribing, replies, permissions, limits, tls, later)
+    tables = (handshake, publishing, subscribing, replies, permissions, logins, limits, tls, later)
     return sorted((row for table in tables for row in table.ROWS), key=lambda row: row.number)
 
 

@@ -14,7 +14,8 @@ from random import Random
 
 from natsbroker.testing.transcripts import Send
 from tests.conformance.rows import CON, HEADERS, PEDANTIC, Row, allRows
-from tests.conformance.tables.permissions import GUEST, ONE_USER, TOKEN, USERS
+from tests.conformance.tables.logins import GUEST, ONE_USER, TOKEN
+from tests.conformance.tables.permissions import USERS
 
 
 @dataclass(frozen=True)

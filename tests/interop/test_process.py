@@ -8,6 +8,7 @@ import json
 import re
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,22 @@ def run(flavour: Flavour, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, cwd=CHECKOUT, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
+
+
+def awaitFile(directory: Path, pattern: str) -> Path:
+    """
+    Wait for a file: nats-server writes its ports file beside everything else.
+
+    @return: the one file of that name, once something is in it.
+    """
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        found = [path for path in directory.glob(pattern) if path.stat().st_size]
+        if found:
+            (only,) = found
+            return only
+        time.sleep(0.005)
+    raise TimeoutError(f"no {pattern} in {directory}")
 
 
 @flavours
@@ -83,7 +100,7 @@ def test_files(flavour: Flavour, tmp_path: Path, startServer: StartServer) -> No
     arguments = ["-m", "-1", "-P", str(pid), "--ports_file_dir", str(tmp_path)]
     server: Server = startServer(flavour, arguments=arguments)
     assert int(pid.read_text()) == server.pid
-    (ports,) = tmp_path.glob(f"*_{server.pid}.ports")
+    ports = awaitFile(tmp_path, f"*_{server.pid}.ports")
     assert json.loads(ports.read_text()) == {
         "nats": [server.url],
         "monitoring": [f"http://127.0.0.1:{server.monitorPort}"],
