@@ -25,7 +25,10 @@ authorization {
         { user: s, password: s, permissions: {
             subscribe: "svc"
             publish: { allow: ["out"] }
-            allow_responses: { max: 2, expires: "500ms" } } }
+            allow_responses: { max: 2, expires: "1m" } } }
+        { user: hasty, password: hasty, permissions: {
+            subscribe: "svc"
+            allow_responses: { max: 2, expires: "100ms" } } }
         { user: t, password: t, permissions: { subscribe: "svc", allow_responses: true } }
         { user: w, password: w, permissions: {
             publish: { deny: "a.x" }
@@ -269,19 +272,25 @@ def request(inbox: bytes) -> tuple[Step, ...]:
     )
 
 
-SERVICE: tuple[Step, ...] = (
-    Send(S + b"SUB svc 1\r\n"),
-    Alive(),
-    Send(FREE + b"SUB _INBOX.> 1\r\n", "free"),
-    Alive("free"),
-)
+def service(hello: bytes) -> tuple[Step, ...]:
+    """
+    @param hello: the service's CONNECT.
+    @return: a service and a client that may do everything.
+    """
+    return (
+        Send(hello + b"SUB svc 1\r\n"),
+        Alive(),
+        Send(FREE + b"SUB _INBOX.> 1\r\n", "free"),
+        Alive("free"),
+    )
+
 
 RESPONSES = [
     Row(
         40,
         "two responses",
         (
-            *SERVICE,
+            *service(S),
             *request(b"_INBOX.a"),
             Send(b"PUB _INBOX.a 1\r\n1\r\nPUB _INBOX.a 1\r\n2\r\nPUB _INBOX.a 1\r\n3\r\n"),
             Expect(cannotPublish(b"_INBOX.a")),
@@ -295,9 +304,9 @@ RESPONSES = [
         40,
         "response too late",
         (
-            *SERVICE,
+            *service(login("hasty")),
             *request(b"_INBOX.b"),
-            Sleep(0.7),
+            Sleep(0.2),
             Send(b"PUB _INBOX.b 1\r\n1\r\n"),
             Expect(cannotPublish(b"_INBOX.b")),
             Alive(),
