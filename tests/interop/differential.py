@@ -122,8 +122,12 @@ class Comparison:
             self._servers.append(Server(kind, place, text))
 
     def __enter__(self) -> Comparison:
-        for server in self._servers:
-            server.start()
+        try:
+            for server in self._servers:
+                server.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *exception: object) -> None:
