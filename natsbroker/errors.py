@@ -164,3 +164,27 @@ class Unauthorized(BrokerError):
     """
     An authorizer denies. The text is for our log only; the peer is told nothing but that.
     """
+
+
+class NoResponders(BrokerError):
+    """
+    Nobody is there to answer a request.
+
+    @ivar subject: where it was sent.
+    """
+
+    def __init__(self, subject: bytes) -> None:
+        super().__init__(f"nobody responds to {subject.decode('utf-8', 'replace')}")
+        self.subject = subject
+
+
+class RequestTimeout(BrokerError, TimeoutError):
+    """
+    A request was not answered in time.
+
+    @ivar timeout: how long was waited, in seconds.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__(f"no answer within {timeout:g}s")
+        self.timeout = timeout

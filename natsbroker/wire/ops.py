@@ -22,6 +22,8 @@ ERR = 10
 #: A publish whose arguments are read but whose payload is not there yet; only decoders that are
 #: asked to announce send it (the pedantic subject check answers before the payload arrives).
 ANNOUNCED = 11
+MSG = 12
+HMSG = 13
 
 NAMES: dict[int, bytes] = {
     CONNECT: b"CONNECT",
@@ -34,4 +36,6 @@ NAMES: dict[int, bytes] = {
     PONG: b"PONG",
     OK: b"+OK",
     ERR: b"-ERR",
+    MSG: b"MSG",
+    HMSG: b"HMSG",
 }

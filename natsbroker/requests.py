@@ -1,0 +1,133 @@
+"""
+Request and reply on a message bus.
+
+Promises: the Deferred fires once: with the first answer, or with the reason why there is none; no
+subscription and no timer is left then. Only the bus is used, so any service may do the same.
+Must never know: accounts, connections, or who answers.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from zope.interface import implementer
+
+from natsbroker.errors import NoResponders, RequestTimeout
+from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
+from natsbroker.wire.headers import Headers
+from natsbroker.wire.values import Message
+
+__all__ = ["isNoResponders", "newInbox", "request"]
+
+_NO_RESPONDERS = b"NATS/1.0 503"
+
+
+def newInbox() -> bytes:
+    """
+    A subject that nobody else can guess.
+    """
+    return b"_INBOX." + secrets.token_urlsafe(16).encode("ascii")
+
+
+def isNoResponders(message: Message) -> bool:
+    """
+    Whether an answer is the server's word that nobody responds.
+    """
+    return not message.payload and message.headers.startswith(_NO_RESPONDERS)
+
+
+def request(
+    bus: IMessageBus,
+    clock: IReactorTime,
+    subject: bytes,
+    payload: bytes = b"",
+    timeout: float = 1.0,
+    headers: Headers | None = None,
+    makeInbox: Callable[[], bytes] = newInbox,
+) -> Deferred[Message]:
+    """
+    Ask somebody on the bus.
+
+    @param clock: for the timeout.
+    @param subject: whom to ask.
+    @param timeout: how long to wait, in seconds.
+    @param headers: headers of the request.
+    @param makeInbox: makes the subject for the answer.
+    @return: fires with the first answer. Fails with L{NoResponders} if nobody is there, with
+        L{RequestTimeout} if nobody answers in time. Cancelling it gives up.
+    """
+    return _Request(bus, clock, timeout).ask(subject, payload, headers, makeInbox())
+
+
+@implementer(ISubscriber)
+class _Request:
+    """
+    One question.
+    """
+
+    def __init__(self, bus: IMessageBus, clock: IReactorTime, timeout: float) -> None:
+        self._bus = bus
+        self._subject = b""
+        self._answer: Deferred[Message] | None = Deferred(lambda _: self._end())
+        self._subscription: ISubscription | None = None
+        self._timer: IDelayedCall | None = clock.callLater(timeout, self._late, timeout)
+
+    def ask(
+        self, subject: bytes, payload: bytes, headers: Headers | None, inbox: bytes
+    ) -> Deferred[Message]:
+        """
+        Publish the question.
+        """
+        answer = self._answer
+        if answer is None:
+            raise RuntimeError("a question is asked once")
+        block = headers.block() if headers else b""
+        message = Message(subject, block + payload, inbox, len(block))
+        self._subject = subject
+        try:
+            self._subscription = self._bus.subscribe(inbox, self)
+            reached = self._bus.publish(message)
+        except Exception:
+            self._end()
+            raise
+        if not reached and self._answer is not None:
+            self._end()
+            answer.errback(NoResponders(subject))
+        return answer
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        """
+        See L{ISubscriber.deliver}.
+        """
+        answer = self._answer
+        self._end()
+        if answer is None:
+            return
+        if isNoResponders(message):
+            answer.errback(NoResponders(self._subject))
+        else:
+            answer.callback(message)
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """
+        See L{ISubscriber.subscriptionEnded}.
+        """
+
+    def _late(self, timeout: float) -> None:
+        answer, self._timer = self._answer, None
+        self._end()
+        if answer is not None:
+            answer.errback(RequestTimeout(timeout))
+
+    def _end(self) -> None:
+        self._answer = None
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            subscription.cancel()
