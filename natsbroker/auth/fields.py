@@ -1,0 +1,184 @@
+"""
+A JSON object that somebody else made, read member by member.
+
+Promises: the names match as in the real server, without regard to case, and C{null} is the same as
+absent; but a name that stands twice, a member of another type than it should have, a number that
+is no integer of 64 bits, and text that is no Unicode are refused. No input raises anything but
+L{FieldError}, however deep or strange.
+Must never know: what a member means.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["FieldError", "Fields"]
+
+_LARGEST = 1 << 63
+
+
+class FieldError(ValueError):
+    """
+    A member is not as it should be, or the whole is not JSON.
+    """
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """
+    The members of an object, in order.
+    """
+
+
+class Fields:
+    """
+    The members of one object.
+    """
+
+    __slots__ = ("_members",)
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        """
+        @raise FieldError: if a name stands twice.
+        """
+        self._members: dict[str, Any] = {}
+        for name, value in pairs:
+            folded = name.casefold()
+            if folded in self._members:
+                raise FieldError(f"{_shown(name)} stands twice")
+            self._members[folded] = value
+
+    @classmethod
+    def parse(cls, data: bytes) -> Fields:
+        """
+        Read an object from its text.
+
+        @raise FieldError: if it is none.
+        """
+        try:
+            value = json.loads(
+                data.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_Pairs
+            )
+        except (ValueError, RecursionError) as error:
+            raise FieldError("not JSON") from error
+        if not isinstance(value, _Pairs):
+            raise FieldError("not a JSON object")
+        return cls(value)
+
+    def __contains__(self, name: str) -> bool:
+        return self._members.get(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def text(self, name: str) -> str:
+        """
+        A text; empty if it is absent.
+        """
+        value = self._take(name, str)
+        return "" if value is None else _text(name, value)
+
+    def integer(self, name: str, absent: int = 0) -> int:
+        """
+        A number.
+        """
+        value = self._members.get(name)
+        if value is None:
+            return absent
+        return _integer(name, value)
+
+    def flag(self, name: str) -> bool:
+        """
+        True or false; false if it is absent.
+        """
+        return bool(self._take(name, bool))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """
+        An array of texts; empty if it is absent.
+        """
+        return tuple(_text(name, each) for each in self._take(name, list) or ())
+
+    def integers(self, name: str) -> dict[str, int]:
+        """
+        An object of numbers, whose names are not ours and so are taken as they are.
+        """
+        pairs = self._take(name, _Pairs) or _Pairs()
+        return {_text(name, key): _integer(name, value) for key, value in pairs}
+
+    def block(self, name: str) -> Fields | None:
+        """
+        An object; C{None} if it is absent.
+        """
+        pairs = self._take(name, _Pairs)
+        return None if pairs is None else Fields(pairs)
+
+    def blocks(self, name: str) -> list[Fields]:
+        """
+        An array of objects; empty if it is absent.
+        """
+        return [_block(name, each) for each in self._take(name, list) or ()]
+
+    def blocksByName(self, name: str) -> dict[str, list[Fields]]:
+        """
+        An object whose members are arrays of objects; its names are not ours.
+        """
+        pairs = self._take(name, _Pairs) or _Pairs()
+        found = {}
+        for key, value in pairs:
+            if type(value) is not list:
+                raise FieldError(f"{name} is not as it should be")
+            found[_text(name, key)] = [_block(name, each) for each in value]
+        return found
+
+    def textsOrBlocks(self, name: str) -> list[str | Fields]:
+        """
+        An array of texts and objects; empty if it is absent.
+        """
+        return [
+            _text(name, each) if isinstance(each, str) else _block(name, each)
+            for each in self._take(name, list) or ()
+        ]
+
+    def isText(self, name: str) -> bool:
+        """
+        Whether a member is a text.
+        """
+        return isinstance(self._members.get(name), str)
+
+    def _take(self, name: str, kind: type[Any]) -> Any:
+        value = self._members.get(name)
+        if value is not None and type(value) is not kind:
+            raise FieldError(f"{name} is not as it should be")
+        return value
+
+
+def _block(name: str, value: Any) -> Fields:
+    if type(value) is not _Pairs:
+        raise FieldError(f"{name} is not as it should be")
+    return Fields(value)
+
+
+def _integer(name: str, value: Any) -> int:
+    if type(value) is not int or not -_LARGEST <= value < _LARGEST:
+        raise FieldError(f"{name} is not an integer of 64 bits")
+    return value
+
+
+def _text(name: str, value: Any) -> str:
+    if type(value) is not str:
+        raise FieldError(f"{name} is not a text")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise FieldError(f"{name} is not Unicode") from error
+    return value
+
+
+def _shown(name: str) -> str:
+    return ascii(name[:64])
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,0 +1,181 @@
+"""
+The JWTs of NATS: signed by the key that the claims name as issuer, and by no other means.
+
+Promises: C{ed25519-nkey} is the only algorithm, version 2 the only version, and the issuer's key
+has a role that may issue this kind of claims; nothing in the header selects a key or a way of
+checking. No text raises anything but L{FieldError}, of which L{TokenError} is one.
+Must never know: whether an issuer is trusted, or what a claim allows.
+
+Stricter than nats-server 2.15, on purpose: tokens of version 1 (algorithm C{ed25519}, whose
+signature does not cover the header) are refused, as are texts that are not canonical base64.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b32encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from natsbroker.auth.fields import FieldError, Fields
+from natsbroker.auth.nkeys import NkeyError, Role, Signer, decodeKey, isSignature
+from natsbroker.auth.octets import decodeRaw, encodeRaw
+
+__all__ = ["LONGEST", "Token", "TokenError", "decodeAny", "decodeToken", "encodeToken"]
+
+#: The longest token that is read, in bytes (nats-server's limit).
+LONGEST = 1 << 20
+
+_ALGORITHM = "ed25519-nkey"
+_VERSION = 2
+
+#: Who may issue what.
+_ISSUERS = {
+    "operator": (Role.OPERATOR,),
+    "account": (Role.OPERATOR, Role.ACCOUNT),
+    "user": (Role.ACCOUNT,),
+    "activation": (Role.ACCOUNT, Role.OPERATOR),
+    "authorization_request": (Role.SERVER,),
+    "authorization_response": (Role.ACCOUNT,),
+}
+
+
+class TokenError(FieldError):
+    """
+    A text is no JWT, or not the one that it should be.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """
+    A JWT whose signature is its issuer's.
+
+    @ivar text: the JWT itself.
+    @ivar issuer: the public key that it is signed with.
+    @ivar subject: whom or what it is about.
+    @ivar identifier: its own name.
+    @ivar issuedAt: when it was made, as seconds since the epoch; as the others, 0 if it says
+        nothing.
+    @ivar expires: when it ends.
+    @ivar notBefore: when it begins.
+    @ivar nats: the claims that are particular to NATS.
+    """
+
+    text: str = field(repr=False)
+    issuer: str
+    subject: str
+    audience: str
+    name: str
+    identifier: str
+    issuedAt: int
+    expires: int
+    notBefore: int
+    nats: Fields = field(repr=False)
+
+    def isTimely(self, now: float) -> bool:
+        """
+        Whether it is neither expired nor yet to begin. The second in which it expires counts as
+        before, as in the real server; one from before the epoch is over.
+        """
+        second = int(now)
+        isOver = self.expires != 0 and self.expires < second
+        return not isOver and self.notBefore <= second
+
+
+def decodeToken(text: str, kind: str) -> Token:
+    """
+    Read a JWT of one kind and check its signature.
+
+    @param kind: C{operator}, C{account}, C{user} and so on.
+    @raise FieldError: if it is anything else.
+    """
+    token = decodeAny(text)
+    if token.nats.text("type") != kind:
+        raise TokenError(f"not the JWT of one {kind}")
+    roles = _ISSUERS[kind]
+    if not any(_isRole(token.issuer, role) for role in roles):
+        raise TokenError(f"its issuer may not issue the JWT of one {kind}")
+    return token
+
+
+def decodeAny(text: str) -> Token:
+    """
+    Read a JWT of any kind and check its signature.
+
+    @raise FieldError: if it is none.
+    """
+    if len(text) > LONGEST:
+        raise TokenError("too long")
+    parts = text.split(".")
+    if len(parts) != 3:
+        raise TokenError("not three parts")
+    try:
+        header, payload, signature = map(decodeRaw, parts)
+    except ValueError as error:
+        raise TokenError("not base64") from error
+    _checkHeader(Fields.parse(header))
+    claims = Fields.parse(payload)
+    nats = claims.block("nats")
+    if "type" in claims or nats is None or nats.integer("version") != _VERSION:
+        raise TokenError("not of version 2")
+    issuer = claims.text("iss")
+    if not isSignature(signature, text.rpartition(".")[0].encode("ascii"), _keyOf(issuer)):
+        raise TokenError("wrong signature")
+    return Token(
+        text,
+        issuer,
+        claims.text("sub"),
+        claims.text("aud"),
+        claims.text("name"),
+        claims.text("jti"),
+        claims.integer("iat"),
+        claims.integer("exp"),
+        claims.integer("nbf"),
+        nats,
+    )
+
+
+def _checkHeader(header: Fields) -> None:
+    if header.text("typ").upper() != "JWT":
+        raise TokenError("not a JWT")
+    if header.text("alg") != _ALGORITHM:
+        raise TokenError(f"not signed in the way {_ALGORITHM}")
+
+
+def _keyOf(issuer: str) -> bytes:
+    for role in Role:
+        if role is not Role.CURVE and _isRole(issuer, role):
+            return decodeKey(issuer, role)
+    raise TokenError("its issuer is not a public key")
+
+
+def _isRole(issuer: str, role: Role) -> bool:
+    try:
+        decodeKey(issuer, role)
+    except NkeyError:
+        return False
+    return True
+
+
+def encodeToken(
+    kind: str, subject: str, nats: Mapping[str, Any], signer: Signer, now: float, **claims: Any
+) -> str:
+    """
+    Make a JWT.
+
+    @param nats: the claims that are particular to NATS.
+    @param claims: standard claims beside C{sub}, C{iss} and C{iat}, by their short names.
+    """
+    body: dict[str, Any] = {**claims, "iat": int(now), "iss": signer.publicKey, "sub": subject}
+    body["jti"] = b32encode(hashlib.sha256(_json(body)).digest()).rstrip(b"=").decode("ascii")
+    body["nats"] = {**nats, "type": kind, "version": _VERSION}
+    header = {"typ": "JWT", "alg": _ALGORITHM}
+    signed = f"{encodeRaw(_json(header))}.{encodeRaw(_json(body))}"
+    return f"{signed}.{encodeRaw(signer.sign(signed.encode('ascii')))}"
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode("utf-8")

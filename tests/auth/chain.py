@@ -1,0 +1,189 @@
+"""
+Operators, accounts and users with their JWTs, made as C{nsc} makes them, with the nkeys library.
+
+Promises: keys and tokens as a real tool would hand them out, and, where a test asks for it, as no
+tool would.
+
+This module must never know how tokens are read or checked.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import nkeys  # type: ignore[import-untyped]
+
+__all__ = ["ANY", "UNLIMITED", "Account", "Identity", "Operator", "credentialsFile", "raw", "token"]
+
+#: Limits that limit nothing.
+UNLIMITED = {"subs": -1, "data": -1, "payload": -1}
+
+#: Limits of an account that limit nothing.
+ANY = {**UNLIMITED, "imports": -1, "exports": -1, "wildcards": True, "conn": -1, "leaf": -1}
+
+_ROLES = {
+    "O": nkeys.PREFIX_BYTE_OPERATOR,
+    "A": nkeys.PREFIX_BYTE_ACCOUNT,
+    "U": nkeys.PREFIX_BYTE_USER,
+    "N": nkeys.PREFIX_BYTE_SERVER,
+}
+
+
+def raw(data: bytes) -> str:
+    """
+    Base64 as JWTs have it.
+    """
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+class Identity:
+    """
+    A key pair.
+
+    @ivar seed: its secret, as text.
+    @ivar key: its public half, as text.
+    """
+
+    def __init__(self, letter: str) -> None:
+        """
+        @param letter: what its public key begins with.
+        """
+        self.seed: bytes = nkeys.encode_seed(os.urandom(32), _ROLES[letter])
+        self._pair = nkeys.from_seed(self.seed)
+        self.key: str = self._pair.public_key.decode()
+
+    def sign(self, data: bytes) -> bytes:
+        """
+        The signature of some bytes.
+        """
+        signature: bytes = self._pair.sign(data)
+        return signature
+
+
+def token(
+    signer: Identity,
+    claims: Mapping[str, Any] | bytes,
+    header: Mapping[str, Any] | bytes | None = None,
+) -> str:
+    """
+    A signed JWT with exactly these claims, or this text of them.
+    """
+    if header is None:
+        header = {"typ": "JWT", "alg": "ed25519-nkey"}
+    parts = [
+        raw(each if isinstance(each, bytes) else json.dumps(each).encode())
+        for each in (header, claims)
+    ]
+    signed = ".".join(parts)
+    return f"{signed}.{raw(signer.sign(signed.encode()))}"
+
+
+def claimsOf(
+    kind: str, issuer: Identity, subject: str, nats: Mapping[str, Any], **claims: Any
+) -> dict[str, Any]:
+    """
+    The claims of a JWT of version 2.
+    """
+    body = {"jti": "X", "iat": 1_600_000_000, "iss": issuer.key, "sub": subject, "name": "someone"}
+    return {**body, **claims, "nats": {**nats, "type": kind, "version": 2}}
+
+
+class Operator(Identity):
+    """
+    An operator.
+
+    @ivar signing: a signing key of its.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("O")
+        self.signing = Identity("O")
+
+    def jwt(self, nats: Mapping[str, Any] | None = None, **claims: Any) -> str:
+        """
+        Its own JWT.
+        """
+        given = {"signing_keys": [self.signing.key], **(nats or {})}
+        return token(self, claimsOf("operator", self, self.key, given, **claims))
+
+
+class Account(Identity):
+    """
+    An account.
+
+    @ivar operator: whose it is.
+    @ivar signing: a signing key of its.
+    """
+
+    def __init__(self, operator: Operator) -> None:
+        super().__init__("A")
+        self.operator = operator
+        self.signing = Identity("A")
+
+    def jwt(
+        self,
+        nats: Mapping[str, Any] | None = None,
+        signer: Identity | None = None,
+        limits: Mapping[str, Any] | None = None,
+        **claims: Any,
+    ) -> str:
+        """
+        Its JWT.
+
+        @param signer: by default its operator.
+        @param limits: beside those that limit nothing.
+        """
+        issuer = signer or self.operator
+        given = {
+            "limits": {**ANY, **(limits or {})},
+            "signing_keys": [self.signing.key],
+            "default_permissions": {"pub": {}, "sub": {}},
+            **(nats or {}),
+        }
+        return token(issuer, claimsOf("account", issuer, self.key, given, **claims))
+
+    def user(
+        self,
+        user: Identity,
+        nats: Mapping[str, Any] | None = None,
+        signer: Identity | None = None,
+        **claims: Any,
+    ) -> str:
+        """
+        The JWT of one of its users.
+
+        @param signer: by default the account itself; a signing key is named with the account.
+        """
+        issuer = signer or self
+        given: dict[str, Any] = {"pub": {}, "sub": {}, **UNLIMITED}
+        if signer is not None:
+            given["issuer_account"] = self.key
+        body = {
+            name: value for name, value in {**given, **(nats or {})}.items() if value is not None
+        }
+        return token(issuer, claimsOf("user", issuer, user.key, body, **claims))
+
+    def scopedUser(
+        self, user: Identity, signer: Identity, nats: Mapping[str, Any] | None = None, **claims: Any
+    ) -> str:
+        """
+        The JWT of a user whose permissions are those of its scoped signer.
+        """
+        body = {"issuer_account": self.key, **(nats or {})}
+        return token(signer, claimsOf("user", signer, user.key, body, **claims))
+
+
+def credentialsFile(jwt: str, user: Identity) -> str:
+    """
+    The text of a credentials file.
+    """
+    return (
+        f"-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n"
+        "************************* IMPORTANT *************************\n"
+        "NKEY Seed printed below can be used to sign and prove identity.\n\n"
+        f"-----BEGIN USER NKEY SEED-----\n{user.seed.decode()}\n------END USER NKEY SEED------\n"
+    )
