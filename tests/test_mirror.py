@@ -20,6 +20,7 @@ ELSEWHERE = {
     "_iservice.py": "declarations only: held by tests/test_exports.py and the contract suites",
     "_istore.py": "declarations only: held by tests/test_exports.py and the contract suites",
     "interfaces.py": "a list of names: held by tests/test_exports.py",
+    "net/peer.py": "declarations only: what provides it is tested with its own module",
     "__main__.py": "two lines: run by tests/test_packaging.py",
 }
 """Modules without a test file of their own, and where they are tested instead."""
