@@ -54,6 +54,7 @@ from natsbroker.interfaces import (
     IPublishFilter,
     ISubjectRouter,
 )
+from natsbroker.net.client import ClientFactory
 from natsbroker.net.context import ClientContext
 from natsbroker.net.fast import Hub
 from natsbroker.net.listen import addressEndpoint, urlOf
@@ -209,6 +210,13 @@ class Broker(MultiService):
         """
         return self._observers.add(observer)
 
+    def inProcessFactory(self) -> ClientFactory:
+        """
+        A factory for the broker's side of connections that come from inside this process, over a
+        transport that is no socket; see L{natsbroker.client.connecting.connectInProcess}.
+        """
+        return ClientFactory(self.clientContext, "IN_PROCESS")
+
     def clientAddress(self) -> tuple[str, int]:
         """
         Where clients can connect, as host and port.
@@ -262,9 +270,6 @@ class Broker(MultiService):
         )
         self.monitoring.reloaded(self.settings)
         self._refreshInfo()
-        for listener in self.listeners:
-            announceListener(listener, settings)
-        _log.info("Server is ready")
 
     def _portInUse(self) -> int:
         port = self.clientAddress()[1] if self.listeners.isOpen else 0
@@ -290,8 +295,12 @@ class Broker(MultiService):
         context.info = infoFrom(settings, self.serverId, host, port, required)
 
     def _opened(self, _: None) -> None:
+        # Whoever reads the last line may rely on what those do who waited for it.
         self._outcome = True
         self._tell()
+        for listener in self.listeners:
+            announceListener(listener, self.settings)
+        _log.info("Server is ready")
 
     def _failed(self, failure: Failure) -> None:
         self._outcome = failure

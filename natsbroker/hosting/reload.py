@@ -96,6 +96,7 @@ def logChanges(changes: Iterable[Change], settings: Settings) -> None:
 #: Paths whose values are not shown, and what is said instead.
 _WHOLE = {
     "accounts": "accounts",
+    "authorization.defined": "authorization",
     "authorization.users": "authorization users",
     "authorization.default_permissions": "authorization users",
     "authorization.user": "authorization username",
@@ -122,7 +123,9 @@ _NAMES = {
 def _told(change: Change) -> str:
     path = change.path
     if path in _NAMES:
-        return f"{_NAMES[path]} = {change.shown(change.new)}"
+        value = change.new
+        shown = f"{value:g}" if isinstance(value, float) else change.shown(value)
+        return f"{_NAMES[path]} = {shown}"
     if path == "tls" and change.new is None:
         return "tls = disabled"
     above = path

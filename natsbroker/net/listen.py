@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from OpenSSL import SSL
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.endpoints import (
     TCP4ServerEndpoint,
@@ -46,12 +47,17 @@ def endpointFor(reactor: Any, description: str) -> IStreamServerEndpoint:
     An endpoint from its description, with our backlog unless it names one.
 
     @param description: as C{tcp:4222:interface=127.0.0.1}, C{ssl:...} or C{unix:/path}.
-    @raise ValueError: if it is none.
+    @raise ValueError: if it is none, or a file that it names is no good.
     """
     kind = description.partition(":")[0]
     if kind in ("tcp", "tcp6", "ssl", "unix") and "backlog=" not in description:
         description = f"{description}:backlog={BACKLOG}"
-    endpoint: IStreamServerEndpoint = serverFromString(reactor, description)  # type: ignore[no-untyped-call]
+    try:
+        endpoint: IStreamServerEndpoint = serverFromString(  # type: ignore[no-untyped-call]
+            reactor, description
+        )
+    except (OSError, TypeError, SSL.Error) as error:
+        raise ValueError(f"{description}: {error}") from error
     return endpoint
 
 

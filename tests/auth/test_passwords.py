@@ -157,8 +157,10 @@ class TestQueue:
         checks = PasswordChecks(threads)
         answer = checks.check(HASH, "secret")
         assert isinstance(answer, Deferred)
-        answer.addErrback(lambda failure: failure.trap(CancelledError))
+        gone: list[Any] = []
+        answer.addErrback(gone.append)
         answer.cancel()
+        assert gone[0].check(CancelledError)
         threads.run()
         found = outcome(checks, HASH, "secret")
         threads.run()

@@ -108,6 +108,13 @@ class Host:
         arguments.setdefault("random", Random(1))
         self.broker = Broker(settings, reactor=self.reactor, **arguments)
 
+    @classmethod
+    def around(cls, broker: Broker) -> Host:
+        """The host of a broker that somebody else made, on a reactor in memory."""
+        host = cls.__new__(cls)
+        host.broker, host.reactor = broker, broker.reactor
+        return host
+
     def start(self) -> Host:
         """Start the broker."""
         self.broker.startService()

@@ -1,125 +1,296 @@
 """
-What programs that launch nats-server read and wait for: exit statuses, lines on stderr, files.
+natsbroker as a process, beside nats-server: what programs that start it look at.
+
+Promises: files, signals, exit codes and the words that are waited for are nats-server's; where a
+test runs both, both pass it.
+Must never know: the client protocol beyond a handshake.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
-import time
+import sys
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.interop.conftest import StartServer
-from tests.interop.servers import ALL, CHECKOUT, PATIENCE, Flavour, Server
+from tests.interop.servers import ALL, CHECKOUT, OURS, OURS_FAST, PATIENCE, REAL, Flavour, Server
 
-flavours = pytest.mark.parametrize("flavour", ALL[:2], ids=lambda flavour: flavour.name)
+each = pytest.mark.parametrize("flavour", ALL, ids=lambda flavour: flavour.name)
+eachOfOurs = pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
+realAndOurs = pytest.mark.parametrize(
+    "flavour", (REAL, OURS_FAST), ids=lambda flavour: flavour.name
+)
+
+CONNECT = b'CONNECT {"verbose":false,"protocol":1}\r\nPING\r\n'
 
 
-def run(flavour: Flavour, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """
-    @return: a server process that has ended by itself.
-    """
-    command = [*flavour.command(), *arguments]
+def command(flavour: Flavour, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command line that ends by itself."""
     return subprocess.run(
-        command, cwd=CHECKOUT, capture_output=True, text=True, timeout=PATIENCE, check=False
+        [*flavour.command(), *arguments],
+        cwd=CHECKOUT,
+        env={**os.environ, **flavour.environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
 
 
-def awaitFile(directory: Path, pattern: str) -> Path:
+class Client:
     """
-    Wait for a file: nats-server writes its ports file beside everything else.
-
-    @return: the one file of that name, once something is in it.
+    A client over a socket.
     """
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        found = [path for path in directory.glob(pattern) if path.stat().st_size]
-        if found:
-            (only,) = found
-            return only
-        time.sleep(0.005)
-    raise TimeoutError(f"no {pattern} in {directory}")
+
+    def __init__(self, server: Server, hello: bytes = CONNECT) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
+        self._file = self._socket.makefile("rb")
+        self.info = json.loads(self.line()[5:])
+        self._socket.sendall(hello)
+
+    def line(self) -> bytes:
+        """The next line; nothing at the end."""
+        return self._file.readline()
+
+    def until(self, start: bytes) -> bytes:
+        """The next line that begins so; nothing if there is none."""
+        for line in self._file:
+            if line.startswith(start):
+                return line
+        return b""
+
+    def close(self) -> None:
+        """Leave."""
+        self._file.close()
+        self._socket.close()
 
 
-@flavours
-def test_version(flavour: Flavour) -> None:
-    """The version is told as C{nats-server: v} and three numbers."""
-    done = run(flavour, "--version")
-    assert re.match(r"nats-server: v\d+\.\d+\.\d+", done.stdout)
-    assert done.returncode == 0
+class TestCommands:
+    """Command lines that end by themselves."""
+
+    @realAndOurs
+    def test_version(self, flavour: Flavour) -> None:
+        """The first line names the release that is matched."""
+        done = command(flavour, "--version")
+        assert done.returncode == 0
+        assert re.match(r"nats-server: v2\.\d+\.\d+\n", done.stdout)
+
+    @realAndOurs
+    def test_valid(self, flavour: Flavour, tmp_path: Path) -> None:
+        """-t says that a file is valid."""
+        path = tmp_path / "x.conf"
+        path.write_text("port: -1")
+        done = command(flavour, "-t", "-c", str(path))
+        assert done.returncode == 0
+        assert done.stderr.startswith(f"nats-server: configuration file {path} is valid (sha256:")
+
+    @realAndOurs
+    def test_invalid(self, flavour: Flavour, tmp_path: Path) -> None:
+        """Or what is wrong, and where."""
+        path = tmp_path / "x.conf"
+        path.write_text("port: -1\nbogus: 1")
+        done = command(flavour, "-t", "-c", str(path))
+        assert done.returncode == 1
+        assert re.match(rf'nats-server: {path}:2:[01]: unknown field "bogus"\n', done.stderr)
+
+    @realAndOurs
+    @pytest.mark.parametrize("arguments", [["-p", "PORT"], ["-p", "-1", "-m", "PORT"]])
+    def test_portInUse(self, flavour: Flavour, arguments: Sequence[str]) -> None:
+        """A port that is taken is fatal, and named."""
+        with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+            port = str(taken.getsockname()[1])
+            given = [port if each == "PORT" else each for each in arguments]
+            done = command(flavour, "-a", "127.0.0.1", *given)
+        assert done.returncode == 1
+        [line] = [line for line in done.stderr.splitlines() if "[FTL]" in line]
+        assert f"127.0.0.1:{port}" in line
+        assert "bind: address already in use" in line
+
+    @realAndOurs
+    def test_pidFile(self, flavour: Flavour, tmp_path: Path) -> None:
+        """So is a pid file that cannot be written."""
+        path = tmp_path / "missing" / "pid"
+        done = command(flavour, "-a", "127.0.0.1", "-p", "-1", "-P", str(path))
+        assert done.returncode == 1
+        text = f"[FTL] Could not write pidfile: open {path}: no such file or directory\n"
+        assert text in done.stderr
+
+    @realAndOurs
+    def test_logFile(self, flavour: Flavour, tmp_path: Path) -> None:
+        """And a log file."""
+        path = tmp_path / "missing" / "log"
+        done = command(flavour, "-a", "127.0.0.1", "-p", "-1", "-l", str(path))
+        assert done.returncode == 1
+        assert f"error opening file: open {path}: no such file or directory\n" in done.stderr
+
+    def test_notThereYet(self) -> None:
+        """A flag whose feature is not there is refused, never ignored."""
+        done = command(OURS_FAST, "-a", "127.0.0.1", "-p", "-1", "--routes", "nats://127.0.0.1:1")
+        assert done.returncode == 1
+        assert "not supported yet" in done.stderr
 
 
-@flavours
-def test_configCheck(flavour: Flavour, tmp_path: Path) -> None:
-    """A configuration file is checked without starting; a mistake is told with file and line."""
-    good, bad = tmp_path / "good.conf", tmp_path / "bad.conf"
-    good.write_text("port: -1\n")
-    bad.write_text("port: -1\nbogus: 1\n")
-    assert run(flavour, "-t", "-c", str(good)).returncode == 0
-    done = run(flavour, "-t", "-c", str(bad))
-    assert done.returncode == 1
-    assert f'{bad}:2:1: unknown field "bogus"' in done.stderr
+class TestFiles:
+    """Files of a running server."""
+
+    @eachOfOurs
+    def test_portsFile(self, flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
+        """The ports file is named after program and process, says where it listens, and goes."""
+        server = startServer(flavour, arguments=["-m", "-1", "--ports_file_dir", str(tmp_path)])
+        path = tmp_path / f"natsbroker_{server.pid}.ports"
+        assert json.loads(path.read_text()) == {
+            "nats": [f"nats://127.0.0.1:{server.port}"],
+            "monitoring": [f"http://127.0.0.1:{server.monitorPort}"],
+        }
+        assert server.stop() == 0
+        assert not path.exists()
+
+    @realAndOurs
+    def test_pidFile(self, flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
+        """The pid file holds the process that was started; with it that can be told to stop."""
+        path = tmp_path / "pid"
+        server = startServer(flavour, arguments=["-P", str(path)])
+        assert path.read_text() == str(server.pid)
+        assert command(flavour, "--signal", f"quit={path}").returncode == 0
+        assert server.exitStatus() == 0
 
 
-@flavours
-def test_badConfig(flavour: Flavour, tmp_path: Path) -> None:
-    """A server does not start on a bad or missing configuration file."""
-    (tmp_path / "bad.conf").write_text("port: {\n")
-    assert run(flavour, "-c", str(tmp_path / "bad.conf")).returncode == 1
-    assert run(flavour, "-c", str(tmp_path / "none.conf")).returncode == 1
+class TestSignals:
+    """Signals to a running server."""
+
+    @each
+    @pytest.mark.parametrize(("name", "word"), [("TERM", "terminated"), ("INT", "interrupt")])
+    def test_stop(self, flavour: Flavour, startServer: StartServer, name: str, word: str) -> None:
+        """TERM and INT close the clients without a word, and the exit code is 0."""
+        server = startServer(flavour)
+        client = Client(server)
+        assert client.line() == b"PONG\r\n"
+        server.signal(name)
+        assert server.exitStatus() == 0
+        assert client.until(b"-ERR") == b""
+        client.close()
+        server.waitForLog(rf'\[INF\] Trapped "{word}" signal\n')
+        server.waitForLog(r"\[INF\] Initiating Shutdown\.\.\.\n")
+        server.waitForLog(r"\[INF\] Server Exiting\.\.\n")
+
+    @each
+    def test_reload(self, flavour: Flavour, startServer: StartServer) -> None:
+        """HUP takes what changed; clients stay."""
+        server = startServer(flavour, "max_payload: 1000")
+        client = Client(server)
+        assert client.info["max_payload"] == 1000
+        server.writeConfig("max_payload: 500\ndebug: true")
+        server.signal("HUP")
+        server.waitForLog(r"\[INF\] Reloaded server configuration \(sha256:")
+        server.waitForLog(r"\[INF\] Reloaded: debug = true\n")
+        server.waitForLog(r"\[INF\] Reloaded: max_payload = 500\n")
+        other = Client(server)
+        assert other.info["max_payload"] == 500
+        assert client.line() == b"PONG\r\n"
+        client.close()
+        other.close()
+
+    @each
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            (
+                "server_name: two\nmax_payload: 500",
+                r"config reload not supported for ServerName: old=one, new=two\n",
+            ),
+            (
+                "server_name: one\nmax_payload: 500\nbogus: 1",
+                r'\S+:3:[01]: unknown field "bogus"\n',
+            ),
+        ],
+    )
+    def test_reloadRefused(
+        self, flavour: Flavour, startServer: StartServer, text: str, reason: str
+    ) -> None:
+        """What cannot change, or is wrong, is told, and nothing changes."""
+        server = startServer(flavour, "server_name: one\nmax_payload: 1000")
+        server.writeConfig(text)
+        server.signal("HUP")
+        server.waitForLog(r"\[ERR\] Failed to reload server configuration: " + reason)
+        client = Client(server)
+        assert client.info["max_payload"] == 1000
+        assert client.line() == b"PONG\r\n"
+        client.close()
+
+    @each
+    def test_reopen(self, flavour: Flavour, startServer: StartServer) -> None:
+        """USR1 is answered also where there is no log file."""
+        server = startServer(flavour)
+        server.signal("USR1")
+        server.waitForLog(r"\[INF\] File log re-open ignored, not a file logger\n")
+
+    @each
+    def test_lameDuckAlone(self, flavour: Flavour, startServer: StartServer) -> None:
+        """USR2 without clients is the end at once, with code 0."""
+        server = startServer(flavour)
+        server.signal("USR2")
+        assert server.exitStatus() == 0
+        server.waitForLog(r"\[INF\] Entering lame duck mode, stop accepting new clients\n")
+
+    @each
+    def test_lameDuck(self, flavour: Flavour, startServer: StartServer) -> None:
+        """With a client it tells that client, takes nobody new, and ends after the grace period."""
+        times = 'lame_duck_grace_period: "300ms"\nlame_duck_duration: "30s"'
+        server = startServer(flavour, times)
+        client = Client(server)
+        assert client.line() == b"PONG\r\n"
+        server.signal("USR2")
+        while not (told := json.loads(client.until(b"INFO ")[5:])).get("ldm"):
+            pass
+        assert told["client_id"] == client.info["client_id"]
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", server.port), PATIENCE)
+        assert client.until(b"-ERR") == b""
+        client.close()
+        assert server.exitStatus() == 0
+        server.waitForLog(r"\[INF\] Closing existing clients\n")
 
 
-@flavours
-def test_portInUse(flavour: Flavour) -> None:
-    """A server that cannot listen says C{[FTL]} with the reason, and its status is 1."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        done = run(flavour, "-a", "127.0.0.1", "-p", str(port))
-    assert done.returncode == 1
-    assert re.search(rf"\[FTL\] Error listening on port: 127.0.0.1:{port}, .*in use", done.stderr)
-    assert "Server is ready" not in done.stderr
+class TestTwistd:
+    """C{twistd natsbroker}."""
 
-
-@flavours
-@pytest.mark.parametrize("name", ["INT", "TERM"])
-def test_stops(flavour: Flavour, name: str, startServer: StartServer) -> None:
-    """A server stops cleanly when asked to."""
-    server = startServer(flavour)
-    server.signal(name)
-    assert server.exitStatus() == 0
-
-
-@flavours
-def test_files(flavour: Flavour, tmp_path: Path, startServer: StartServer) -> None:
-    """The pid and ports files name the process that was started and where it listens."""
-    pid = tmp_path / "pid"
-    arguments = ["-m", "-1", "-P", str(pid), "--ports_file_dir", str(tmp_path)]
-    server: Server = startServer(flavour, arguments=arguments)
-    assert int(pid.read_text()) == server.pid
-    ports = awaitFile(tmp_path, f"*_{server.pid}.ports")
-    assert json.loads(ports.read_text()) == {
-        "nats": [server.url],
-        "monitoring": [f"http://127.0.0.1:{server.monitorPort}"],
-    }
-    server.stop()
-    assert not ports.exists()
-
-
-@flavours
-def test_pages(flavour: Flavour, startServer: StartServer) -> None:
-    """The monitoring pages that test suites poll count connections and subscriptions."""
-    server = startServer(flavour, arguments=["-m", "-1"])
-    idle = server.monitor("/subsz")["num_subscriptions"]
-    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as client:
-        client.sendall(b"CONNECT {}\r\nSUB foo 1\r\nPING\r\n")
-        reply = b""
-        while not reply.endswith(b"PONG\r\n"):
-            reply += client.recv(4096)
-        assert server.monitor("/healthz") == {"status": "ok"}
-        assert server.monitor("/varz")["connections"] == 1
-        assert server.monitor("/connz")["num_connections"] == 1
-        assert server.monitor("/subsz")["num_subscriptions"] == int(str(idle)) + 1
+    def test_serves(self, tmp_path: Path) -> None:
+        """It serves clients, and ends when it is told to."""
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-c", "from twisted.scripts.twistd import run; run()"),
+                *("--nodaemon", "--pidfile=", "--rundir", str(tmp_path), "natsbroker"),
+                *("--client", "tcp:0:interface=127.0.0.1"),
+            ],
+            cwd=CHECKOUT,
+            env={**os.environ, "PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        try:
+            port = 0
+            for line in process.stdout:
+                found = re.search(r"Listening for client connections on \S+:(\d+)", line)
+                port = int(found[1]) if found else port
+                if "Server is ready" in line:
+                    break
+            server = Server(OURS_FAST, tmp_path, port=port)
+            client = Client(server)
+            assert client.line() == b"PONG\r\n"
+            client.close()
+        finally:
+            process.terminate()
+            process.stdout.read()
+            process.stdout.close()
+            process.wait(PATIENCE)

@@ -1,0 +1,57 @@
+"""
+Closing all clients.
+"""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+
+from natsbroker.hosting.clients import closeAll, sessionsOf
+from tests.hosting.support import Host
+
+
+def fired(deferred: Deferred[None]) -> list[object]:
+    """Where it will be seen that it fired."""
+    found: list[object] = []
+    deferred.addBoth(found.append)
+    return found
+
+
+def test_sessions() -> None:
+    """All sessions are found."""
+    host = Host()
+    clients = [host.client() for _ in range(3)]
+    found = sessionsOf(host.broker.clientContext.connections)
+    assert found == [client.session for client in clients]
+
+
+def test_closeAll() -> None:
+    """Each is closed without a word, after what waits for it."""
+    host = Host()
+    clients = [host.client() for _ in range(2)]
+    clients[0].transport.send(b"PING\r\n")
+    done = fired(closeAll(host.broker.clientContext.connections))
+    assert done == []
+    assert clients[0].receive() == b"PONG\r\n"
+    assert [client.closed for client in clients] == ["lost", "lost"]
+    assert [client.session.reason for client in clients] == ["Server Shutdown"] * 2
+    assert done == [None]
+
+
+def test_slow() -> None:
+    """One that takes nothing is cut soon."""
+    host = Host()
+    client = host.client()
+    client.transport.taking = False
+    client.transport.send(b"PING\r\n")
+    done = fired(closeAll(host.broker.clientContext.connections))
+    host.advance(0.9)
+    assert done == []
+    host.advance(0.2)
+    assert client.closed == "aborted"
+    assert done == [None]
+
+
+def test_none() -> None:
+    """Without clients it is done at once."""
+    assert fired(closeAll(Host().broker.clientContext.connections)) == [None]

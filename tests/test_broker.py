@@ -1,0 +1,519 @@
+"""
+The composition root: a whole broker in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from twisted.application.service import IService, Service
+from twisted.internet.defer import Deferred
+from twisted.internet.error import CannotListenError
+from zope.interface import implementer
+from zope.interface.exceptions import Invalid
+from zope.interface.verify import verifyObject
+
+from natsbroker import errors, hot
+from natsbroker.advisories import (
+    ClientConnected,
+    ClientDisconnected,
+    LameDuckStarted,
+    Reloaded,
+)
+from natsbroker.auth.authenticator import Authenticator
+from natsbroker.broker import Broker
+from natsbroker.hosting.accounts import BuiltInRouter
+from natsbroker.hosting.plugins import PluginError, Plugins
+from natsbroker.hosting.reload import ReloadError
+from natsbroker.hosting.start import StartError
+from natsbroker.interfaces import (
+    IAuthorizerPlugin,
+    IBrokerHost,
+    IBrokerService,
+    IObserver,
+    IPublishFilter,
+    ISubjectRouter,
+)
+from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.values import Message
+from tests.hosting.support import Advisories, Host, logLines, settingsOf
+from tests.support import Recorder
+
+
+def outcome(deferred: Deferred[Any]) -> list[Any]:
+    """What comes of a Deferred."""
+    found: list[Any] = []
+    deferred.addBoth(found.append)
+    return found
+
+
+class Denying(Authenticator):
+    """Lets nobody in, and counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        self.open = False
+
+    def grant(self, avatar: Any, hello: Hello) -> Any:
+        """See L{Authenticator.grant}."""
+        self.asked += 1
+        if self.open:
+            return Grant(user="me")
+        raise errors.Unauthorized("closed")
+
+
+class Lifecycle(Service):
+    """A service that writes down what happens around it."""
+
+    def __init__(self, log: list[str], host: Any) -> None:
+        self._log = log
+        self._host = host
+
+    def startService(self) -> None:
+        """Start."""
+        super().startService()  # type: ignore[no-untyped-call]
+        self._log.append(f"start listening={self._host.listeners.isOpen}")
+
+    def stopService(self) -> None:
+        """Stop."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        self._log.append(f"stop clients={len(self._host.clientContext.connections)}")
+
+
+@implementer(IBrokerService)
+class Maker:
+    """Makes a service of the kind above."""
+
+    name = "mine"
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.given: list[Any] = []
+
+    def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> IService:
+        """See L{IBrokerService.makeService}."""
+        self.given.append((host, dict(section)))
+        made: Any = Lifecycle(self.log, host)
+        return made  # type: ignore[no-any-return]
+
+
+class TestHost:
+    """What it offers to plugins."""
+
+    def test_provides(self) -> None:
+        """It is a broker host and a service."""
+        broker = Host().broker
+        verifyObject(IBrokerHost, broker)
+        verifyObject(IService, broker)
+
+    def test_bus(self) -> None:
+        """A service inside reaches the clients of an account, and they reach it."""
+        host = Host("accounts { A {} }").start()
+        client = host.client()
+        client.ask(b"SUB foo 1\r\n")
+        recorder = Recorder()
+        bus = host.broker.bus()
+        bus.subscribe(b"bar", recorder)
+        bus.publish(Message(b"foo", b"hi"))
+        assert client.ask(b"PUB bar 2\r\nyo\r\n") == b"MSG foo 1 2\r\nhi\r\n"
+        assert recorder.bodies == [b"yo"]
+        assert host.broker.bus("A").account == "A"
+
+    def test_noBus(self) -> None:
+        """There is no door to an account that is not there."""
+        with pytest.raises(KeyError):
+            Host().broker.bus("A")
+
+    def test_filter(self) -> None:
+        """A filter decides for every message until it is taken out."""
+
+        @implementer(IPublishFilter)
+        class Dropping:
+            def filterMessage(self, message: Message, kind: int) -> Message | None:
+                return None
+
+        host = Host().start()
+        client = host.client()
+        client.ask(b"SUB foo 1\r\n")
+        remove = host.broker.addFilter("$G", Dropping())
+        assert client.ask(b"PUB foo 2\r\nhi\r\n") == b""
+        remove()
+        assert client.ask(b"PUB foo 2\r\nhi\r\n") == b"MSG foo 1 2\r\nhi\r\n"
+
+    def test_observe(self) -> None:
+        """Observers hear of clients until they leave."""
+
+        @implementer(IObserver)
+        class Observer(Advisories):
+            pass
+
+        first, second = Observer(), Observer()
+        host = Host(observers=[first]).start()
+        stop = host.broker.observe(second)
+        client = host.client()
+        stop()
+        client.transport.hangUp()
+        host.settle()
+        assert [type(each) for each in first.seen] == [ClientConnected, ClientDisconnected]
+        assert [type(each) for each in second.seen] == [ClientConnected]
+
+
+class TestChoices:
+    """The replaceable parts."""
+
+    def test_authorizerObject(self) -> None:
+        """An authorizer that is given decides, whatever the settings say."""
+        authorizer = Denying()
+        host = Host("authorization { plugin: none }", authorizer=authorizer).start()
+        assert host.client().receive() == b""
+        assert authorizer.asked == 1
+
+    def test_authorizerPlugin(self) -> None:
+        """Else the plugin that the settings name."""
+
+        @implementer(IAuthorizerPlugin)
+        class Plugin:
+            name = "mine"
+
+            def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
+                return made
+
+        made = Denying()
+        plugins = Plugins(lambda interface: [Plugin()])
+        host = Host("authorization { plugin: mine }", plugins=plugins)
+        assert host.broker.clientContext.authorizer is made
+
+    def test_authorizerMissing(self) -> None:
+        """One that nobody has is an error."""
+        with pytest.raises(PluginError, match="IAuthorizerPlugin"):
+            Host("authorization { plugin: mine }", plugins=Plugins(lambda interface: []))
+
+    def test_noAuthorizer(self) -> None:
+        """What is no authorizer is refused."""
+        with pytest.raises(Invalid):
+            Host(authorizer=object())
+
+    def test_settings(self) -> None:
+        """Else the users of the settings."""
+        host = Host("authorization { token: t }").start()
+        client = host.client(b'CONNECT {"auth_token":"t","verbose":true}\r\n')
+        assert client.ask(b"PING\r\n") == b"PONG\r\n"
+
+    def test_routerFactory(self) -> None:
+        """A router that is given routes; each account has one of its own."""
+        made: dict[str, ISubjectRouter] = {}
+
+        def make(account: str) -> ISubjectRouter:
+            made[account] = BuiltInRouter(8)
+            return made[account]
+
+        host = Host("accounts { A {} }", routerFactory=make).start()
+        assert list(made) == ["$G", "$SYS", "A"]
+        host.client().ask(b"SUB foo 1\r\n")
+        assert [len(router) for router in made.values()] == [1, 0, 0]
+
+    def test_shapes(self) -> None:
+        """Our own takes no more wildcard shapes than the settings say."""
+        host = Host("max_subject_shapes: 1").start()
+        client = host.client()
+        answer = client.ask(b"SUB *.a 1\r\nSUB a.* 2\r\n")
+        assert answer == b"-ERR 'maximum subscription shapes exceeded'\r\n"
+
+    def test_services(self) -> None:
+        """A service is there before the first client and until after the last one."""
+        maker = Maker()
+        host = Host("services { mine { x: 1 } }", services=[maker]).start()
+        assert maker.given == [(host.broker, {"x": 1})]
+        assert maker.log == ["start listening=False"]
+        host.client()
+        done = outcome(host.broker.stopService())
+        host.settle()
+        assert done == [None]
+        assert maker.log[1:] == ["stop clients=0"]
+
+    def test_said(self) -> None:
+        """What is on is said in one line."""
+        host = Host(authorizer=Denying(), services=[Maker()])
+        with logLines() as lines:
+            host.start()
+        [line] = [line for line in lines if "On:" in line]
+        assert "authorizer=Denying router=built-in services=mine" in line
+
+    def test_fastLane(self) -> None:
+        """The fast lane can be switched off."""
+        host = Host("fast_lane: false").start()
+        assert not host.broker.clientContext.fastLane
+        assert host.client().session._lane is None
+
+    @pytest.mark.skipif(not hot.COMPILED, reason="there is no compiled lane")
+    def test_fastLaneOn(self) -> None:
+        """It is on by default."""
+        assert Host().start().client().session._lane is not None
+
+    def test_random(self) -> None:
+        """With the same seed queue members are chosen in the same order."""
+
+        def chosen() -> bytes:
+            host = Host("fast_lane: false").start()
+            client = host.client()
+            client.ask(b"SUB foo q 1\r\nSUB foo q 2\r\nSUB foo q 3\r\n")
+            return client.ask(b"PUB foo 0\r\n\r\n" * 50)
+
+        first = chosen()
+        assert first == chosen()
+        assert len(set(first.split(b"\r\n"))) > 2
+
+
+class TestStarting:
+    """Letting clients in."""
+
+    def test_info(self) -> None:
+        """INFO says who it is and where."""
+        host = Host("server_name: n\nport: 4222").start()
+        info = json.loads(host.dial().receive()[5:])
+        assert info["server_id"] == host.broker.serverId
+        assert (info["server_name"], info["port"], info["client_ip"]) == ("n", 4222, "127.0.0.1")
+
+    def test_address(self) -> None:
+        """It can be asked where it listens, once it does."""
+        host = Host("port: 4222")
+        with pytest.raises(ValueError, match="does not listen"):
+            host.broker.clientAddress()
+        host.start()
+        assert host.broker.clientAddress() == ("0.0.0.0", 4222)
+        assert host.broker.addresses() == {"nats": ["nats://127.0.0.1:4222"], "monitoring": []}
+
+    def test_lines(self) -> None:
+        """Programs wait for the last two lines."""
+        with logLines() as lines:
+            Host("port: 4222").start()
+        assert lines[-2:] == [
+            "[INF] Listening for client connections on 0.0.0.0:4222",
+            "[INF] Server is ready",
+        ]
+
+    def test_endpoints(self) -> None:
+        """It can listen elsewhere than the settings say, at several places."""
+        host = Host("port: 4222", endpoints=["tcp:1:interface=h", "unix:/run/n.sock"]).start()
+        assert [server[0] for server in host.reactor.tcpServers] == [1]
+        assert [server[0] for server in host.reactor.unixServers] == ["/run/n.sock"]
+        assert host.dial(listener=1).receive().startswith(b"INFO ")
+
+    def test_nowhere(self) -> None:
+        """Or nowhere; it is ready all the same."""
+        host = Host(endpoints=[]).start()
+        assert host.reactor.tcpServers == []
+        assert outcome(host.broker.whenReady()) == [None]
+
+    def test_ready(self) -> None:
+        """One can wait for it."""
+        host = Host()
+        waiting = outcome(host.broker.whenReady())
+        assert waiting == []
+        host.start()
+        assert waiting == [None]
+        assert outcome(host.broker.whenReady()) == [None]
+
+    def test_taken(self) -> None:
+        """If its port is taken, starting raises, and whoever waited is told."""
+
+        class Taken:
+            def listen(self, factory: Any) -> Any:
+                raise CannotListenError(  # type: ignore[no-untyped-call]
+                    "h", 1, OSError(98, "Address already in use")
+                )
+
+        host = Host(endpoints=[Taken()])
+        waiting = outcome(host.broker.whenReady())
+        with pytest.raises(StartError, match="Error listening on port: h:1"):
+            host.start()
+        assert waiting[0].check(StartError)
+        assert outcome(host.broker.whenReady())[0].check(StartError)
+
+    def test_takenLater(self) -> None:
+        """If that turns out later, it is logged where nobody waits."""
+        gate: Deferred[Any] = Deferred()
+
+        class Slow:
+            def listen(self, factory: Any) -> Any:
+                return gate
+
+        Host(endpoints=[Slow()]).start()
+        error = CannotListenError("h", 1, OSError(98, "In use"))  # type: ignore[no-untyped-call]
+        with logLines() as lines:
+            gate.errback(error)
+        assert lines == ['[FTL] Error listening on port: h:1, "listen tcp h:1: bind: in use"']
+
+    def test_globalReactor(self) -> None:
+        """Without a reactor the global one is used."""
+        from twisted.internet import reactor
+
+        assert Broker(endpoints=[]).reactor is reactor
+
+
+class TestStopping:
+    """The end."""
+
+    def test_order(self) -> None:
+        """Clients are closed without a word, and it says so."""
+        host = Host().start()
+        client = host.client()
+        with logLines() as lines:
+            done = outcome(host.broker.stopService())
+            host.settle()
+        assert done == [None]
+        assert (client.closed, client.receive()) == ("lost", b"")
+        assert lines[0] == "[INF] Initiating Shutdown..."
+        assert "[INF] Server Exiting.." in lines
+        assert not host.broker.listeners.isOpen
+        assert not host.broker.running
+
+    def test_waits(self) -> None:
+        """It waits for what clients still have to take, but not for long."""
+        host = Host().start()
+        client = host.client()
+        client.transport.taking = False
+        client.transport.send(b"PING\r\n")
+        done = outcome(host.broker.stopService())
+        host.settle()
+        assert done == []
+        host.advance(1.1)
+        assert done == [None]
+
+    def test_again(self) -> None:
+        """It can be started again."""
+        host = Host("port: 4222").start()
+        outcome(host.broker.stopService())
+        host.start()
+        assert host.client().ask(b"PING\r\n") == b"PONG\r\n"
+
+    def test_nothingLeft(self) -> None:
+        """No timer is left."""
+        host = Host().start()
+        host.client()
+        outcome(host.broker.stopService())
+        host.settle()
+        assert [each for each in host.reactor.getDelayedCalls() if each.active()] == []
+
+
+class TestLameDuck:
+    """Leaving slowly."""
+
+    TIMES = 'lame_duck_grace_period: "1s"\nlame_duck_duration: "30s"'
+
+    def test_whole(self) -> None:
+        """Nobody new is let in, clients are told and closed, and observers hear of it."""
+
+        @implementer(IObserver)
+        class Observer(Advisories):
+            pass
+
+        observer = Observer()
+        host = Host(self.TIMES, observers=[observer]).start()
+        client = host.client(b'CONNECT {"verbose":false,"protocol":1}\r\n')
+        with logLines() as lines:
+            done = outcome(host.broker.lameDuck())
+            assert not host.broker.listeners.isOpen
+            assert host.broker.isLameDuck
+            assert json.loads(client.receive()[5:])["ldm"] is True
+            host.advance(0.9)
+            assert done == []
+            host.advance(0.3)
+        assert done == [None]
+        assert client.closed
+        assert LameDuckStarted() in observer.seen
+        assert [line for line in lines if "[INF]" in line] == [
+            "[INF] Entering lame duck mode, stop accepting new clients",
+            "[INF] Closing existing clients",
+        ]
+
+    def test_twice(self) -> None:
+        """It begins once."""
+        host = Host().start()
+        host.broker.lameDuck()
+        with pytest.raises(errors.BrokerError):
+            host.broker.lameDuck()
+
+    def test_stopMeanwhile(self) -> None:
+        """Stopping ends it."""
+        host = Host(self.TIMES).start()
+        client = host.client()
+        done = outcome(host.broker.lameDuck())
+        stopped = outcome(host.broker.stopService())
+        host.settle()
+        assert (done, stopped) == ([None], [None])
+        assert client.closed
+
+
+class TestReload:
+    """Other settings; what each changes is tested in tests/hosting/test_planners.py."""
+
+    def test_taken(self) -> None:
+        """They are in force, INFO says so, and observers hear of it."""
+
+        @implementer(IObserver)
+        class Observer(Advisories):
+            pass
+
+        observer = Observer()
+        host = Host("max_payload: 100", observers=[observer]).start()
+        host.broker.reload(settingsOf("max_payload: 50"))
+        assert host.broker.settings.max_payload == 50
+        assert json.loads(host.dial().receive()[5:])["max_payload"] == 50
+        assert observer.seen == [Reloaded(("max_payload",))]
+
+    def test_refused(self) -> None:
+        """Or not at all."""
+        host = Host("port: 4001\nmax_payload: 100").start()
+        before = host.broker.settings
+        with pytest.raises(ReloadError):
+            host.broker.reload(settingsOf("port: 4002\nmax_payload: 50"))
+        assert host.broker.settings is before
+        assert json.loads(host.dial().receive()[5:])["max_payload"] == 100
+
+    def test_anyPort(self) -> None:
+        """A port that the kernel chose is kept where any will do."""
+        host = Host("port: -1").start()
+        host.broker.reload(settingsOf("port: -1\nmax_payload: 5"))
+        assert host.broker.settings.max_payload == 5
+
+    def test_noAsynchronousInfo(self) -> None:
+        """Clients are not sent an INFO for it (PROTOCOL part 1.1)."""
+        host = Host("max_payload: 100").start()
+        client = host.client(b'CONNECT {"verbose":false,"protocol":1}\r\n')
+        host.broker.reload(settingsOf("max_payload: 50"))
+        assert client.receive() == b""
+
+    def test_planner(self) -> None:
+        """Whoever embeds the broker may own settings too."""
+        host = Host().start()
+        seen: list[int] = []
+
+        def plan(new: Any, changes: Any) -> Any:
+            return lambda: seen.append(new.max_payload)
+
+        host.broker.addPlanner(plan)
+        host.broker.reload(settingsOf("max_payload: 50"))
+        assert seen == [50]
+
+
+class TestRevocation:
+    """An authorizer changes its mind."""
+
+    def test_everybodyIsAskedFor(self) -> None:
+        """When it says so, every connection is asked for again; who is denied is cut."""
+        authorizer = Denying()
+        authorizer.open = True
+        host = Host(authorizer=authorizer).start()
+        client = host.client()
+        assert not client.closed
+        authorizer.revoke()
+        assert not client.closed
+        authorizer.open = False
+        authorizer.revoke()
+        assert client.receive() == b"-ERR 'Authorization Violation'\r\n"
+        assert authorizer.asked == 3

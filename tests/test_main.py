@@ -1,0 +1,209 @@
+"""
+The console script: what it prints, and with which code it exits.
+
+What a server prints while it runs is tested in tests/hosting/test_process.py.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from natsbroker import __version__, main
+from natsbroker.config.model import Settings
+from natsbroker.hosting.identity import NATS_VERSION
+from natsbroker.hosting.signals import SignalError
+
+
+class Process:
+    """
+    Stands for the process that would run.
+
+    @ivar made: how it was made.
+    """
+
+    made: list[tuple[Any, ...]] = []
+    code: int | OSError = 0
+
+    def __init__(self, *arguments: Any) -> None:
+        self.made.append(arguments)
+
+    def run(self) -> int:
+        """See L{natsbroker.hosting.process.ServerProcess.run}."""
+        if isinstance(self.code, OSError):
+            raise self.code
+        return self.code
+
+
+@pytest.fixture(autouse=True)
+def process(monkeypatch: pytest.MonkeyPatch) -> type[Process]:
+    """No server runs in here."""
+    kind = type("Process", (Process,), {"made": []})
+    monkeypatch.setattr(main, "ServerProcess", kind)
+    return kind
+
+
+def ran(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command line."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    code = main.main(arguments, environment or {}, stdout, stderr)
+    return code, stdout.getvalue(), stderr.getvalue()
+
+
+class TestInformation:
+    """What only prints."""
+
+    @pytest.mark.parametrize("flag", ["-v", "--version", "version"])
+    def test_version(self, flag: str) -> None:
+        """Programs read the release that is matched from the first line."""
+        code, out, err = ran(flag)
+        assert (code, err) == (0, "")
+        assert out.splitlines() == [f"nats-server: v{NATS_VERSION}", f"natsbroker: v{__version__}"]
+
+    @pytest.mark.parametrize("flag", ["-h", "--help", "help"])
+    def test_help(self, flag: str) -> None:
+        """The usage is printed."""
+        code, out, _ = ran(flag)
+        assert code == 0
+        assert "--ports_file_dir" in out
+
+    def test_helpTLS(self) -> None:
+        """So is what can be said about TLS."""
+        code, out, _ = ran("--help_tls")
+        assert code == 0
+        assert "TLS_AES_128_GCM_SHA256" in out
+
+    def test_unknownFlag(self) -> None:
+        """A flag that is not known is told, with the usage, as nats-server does."""
+        code, out, err = ran("--foo")
+        assert (code, err) == (0, "flag provided but not defined: -foo\n")
+        assert "--ports_file_dir" in out
+
+
+class TestChecking:
+    """-t."""
+
+    def test_valid(self, tmp_path: Path) -> None:
+        """A file that is fine is said to be, in nats-server's words."""
+        path = tmp_path / "x.conf"
+        path.write_text("port: 4222")
+        code, out, err = ran("-t", "-c", str(path))
+        assert (code, out) == (0, "")
+        assert err.startswith(f"nats-server: configuration file {path} is valid (sha256:")
+
+    def test_invalid(self, tmp_path: Path) -> None:
+        """One that is not is refused with the place of each mistake."""
+        path = tmp_path / "x.conf"
+        path.write_text("port: 4222\nbogus: 1")
+        code, _, err = ran("-t", "-c", str(path))
+        assert (code, err) == (1, f'nats-server: {path}:2:1: unknown field "bogus"\n')
+
+    def test_missing(self) -> None:
+        """There must be a file."""
+        code, _, err = ran("-t")
+        assert code == 1
+        assert err.startswith("nats-server: must specify [-c, --config]")
+
+
+class TestSignal:
+    """--signal."""
+
+    def test_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The signal is sent to the process that is named."""
+        sent: list[tuple[str, str]] = []
+        monkeypatch.setattr(main, "sendSignal", lambda *given: sent.append(given))
+        assert ran("--signal", "ldm=42") == (0, "", "")
+        assert sent == [("ldm", "42")]
+
+    def test_pidFile(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A pid file will do as a name."""
+        sent: list[tuple[str, str]] = []
+        monkeypatch.setattr(main, "sendSignal", lambda *given: sent.append(given))
+        path = tmp_path / "pid"
+        path.write_text("43")
+        assert ran("-sl", f"reload={path}")[0] == 0
+        assert sent == [("reload", "43")]
+
+    def test_unreachable(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """If that is not possible it says so and exits with 1."""
+
+        def fail(name: str, process: str) -> None:
+            raise SignalError("no natsbroker processes running")
+
+        monkeypatch.setattr(main, "sendSignal", fail)
+        assert ran("--signal", "stop") == (
+            1,
+            "",
+            "nats-server: no natsbroker processes running\n",
+        )
+
+    @pytest.mark.parametrize("text", ["foo=1", "stop=abc"])
+    def test_wrong(self, text: str) -> None:
+        """What is no signal or no process is refused."""
+        assert ran("--signal", text)[0] == 1
+
+
+class TestRunning:
+    """Running a server."""
+
+    def test_flags(self, process: type[Process]) -> None:
+        """The settings come from the flags."""
+        assert ran("-a", "127.0.0.1", "-p", "-1", "-DV")[0] == 0
+        [(settings, _, _, program, read, warnings)] = process.made
+        assert (settings.host, settings.port) == ("127.0.0.1", -1)
+        assert settings.logging.debug and settings.logging.trace
+        assert (read, warnings) == (None, [])
+        assert program
+
+    def test_file(self, process: type[Process], tmp_path: Path) -> None:
+        """And from the file, which can be read again; flags win both times."""
+        path = tmp_path / "x.conf"
+        path.write_text("port: 5000\nmax_payload: $SIZE")
+        assert ran("-c", str(path), "-p", "4000", environment={"SIZE": "7"})[0] == 0
+        settings: Settings
+        read: Callable[[], Settings]
+        [(settings, _, _, _, read, _)] = process.made
+        assert (settings.port, settings.max_payload) == (4000, 7)
+        path.write_text("port: 5001\nmax_payload: 8")
+        assert (read().port, read().max_payload) == (4000, 8)
+
+    def test_code(self, process: type[Process]) -> None:
+        """The exit code is the process's."""
+        process.code = 1
+        assert ran("-p", "-1")[0] == 1
+
+    def test_logFile(self, process: type[Process]) -> None:
+        """A log file that cannot be opened is told, with code 1."""
+        process.code = FileNotFoundError(2, "No such file or directory", "/x/log")
+        assert ran("-l", "/x/log") == (
+            1,
+            "",
+            "error opening file: open /x/log: no such file or directory\n",
+        )
+
+    @pytest.mark.parametrize(
+        "arguments", [["-js"], ["-p", "99999"], ["-c", "/missing/x.conf"], ["surplus"]]
+    )
+    def test_refused(self, process: type[Process], arguments: list[str]) -> None:
+        """What is wrong, or not there yet, is refused with a reason; nothing runs."""
+        code, _, err = ran(*arguments)
+        assert code == 1
+        assert err.startswith("nats-server: ")
+        assert process.made == []
+
+
+def test_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The console script exits with the code, and takes the process's arguments by default."""
+    with pytest.raises(SystemExit) as exited:
+        main.run(["--version"])
+    assert exited.value.code == 0
+    monkeypatch.setattr(sys, "argv", ["natsbroker", "-t"])
+    with pytest.raises(SystemExit) as exited:
+        main.run()
+    assert exited.value.code == 1
+    assert "nats-server: v" in capsys.readouterr().out

@@ -1,0 +1,171 @@
+"""
+C{twistd natsbroker}: options and the service.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.python.usage import UsageError
+
+from natsbroker.broker import Broker
+from natsbroker.tap import Options, makeService
+from tests.hosting.support import Host, logLines
+from tests.hosting.test_process import Reactor
+
+
+def parsed(*arguments: str) -> Options:
+    """Options of a command line."""
+    options = Options()
+    options.parseOptions(list(arguments))  # type: ignore[no-untyped-call]
+    return options
+
+
+class TestOptions:
+    """The command line."""
+
+    def test_none(self) -> None:
+        """Without options it is an ordinary server."""
+        options = parsed()
+        assert options.clients == []
+        assert (options.settings.port, options.settings.fast_lane) == (4222, True)
+
+    def test_each(self) -> None:
+        """Each option arrives."""
+        options = parsed(
+            *("--client", "tcp:1", "-p", "unix:/x", "--http", "-1", "--name", "n"),
+            *("--user", "u", "--pass", "p", "--debug", "--trace", "--pure"),
+            *("--ports_file_dir", "/d"),
+        )
+        settings = options.settings
+        assert options.clients == ["tcp:1", "unix:/x"]
+        assert settings.monitoring.http_port == -1
+        assert (settings.server_name, settings.ports_file_dir) == ("n", "/d")
+        assert (settings.authorization.user, settings.authorization.password) == ("u", "p")
+        assert settings.logging.debug and settings.logging.trace
+        assert not settings.fast_lane
+
+    def test_token(self) -> None:
+        """A token requires a login."""
+        settings = parsed("--auth", "t").settings
+        assert settings.authorization.token == "t"
+        assert settings.authorization.defined
+
+    def test_file(self, tmp_path: Path) -> None:
+        """The configuration file counts where no option says otherwise."""
+        path = tmp_path / "x.conf"
+        path.write_text("server_name: filed\nmax_payload: 7\ntrace: true\nhttp_port: 8222")
+        settings = parsed("-c", str(path), "-n", "given").settings
+        assert (settings.server_name, settings.max_payload) == ("given", 7)
+        assert settings.logging.trace and settings.monitoring.http_port == 8222
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["--http", "x"],
+            ["--http", "70000"],
+            ["-c", "/missing/x.conf"],
+            ["--user", "u", "--auth", "t", "-c", "/dev/null/x"],
+            ["surplus"],
+            ["--unknown"],
+        ],
+    )
+    def test_wrong(self, arguments: list[str]) -> None:
+        """What is wrong is a usage error, before twistd leaves the terminal."""
+        with pytest.raises(UsageError):
+            parsed(*arguments)
+
+    def test_wrongFile(self, tmp_path: Path) -> None:
+        """So is a mistake in the file, with its place."""
+        path = tmp_path / "x.conf"
+        path.write_text("port: 1\nbogus: 1")
+        with pytest.raises(UsageError, match=r'x\.conf:2:1: unknown field "bogus"'):
+            parsed("-c", str(path))
+
+
+class TestService:
+    """The service."""
+
+    def made(self, *arguments: str) -> Host:
+        """A service on a reactor in memory."""
+        return Host.around(makeService(parsed(*arguments), Reactor()))
+
+    def test_broker(self) -> None:
+        """It is a broker, which listens where the options say."""
+        host = self.made("--client", "tcp:1", "--client", "tcp:2")
+        assert type(host.broker) is Broker
+        host.start()
+        try:
+            assert [server[0] for server in host.reactor.tcpServers] == [1, 2]
+            assert host.client().ask(b"PING\r\n") == b"PONG\r\n"
+        finally:
+            host.broker.stopService()
+
+    def test_settings(self) -> None:
+        """Without endpoints it listens where the settings say."""
+        host = self.made().start()
+        try:
+            assert host.reactor.tcpServers[0][0] == 4222
+        finally:
+            host.broker.stopService()
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [["--client", "nowhere:1"], ["--client", "ssl:1:privateKey=/missing"]],
+    )
+    def test_wrong(self, arguments: list[str]) -> None:
+        """What cannot be composed is a usage error."""
+        with pytest.raises(UsageError):
+            self.made(*arguments)
+
+    def test_portsFile(self, tmp_path: Path) -> None:
+        """The ports file is there while it runs."""
+        host = self.made("--ports_file_dir", str(tmp_path)).start()
+        assert [each.name for each in tmp_path.iterdir()] == [f"natsbroker_{os.getpid()}.ports"]
+        host.broker.stopService()
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestSignals:
+    """Signals that twistd leaves to us."""
+
+    def signalled(self, host: Host, number: int) -> list[str]:
+        """Send a signal while it runs, and give what is logged."""
+        reactor = host.reactor
+        with logLines(debug=False) as lines:
+            reactor.steps = [lambda: os.kill(os.getpid(), number)]
+            reactor.run()
+        return lines
+
+    def test_reload(self, tmp_path: Path) -> None:
+        """HUP reads the file again, with the options on top."""
+        path = tmp_path / "x.conf"
+        path.write_text("max_payload: 7")
+        options = parsed("-c", str(path), "-n", "given")
+        host = Host.around(makeService(options, Reactor())).start()
+        path.write_text("max_payload: 8\nserver_name: filed")
+        lines = self.signalled(host, signal.SIGHUP)
+        assert "[INF] Reloaded: max_payload = 8" in lines
+        assert host.broker.settings.server_name == "given"
+        host.broker.stopService()
+
+    def test_lameDuck(self) -> None:
+        """USR2 leaves slowly, and then stops the process."""
+        host = Host.around(makeService(parsed(), Reactor())).start()
+        lines = self.signalled(host, signal.SIGUSR2)
+        assert "[INF] Entering lame duck mode, stop accepting new clients" in lines
+        assert host.reactor.stopped == 1
+        host.broker.stopService()
+
+    def test_others(self) -> None:
+        """Others are twistd's, and all are as before when it has stopped."""
+        numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP, signal.SIGUSR2]
+        before: list[Any] = [signal.getsignal(number) for number in numbers]
+        host = Host.around(makeService(parsed(), Reactor())).start()
+        assert [signal.getsignal(number) for number in numbers[:3]] == before[:3]
+        host.broker.stopService()
+        assert [signal.getsignal(number) for number in numbers] == before
