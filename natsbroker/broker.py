@@ -26,7 +26,7 @@ from natsbroker import errors, hot
 from natsbroker.advisories import LameDuckStarted, Reloaded
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
-from natsbroker.core.account import Bus
+from natsbroker.core.bus import Bus
 from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
 from natsbroker.hosting.clients import closeAll, sessionsOf
 from natsbroker.hosting.credentials import authorizerFrom

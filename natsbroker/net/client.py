@@ -177,8 +177,12 @@ class ClientFactory(Factory):
 
     noisy = False
 
-    def __init__(self, context: ClientContext) -> None:
+    def __init__(self, context: ClientContext, connectionType: str = "STANDARD") -> None:
+        """
+        @param connectionType: see L{natsbroker.wire.grants.Hello}.
+        """
         self.context = context
+        self.connectionType = connectionType
 
     def buildProtocol(self, addr: IAddress | None) -> ClientProtocol:
         """
@@ -186,4 +190,5 @@ class ClientFactory(Factory):
         """
         protocol = ClientProtocol(self.context)
         protocol.factory = self
+        protocol.connectionType = self.connectionType
         return protocol

@@ -1,0 +1,365 @@
+"""
+A small NATS client for Twisted programs.
+
+It publishes, subscribes, asks and answers; it does not reconnect: whoever wants that wraps it in a
+L{twisted.application.internet.ClientService} of its own, which knows what to do again.
+
+Promises: callbacks come in the order in which the server sent the messages; every Deferred that was
+given out fires when the connection ends, if not before; what would break a line of the protocol is
+refused with L{ValueError}.
+Must never know: sockets.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from natsbroker.client.conversation import Conversation, Terms
+from natsbroker.client.errors import ClientError, ConnectionEnded
+from natsbroker.errors import NoResponders, RequestTimeout
+from natsbroker.requests import isNoResponders
+from natsbroker.wire.headers import Headers
+from natsbroker.wire.serverside import publishLine, subscribeLine
+from natsbroker.wire.values import Message
+
+__all__ = ["Client", "ClientSubscription"]
+
+_log = Logger()
+
+#: What is called with each message.
+Callback = Callable[[Message], object]
+
+
+class ClientSubscription:
+    """
+    One subscription, as L{Client.subscribe} returns it.
+
+    @ivar pattern: the subject pattern.
+    @ivar queue: the queue group; no bytes for a plain subscription.
+    @ivar delivered: how many messages it had.
+    """
+
+    def __init__(
+        self, client: Client, sid: bytes, pattern: bytes, queue: bytes, callback: Callback
+    ) -> None:
+        self.pattern = pattern
+        self.queue = queue
+        self.delivered = 0
+        self._client = client
+        self._sid = sid
+        self._callback = callback
+        self._maximum = 0
+
+    def cancel(self) -> None:
+        """
+        End it now: the callback is not called any more. Cancelling twice does nothing.
+        """
+        self.cancelAfter(0)
+
+    def cancelAfter(self, count: int) -> None:
+        """
+        End it when it has had so many messages, those that it already had included; at once if it
+        has had them.
+        """
+        self._maximum = count
+        self._client._unsubscribe(self, self._sid, count if count > self.delivered else 0)
+
+    def _deliver(self, message: Message) -> bool:
+        """
+        Hand over a message.
+
+        @return: whether it was the last.
+        """
+        self.delivered += 1
+        try:
+            self._callback(message)
+        except Exception:
+            _log.failure("The callback for {pattern} failed", pattern=self.pattern)
+        return 0 < self._maximum <= self.delivered
+
+
+class Client:
+    """
+    A connection to a server that has let us in; L{natsbroker.client.connecting} makes it.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorTime,
+        terms: Terms,
+        onError: Callable[[str], object] | None = None,
+    ) -> None:
+        """
+        @param onError: called with the text when the server refuses something; by default that is
+            logged.
+        """
+        self._reactor = reactor
+        self._onError = onError or _logError
+        self._conversation = Conversation(reactor, terms, self)
+        self._subscriptions: dict[bytes, ClientSubscription] = {}
+        self._lastSid = 0
+        self._flushes: deque[Deferred[None]] = deque()
+        self._inbox = b""
+        self._requests: dict[bytes, Deferred[Message]] = {}
+        self._lastRequest = 0
+        self._connecting: Deferred[Client] | None = Deferred(self._gaveUp)
+        self._closed: list[Deferred[ClientError]] = []
+        self._reason: ClientError | None = None
+
+    # About the connection.
+
+    @property
+    def conversation(self) -> Conversation:
+        """
+        The protocol, for whoever connects it.
+        """
+        return self._conversation
+
+    @property
+    def connecting(self) -> Deferred[Client]:
+        """
+        Fires once with this client when the server has let it in, or fails with the reason why
+        not.
+
+        @raise ClientError: if that was decided already.
+        """
+        if self._connecting is None:
+            raise ClientError("the connection was made, or failed, already")
+        return self._connecting
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """
+        The fields of the server's last INFO. C{ldm} means: connect to another one soon.
+        """
+        return self._conversation.info
+
+    @property
+    def isOpen(self) -> bool:
+        """
+        Whether the server has let us in and the connection is still there.
+        """
+        return self._connecting is None and self._reason is None
+
+    def whenClosed(self) -> Deferred[ClientError]:
+        """
+        Wait for the end.
+
+        @return: fires with the reason; never fails.
+        """
+        if self._reason is not None:
+            return succeed(self._reason)
+        waiting: Deferred[ClientError] = Deferred()
+        self._closed.append(waiting)
+        return waiting
+
+    # What a program does.
+
+    def publish(
+        self,
+        subject: bytes,
+        payload: bytes = b"",
+        reply: bytes = b"",
+        headers: Headers | None = None,
+    ) -> None:
+        """
+        Send a message.
+
+        @param reply: where answers go.
+        @raise ValueError: if nobody can publish to the subject, or the message is larger than the
+            server takes.
+        @raise ConnectionEnded: if there is no connection.
+        """
+        block = headers.block() if headers else b""
+        size = len(block) + len(payload)
+        largest = self.info.get("max_payload", -1)
+        if isinstance(largest, int) and 0 <= largest < size:
+            raise ValueError(f"{size} bytes are more than the {largest} that the server takes")
+        line = publishLine(subject, reply, len(block), size)
+        self._conversation.write(line, block, payload, b"\r\n")
+
+    def subscribe(
+        self, pattern: bytes, callback: Callback, queue: bytes = b""
+    ) -> ClientSubscription:
+        """
+        Have a callback called with every message that matches. What it raises is logged.
+
+        @param pattern: a subject, which may hold wildcards.
+        @param queue: a queue group: each message reaches one of its members.
+        @raise ValueError: if the pattern is no valid subject.
+        @raise ConnectionEnded: if there is no connection.
+        """
+        self._lastSid += 1
+        sid = b"%d" % self._lastSid
+        self._conversation.write(subscribeLine(pattern, queue, sid))
+        subscription = ClientSubscription(self, sid, pattern, queue, callback)
+        self._subscriptions[sid] = subscription
+        return subscription
+
+    def _unsubscribe(self, subscription: ClientSubscription, sid: bytes, count: int) -> None:
+        if self._subscriptions.get(sid) is not subscription:
+            return
+        if not count:
+            del self._subscriptions[sid]
+        if self.isOpen:
+            line = b"UNSUB %b %d\r\n" % (sid, count) if count else b"UNSUB %b\r\n" % sid
+            self._conversation.write(line)
+
+    def request(
+        self,
+        subject: bytes,
+        payload: bytes = b"",
+        timeout: float = 1.0,
+        headers: Headers | None = None,
+    ) -> Deferred[Message]:
+        """
+        Ask somebody.
+
+        @param timeout: how long to wait, in seconds.
+        @return: fires with the first answer. Fails with L{natsbroker.errors.NoResponders},
+            L{natsbroker.errors.RequestTimeout} or L{ConnectionEnded}. Cancelling it gives up.
+        @raise ValueError: as L{publish}.
+        @raise ConnectionEnded: as L{publish}.
+        """
+        if not self._inbox:
+            inbox = b"_INBOX.%b." % secrets.token_urlsafe(16).encode("ascii")
+            self.subscribe(inbox + b"*", self._answered)
+            self._inbox = inbox
+        self._lastRequest += 1
+        reply = b"%b%x" % (self._inbox, self._lastRequest)
+        self.publish(subject, payload, reply, headers)
+        answer: Deferred[Message] = Deferred(lambda _: self._forget(reply))
+        self._requests[reply] = answer
+        timer = self._reactor.callLater(timeout, self._late, reply, timeout)
+
+        def done(outcome: Any) -> Any:
+            if timer.active():
+                timer.cancel()
+            return outcome
+
+        def named(message: Message) -> Message:
+            if isNoResponders(message):
+                raise NoResponders(subject)
+            return message
+
+        return answer.addBoth(done).addCallback(named)
+
+    def flush(self) -> Deferred[None]:
+        """
+        Wait for the server to have handled everything that was sent before.
+
+        @raise ConnectionEnded: if there is no connection.
+        """
+        self._conversation.ping()
+        waiting: Deferred[None] = Deferred()
+        self._flushes.append(waiting)
+        return waiting
+
+    def drain(self) -> Deferred[ClientError]:
+        """
+        End all subscriptions, have the callbacks called for what is on its way already, send what
+        waits, then close.
+
+        @return: as L{close}.
+        @raise ConnectionEnded: if there is no connection.
+        """
+        for sid in self._subscriptions:
+            self._conversation.write(b"UNSUB %b\r\n" % sid)
+        return self.flush().addCallback(lambda _: self.close())
+
+    def close(self) -> Deferred[ClientError]:
+        """
+        Send what waits, then end the connection.
+
+        @return: fires with the reason when it has ended; never fails.
+        """
+        waiting = self.whenClosed()
+        self._conversation.close(ConnectionEnded("closed"))
+        return waiting
+
+    # What the conversation tells.
+
+    def began(self) -> None:
+        """
+        See L{natsbroker.client.conversation.Listener}.
+        """
+        connecting, self._connecting = self._connecting, None
+        if connecting is not None:
+            connecting.callback(self)
+
+    def refused(self, failure: Failure) -> None:
+        """
+        There will be no connection.
+        """
+        if self._connecting is not None:
+            connecting, self._connecting = self._connecting, None
+            self._reason = ConnectionEnded(failure.getErrorMessage())
+            connecting.errback(failure)
+
+    def ended(self, reason: ClientError) -> None:
+        """
+        See L{natsbroker.client.conversation.Listener}.
+        """
+        self._reason = reason
+        self._subscriptions.clear()
+        connecting, self._connecting = self._connecting, None
+        waiting: list[Deferred[Any]] = [*self._flushes, *self._requests.values()]
+        self._flushes.clear()
+        self._requests.clear()
+        if connecting is not None:
+            waiting.append(connecting)
+        for each in waiting:
+            each.errback(reason)
+        closed, self._closed = self._closed, []
+        for last in closed:
+            last.callback(reason)
+
+    def received(self, message: Message, sid: bytes) -> None:
+        """
+        See L{natsbroker.client.conversation.Listener}.
+        """
+        subscription = self._subscriptions.get(sid)
+        if subscription is not None and subscription._deliver(message):
+            self._subscriptions.pop(sid, None)
+
+    def ponged(self) -> None:
+        """
+        See L{natsbroker.client.conversation.Listener}.
+        """
+        if self._flushes:
+            self._flushes.popleft().callback(None)
+
+    def failed(self, text: str) -> None:
+        """
+        See L{natsbroker.client.conversation.Listener}.
+        """
+        self._onError(text)
+
+    def _gaveUp(self, connecting: object) -> None:
+        self._connecting = None
+        self._conversation.abort(ConnectionEnded("nobody waits for it any more"))
+
+    def _forget(self, reply: bytes) -> None:
+        self._requests.pop(reply, None)
+
+    def _late(self, reply: bytes, timeout: float) -> None:
+        answer = self._requests.pop(reply, None)
+        if answer is not None:
+            answer.errback(RequestTimeout(timeout))
+
+    def _answered(self, message: Message) -> None:
+        answer = self._requests.pop(message.subject, None)
+        if answer is not None:
+            answer.callback(message)
+
+
+def _logError(text: str) -> None:
+    _log.error("The server says: {text}", text=text)

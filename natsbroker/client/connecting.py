@@ -1,0 +1,133 @@
+"""
+How a client comes to its connection: over an endpoint, or inside the broker's own process.
+
+Promises: the Deferred fires when the server has let us in, or fails with the reason why not; then
+no connection is left.
+Must never know: what the client is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IProtocol, IReactorTime, IStreamClientEndpoint
+from twisted.internet.protocol import Factory
+from twisted.python.failure import Failure
+
+from natsbroker.client.client import Client
+from natsbroker.client.conversation import Terms
+from natsbroker.client.errors import ClientError
+from natsbroker.client.options import ConnectOptions
+from natsbroker.client.pipe import PipeAddress, connectPipe
+
+__all__ = ["InProcessServer", "connect", "connectInProcess"]
+
+_DEFAULTS = ConnectOptions()
+
+
+class InProcessServer(Protocol):
+    """
+    What L{connectInProcess} needs of a broker.
+    """
+
+    reactor: Any
+
+    def inProcessFactory(self) -> Any:
+        """
+        A factory for its side of connections from inside the process.
+        """
+
+
+class _OneProtocol(Factory):
+    noisy = False
+
+    def __init__(self, protocol: IProtocol) -> None:
+        self._protocol = protocol
+
+    def buildProtocol(self, addr: object) -> Any:
+        return self._protocol
+
+
+def connect(
+    endpoint: IStreamClientEndpoint,
+    options: ConnectOptions = _DEFAULTS,
+    *,
+    tls: Any = None,
+    timeout: float = 5.0,
+    pingInterval: float = 120.0,
+    onError: Callable[[str], object] | None = None,
+    reactor: IReactorTime | None = None,
+) -> Deferred[Client]:
+    """
+    Connect over an endpoint. It does not connect again when the connection is lost.
+
+    @param endpoint: where the server is: C{clientFromString(reactor, "tcp:127.0.0.1:4222")}, or one
+        that does TLS from the beginning.
+    @param options: who we are.
+    @param tls: for a server that greets in clear text and then encrypts, as NATS servers mostly do:
+        what C{twisted.internet.ssl.optionsForClientTLS} gives. The connection is then encrypted or
+        fails.
+    @param timeout: how long it may take until the server lets us in, in seconds.
+    @param pingInterval: between PINGs to a server that is silent, in seconds.
+    @param onError: called with the text when the server refuses something; by default that is
+        logged.
+    @param reactor: for timers; by default the global one.
+    @return: fires with the client. Fails with what the endpoint failed with, or a L{ClientError}.
+        Cancelling it gives up.
+    """
+    clock = _globalReactor() if reactor is None else reactor
+    client = Client(clock, Terms(options, tls, False, pingInterval), onError)
+    outcome = _limited(clock, client, timeout)
+    dialling = endpoint.connect(_OneProtocol(client.conversation))
+    dialling.addErrback(client.refused)
+
+    def hangUp(failure: Failure) -> Failure:
+        dialling.cancel()
+        return failure
+
+    return outcome.addErrback(hangUp)
+
+
+def connectInProcess(
+    broker: InProcessServer,
+    options: ConnectOptions = _DEFAULTS,
+    *,
+    timeout: float = 5.0,
+    onError: Callable[[str], object] | None = None,
+) -> Deferred[Client]:
+    """
+    Connect to a broker in this process, without a socket. It authorizes the client as any other.
+
+    @param broker: a L{natsbroker.broker.Broker}.
+    @return: as L{connect}.
+    """
+    clock: IReactorTime = broker.reactor
+    client = Client(clock, Terms(options, None, True), onError)
+    outcome = _limited(clock, client, timeout)
+    protocol = broker.inProcessFactory().buildProtocol(PipeAddress())
+    connectPipe(clock, client.conversation, protocol)
+    return outcome
+
+
+def _limited(clock: IReactorTime, client: Client, timeout: float) -> Deferred[Client]:
+    def late() -> None:
+        reason = ClientError(f"not let in within {timeout:g}s")
+        client.conversation.abort(reason)
+        client.refused(Failure(reason))  # type: ignore[no-untyped-call]
+
+    timer = clock.callLater(timeout, late)
+
+    def decided(result: Any) -> Any:
+        if timer.active():
+            timer.cancel()
+        return result
+
+    return client.connecting.addBoth(decided)
+
+
+def _globalReactor() -> IReactorTime:
+    from twisted.internet import reactor
+
+    return reactor

@@ -1,0 +1,283 @@
+"""
+The client's side of one connection: bytes, the beginning and the end.
+
+The server greets with INFO. If it wants TLS, or we do, the connection is encrypted now. Then comes
+our CONNECT with a PING behind it; its PONG means that we are in, C{-ERR} before it that we are not.
+
+Promises: whoever owns the conversation is told once that it began and once that it ended, with the
+server's last word if there was one; nothing that came before TLS began is believed afterwards.
+Must never know: subscriptions or requests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Protocol
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime, ISSLTransport
+from twisted.internet.protocol import Protocol as TwistedProtocol
+from twisted.internet.protocol import connectionDone
+from twisted.python.failure import Failure
+
+from natsbroker.client.errors import ClientError, ConnectionEnded, ServerError, TLSError
+from natsbroker.client.options import ConnectOptions, connectFields
+from natsbroker.wire import ops
+from natsbroker.wire.keepalive import Keepalive, KeepaliveAction
+from natsbroker.wire.serverside import ServerDecoder, connectLine
+from natsbroker.wire.values import Message
+
+__all__ = ["Conversation", "Listener", "Terms"]
+
+#: Unanswered PINGs until the server counts as gone.
+_PINGS = 2
+
+
+class Listener(Protocol):
+    """
+    Who is told what the server says.
+    """
+
+    def began(self) -> None:
+        """
+        The server has let us in.
+        """
+
+    def ended(self, reason: ClientError) -> None:
+        """
+        The connection is gone. Called once, also if it never began.
+        """
+
+    def received(self, message: Message, sid: bytes) -> None:
+        """
+        A message for a subscription.
+        """
+
+    def ponged(self) -> None:
+        """
+        An answer to a PING of L{Conversation.ping}.
+        """
+
+    def failed(self, text: str) -> None:
+        """
+        The server refused something; the connection is still there.
+        """
+
+
+class Terms:
+    """
+    How to connect.
+
+    @ivar options: what is said in CONNECT.
+    @ivar tls: makes the TLS connection (an C{IOpenSSLClientConnectionCreator}); C{None} for no TLS.
+    @ivar isPrivate: nobody else can read the connection, so it needs no TLS.
+    @ivar pingInterval: between PINGs to a server that is silent, in seconds.
+    """
+
+    def __init__(
+        self,
+        options: ConnectOptions,
+        tls: Any = None,
+        isPrivate: bool = False,
+        pingInterval: float = 120.0,
+    ) -> None:
+        self.options = options
+        self.tls = tls
+        self.isPrivate = isPrivate
+        self.pingInterval = pingInterval
+
+
+class _Phase(Enum):
+    GREETING = "INFO is to come"
+    LOGIN = "the answer to CONNECT is to come"
+    OPEN = "let in"
+    ENDED = "gone"
+
+
+class Conversation(TwistedProtocol):
+    """
+    The protocol of one connection.
+
+    @ivar info: the fields of the last INFO.
+    """
+
+    def __init__(self, reactor: IReactorTime, terms: Terms, listener: Listener) -> None:
+        self.info: dict[str, Any] = {}
+        self._reactor = reactor
+        self._terms = terms
+        self._listener = listener
+        self._decoder = ServerDecoder()
+        self._phase = _Phase.GREETING
+        self._reason: ClientError | None = None
+        self._lastWord = ""
+        # Whose each PING that is not answered yet was: the owner's, or ours.
+        self._pings: deque[bool] = deque()
+        self._heard = reactor.seconds()
+        self._keepalive = Keepalive(terms.pingInterval, self._heard, 0.0)
+        self._timer: IDelayedCall | None = None
+
+    # What the owner asks for.
+
+    def write(self, *pieces: bytes) -> None:
+        """
+        Send bytes.
+
+        @raise ConnectionEnded: if there is no connection.
+        """
+        if self._phase is not _Phase.OPEN or self.transport is None:
+            raise ConnectionEnded(str(self._reason or "not connected"))
+        self.transport.write(b"".join(pieces))
+
+    def ping(self) -> None:
+        """
+        Have the owner told when everything before was handled by the server.
+
+        @raise ConnectionEnded: if there is no connection.
+        """
+        self._sendPing(True)
+
+    def _sendPing(self, isOwners: bool) -> None:
+        self.write(b"PING\r\n")
+        self._pings.append(isOwners)
+
+    def close(self, reason: ClientError) -> None:
+        """
+        Send what waits, then end.
+        """
+        self._reason = self._reason or reason
+        if self.transport is not None:
+            self.transport.loseConnection()
+
+    def abort(self, reason: ClientError) -> None:
+        """
+        End now.
+        """
+        self._reason = self._reason or reason
+        transport: Any = self.transport
+        if transport is not None:
+            transport.abortConnection()
+
+    # What the transport tells.
+
+    def dataReceived(self, data: bytes) -> None:
+        """
+        Read what the server says.
+        """
+        self._heard = self._reactor.seconds()
+        decoder = self._decoder
+        decoder.append(data)
+        while self._reason is None and (frame := decoder.next()) is not None:
+            if frame[0] != ops.ERR:
+                self._lastWord = ""
+            _FRAMES[frame[0]](self, *frame[1:])
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """
+        Tell the owner.
+        """
+        self._phase = _Phase.ENDED
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._reason is None and self._lastWord:
+            self._reason = ServerError(self._lastWord)
+        self._listener.ended(self._reason or ConnectionEnded(reason.getErrorMessage()))
+
+    # What the server says.
+
+    def _info(self, text: bytes) -> None:
+        try:
+            fields = json.loads(text)
+        except (ValueError, RecursionError):
+            fields = None
+        if not isinstance(fields, dict):
+            self.abort(ClientError("INFO makes no sense"))
+            return
+        self.info = fields
+        if self._phase is _Phase.GREETING:
+            self._greeted()
+
+    def _greeted(self) -> None:
+        terms = self._terms
+        transport: Any = self.transport
+        isTLS = ISSLTransport.providedBy(transport)
+        if not (isTLS or terms.isPrivate):
+            if terms.tls is not None:
+                if not (self.info.get("tls_required") or self.info.get("tls_available")):
+                    self.abort(TLSError("the server does not do TLS"))
+                    return
+                if self._decoder.pending:
+                    self.abort(TLSError("something came before TLS could begin"))
+                    return
+                transport.startTLS(terms.tls)
+                isTLS = True
+            elif self.info.get("tls_required"):
+                self.abort(TLSError("the server requires TLS"))
+                return
+        self._phase = _Phase.LOGIN
+        nonce = self.info.get("nonce")
+        fields = connectFields(terms.options, nonce if isinstance(nonce, str) else "", isTLS)
+        transport.write(connectLine(fields) + b"PING\r\n")
+
+    def _pong(self) -> None:
+        if self._phase is _Phase.LOGIN:
+            self._phase = _Phase.OPEN
+            self._schedule()
+            self._listener.began()
+        elif self._pings:
+            if self._pings.popleft():
+                self._listener.ponged()
+            else:
+                self._keepalive.ponged(self._reactor.seconds())
+
+    def _ping(self) -> None:
+        if self.transport is not None:
+            self.transport.write(b"PONG\r\n")
+
+    def _ok(self) -> None:
+        """
+        Nothing: we are not verbose.
+        """
+
+    def _message(
+        self, subject: bytes, sid: bytes, reply: bytes, headerLength: int, body: bytes
+    ) -> None:
+        self._listener.received(Message(subject, body, reply, headerLength), sid)
+
+    def _error(self, text: str) -> None:
+        self._lastWord = text
+        if self._phase is _Phase.OPEN:
+            self._listener.failed(text)
+
+    def _fault(self, text: str) -> None:
+        self.abort(ClientError(f"this is no NATS server: {text}"))
+
+    # Whether the server is still there.
+
+    def _schedule(self) -> None:
+        delay = max(self._keepalive.due - self._reactor.seconds(), 0.0)
+        self._timer = self._reactor.callLater(delay, self._timePassed)
+
+    def _timePassed(self) -> None:
+        self._timer = None
+        action = self._keepalive.timePassed(self._reactor.seconds(), self._heard, _PINGS)
+        if action is KeepaliveAction.STALE:
+            self.abort(ConnectionEnded("the server does not answer"))
+            return
+        if action is KeepaliveAction.PING:
+            self._sendPing(False)
+        self._schedule()
+
+
+_FRAMES: dict[int, Callable[..., None]] = {
+    ops.INFO: Conversation._info,
+    ops.MSG: Conversation._message,
+    ops.HMSG: Conversation._message,
+    ops.PING: Conversation._ping,
+    ops.PONG: Conversation._pong,
+    ops.OK: Conversation._ok,
+    ops.ERR: Conversation._error,
+    ops.FAULT: Conversation._fault,
+}

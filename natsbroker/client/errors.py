@@ -1,0 +1,42 @@
+"""
+What can go wrong for a client.
+
+Promises: one family, below the errors of the package.
+Must never know: how a connection works.
+"""
+
+from __future__ import annotations
+
+from natsbroker.errors import BrokerError
+
+__all__ = ["ClientError", "ConnectionEnded", "ServerError", "TLSError"]
+
+
+class ClientError(BrokerError):
+    """
+    Base of what the client raises.
+    """
+
+
+class ConnectionEnded(ClientError):
+    """
+    There is no connection any more.
+    """
+
+
+class ServerError(ClientError):
+    """
+    The server said C{-ERR}.
+
+    @ivar text: what it said.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class TLSError(ClientError):
+    """
+    One side wants TLS and the other does not, or somebody is in between.
+    """

@@ -1,0 +1,191 @@
+"""
+How a client comes to its connection.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, fail
+from twisted.internet.error import ConnectionRefusedError
+from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.task import Clock
+from zope.interface import implementer
+
+from natsbroker.client.client import Client
+from natsbroker.client.connecting import connect, connectInProcess
+from natsbroker.client.errors import ClientError, ServerError
+from natsbroker.client.options import ConnectOptions
+from natsbroker.testing.memory import MemoryBroker
+from natsbroker.testing.transport import MemoryTransport
+from natsbroker.wire.grants import Grant, Hello
+from tests.support import Doorkeeper
+
+REFUSED: Exception = ConnectionRefusedError()  # type: ignore[no-untyped-call]
+
+INFO = b'INFO {"server_id":"S"} \r\n'
+
+
+@implementer(IStreamClientEndpoint)
+class Endpoint:
+    """
+    An endpoint that the test connects, or not.
+
+    @ivar cancelled: whether the dialling was given up.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.cancelled = False
+        self.dialling: Deferred[Any] = Deferred(self._cancel)
+        self.factory: Any = None
+        self.transport: Any = None
+
+    def _cancel(self, deferred: object) -> None:
+        self.cancelled = True
+
+    def connect(self, protocolFactory: Any) -> Deferred[Any]:
+        """See L{IStreamClientEndpoint.connect}."""
+        self.factory = protocolFactory
+        return self.dialling
+
+    def open(self) -> None:
+        """Let the connection be there."""
+        protocol = self.factory.buildProtocol(None)
+        self.transport = MemoryTransport(self.clock, protocol)
+        self.transport.connect()
+        self.dialling.callback(protocol)
+
+
+class Dialling:
+    """
+    A client that connects over such an endpoint.
+    """
+
+    def __init__(self, **more: Any) -> None:
+        self.clock = Clock()
+        self.endpoint = Endpoint(self.clock)
+        self.outcomes: list[Any] = []
+        self.connecting = connect(self.endpoint, reactor=self.clock, **more)
+        self.connecting.addBoth(self.outcomes.append)
+
+    @property
+    def error(self) -> Any:
+        """The exception of the only outcome."""
+        [outcome] = self.outcomes
+        return outcome.value
+
+
+class TestEndpoint:
+    """Over an endpoint."""
+
+    def test_connected(self) -> None:
+        """The client is there when the server has let it in; no timer but its own is left."""
+        dialling = Dialling(options=ConnectOptions(name="me"))
+        dialling.endpoint.open()
+        dialling.endpoint.transport.send(INFO)
+        assert dialling.outcomes == []
+        dialling.endpoint.transport.send(b"PONG\r\n")
+        [client] = dialling.outcomes
+        assert isinstance(client, Client) and client.isOpen
+        dialling.clock.advance(0)
+        assert b'"name":"me"' in dialling.endpoint.transport.take()
+        client.close()
+        dialling.clock.advance(0)
+        assert dialling.clock.getDelayedCalls() == []
+
+    def test_refused(self) -> None:
+        """Where nobody listens it fails with what the endpoint says."""
+        dialling = Dialling()
+        dialling.endpoint.dialling.errback(REFUSED)
+        assert isinstance(dialling.error, ConnectionRefusedError)
+        assert dialling.clock.getDelayedCalls() == []
+
+    def test_refusedAtOnce(self) -> None:
+        """The same if the endpoint knows it at once."""
+
+        @implementer(IStreamClientEndpoint)
+        class Closed:
+            def connect(self, protocolFactory: Any) -> Deferred[Any]:
+                return fail(REFUSED)
+
+        outcomes: list[Any] = []
+        connect(Closed(), reactor=Clock()).addBoth(outcomes.append)
+        assert isinstance(outcomes[0].value, ConnectionRefusedError)
+
+    def test_denied(self) -> None:
+        """Where the server does not let us in it fails with the server's word."""
+        dialling = Dialling()
+        dialling.endpoint.open()
+        dialling.endpoint.transport.send(INFO + b"-ERR 'Authorization Violation'\r\n")
+        dialling.endpoint.transport.hangUp()
+        dialling.clock.advance(0)
+        assert isinstance(dialling.error, ServerError)
+
+    def test_diallingTakesTooLong(self) -> None:
+        """An endpoint that takes too long is given up."""
+        dialling = Dialling(timeout=3.0)
+        dialling.clock.advance(3.1)
+        assert str(dialling.error) == "not let in within 3s"
+        assert dialling.endpoint.cancelled
+        assert dialling.clock.getDelayedCalls() == []
+
+    def test_serverTakesTooLong(self) -> None:
+        """So is a server that never answers; the connection is cut."""
+        dialling = Dialling(timeout=3.0)
+        dialling.endpoint.open()
+        dialling.clock.advance(3.1)
+        assert isinstance(dialling.error, ClientError)
+        dialling.clock.advance(0)
+        assert dialling.endpoint.transport.closed == "aborted"
+
+    def test_cancelled(self) -> None:
+        """Connecting can be given up, before and after there is a connection."""
+        before, after = Dialling(), Dialling()
+        after.endpoint.open()
+        for each in (before, after):
+            each.connecting.cancel()
+            assert isinstance(each.error, CancelledError)
+            each.clock.advance(0)
+            assert each.clock.getDelayedCalls() == []
+        assert before.endpoint.cancelled
+        assert after.endpoint.transport.closed == "aborted"
+
+
+class TestInProcess:
+    """To a broker in this process."""
+
+    def test_connected(self) -> None:
+        """The broker authorizes it as any other client, and knows where it comes from."""
+        asked: list[Hello] = []
+
+        def answer(hello: Hello) -> Grant:
+            asked.append(hello)
+            return Grant()
+
+        with MemoryBroker(authorizer=Doorkeeper(answer, required=True)) as broker:
+            outcomes: list[Any] = []
+            connectInProcess(broker.broker, ConnectOptions(user="me")).addBoth(outcomes.append)
+            broker.advance(0)
+            assert outcomes[0].isOpen
+            assert len(broker.broker.clientContext.connections) == 1
+        [hello] = asked
+        assert (hello.connectionType, hello.host, hello.text("user")) == ("IN_PROCESS", "", "me")
+
+    def test_denied(self) -> None:
+        """It may be denied."""
+        with MemoryBroker(configText="authorization { token: secret }") as broker:
+            outcomes: list[Any] = []
+            connectInProcess(broker.broker, ConnectOptions(token="no")).addBoth(outcomes.append)
+            broker.advance(0)
+            assert str(outcomes[0].value) == "Authorization Violation"
+            assert len(broker.broker.clientContext.connections) == 0
+
+    def test_full(self) -> None:
+        """There may be no room."""
+        with MemoryBroker(configText="max_connections: 1") as broker:
+            outcomes: list[Any] = []
+            for _ in range(2):
+                connectInProcess(broker.broker).addBoth(outcomes.append)
+                broker.advance(0)
+            assert str(outcomes[1].value) == "maximum connections exceeded"

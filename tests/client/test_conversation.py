@@ -1,0 +1,308 @@
+"""
+The client's side of one connection, against a server that says what the test wants.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from twisted.internet.interfaces import ISSLTransport
+from twisted.internet.task import Clock
+from zope.interface import alsoProvides
+
+from natsbroker.client.conversation import Conversation, Terms
+from natsbroker.client.errors import ClientError, ConnectionEnded, ServerError, TLSError
+from natsbroker.client.options import ConnectOptions
+from natsbroker.testing.transport import MemoryTransport
+from natsbroker.wire.values import Message
+
+INFO = b'INFO {"server_id":"S","max_payload":100} \r\n'
+
+
+class Listener:
+    """
+    Writes down what it is told.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def began(self) -> None:
+        """See L{natsbroker.client.conversation.Listener}."""
+        self.events.append("began")
+
+    def ended(self, reason: ClientError) -> None:
+        """See L{natsbroker.client.conversation.Listener}."""
+        self.events.append(reason)
+
+    def received(self, message: Message, sid: bytes) -> None:
+        """See L{natsbroker.client.conversation.Listener}."""
+        self.events.append((message.subject, sid, message.reply, message.headers, message.payload))
+
+    def ponged(self) -> None:
+        """See L{natsbroker.client.conversation.Listener}."""
+        self.events.append("ponged")
+
+    def failed(self, text: str) -> None:
+        """See L{natsbroker.client.conversation.Listener}."""
+        self.events.append(text)
+
+
+class Call:
+    """
+    A conversation with a server that the test plays.
+    """
+
+    def __init__(self, isTLS: bool = False, **terms: Any) -> None:
+        self.clock = Clock()
+        self.listener = Listener()
+        options = terms.pop("options", ConnectOptions())
+        self.conversation = Conversation(self.clock, Terms(options, **terms), self.listener)
+        transport: Any = MemoryTransport(self.clock, self.conversation)
+        self.transport = transport
+        self.started: list[Any] = []
+        transport.startTLS = self.started.append
+        if isTLS:
+            alsoProvides(self.transport, ISSLTransport)
+        self.transport.connect()
+
+    def say(self, data: bytes) -> bytes:
+        """Let the server say something, and give what the client answers."""
+        self.transport.send(data)
+        return self.hear()
+
+    def hear(self) -> bytes:
+        """What the client has said."""
+        self.clock.advance(0)
+        heard: bytes = self.transport.take()
+        return heard
+
+    @property
+    def events(self) -> list[Any]:
+        """What the listener was told, since the last time."""
+        events, self.listener.events = self.listener.events, []
+        return events
+
+    def begin(self) -> None:
+        """Be let in."""
+        self.say(INFO)
+        self.say(b"PONG\r\n")
+        assert self.events == ["began"]
+
+
+class TestBeginning:
+    """Being let in."""
+
+    def test_login(self) -> None:
+        """INFO is answered with CONNECT and PING; the PONG is the beginning."""
+        call = Call(options=ConnectOptions(user="me", password="secret"))
+        assert call.hear() == b""
+        said = call.say(INFO)
+        assert said.startswith(b"CONNECT {") and said.endswith(b"}\r\nPING\r\n")
+        fields = json.loads(said[8:-8])
+        assert (fields["user"], fields["pass"], fields["tls_required"]) == ("me", "secret", False)
+        assert call.events == []
+        assert call.say(b"PONG\r\n") == b""
+        assert call.events == ["began"]
+        assert call.conversation.info["max_payload"] == 100
+
+    def test_nonce(self) -> None:
+        """The server's nonce is signed."""
+        call = Call(options=ConnectOptions(nkey="N", sign=lambda nonce: nonce))
+        assert b'"sig":"YWJj"' in call.say(b'INFO {"nonce":"abc"}\r\n')
+
+    def test_denied(self) -> None:
+        """Who is not let in is told the server's words."""
+        call = Call()
+        call.say(INFO)
+        call.say(b"-ERR 'Authorization Violation'\r\n")
+        assert call.events == []
+        call.transport.hangUp()
+        call.hear()
+        [reason] = call.events
+        assert isinstance(reason, ServerError)
+        assert reason.text == "Authorization Violation"
+
+    @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"1", b"null", b"[" * 100_000])
+    def test_badInfo(self, text: bytes) -> None:
+        """An INFO that makes no sense is the end."""
+        call = Call()
+        call.say(b"INFO " + text + b"\r\n")
+        [reason] = call.events
+        assert isinstance(reason, ClientError)
+        assert call.transport.closed == "aborted"
+
+    @pytest.mark.parametrize("data", [b"HTTP/1.1 400 Bad\r\n", b"MSG a 1 x\r\n", b"\x16\x03\r\n"])
+    def test_noServer(self, data: bytes) -> None:
+        """Something that is no NATS server is the end, and nothing is said to it."""
+        call = Call()
+        assert call.say(data) == b""
+        [reason] = call.events
+        assert "no NATS server" in str(reason)
+
+    def test_notYet(self) -> None:
+        """Nothing can be sent before we are in, nor afterwards."""
+        call = Call()
+        with pytest.raises(ConnectionEnded):
+            call.conversation.write(b"x")
+        call.begin()
+        call.conversation.write(b"x", b"y")
+        assert call.hear() == b"xy"
+        call.transport.hangUp()
+        call.hear()
+        with pytest.raises(ConnectionEnded):
+            call.conversation.ping()
+
+
+class TestTLS:
+    """Encryption."""
+
+    REQUIRED = b'INFO {"tls_required":true}\r\n'
+
+    @pytest.mark.parametrize("field", ["tls_required", "tls_available"])
+    def test_upgrade(self, field: str) -> None:
+        """Where we want TLS and the server does it, it begins before CONNECT."""
+        call = Call(tls="creator")
+        said = call.say(b'INFO {"%b":true}\r\n' % field.encode())
+        assert call.started == ["creator"]
+        assert b'"tls_required":true' in said
+
+    def test_serverDoesNot(self) -> None:
+        """Where we want TLS and the server does not do it, nothing is said in clear text."""
+        call = Call(tls="creator", options=ConnectOptions(password="secret"))
+        assert call.say(INFO) == b""
+        [reason] = call.events
+        assert isinstance(reason, TLSError)
+        assert call.started == []
+
+    def test_weDoNot(self) -> None:
+        """Where the server requires it and we cannot, the same."""
+        call = Call(options=ConnectOptions(password="secret"))
+        assert call.say(self.REQUIRED) == b""
+        [reason] = call.events
+        assert isinstance(reason, TLSError)
+
+    def test_already(self) -> None:
+        """A connection that is encrypted already, or private, is not encrypted again."""
+        for call in (Call(isTLS=True), Call(isPrivate=True), Call(isTLS=True, tls="creator")):
+            assert call.say(self.REQUIRED).startswith(b"CONNECT")
+            assert call.started == []
+
+    def test_injected(self) -> None:
+        """Bytes that came in clear text behind INFO are not believed once there is TLS."""
+        call = Call(tls="creator")
+        assert call.say(self.REQUIRED + b"PONG\r\n") == b""
+        [reason] = call.events
+        assert isinstance(reason, TLSError)
+        assert call.started == []
+
+
+class TestTalk:
+    """Once we are in."""
+
+    def test_messages(self) -> None:
+        """Messages are handed over with and without headers, in order."""
+        call = Call()
+        call.begin()
+        call.say(b"MSG a 1 2\r\nhi\r\nHMSG b 2 r 3 5\r\nhhhpp\r\n")
+        assert call.events == [(b"a", b"1", b"", b"", b"hi"), (b"b", b"2", b"r", b"hhh", b"pp")]
+
+    def test_serverPings(self) -> None:
+        """PINGs are answered, also before we are in."""
+        call = Call()
+        assert call.say(b"PING\r\n") == b"PONG\r\n"
+        call.begin()
+        assert call.say(b"+OK\r\nPING\r\n") == b"PONG\r\n"
+
+    def test_errors(self) -> None:
+        """A refusal is told, and the connection goes on."""
+        call = Call()
+        call.begin()
+        call.say(b"-ERR 'Permissions Violation for Publish to \"a\"'\r\nMSG a 1 0\r\n\r\n")
+        assert call.events[0] == 'Permissions Violation for Publish to "a"'
+        call.transport.hangUp()
+        call.hear()
+        [reason] = call.events
+        assert isinstance(reason, ConnectionEnded)
+
+    def test_lastWord(self) -> None:
+        """A refusal that is the server's last word is the reason of the end."""
+        call = Call()
+        call.begin()
+        call.say(b"-ERR 'Stale Connection'\r\n")
+        call.transport.hangUp()
+        call.hear()
+        [told, reason] = call.events
+        assert told == reason.text == "Stale Connection"
+
+    def test_newInfo(self) -> None:
+        """INFO that comes later replaces the first."""
+        call = Call()
+        call.begin()
+        call.say(b'INFO {"ldm":true}\r\n')
+        assert call.conversation.info == {"ldm": True}
+        call.say(b"INFO {\r\n")
+        assert "makes no sense" in str(call.events[0])
+
+    def test_pings(self) -> None:
+        """Answers to the owner's PINGs are told apart from those to our own, by their order."""
+        call = Call(pingInterval=10.0)
+        call.begin()
+        call.conversation.ping()
+        call.clock.advance(2.1)
+        call.conversation.ping()
+        assert call.hear() == b"PING\r\n" * 3
+        call.say(b"PONG\r\n")
+        assert call.events == ["ponged"]
+        call.say(b"PONG\r\n")
+        assert call.events == []
+        call.say(b"PONG\r\nPONG\r\n")
+        assert call.events == ["ponged"]
+
+
+class TestTheEnd:
+    """How it ends."""
+
+    def test_silentServer(self) -> None:
+        """A server that answers no PINGs is given up."""
+        call = Call(pingInterval=10.0)
+        call.begin()
+        for _ in range(40):
+            call.clock.advance(1)
+        [reason] = call.events
+        assert "does not answer" in str(reason)
+        assert call.transport.closed == "aborted"
+        assert call.clock.getDelayedCalls() == []
+
+    def test_talkativeServer(self) -> None:
+        """One that says anything is not."""
+        call = Call(pingInterval=10.0)
+        call.begin()
+        for number in range(100):
+            call.clock.advance(1)
+            if number % 7 == 0:
+                call.say(b"MSG a 1 0\r\n\r\n")
+            if b"PING" in call.hear():
+                call.say(b"PONG\r\n")
+        assert call.transport.connected
+        assert ConnectionEnded not in [type(each) for each in call.events]
+
+    def test_close(self) -> None:
+        """Closing sends what waits; the first reason counts; later messages are not handed over."""
+        call = Call()
+        call.begin()
+        call.conversation.write(b"last")
+        call.conversation.close(ConnectionEnded("ours"))
+        call.conversation.abort(ConnectionEnded("another"))
+        call.conversation.dataReceived(b"MSG a 1 0\r\n\r\n")
+        call.hear()
+        [reason] = call.events
+        assert str(reason) == "ours"
+
+    def test_nobodyThere(self) -> None:
+        """Closing before there is a connection is harmless."""
+        conversation = Conversation(Clock(), Terms(ConnectOptions()), Listener())
+        conversation.close(ConnectionEnded("x"))
+        conversation.abort(ConnectionEnded("x"))

@@ -1,0 +1,21 @@
+"""
+What can go wrong for a client.
+"""
+
+from __future__ import annotations
+
+from natsbroker.client.errors import ClientError, ConnectionEnded, ServerError, TLSError
+from natsbroker.errors import BrokerError
+
+
+def test_family() -> None:
+    """All errors of the client can be caught by one name, and with those of the package."""
+    for error in (ConnectionEnded("x"), ServerError("x"), TLSError("x")):
+        assert isinstance(error, ClientError)
+        assert isinstance(error, BrokerError)
+
+
+def test_serverError() -> None:
+    """What the server said is the error's text."""
+    error = ServerError("Stale Connection")
+    assert (error.text, str(error)) == ("Stale Connection", "Stale Connection")

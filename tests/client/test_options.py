@@ -1,0 +1,82 @@
+"""
+What a client says about itself.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+from natsbroker.client.options import ConnectOptions, connectFields
+from natsbroker.wire.connect import DEFAULTS, parseConnect
+from natsbroker.wire.serverside import connectLine
+
+FULL = ConnectOptions(
+    name="me",
+    user="u",
+    password="p",
+    token="t",
+    nkey="N",
+    jwt="J",
+    sign=lambda nonce: b"<" + nonce + b">",
+    echo=False,
+)
+
+
+class TestFields:
+    """The fields of CONNECT."""
+
+    def test_defaults(self) -> None:
+        """A client that names nothing says how it speaks, and nothing about who it is."""
+        assert connectFields(ConnectOptions(), "nonce", False) == {
+            "verbose": False,
+            "pedantic": False,
+            "tls_required": False,
+            "lang": "python-natsbroker",
+            "version": pytest.importorskip("natsbroker").__version__,
+            "protocol": 1,
+            "echo": True,
+            "headers": True,
+            "no_responders": True,
+        }
+
+    def test_full(self) -> None:
+        """Everything that is named is said, under the protocol's names; the nonce is signed."""
+        said = connectFields(FULL, "abc", True)
+        assert (said["user"], said["pass"], said["auth_token"]) == ("u", "p", "t")
+        assert (said["name"], said["nkey"], said["jwt"], said["echo"]) == ("me", "N", "J", False)
+        assert said["tls_required"] is True
+        assert base64.urlsafe_b64decode(said["sig"] + "==") == b"<abc>"
+
+    def test_onlyKnownKeys(self) -> None:
+        """Whatever is given, CONNECT has keys of the protocol only: nothing else can leak."""
+        for options in (ConnectOptions(), FULL):
+            said = connectFields(options, "abc", True)
+            assert set(said) <= set(DEFAULTS)
+            assert parseConnect(connectLine(said)[len(b"CONNECT ") : -2]) == said
+
+    def test_noNonce(self) -> None:
+        """Without a nonce nothing is signed."""
+        assert "sig" not in connectFields(FULL, "", True)
+
+
+class TestOptions:
+    """The value itself."""
+
+    def test_secretsDoNotShow(self) -> None:
+        """A representation shows no secret."""
+        shown = repr(ConnectOptions(user="u", password="S1", token="S2", jwt="S3"))
+        assert "u" in shown
+        assert not any(secret in shown for secret in ("S1", "S2", "S3"))
+
+    def test_nothingElse(self) -> None:
+        """There is no place for anything else, and what is there cannot be changed."""
+        assert {each.name for each in fields(ConnectOptions)} == {
+            *("name", "user", "password", "token", "nkey", "jwt", "sign", "echo")
+        }
+        with pytest.raises(FrozenInstanceError):
+            FULL.user = "x"  # type: ignore[misc]
+        with pytest.raises(TypeError):
+            ConnectOptions(key_file="secret.pem")  # type: ignore[call-arg]

@@ -1,0 +1,189 @@
+"""
+A connection between two protocols in one process.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import IConsumer, IPushProducer, ITransport
+from twisted.internet.task import Clock
+from zope.interface.verify import verifyObject
+
+from natsbroker.client.pipe import PipeEnd, connectPipe
+from tests.testing.test_transport import Recording
+
+
+class Pipe:
+    """
+    Two recording protocols.
+    """
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.one, self.other = Recording(), Recording()
+        connectPipe(self.clock, self.one, self.other)
+        assert self.one.events == self.other.events == ["made"]
+        for each in (self.one, self.other):
+            each.events.clear()
+        self.left: Any = self.one.transport
+        self.right: Any = self.other.transport
+
+    def settle(self) -> None:
+        """Let happen what happens at once."""
+        self.clock.advance(0)
+
+
+class TestBytes:
+    """What passes."""
+
+    def test_provides(self) -> None:
+        """Each end is a transport, a consumer and a producer, and knows the other."""
+        pipe = Pipe()
+        for interface in (ITransport, IConsumer, IPushProducer):
+            assert verifyObject(interface, pipe.left)
+        assert isinstance(pipe.left, PipeEnd) and pipe.left.other is pipe.right
+        assert repr(pipe.left.getPeer()) == repr(pipe.left.getHost()) == "PipeAddress()"
+
+    def test_bothWays(self) -> None:
+        """What is written arrives at the other end in a later turn, together."""
+        pipe = Pipe()
+        pipe.left.write(b"a")
+        pipe.left.writeSequence([b"b", b"c"])
+        pipe.right.write(b"d")
+        assert pipe.other.events == []
+        pipe.settle()
+        assert (pipe.one.events, pipe.other.events) == ([b"d"], [b"abc"])
+
+    def test_answersFromWithin(self) -> None:
+        """A protocol may answer while it gets something."""
+        pipe = Pipe()
+        pipe.other.onData = lambda: pipe.right.write(b"pong")
+        pipe.left.write(b"ping")
+        pipe.settle()
+        assert pipe.one.events == [b"pong"]
+
+
+class TestBackPressure:
+    """An end that does not read."""
+
+    def test_pausesTheWriter(self) -> None:
+        """A producer is paused while too much is on its way, and resumed when it was taken."""
+        pipe = Pipe()
+        pipe.left.registerProducer(pipe.one, True)
+        pipe.right.pauseProducing()
+        pipe.left.write(b"x" * (1 << 16))
+        pipe.settle()
+        assert pipe.one.events == []
+        pipe.left.write(b"x")
+        pipe.settle()
+        assert pipe.one.events == ["pause"]
+        pipe.right.resumeProducing()
+        assert pipe.other.events == []
+        pipe.settle()
+        assert pipe.one.events == ["pause", "resume"]
+        assert [len(each) for each in pipe.other.events] == [(1 << 16) + 1]
+
+    def test_producers(self) -> None:
+        """There is one producer at a time, a streaming one; one that comes too late is stopped."""
+        pipe = Pipe()
+        pipe.left.registerProducer(pipe.one, True)
+        with pytest.raises(RuntimeError):
+            pipe.left.registerProducer(pipe.one, True)
+        pipe.left.unregisterProducer()
+        with pytest.raises(NotImplementedError):
+            pipe.left.registerProducer(pipe.one, False)
+        pipe.left.abortConnection()
+        pipe.settle()
+        pipe.left.registerProducer(pipe.one, True)
+        assert pipe.one.events == [ConnectionAborted, "stop"]
+
+
+class TestTheEnd:
+    """How it ends."""
+
+    def test_lost(self) -> None:
+        """Losing the connection sends first; then both ends are told, once."""
+        pipe = Pipe()
+        pipe.left.write(b"bye")
+        pipe.left.loseConnection()
+        pipe.left.loseConnection()
+        pipe.left.write(b"too late")
+        pipe.right.write(b"not heard")
+        assert pipe.other.events == []
+        pipe.settle()
+        assert pipe.other.events == [b"bye", ConnectionDone]
+        assert pipe.one.events == [ConnectionDone]
+        assert pipe.clock.getDelayedCalls() == []
+
+    def test_lostWaits(self) -> None:
+        """An end that does not read keeps it open until it does."""
+        pipe = Pipe()
+        pipe.right.pauseProducing()
+        pipe.left.write(b"bye")
+        pipe.left.loseConnection()
+        pipe.settle()
+        assert pipe.one.events == []
+        pipe.right.resumeProducing()
+        pipe.settle()
+        assert (pipe.one.events, pipe.other.events) == ([ConnectionDone], [b"bye", ConnectionDone])
+
+    def test_bothLose(self) -> None:
+        """Both ends may close at the same time, with something on its way in both directions."""
+        pipe = Pipe()
+        for end in (pipe.left, pipe.right):
+            end.write(b"bye")
+            end.stopProducing()
+        pipe.settle()
+        assert pipe.one.events == pipe.other.events == [ConnectionDone]
+        assert pipe.clock.getDelayedCalls() == []
+
+    def test_aborted(self) -> None:
+        """Aborting drops what is on its way; the other end sees the connection lost."""
+        pipe = Pipe()
+        pipe.right.registerProducer(pipe.other, True)
+        pipe.left.write(b"bye")
+        pipe.left.abortConnection()
+        pipe.left.abortConnection()
+        pipe.settle()
+        assert (pipe.one.events, pipe.other.events) == (
+            [ConnectionAborted],
+            ["stop", ConnectionLost],
+        )
+
+    def test_lostFromWithin(self) -> None:
+        """A protocol may close while it gets something."""
+        pipe = Pipe()
+        pipe.other.onData = pipe.right.loseConnection
+        pipe.left.write(b"1")
+        pipe.settle()
+        assert (pipe.one.events, pipe.other.events) == ([ConnectionDone], [b"1", ConnectionDone])
+
+
+STEPS = st.tuples(st.sampled_from(["write", "pause", "resume", "settle"]), st.binary(max_size=5))
+
+
+@given(st.lists(STEPS))
+def test_nothingLost(steps: list[tuple[str, bytes]]) -> None:
+    """Whatever pauses there are, what is written arrives in order."""
+    pipe = Pipe()
+    sent = b""
+    for what, data in steps:
+        if what == "write":
+            pipe.left.write(data)
+            sent += data
+        elif what == "pause":
+            pipe.right.pauseProducing()
+        elif what == "resume":
+            pipe.right.resumeProducing()
+        else:
+            pipe.settle()
+    pipe.right.resumeProducing()
+    pipe.left.loseConnection()
+    pipe.settle()
+    assert b"".join(pipe.other.events[:-1]) == sent
+    assert pipe.other.events[-1] is ConnectionDone
