@@ -1,0 +1,154 @@
+"""
+A real broker in a process of its own, for tests that talk to it over sockets.
+
+Promises: it listens on loopback, on a port that the kernel chose, is ready when L{startBroker}
+returns, and ends when it is stopped.
+Must never know: Twisted; the process that tests may use any event loop.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+
+__all__ = ["BrokerProcess", "DidNotStart", "startBroker"]
+
+_LISTENING = re.compile(r"Listening for client connections on \S+:(\d+)")
+
+
+class DidNotStart(Exception):
+    """
+    The broker ended, or was silent for too long, before it was ready. The text is its log.
+    """
+
+
+class BrokerProcess:
+    """
+    A running broker.
+
+    @ivar port: the port for clients.
+    @ivar pid: the number of the process.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self._process = process
+        self._log = log
+        self.port = 0
+        self.pid = process.pid
+
+    @property
+    def url(self) -> str:
+        """
+        What a client connects to.
+        """
+        return f"nats://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        """
+        What it has logged so far.
+        """
+        return self._log.read_text("utf-8", "replace")
+
+    def stop(self, patience: float = 10.0) -> int:
+        """
+        Stop it.
+
+        @param patience: after so many seconds it is killed.
+        @return: its exit status.
+        """
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            return self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+        finally:
+            self._log.unlink(missing_ok=True)
+
+    def __enter__(self) -> BrokerProcess:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def startBroker(
+    *arguments: str, environment: dict[str, str] | None = None, patience: float = 20.0
+) -> BrokerProcess:
+    """
+    Start a broker.
+
+    @param arguments: further arguments for the C{natsbroker} command.
+    @param environment: what to change in the environment.
+    @param patience: how long it may take to be ready, in seconds.
+    @raise DidNotStart: if it is not ready then.
+    """
+    number, name = tempfile.mkstemp(prefix="natsbroker-", suffix=".log")
+    os.close(number)
+    log = Path(name)
+    command = [sys.executable, "-m", "natsbroker", "-a", "127.0.0.1", "-p", "-1", *arguments]
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **(environment or {})},
+        text=True,
+        errors="replace",
+    )
+    broker = BrokerProcess(process, log)
+    ports: list[int] = []
+    reader = Thread(target=_copy, args=(process, log, ports), daemon=True)
+    reader.start()
+    reader.join(patience)
+    if not ports:
+        text = broker.log
+        broker.stop()
+        raise DidNotStart(text)
+    broker.port = ports[0]
+    return broker
+
+
+def _copy(process: subprocess.Popen[str], log: Path, ports: list[int]) -> None:
+    """
+    Copy the log to its file until the broker is ready; then leave the rest to another thread.
+    """
+    port = 0
+    stream = process.stderr
+    if stream is None:
+        return
+    for line in stream:
+        _append(log, line)
+        found = _LISTENING.search(line)
+        if found:
+            port = int(found.group(1))
+        if "Server is ready" in line and port:
+            ports.append(port)
+            Thread(target=_copyRest, args=(process, log), daemon=True).start()
+            return
+
+
+def _copyRest(process: subprocess.Popen[str], log: Path) -> None:
+    stream = process.stderr
+    if stream is not None:
+        for line in stream:
+            _append(log, line)
+
+
+def _append(log: Path, line: str) -> None:
+    if log.exists():
+        with log.open("a", encoding="utf-8") as file:
+            file.write(line)

@@ -1,0 +1,58 @@
+"""
+Fixtures for programs that use NATS; pytest finds them wherever the package is installed.
+
+Promises: C{natsbroker} is a real broker for one test, C{natsbrokerFactory} starts as many as a test
+wants, C{memoryBroker} is one without sockets. Nothing is imported before a test asks for it.
+Must never know: which client library the tests use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from natsbroker.testing.memory import MemoryBroker
+    from natsbroker.testing.process import BrokerProcess
+
+__all__ = ["memoryBroker", "natsbroker", "natsbrokerFactory"]
+
+
+@pytest.fixture
+def natsbrokerFactory() -> Iterator[Callable[..., BrokerProcess]]:
+    """
+    Starts brokers; its arguments are those of the C{natsbroker} command. They end with the test.
+    """
+    from natsbroker.testing.process import startBroker
+
+    started: list[BrokerProcess] = []
+
+    def start(*arguments: str) -> BrokerProcess:
+        started.append(startBroker(*arguments))
+        return started[-1]
+
+    yield start
+    for broker in started:
+        broker.stop()
+
+
+@pytest.fixture
+def natsbroker(natsbrokerFactory: Callable[..., BrokerProcess]) -> BrokerProcess:
+    """
+    A broker on embedded defaults; its C{url} is what a client connects to.
+    """
+    return natsbrokerFactory()
+
+
+@pytest.fixture
+def memoryBroker() -> Iterator[MemoryBroker]:
+    """
+    A broker without sockets, whose clock the test moves.
+    """
+    from natsbroker.testing.memory import MemoryBroker
+
+    broker = MemoryBroker()
+    yield broker
+    broker.stop()

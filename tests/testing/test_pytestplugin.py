@@ -1,0 +1,49 @@
+"""
+Tests for L{natsbroker.testing.pytestplugin}, which is also in use here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import nats
+
+from natsbroker.testing.memory import MemoryBroker
+from natsbroker.testing.process import BrokerProcess
+
+
+def test_natsbroker(natsbroker: BrokerProcess) -> None:
+    """A test on any event loop talks to the broker with a client library of its choice."""
+
+    async def scenario() -> bytes:
+        client = await nats.connect(natsbroker.url)
+        inbox = await client.subscribe("greet")
+        await client.publish("greet", b"hello")
+        message = await inbox.next_msg(timeout=10)
+        await client.close()
+        return bytes(message.data)
+
+    assert asyncio.run(scenario()) == b"hello"
+
+
+def test_factory(natsbrokerFactory: Callable[..., BrokerProcess]) -> None:
+    """The factory starts several brokers, each as the test wants it."""
+    one, other = natsbrokerFactory(), natsbrokerFactory("--user", "u", "--pass", "p")
+    assert one.port != other.port
+
+    async def refused() -> bool:
+        try:
+            await nats.connect(other.url, allow_reconnect=False, max_reconnect_attempts=0)
+        except nats.errors.Error:
+            return True
+        return False
+
+    assert asyncio.run(refused())
+
+
+def test_memoryBroker(memoryBroker: MemoryBroker) -> None:
+    """The broker in memory serves clients in memory."""
+    client = memoryBroker.connect()
+    client.send(b"SUB a 1\r\nPUB a 2\r\nhi\r\n")
+    assert b"MSG a 1 2\r\nhi\r\n" in client.receive()
