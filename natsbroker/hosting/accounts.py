@@ -18,6 +18,8 @@ from natsbroker import errors, hot
 from natsbroker.config.identity import UNLIMITED
 from natsbroker.config.model import GLOBAL_ACCOUNT, AccountLimits, Settings
 from natsbroker.core.account import Account
+from natsbroker.core.clocks import Clock
+from natsbroker.hosting.exchange import Exchanges, checkExchange, describedIn
 from natsbroker.interfaces import IMessageBus, ISubjectRouter
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
@@ -69,23 +71,34 @@ class AccountRegistry:
     """
 
     def __init__(
-        self, turn: hot.Turn, makeRouter: Callable[[str], ISubjectRouter], random: Random
+        self,
+        turn: hot.Turn,
+        makeRouter: Callable[[str], ISubjectRouter],
+        random: Random,
+        clock: Clock | None = None,
     ) -> None:
         """
         @param turn: the broker's turn.
         @param makeRouter: makes an empty subject router for the account of a name.
         @param random: chooses members of queue groups.
+        @param clock: tells how long answers to imported services are waited for; without one,
+            there are no such services.
         """
         self._turn = turn
         self._makeRouter = makeRouter
         self._random = random
+        self._clock = clock
+        self._exchanges = Exchanges(random)
         self._places: dict[str, _Place] = {}
         self._system = ""
 
     def configure(self, settings: Settings) -> None:
         """
-        Have the accounts that settings ask for, with their limits.
+        Have the accounts that settings ask for, with their limits and what they exchange.
+
+        @raise ValueError: if what they exchange does not fit together; nothing has changed.
         """
+        checkExchange(settings)
         wanted = accountNames(settings)
         self._system = "" if settings.no_system_account else settings.system_account
         for name, limits in wanted.items():
@@ -94,12 +107,24 @@ class AccountRegistry:
                 place = self._places[name] = _Place(self._made(name))
             place.limits = limits
             place.leaving = False
+            place.account.isSystem = self.isSystem(name)
+        accounts = {name: self._places[name].account for name in wanted}
         for name in [name for name in self._places if name not in wanted]:
-            self._places[name].leaving = True
+            place = self._places[name]
+            place.leaving = True
+            self._exchanges.forget(place.account)
             self._forget(name)
+        self._exchanges.apply(accounts, describedIn(settings))
+
+    def close(self) -> None:
+        """
+        Wait for no answers any more.
+        """
+        for place in self._places.values():
+            place.account.exchange.close()
 
     def _made(self, name: str) -> Account:
-        return Account(name, self._makeRouter(name), self._turn, self._random)
+        return Account(name, self._makeRouter(name), self._turn, self._random, self._clock)
 
     def _forget(self, name: str) -> None:
         place = self._places[name]

@@ -21,6 +21,7 @@ from natsbroker.hosting.accounts import AccountRegistry
 from natsbroker.hosting.clients import sessionsOf
 from natsbroker.hosting.credentials import authorizerFrom
 from natsbroker.hosting.derived import limitsFrom, tracingFrom
+from natsbroker.hosting.exchange import checkExchange
 from natsbroker.hosting.listeners import Listeners
 from natsbroker.hosting.monitoring import MonitoringService
 from natsbroker.hosting.reload import Planner, Step
@@ -84,9 +85,10 @@ def authorizationPlanner(
     @param checks: for the default authorizer; C{None} if there is another one, which the users of
         the settings do not concern.
     """
-    paths = ("authorization", "accounts", "no_auth_user", "tls.verify_and_map")
+    paths = ("authorization", "accounts", "mappings", "no_auth_user", "tls.verify_and_map")
 
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        checkExchange(new)
         concerned = below(changes, *paths, "max_payload", "max_subscriptions")
         authorizer = context.authorizer
         plugin = _nothing

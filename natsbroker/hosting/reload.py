@@ -96,6 +96,7 @@ def logChanges(changes: Iterable[Change], settings: Settings) -> None:
 #: Paths whose values are not shown, and what is said instead.
 _WHOLE = {
     "accounts": "accounts",
+    "mappings": "accounts",
     "authorization.defined": "authorization",
     "authorization.users": "authorization users",
     "authorization.default_permissions": "authorization users",

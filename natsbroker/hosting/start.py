@@ -14,6 +14,7 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from natsbroker import __version__, hot
+from natsbroker.auth.passwords import isHash
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
 from natsbroker.hosting.identity import NATS_VERSION
@@ -22,6 +23,9 @@ from natsbroker.net.listen import Listener, describe
 __all__ = ["StartError", "announceListener", "announceStart", "cannotListen", "listenDetail"]
 
 _log = Logger(namespace="natsbroker")
+
+#: Payloads above this many bytes earn a warning, as with nats-server.
+_LARGE_PAYLOAD = 8 << 20
 
 
 class StartError(BrokerError):
@@ -43,11 +47,29 @@ def announceStart(settings: Settings, serverId: str, parts: Mapping[str, str]) -
     lane = "compiled" if hot.COMPILED and settings.fast_lane else f"off ({_reason()})"
     chosen = " ".join(f"{name}={choice}" for name, choice in parts.items())
     _log.info("  On:       {chosen} lane={lane}", chosen=chosen, lane=lane)
+    _announceRisks(settings)
     if settings.config_file:
         _log.info(
             "Using configuration file: {path} ({digest})",
             path=settings.config_file,
             digest=settings.config_digest,
+        )
+
+
+def _announceRisks(settings: Settings) -> None:
+    """
+    Say what is allowed but not a good idea.
+    """
+    certificates = settings.tls is not None and settings.tls.verify_and_map
+    passwords = [user.password for user in settings.users() if user.password or not certificates]
+    if settings.authorization.user:
+        passwords.append(settings.authorization.password)
+    if not all(map(isHash, passwords)):
+        _log.warn("Plaintext passwords detected, use nkeys or bcrypt")
+    if settings.max_payload > _LARGE_PAYLOAD:
+        _log.warn(
+            "Maximum payloads over 8.00 MB are generally discouraged and could lead to poor "
+            "performance"
         )
 
 

@@ -16,7 +16,7 @@ from natsbroker.config.model import TLS, Settings
 from natsbroker.hosting.identity import NATS_VERSION
 from natsbroker.hosting.start import announceListener, announceStart, cannotListen, listenDetail
 from natsbroker.net.listen import Listener, addressEndpoint
-from tests.hosting.support import logLines
+from tests.hosting.support import logLines, settingsOf
 
 TAKEN = OSError(98, "Address already in use")
 
@@ -57,6 +57,35 @@ class TestStart:
         with logLines() as lines:
             announceStart(Settings(fast_lane=False), "ID", {})
         assert "lane=off (" in lines[-1]
+
+
+class TestRisks:
+    """What is allowed but not a good idea."""
+
+    PLAIN = "[WRN] Plaintext passwords detected, use nkeys or bcrypt"
+    LARGE = (
+        "[WRN] Maximum payloads over 8.00 MB are generally discouraged and could lead to poor "
+        "performance"
+    )
+
+    @pytest.mark.parametrize(
+        ("text", "warnings"),
+        [
+            ("port: 4222", []),
+            ("authorization { user: u, password: p }", [PLAIN]),
+            ("authorization { users: [{user: u, password: p}] }", [PLAIN]),
+            (f"authorization {{ user: u, password: '$2a$04${'x' * 53}' }}", []),
+            ("accounts { A { users: [{user: u, password: p}] } }", [PLAIN]),
+            ("authorization { token: t }", []),
+            ("max_payload: 8MB", []),
+            ("max_payload: 9MB", [LARGE]),
+        ],
+    )
+    def test_told(self, text: str, warnings: list[str]) -> None:
+        """It is told in nats-server's words."""
+        with logLines() as lines:
+            announceStart(settingsOf(text), "ID", {})
+        assert [line for line in lines if "[WRN]" in line] == warnings
 
 
 class TestListener:
