@@ -40,13 +40,29 @@ class IAuthorizer(Interface):
         @param hello: all that is known of the connection.
         @return: the grant, at once or later. A grant that comes after the authentication timeout
             is not used.
-        @raise natsbroker.errors.Unauthorized: to deny. Any other exception, or a result that is
+        @raise natsbroker.errors.Unauthorized: to deny; its text is logged for debugging. Any other exception, or a result that is
             no grant, denies too and is logged: a broken authorizer lets nobody in.
         """
 
-    def watchRevocations(revoked: Callable[[], None]) -> Callable[[], None]:
+    def watchRevocations(revoked: Callable[..., None]) -> Callable[[], None]:
         """
-        Register a callable to be called when grants that were given may no longer hold.
+        Register a callable to be called when grants that were given may no longer hold: without
+        arguments for all, or with the name of the account whose they are.
 
         @return: a callable without arguments that ends the registration.
+        """
+
+
+class IAccountResolver(Interface):
+    """
+    Where the JWTs of accounts are found, in operator mode.
+    """
+
+    def fetch(account: str) -> str | Deferred[str]:
+        """
+        Find the JWT of an account. It is verified by whoever asked.
+
+        @param account: a public key of an account, nothing else.
+        @return: the text of the JWT, at once or later.
+        @raise LookupError: if there is none. Any other exception is logged.
         """

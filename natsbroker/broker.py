@@ -124,7 +124,7 @@ class Broker(MultiService):
         found = plugins or Plugins()
         turn = hot.Turn(lambda call: self.reactor.callLater(0, call))
         makeRouter = routerFactory or found.routerFactory(settings) or self._builtInRouter
-        self.accounts = AccountRegistry(turn, makeRouter, self._random)
+        self.accounts = AccountRegistry(turn, makeRouter, self._random, self.reactor)
         self.accounts.configure(settings)
         checks = PasswordChecks(self._inThread)
         chosen = authorizer or found.authorizer(self, settings)
@@ -341,9 +341,11 @@ class Broker(MultiService):
         logChanges(changes, new)
         self._observers.notify(Reloaded(tuple(change.path for change in changes)))
 
-    def _revoked(self) -> None:
+    def _revoked(self, account: str | None = None) -> None:
         for session in sessionsOf(self.clientContext.connections):
-            session.reauthorize()
+            grant = session.grant
+            if account is None or grant is None or grant.account == account:
+                session.reauthorize()
 
     # Stopping.
 
@@ -386,6 +388,7 @@ class Broker(MultiService):
         await self.listeners.close()
         await closeAll(self.clientContext.connections)
         await super().stopService()  # type: ignore[no-untyped-call]
+        self.accounts.close()
         if self._hub is not None:
             self._hub.close()
             self._hub = None

@@ -97,6 +97,7 @@ AUTHORIZATION = WireError("Authorization Violation", "Authentication Failure")
 AUTH_TIMEOUT = WireError("Authentication Timeout", "Authentication Timeout")
 AUTH_EXPIRED = WireError("User Authentication Expired", "Authentication Expired")
 AUTH_REVOKED = WireError("User Authentication Revoked", "Credentials Revoked")
+ACCOUNT_EXPIRED = WireError("Account Authentication Expired", "Authentication Expired")
 STALE = WireError("Stale Connection", "Stale Connection")
 MAX_CONNECTIONS = WireError("maximum connections exceeded", "Maximum Connections Exceeded")
 MAX_ACCOUNT_CONNECTIONS = WireError(
@@ -163,7 +164,14 @@ class ProtocolViolation(BrokerError):
 class Unauthorized(BrokerError):
     """
     An authorizer denies. The text is for our log only; the peer is told nothing but that.
+
+    @ivar error: what somebody is told who was let in before; who was not is told only that it is
+        not.
     """
+
+    def __init__(self, text: str = "", error: WireError = AUTHORIZATION) -> None:
+        super().__init__(text)
+        self.error = error
 
 
 class NoResponders(BrokerError):

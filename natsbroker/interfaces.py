@@ -4,7 +4,7 @@ The public facade of the contracts: every interface, under one name.
 
 from __future__ import annotations
 
-from natsbroker._iauth import IAuthorizer
+from natsbroker._iauth import IAccountResolver, IAuthorizer
 from natsbroker._ibus import (
     IBatchSubscriber,
     IInterestWatcher,
@@ -38,6 +38,7 @@ from natsbroker._istore import (
 )
 
 __all__ = [
+    "IAccountResolver",
     "IAuthorizer",
     "IAuthorizerPlugin",
     "IBatchSubscriber",

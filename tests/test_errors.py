@@ -24,6 +24,7 @@ TEXTS = {
     "PAYLOAD": "Maximum Payload Violation",
     "AUTHORIZATION": "Authorization Violation",
     "AUTH_TIMEOUT": "Authentication Timeout",
+    "ACCOUNT_EXPIRED": "Account Authentication Expired",
     "AUTH_EXPIRED": "User Authentication Expired",
     "AUTH_REVOKED": "User Authentication Revoked",
     "STALE": "Stale Connection",

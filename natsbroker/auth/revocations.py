@@ -23,9 +23,9 @@ class Revocations:
     """
 
     def __init__(self) -> None:
-        self._watchers: dict[object, Callable[[], None]] = {}
+        self._watchers: dict[object, Callable[..., None]] = {}
 
-    def watchRevocations(self, revoked: Callable[[], None]) -> Callable[[], None]:
+    def watchRevocations(self, revoked: Callable[..., None]) -> Callable[[], None]:
         """
         See L{natsbroker.interfaces.IAuthorizer.watchRevocations}.
         """
@@ -37,12 +37,15 @@ class Revocations:
 
         return stop
 
-    def revoke(self) -> None:
+    def revoke(self, account: str | None = None) -> None:
         """
         Announce that grants may no longer hold: every connection is asked for again.
+
+        @param account: the account whose connections are meant; C{None} for all.
         """
+        arguments = () if account is None else (account,)
         for revoked in list(self._watchers.values()):
             try:
-                revoked()
+                revoked(*arguments)
             except Exception:
                 _log.failure("A watcher of revocations failed")

@@ -39,13 +39,14 @@ class AdmittedConversation(TimedConversation):
     A conversation whose client is let in, or not.
     """
 
-    __slots__ = ("_bus", "_decided", "_lane", "_rules")
+    __slots__ = ("_bus", "_decided", "_denial", "_lane", "_rules")
 
     def __init__(self, context: ClientContext, peer: Peer) -> None:
         super().__init__(context, peer)
         self._bus: IMessageBus | None = None
         self._rules: PublishRules | None = None
         self._decided: _Decision = AdmittedConversation._letIn
+        self._denial = errors.AUTHORIZATION
         self._lane: Any = None
         self._trace = self._makeTrace()
 
@@ -87,6 +88,8 @@ class AdmittedConversation(TimedConversation):
 
     def _answered(self, decided: _Decision, grant: Grant | None) -> None:
         waited = self._loginBy is not None
+        if self._login is not None:
+            self._denial = self._login.denial
         self._login = self._loginBy = None
         decided(self, grant)
         if waited:
@@ -254,7 +257,9 @@ class AdmittedConversation(TimedConversation):
 
     def _reconsidered(self, grant: Grant | None) -> None:
         before = self.grant
-        if before is None or grant is None or not _isSameUser(before, grant):
+        if grant is None:
+            self.close(self._denial)
+        elif before is None or not _isSameUser(before, grant):
             self.close(errors.AUTHORIZATION)
         else:
             self._adopt(grant)

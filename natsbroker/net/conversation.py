@@ -34,7 +34,15 @@ __all__ = ["Conversation"]
 _log = Logger()
 
 #: What is no news: the real server logs it for debugging only.
-_QUIET = frozenset({errors.AUTH_TIMEOUT, errors.AUTH_EXPIRED, errors.STALE})
+_QUIET = frozenset(
+    {
+        errors.ACCOUNT_EXPIRED,
+        errors.AUTH_EXPIRED,
+        errors.AUTH_REVOKED,
+        errors.AUTH_TIMEOUT,
+        errors.STALE,
+    }
+)
 
 
 class Conversation(ABC):

@@ -29,9 +29,10 @@ class Login:
     One question to an authorizer.
 
     @ivar waiting: whether the answer is still to come.
+    @ivar denial: what somebody is told whom a denial takes away what it had.
     """
 
-    __slots__ = ("_deferred", "_done", "waiting")
+    __slots__ = ("_deferred", "_done", "denial", "waiting")
 
     def __init__(self, done: Callable[[Grant | None], None]) -> None:
         """
@@ -41,6 +42,7 @@ class Login:
         self._done: Callable[[Grant | None], None] | None = done
         self._deferred: Deferred[Any] | None = None
         self.waiting = True
+        self.denial = errors.AUTHORIZATION
 
     def ask(self, authorizer: IAuthorizer, hello: Hello) -> None:
         """
@@ -48,8 +50,8 @@ class Login:
         """
         try:
             answer: Any = authorizer.grantFor(hello)
-        except errors.Unauthorized:
-            self._finish(None)
+        except errors.Unauthorized as denied:
+            self._denied(denied)
             return
         except Exception:
             self._broken(Failure())  # type: ignore[no-untyped-call]
@@ -82,10 +84,18 @@ class Login:
             self._finish(None)
 
     def _refused(self, failure: Failure) -> None:
-        if isinstance(failure.value, errors.Unauthorized) or self._done is None:
+        if isinstance(failure.value, errors.Unauthorized):
+            self._denied(failure.value)
+        elif self._done is None:
             self._finish(None)
         else:
             self._broken(failure)
+
+    def _denied(self, denied: errors.Unauthorized) -> None:
+        self.denial = denied.error
+        if self._done is not None and str(denied):
+            _log.debug("Not authorized: {why}", why=str(denied))
+        self._finish(None)
 
     def _broken(self, failure: Failure) -> None:
         _log.failure("The authorizer failed: denied", failure)

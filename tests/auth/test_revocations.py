@@ -19,6 +19,16 @@ def test_tellsEverybody() -> None:
     assert told == ["a", "b", "a", "b"]
 
 
+def test_ofOneAccount() -> None:
+    """Who watches is told whose grants may no longer hold, if it is one account's alone."""
+    told: list[tuple[str, ...]] = []
+    revocations = Revocations()
+    revocations.watchRevocations(lambda *accounts: told.append(accounts))
+    revocations.revoke("A")
+    revocations.revoke()
+    assert told == [("A",), ()]
+
+
 def test_ends() -> None:
     """Who ended it is called no more, also if the same callable watches twice."""
     told: list[int] = []

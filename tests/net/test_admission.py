@@ -311,6 +311,19 @@ class TestReauthorizing:
         wire.session.reauthorize()
         assert (wire.receive(), wire.closed) == (DENIED, "lost")
 
+    @pytest.mark.parametrize("error", [errors.AUTH_REVOKED, errors.ACCOUNT_EXPIRED])
+    def test_deniedForAReason(self, error: errors.WireError) -> None:
+        """Who is no longer let in is told why; who never was is told only that it is not."""
+        world = self.world(Grant())
+        wire = world.client()
+        world.authorizer.answer = lambda hello: fail(errors.Unauthorized("no", error))
+        wire.session.reauthorize()
+        assert (wire.receive(), wire.closed) == (error.line(), "lost")
+        assert wire.session.reason == error.reason
+        other = world.dial()
+        other.receive()
+        assert other.ask(b"CONNECT {}\r\n") == DENIED
+
     @pytest.mark.parametrize("grant", [Grant("A"), Grant(user="other")])
     def test_somebodyElse(self, grant: Grant) -> None:
         """Who would be somebody else now must connect again."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 
-from natsbroker.errors import Unauthorized
+from natsbroker.errors import AUTH_REVOKED, Unauthorized
 from natsbroker.net.login import Login
 from natsbroker.wire.grants import Grant, Hello
 from tests.conftest import FlushLoggedErrors
@@ -72,6 +72,13 @@ class TestAnswers:
         login, outcomes = ask(answer)
         assert outcomes == [None]
         assert not login.waiting
+
+    def test_whatIsToldOfADenial(self) -> None:
+        """A denial says what somebody is told who had been let in."""
+        for error in (Unauthorized("no", AUTH_REVOKED), Unauthorized("no")):
+            for answer in (raises(error), lambda hello, error=error: fail(error)):
+                login, _ = ask(answer)  # type: ignore[arg-type]
+                assert login.denial is error.error
 
     @pytest.mark.parametrize(
         "answer",
