@@ -40,8 +40,9 @@ class IAuthorizer(Interface):
         @param hello: all that is known of the connection.
         @return: the grant, at once or later. A grant that comes after the authentication timeout
             is not used.
-        @raise natsbroker.errors.Unauthorized: to deny; its text is logged for debugging. Any other exception, or a result that is
-            no grant, denies too and is logged: a broken authorizer lets nobody in.
+        @raise natsbroker.errors.Unauthorized: to deny; its text is logged for debugging. Any
+            other exception, or a result that is no grant, denies too and is logged: a broken
+            authorizer lets nobody in.
         """
 
     def watchRevocations(revoked: Callable[..., None]) -> Callable[[], None]:

@@ -77,7 +77,7 @@ class TestAnswers:
         """A denial says what somebody is told who had been let in."""
         for error in (Unauthorized("no", AUTH_REVOKED), Unauthorized("no")):
             for answer in (raises(error), lambda hello, error=error: fail(error)):
-                login, _ = ask(answer)  # type: ignore[arg-type]
+                login, _ = ask(answer)
                 assert login.denial is error.error
 
     @pytest.mark.parametrize(
