@@ -36,7 +36,7 @@ import sys
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from struct import Struct
 from typing import NamedTuple
 
@@ -210,30 +210,41 @@ class Block:
     A block that was read: where each record lies.
 
     @ivar raw: the bytes.
-    @ivar sequences: of the records, rising.
-    @ivar starts: where each record begins; one more item, where the last one ends.
-    @ivar dead: a bit for each record, set if it was deleted; no bytes if none was.
-    @ivar missing: sequences that should be here and were not found.
     @ivar identity: the log's.
+    @ivar sequences: of the records that were found, rising.
+    @ivar starts: where each record begins; one more item, where the last one ends.
+    @ivar places: which of the block's records each is, counted from 0; L{None} if that is not
+        known.
+    @ivar dead: a bit for each place, set if that record was deleted; no bytes if none was.
+    @ivar capacity: how many places there are.
+    @ivar missing: sequences that should be here and were not found.
+    @ivar missingSize: bytes of their subjects, headers and payloads, deleted ones included.
     """
 
-    __slots__ = ("dead", "identity", "missing", "raw", "sequences", "starts")
+    __slots__ = (
+        "capacity",
+        "dead",
+        "identity",
+        "missing",
+        "missingSize",
+        "places",
+        "raw",
+        "sequences",
+        "starts",
+    )
 
     def __init__(
-        self,
-        raw: bytes,
-        identity: int,
-        sequences: Sequence[int],
-        starts: Sequence[int],
-        dead: bytes = b"",
-        missing: Sequence[int] = (),
+        self, raw: bytes, identity: int, sequences: Sequence[int], starts: Sequence[int]
     ) -> None:
         self.raw = raw
         self.identity = identity
         self.sequences = sequences
         self.starts = starts
-        self.dead = dead
-        self.missing = missing
+        self.capacity = len(sequences)
+        self.places: Sequence[int] | None = range(self.capacity)
+        self.dead = b""
+        self.missing: Sequence[int] = ()
+        self.missingSize = 0
 
     @property
     def first(self) -> int:
@@ -262,7 +273,10 @@ class Block:
         """
         Whether a record was deleted.
         """
-        return bool(self.dead) and bool(self.dead[index >> 3] & (1 << (index & 7)))
+        if not self.dead or self.places is None:
+            return False
+        place = self.places[index]
+        return bool(self.dead[place >> 3] & (1 << (place & 7)))
 
     def record(self, index: int) -> Record:
         """
@@ -290,40 +304,19 @@ class Block:
             return iter(range(count))
         return (index for index in range(count) if not self.isDead(index))
 
-    def contents(self, fromSequence: int = 0) -> Contents:
-        """
-        The bytes of the records that were not deleted, unverified: they carry their checksums
-        wherever they go.
-
-        @param fromSequence: leave out those before it.
-        """
-        start = self.indexOf(fromSequence)
-        starts, raw = self.starts, self.raw
-        if not self.dead:
-            lengths = [end - begin for begin, end in pairwise(starts[start:])]
-            return Contents(self.sequences[start:], lengths, [raw[starts[start] : starts[-1]]])
-        kept = [index for index in self.living() if index >= start]
-        pieces = [raw[starts[index] : starts[index + 1]] for index in kept]
-        return Contents([self.sequences[each] for each in kept], list(map(len, pieces)), pieces)
-
-
-def join(parts: Sequence[Contents]) -> Contents:
-    """
-    Several contents as one.
-    """
-    sequences = [each for part in parts for each in part.sequences]
-    lengths = [each for part in parts for each in part.lengths]
-    pieces = [each for part in parts for each in part.pieces]
-    return Contents(sequences, lengths, pieces)
-
 
 def killed(block: Block, indexes: Sequence[int]) -> bytes:
     """
     The bits of L{Block.dead} with some more records deleted.
+
+    @raise Damaged: if it is not known which places they have.
     """
-    bits = bytearray(block.dead or bytes((len(block.sequences) + 7) // 8))
+    if block.places is None:
+        raise Damaged("nothing can be deleted from a block whose head is damaged")
+    bits = bytearray(block.dead or bytes((block.capacity + 7) // 8))
     for index in indexes:
-        bits[index >> 3] |= 1 << (index & 7)
+        place = block.places[index]
+        bits[place >> 3] |= 1 << (place & 7)
     return bytes(bits)
 
 
@@ -373,20 +366,26 @@ def _byTable(raw: bytes, head: Head) -> Block:
     return Block(raw, head.identity, sequences, starts)
 
 
-def _byWalking(raw: bytes, identity: int, expected: Sequence[int]) -> Block | None:
+def _byWalking(raw: bytes, identity: int, head: Head | None) -> Block | None:
     """
     A block of what can be found in one that is damaged.
+
+    @param head: its head, if that is whole.
     """
-    found = {}
-    for sequence, start, end in walk(raw, 0, identity):
-        found[sequence] = raw[start:end]
-    missing = [each for each in expected if each not in found]
+    found = {sequence: raw[start:end] for sequence, start, end in walk(raw, 0, identity)}
     if not found:
         return None
     sequences = sorted(found)
     blobs = [found[each] for each in sequences]
     starts = list(accumulate(map(len, blobs), initial=0))
-    return Block(b"".join(blobs), identity, sequences, starts, missing=missing)
+    block = Block(b"".join(blobs), identity, sequences, starts)
+    block.places = None
+    if head is not None and not head.gaps:
+        block.places = [each - head.first for each in sequences]
+        block.capacity = head.records
+        block.missing = [each for each in range(head.first, head.last + 1) if each not in found]
+        block.missingSize = head.size - starts[-1] + HEAD_SIZE * len(sequences)
+    return block
 
 
 def readBlock(raw: bytes, identity: int, first: int, dead: bytes = b"") -> Block | None:
@@ -398,36 +397,24 @@ def readBlock(raw: bytes, identity: int, first: int, dead: bytes = b"") -> Block
     @param dead: which records were deleted.
     @return: L{None} if there is not one whole record in it.
     """
-    expected: Sequence[int] = (first,)
+    head: Head | None = None
+    block: Block | None
     try:
         head = parseHead(raw)
         if head.identity != identity or head.first != first:
-            raise Damaged(f"a block of log {head.identity:016x} stands in the place of another")
-        if not head.gaps:
-            expected = range(head.first, head.last + 1)
+            head = None
+            raise Damaged("a block stands in the place of another")
         block = _byTable(raw, head)
     except Damaged:
-        found = _byWalking(raw, identity, expected)
-        if found is None or not dead:
-            return found
-        return _withoutDead(found, expected, dead)
-    if dead and len(dead) == (head.records + 7) // 8:
+        block = _byWalking(raw, identity, head)
+    if dead and block is not None and len(dead) == (block.capacity + 7) // 8:
         block.dead = dead
-    return block
-
-
-def _withoutDead(block: Block, expected: Sequence[int], dead: bytes) -> Block:
-    """
-    Mark those records as deleted, in a block found by walking, that were in the original.
-    """
-    gone = {
-        sequence
-        for index, sequence in enumerate(expected)
-        if index >> 3 < len(dead) and dead[index >> 3] & (1 << (index & 7))
-    }
-    indexes = [index for index, each in enumerate(block.sequences) if each in gone]
-    block.dead = killed(block, indexes) if indexes else b""
-    block.missing = [each for each in block.missing if each not in gone]
+        if block.missing:
+            block.missing = [
+                each
+                for each in block.missing
+                if not dead[(each - first) >> 3] & (1 << ((each - first) & 7))
+            ]
     return block
 
 

@@ -64,6 +64,15 @@ class Troubles:
         """
         return any(a <= sequence < b for a, b in self._damaged.get(log, ()))
 
+    def damagedIn(self, log: str, start: int, stop: int) -> list[int]:
+        """
+        The sequences from C{start} to before C{stop} that are known to be damaged, rising.
+        """
+        found: set[int] = set()
+        for begin, end in self._damaged.get(log, ()):
+            found.update(range(max(begin, start), min(end, stop)))
+        return sorted(found)
+
     def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
         """
         Tell of a lost value, unless it was told before.

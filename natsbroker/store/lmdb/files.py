@@ -267,4 +267,6 @@ class Commits:
         """
         Let go of the file.
         """
-        os.close(self._descriptor)
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -7,14 +7,16 @@ All keys of the one database begin with a letter:
     key                         value
     ==========================  ===========================================================
     C{B}, identity, sequence    the block of records that begins with that sequence
-    C{D}, identity, sequence    which records of that block were deleted, a bit each
     C{F}                        the format and where the generations began
+    C{G}, identity, sequence    which records of that block are gone, a bit each
     C{H}, identity              holds: floors by name
     C{L}, identity              a log: name, bounds, subjects
     C{S}, length, space, key    a value of state
     C{T}, identity, subject     what there is of a subject in a log
     C{X}, identity              ranges of sequences that are known to be lost
     ==========================  ===========================================================
+
+No letter becomes C{S} or C{T}, of which there may be many, when one bit of it flips.
 
 Identities and sequences are 8 bytes, big-endian, so that they sort; a length is one byte. All
 values but blocks are in envelopes. docs/reference/store-format.md has the whole.
@@ -81,7 +83,7 @@ def deadKey(identity: int, sequence: int) -> bytes:
     """
     The key of what was deleted from the block that begins with a sequence.
     """
-    return _SEQUENCE.pack(b"D", identity, sequence)
+    return _SEQUENCE.pack(b"G", identity, sequence)
 
 
 def holdsKey(identity: int) -> bytes:

@@ -1,0 +1,422 @@
+"""
+The thread that writes, and group commit.
+
+What is asked while a commit runs waits in a queue, and all of it is the next commit. Each commit
+is one transaction that LMDB syncs before it returns; only then is the reactor told.
+
+When a commit fails because there is no space, everything in the queue fails with it and the next
+request is tried anew. When it fails for any other reason, nothing is written with this handle any
+more: the database is opened again and verified, and only if that succeeds it goes on.
+
+Promises: Deferreds fire in the reactor's thread, in the order of the requests, and never
+successfully before what they stand for is on disk.
+Must never know: what the requests are about.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import lmdb
+from twisted.internet.interfaces import IReactorFromThreads
+
+from natsbroker._istore import StoreClosed, StoreError, StoreFailed, StoreFull
+from natsbroker.store.blocks import Block
+from natsbroker.store.lmdb.environment import Environment, asStoreError
+from natsbroker.store.lmdb.files import Commits, Mark, Marks
+from natsbroker.store.lmdb.jobs import Job
+from natsbroker.store.lmdb.layout import LogRow
+from natsbroker.store.lmdb.writing import Policy, Transaction
+
+__all__ = ["Committer", "ICommitOwner", "Opened", "Outcome"]
+
+LARGEST_GROUP = 32 << 20
+"""How many bytes of requests one commit takes, unless a single one is larger."""
+
+LOG_WEIGHT = 16384
+"""How many bytes of pages a commit may write for each log in it, beside its records."""
+
+RESERVED = 16384
+"""How many sequences are reserved at a time."""
+
+GENERATIONS = 16
+"""By how much generations jump when the database is opened, or a commit failed."""
+
+
+@dataclass
+class Opened:
+    """
+    A store that was opened and verified.
+
+    @ivar environment: its database.
+    @ivar mark: the random number that all its values begin with.
+    @ivar base: what is added to a transaction's number to get its generation.
+    @ivar rows: the logs, by identity.
+    @ivar holds: their holds.
+    @ivar marks: what is reserved.
+    @ivar commits: the count of commits.
+    @ivar damage: records that are lost: a log's name, a range and a reason.
+    @ivar states: values of state that are lost: the space, the key and a reason.
+    @ivar repaired: what was done about it, for the log of the broker; empty if nothing was.
+    """
+
+    environment: Environment
+    mark: bytes
+    base: int
+    rows: dict[int, LogRow]
+    holds: dict[int, dict[str, int]]
+    marks: Marks
+    commits: Commits
+    damage: list[tuple[str, int, int, str]] = field(default_factory=list)
+    states: list[tuple[str, bytes, str]] = field(default_factory=list)
+    repaired: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """
+    What a commit did.
+
+    @ivar jobs: which are done.
+    @ivar rows: the logs in it, by identity; they are not changed afterwards.
+    @ivar oldest: timestamps of the oldest records, of those among them that limit the age.
+    @ivar touched: blocks that are not what they were.
+    """
+
+    jobs: Sequence[Job]
+    rows: dict[int, LogRow] = field(default_factory=dict)
+    oldest: dict[int, int] = field(default_factory=dict)
+    touched: set[tuple[int, int]] = field(default_factory=set)
+
+
+class ICommitOwner(Protocol):
+    """
+    Who is told, in the reactor's thread.
+    """
+
+    def committed(self, outcome: Outcome) -> None:
+        """
+        A commit is on disk.
+        """
+
+    def refused(self, jobs: Sequence[Job], error: StoreError) -> None:
+        """
+        Jobs failed, and everything that was asked after them.
+        """
+
+    def reopened(self, opened: Opened) -> None:
+        """
+        The store was opened again after a failure.
+        """
+
+    def stopped(self) -> None:
+        """
+        The thread has ended, and the files are closed.
+        """
+
+
+class Committer:
+    """
+    The thread that writes.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorFromThreads,
+        opened: Opened,
+        reopen: Callable[[], Opened],
+        owner: ICommitOwner,
+        policies: dict[int, Policy],
+        now: Callable[[], int],
+        release: Callable[[], None],
+    ) -> None:
+        """
+        @param reopen: opens and verifies the store again, in this thread.
+        @param policies: what the logs keep, by identity; changed by the reactor's thread.
+        @param now: the wall clock, in nanoseconds.
+        @param release: lets go of the store's lock.
+        """
+        self._reactor = reactor
+        self._opened = opened
+        self._reopen = reopen
+        self._owner = owner
+        self._policies = policies
+        self._now = now
+        self._release = release
+        self._rows = dict(opened.rows)
+        self._heads: dict[int, Block] = {}
+        self._formatted = False
+        self._unfinished: list[Job] = []
+        self._leftover: set[int] = {row.identity for row in self._rows.values() if row.dropped}
+        self._unmarked: set[int] = set()
+        self._condition = threading.Condition()
+        self._queue: list[Job] = []
+        self._refusal: StoreError | None = None
+        self._reopening = False
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="natsbroker-store", daemon=True)
+
+    def start(self) -> None:
+        """
+        Begin.
+        """
+        self._thread.start()
+
+    # In the reactor's thread
+
+    def submit(self, job: Job) -> StoreError | None:
+        """
+        Ask for something.
+
+        @return: why it is refused, if it is: then nothing happens with the job.
+        """
+        with self._condition:
+            if self._refusal is not None:
+                return self._refusal
+            self._queue.append(job)
+            self._condition.notify()
+        return None
+
+    def accept(self) -> None:
+        """
+        Take requests again, after those that failed were told.
+        """
+        with self._condition:
+            if not isinstance(self._refusal, (StoreClosed, StoreFailed)):
+                self._refusal = None
+
+    def tryAgain(self) -> None:
+        """
+        Open the store again, after a failure.
+        """
+        with self._condition:
+            self._reopening = True
+            self._condition.notify()
+
+    def close(self) -> None:
+        """
+        Finish what was asked, then end.
+        """
+        with self._condition:
+            self._closing = True
+            self._refusal = StoreClosed("the store is closed")
+            self._condition.notify()
+
+    # In the thread that writes
+
+    def _run(self) -> None:
+        """
+        Commit until closed.
+        """
+        while True:
+            jobs = self._next()
+            if jobs is None:
+                break
+            if self._reopening:
+                self._openAgain()
+            else:
+                self._commitGroup(jobs)
+        self._closeFiles()
+        self._reactor.callFromThread(self._owner.stopped)
+
+    def _next(self) -> list[Job] | None:
+        """
+        Wait for something to do.
+
+        @return: the jobs of the next commit; L{None} to end.
+        """
+        with self._condition:
+            while not (self._queue or self._reopening or self._closing):
+                if self._refusal is None and (self._unfinished or self._leftover):
+                    break
+                self._condition.wait()
+            if self._closing and not self._queue and not self._unfinished:
+                return None
+            weight = 0
+            taken = 0
+            for job in self._queue:
+                weight += job.weight
+                if taken and weight > LARGEST_GROUP:
+                    break
+                taken += 1
+            jobs, self._queue = self._queue[:taken], self._queue[taken:]
+            unfinished, self._unfinished = self._unfinished, []
+            return unfinished + jobs
+
+    def _commitGroup(self, jobs: list[Job]) -> None:
+        """
+        Commit, and tell the reactor.
+        """
+        if not self._leftover and not any(job.writes for job in jobs):
+            self._reactor.callFromThread(self._owner.committed, Outcome(jobs))
+            return
+        try:
+            transaction, gone = self._commit(jobs)
+        except lmdb.MapFullError as failure:
+            if self._opened.environment.grow():
+                self._commitGroup(jobs)
+            else:
+                self._fail(jobs, failure)
+        except Exception as failure:
+            self._fail(jobs, failure)
+        else:
+            outcome = self._committed(transaction, jobs, gone)
+            self._reactor.callFromThread(self._owner.committed, outcome)
+            self._note(transaction)
+
+    def _commit(self, jobs: list[Job]) -> tuple[Transaction, list[int]]:
+        """
+        Do what the jobs ask in one transaction, and have it synced.
+
+        @return: the transaction, and dropped logs of which nothing is left.
+        """
+        opened = self._opened
+        identities = {job.identity for job in jobs} | self._leftover
+        weight = sum(job.weight for job in jobs) + LOG_WEIGHT * len(identities)
+        opened.environment.prepare(weight)
+        txn = opened.environment.begin()
+        try:
+            transaction = Transaction(
+                txn,
+                opened.mark,
+                opened.base + txn.id(),
+                self._rows,
+                self._policies,
+                self._heads,
+                self._now(),
+            )
+            gone = self._apply(transaction, jobs)
+            self._reserve(transaction)
+            txn.commit()
+        except BaseException:
+            txn.abort()
+            raise
+        return transaction, gone
+
+    def _apply(self, transaction: Transaction, jobs: Sequence[Job]) -> list[int]:
+        """
+        Write everything.
+
+        @return: dropped logs of which nothing is left.
+        """
+        if not self._formatted:
+            transaction.putFormat(self._opened.base)
+        for job in jobs:
+            job.apply(transaction)
+        gone = []
+        for identity in self._leftover:
+            row = self._rows[identity]
+            if not row.dropped:
+                transaction.log(identity)
+            elif transaction.dropSlice(row):
+                gone.append(identity)
+        transaction.finish()
+        return gone
+
+    def _reserve(self, transaction: Transaction) -> None:
+        """
+        Have it on disk how far the logs may write, before they do.
+        """
+        marks = self._opened.marks
+        logs = dict(marks.logs)
+        for identity, writer in transaction.writers.items():
+            row = writer.row
+            known = logs.get(identity)
+            if not row.dropped and (known is None or row.last > known.reserved):
+                logs[identity] = Mark(row.name, row.last + RESERVED)
+        if logs != marks.logs:
+            marks.write(self._opened.mark, logs)
+
+    def _committed(
+        self, transaction: Transaction, jobs: Sequence[Job], gone: Sequence[int]
+    ) -> Outcome:
+        """
+        Take over what is durable now.
+        """
+        self._formatted = True
+        outcome = Outcome([job for job in jobs if job.isDone()], touched=transaction.touched)
+        self._unfinished = [job for job in jobs if not job.isDone()]
+        for identity, writer in transaction.writers.items():
+            self._rows[identity] = writer.row
+            outcome.rows[identity] = writer.row
+            if writer.oldest is not None:
+                outcome.oldest[identity] = writer.oldest
+            if writer.row.dropped or identity in transaction.unfinished:
+                self._leftover.add(identity)
+            else:
+                self._leftover.discard(identity)
+            if writer.row.dropped:
+                self._unmarked.add(identity)
+                self._heads.pop(identity, None)
+        for identity in gone:
+            del self._rows[identity]
+            self._leftover.discard(identity)
+        return outcome
+
+    def _note(self, transaction: Transaction) -> None:
+        """
+        Write down beside the database what was committed. If that fails, what was committed is
+        there all the same, and no more is taken.
+        """
+        try:
+            self._opened.commits.write(transaction.generation)
+            marks = self._opened.marks
+            if self._unmarked & marks.logs.keys():
+                kept = {key: each for key, each in marks.logs.items() if key not in self._unmarked}
+                marks.write(self._opened.mark, kept)
+            self._unmarked.clear()
+        except OSError as failure:
+            self._fail([], failure)
+
+    def _fail(self, jobs: list[Job], failure: Exception) -> None:
+        """
+        Refuse what was asked, now and until the reactor knows.
+        """
+        error = asStoreError(failure)
+        self._heads.clear()
+        self._opened.base += GENERATIONS
+        self._formatted = False
+        for policy in list(self._policies.values()):
+            if policy.retention.perSubject:
+                policy.sweep = b""
+        with self._condition:
+            jobs = jobs + self._queue
+            self._queue = []
+            self._unfinished = []
+            if not isinstance(self._refusal, StoreClosed):
+                self._refusal = error
+        if not isinstance(error, StoreFull):
+            error.__cause__ = failure
+        self._reactor.callFromThread(self._owner.refused, jobs, error)
+
+    def _openAgain(self) -> None:
+        """
+        Open and verify the store again.
+        """
+        self._reopening = False
+        self._closeFiles(release=False)
+        try:
+            opened = self._reopen()
+        except Exception as failure:
+            self._reactor.callFromThread(self._owner.refused, [], asStoreError(failure))
+            return
+        self._opened = opened
+        self._rows = dict(opened.rows)
+        self._leftover = {row.identity for row in self._rows.values() if row.dropped}
+        self._formatted = False
+        with self._condition:
+            if not isinstance(self._refusal, StoreClosed):
+                self._refusal = None
+        self._reactor.callFromThread(self._owner.reopened, opened)
+
+    def _closeFiles(self, release: bool = True) -> None:
+        """
+        Let go of everything.
+        """
+        self._opened.environment.close()
+        self._opened.commits.close()
+        if release:
+            self._release()

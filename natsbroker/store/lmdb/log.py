@@ -1,0 +1,649 @@
+"""
+A log in the reactor's thread: gives sequences, encodes what is appended, decodes what is read.
+
+Promises: see the interfaces. What is read is verified, record by record; a damaged one is told of
+and left out.
+Must never know: transactions, other logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker._istore import (
+    Columns,
+    Entry,
+    LogBounds,
+    LogReadOnly,
+    Matching,
+    RangeDigest,
+    Record,
+    RecordDamaged,
+    Retention,
+    StoreError,
+    SubjectTally,
+)
+from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
+from natsbroker.store.blocks import Block, readBlock
+from natsbroker.store.checks import checkHold, checkSkip
+from natsbroker.store.exports import Page, digestRange, exportRange
+from natsbroker.store.lmdb.cache import BlockCache
+from natsbroker.store.lmdb.jobs import (
+    AppendJob,
+    BarrierJob,
+    DeleteJob,
+    DiscardJob,
+    EnforceJob,
+    HoldJob,
+    Job,
+    SkipJob,
+)
+from natsbroker.store.lmdb.layout import LogRow, Tally
+from natsbroker.store.lmdb.reading import (
+    RawBlock,
+    fetchBefore,
+    fetchBlocks,
+    fetchTallies,
+    findTime,
+)
+from natsbroker.store.lmdb.writing import Policy
+from natsbroker.store.records import Damaged, encodeBatch, subjectOf, timestampOf
+from natsbroker.store.watching import Troubles
+from natsbroker.subjects.grammar import hasWildcard, matches
+
+__all__ = ["ILogOwner", "LMDBLog"]
+
+T = TypeVar("T")
+
+AHEAD = 1 << 18
+"""How many bytes of blocks are fetched at a time."""
+
+LONGEST_SOLE = 1000
+"""A log of one subject has no tallies unless that subject is longer than this."""
+
+SCANNED = 16384
+"""How many records one call looks at in search of subjects."""
+
+TALLIES = 2000
+"""How many tallies are looked at in one go."""
+
+
+class ILogOwner(Protocol):
+    """
+    What a log needs of its store.
+    """
+
+    cache: BlockCache
+    troubles: Troubles
+    now: Callable[[], int]
+
+    def submit(self, job: Job) -> Deferred[Any] | None:
+        """
+        Have something done; L{None} if it is refused, with C{refusal} saying why.
+        """
+
+    def refusal(self) -> StoreError:
+        """
+        Why nothing is taken.
+        """
+
+    def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
+        """
+        Call something with the database in a thread that reads.
+        """
+
+    def ageWanted(self, log: LMDBLog, wanted: bool) -> None:
+        """
+        Have C{enforceAge} called once a second, or not any more.
+        """
+
+
+def _notEnforced(failure: Failure) -> None:
+    """
+    Limits were not enforced because nothing can be written; they are when something is again.
+    """
+    if not isinstance(failure.value, StoreError):
+        failure.raiseException()
+
+
+@implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
+class LMDBLog:
+    """
+    A log. Made by L{natsbroker.store.lmdb.store.LMDBStore} only.
+
+    @ivar identity: the random number under which everything of it lies.
+    @ivar name: in the store.
+    @ivar nextSequence: see L{natsbroker.interfaces.IStreamLog}.
+    @ivar policy: what is kept; the thread that writes reads it.
+    @ivar closed: what everything fails with, once it is closed.
+    @ivar version: how often blocks of it were replaced.
+    """
+
+    def __init__(self, owner: ILogOwner, row: LogRow, policy: Policy) -> None:
+        self._owner = owner
+        self.identity = row.identity
+        self.name = row.name
+        self.policy = policy
+        self.closed: StoreError | None = None
+        self.version = 0
+        self._row = row
+        self._bounds = row.bounds()
+        self._lastTime = row.lastTime
+        self._sole = row.sole
+        self._indexed = row.indexed
+        self._oldest: int | None = None
+        self.nextSequence = row.last + 1
+
+    # What the store tells it
+
+    def committed(self, row: LogRow, oldest: int | None) -> None:
+        """
+        What is durable now.
+
+        @param oldest: the timestamp of the oldest record, if that is known.
+        """
+        self._row = row
+        self._bounds = row.bounds()
+        self._oldest = oldest
+
+    def rollBack(self) -> None:
+        """
+        Everything that was asked and is not durable has failed.
+        """
+        self.nextSequence = self._bounds.last + 1
+        self._lastTime = self._bounds.lastTime
+        self._sole = self._row.sole
+        self._indexed = self._row.indexed
+
+    def reopened(self, row: LogRow) -> None:
+        """
+        The store was opened again; what had failed may be there all the same.
+        """
+        following, lastTime = self.nextSequence, self._lastTime
+        self.committed(row, None)
+        self.rollBack()
+        self.nextSequence = max(self.nextSequence, following)
+        self._lastTime = max(self._lastTime, lastTime)
+
+    # Writing
+
+    def append(self, batch: Sequence[Entry]) -> Deferred[range]:
+        """
+        See L{natsbroker.interfaces.IStreamLog}.
+        """
+        first = self.nextSequence
+        if not batch:
+            return self._ask(BarrierJob()).addCallback(lambda _: range(first, first))
+        sole = self._sole
+        if not (self._indexed or sole):
+            sole = batch[0][0]
+        encoded = encodeBatch(self.identity, first, batch, self._owner.now(), self._lastTime, sole)
+        indexed = self._indexed or not encoded.uniform or not 0 < len(sole) <= LONGEST_SOLE
+        subjects = [each[0] for each in batch] if indexed else None
+        job = AppendJob(
+            self.identity, first, encoded.blobs, encoded.size, encoded.lastTime, sole, subjects
+        )
+        deferred = self._ask(job)
+        if not deferred.called:
+            self.nextSequence = first + len(encoded.blobs)
+            self._lastTime = encoded.lastTime
+            self._indexed = indexed
+            self._sole = b"" if indexed else sole
+        return deferred
+
+    def _ask(self, job: Job) -> Deferred[Any]:
+        """
+        Have something done.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        if self._row.quarantined:
+            return fail(LogReadOnly(f"log {self.name} is in quarantine"))
+        return self._owner.submit(job) or fail(self._owner.refusal())
+
+    def skipTo(self, sequence: int) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IRetainedLog}.
+        """
+        checkSkip(sequence, self.nextSequence)
+        deferred = self._ask(SkipJob(self.identity, sequence))
+        if not deferred.called:
+            self.nextSequence = sequence
+        return deferred
+
+    def delete(self, sequences: Collection[int]) -> Deferred[int]:
+        """
+        See L{natsbroker.interfaces.IRetainedLog}.
+        """
+        return self._ask(DeleteJob(self.identity, sequences))
+
+    def discardBefore(self, sequence: int) -> Deferred[int]:
+        """
+        See L{natsbroker.interfaces.IRetainedLog}.
+        """
+        return self._ask(DiscardJob(self.identity, sequence))
+
+    def retain(self, retention: Retention) -> None:
+        """
+        See L{natsbroker.interfaces.IRetainedLog}.
+        """
+        sweep = bool(retention.perSubject)
+        sweep = sweep and retention.perSubject != self.policy.retention.perSubject
+        unchanged = retention == self.policy.retention
+        self.policy.retention = retention
+        self._owner.ageWanted(self, bool(retention.age) and self.closed is None)
+        if not unchanged:
+            self._enforce(sweep)
+
+    def _enforce(self, sweep: bool = False) -> None:
+        """
+        Have the limits enforced. If that fails, they are with the next append.
+        """
+        if self.closed is None and not self._row.quarantined:
+            deferred = self._owner.submit(EnforceJob(self.identity, sweep))
+            if deferred is not None:
+                deferred.addErrback(_notEnforced)
+
+    def enforceAge(self) -> None:
+        """
+        Let old records go, if there are any.
+        """
+        cutoff = self._owner.now() - self.policy.retention.age
+        if self._bounds.count and (self._oldest is None or self._oldest < cutoff):
+            floor = self.policy.floor
+            if floor is None or self._bounds.first < floor:
+                self._enforce()
+
+    def hold(self, name: str, floor: int) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IHeldLog}.
+        """
+        checkHold(self.policy.holds, name)
+        return self._setHolds({**self.policy.holds, name: floor})
+
+    def release(self, name: str) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IHeldLog}.
+        """
+        if name not in self.policy.holds:
+            return self._ask(BarrierJob())
+        return self._setHolds({k: v for k, v in self.policy.holds.items() if k != name})
+
+    def _setHolds(self, holds: dict[str, int]) -> Deferred[None]:
+        """
+        Replace the holds.
+        """
+        before = self.policy.holds
+        self.policy.holds = holds
+        deferred = self._ask(HoldJob(self.identity))
+        return deferred.addErrback(self._notHeld, holds, before)
+
+    def _notHeld(self, failure: Failure, holds: dict[str, int], before: dict[str, int]) -> Failure:
+        """
+        Holds could not be stored.
+        """
+        if self.policy.holds is holds:
+            self.policy.holds = before
+        return failure
+
+    def holds(self) -> Mapping[str, int]:
+        """
+        See L{natsbroker.interfaces.IHeldLog}.
+        """
+        return dict(self.policy.holds)
+
+    # Reading
+
+    def bounds(self) -> LogBounds:
+        """
+        See L{natsbroker.interfaces.IStreamLog}.
+        """
+        return self._bounds
+
+    def read(
+        self, sequence: int, limit: int = 256, maxBytes: int = 1048576
+    ) -> Deferred[list[Record]]:
+        """
+        See L{natsbroker.interfaces.IStreamLog}.
+        """
+        found: list[Record] = []
+        if self.closed is not None:
+            return fail(self.closed)
+        sequence, maxBytes = self._readCached(found, sequence, limit, maxBytes)
+        if len(found) >= limit or maxBytes <= 0 or sequence > self._bounds.last:
+            return succeed(found)
+        return self._readOn(found, sequence, limit, maxBytes)
+
+    def _readCached(
+        self, found: list[Record], sequence: int, limit: int, maxBytes: int
+    ) -> tuple[int, int]:
+        """
+        Read as far as blocks are at hand.
+
+        @return: where to go on, and how many bytes are still wanted.
+        """
+        last = self._bounds.last
+        sequence = max(sequence, self._bounds.first)
+        while len(found) < limit and maxBytes > 0 and sequence <= last:
+            block = self._owner.cache.find(self.identity, sequence)
+            if block is None:
+                break
+            sequence, maxBytes = self._decode(found, block, sequence, limit, maxBytes)
+        return sequence, maxBytes
+
+    def _decode(
+        self, found: list[Record], block: Block, sequence: int, limit: int, maxBytes: int
+    ) -> tuple[int, int]:
+        """
+        Take records from a block.
+
+        @return: where to go on, and how many bytes are still wanted.
+        """
+        first, last = self._bounds.first, self._bounds.last
+        sequences = block.sequences
+        for index in range(block.indexOf(sequence), len(sequences)):
+            number = sequences[index]
+            if number > last:
+                return last + 1, maxBytes
+            if number < first or (block.dead and block.isDead(index)):
+                continue
+            try:
+                record = block.record(index)
+            except Damaged as failure:
+                self._damaged(number, number + 1, str(failure))
+                continue
+            found.append(record)
+            maxBytes -= block.length(index)
+            if len(found) >= limit or maxBytes <= 0:
+                return number + 1, maxBytes
+        return max(block.last + 1, sequence), maxBytes
+
+    @inlineCallbacks
+    def _readOn(
+        self, found: list[Record], sequence: int, limit: int, maxBytes: int
+    ) -> Generator[Deferred[Any], Any, list[Record]]:
+        """
+        Read what has to be fetched.
+        """
+        while len(found) < limit and maxBytes > 0 and sequence <= self._bounds.last:
+            blocks = yield self._fetchBlocks(sequence, min(maxBytes * 2, AHEAD))
+            if not blocks:
+                break
+            for block in blocks:
+                if len(found) < limit and maxBytes > 0:
+                    after, maxBytes = self._decode(found, block, sequence, limit, maxBytes)
+                    sequence = max(sequence, after)
+            if blocks[-1].last < sequence and len(found) < limit and maxBytes > 0:
+                sequence = max(sequence, blocks[-1].last + 1)
+        return found
+
+    @inlineCallbacks
+    def _fetchBlocks(
+        self, sequence: int, enough: int
+    ) -> Generator[Deferred[Any], Any, list[Block]]:
+        """
+        Fetch the blocks from the one on that holds a sequence. If none of those fetched reaches
+        it, further ones are.
+
+        @return: none if there are none.
+        """
+        while True:
+            if self.closed is not None:
+                raise self.closed
+            version = self.version
+            raws = yield self._owner.fetch(fetchBlocks, self.identity, sequence, enough)
+            blocks = [self._keep(raw, version) for raw in raws]
+            useful = [each for each in blocks if each is not None and each.last >= sequence]
+            if useful or not raws or not raws[-1].following:
+                return useful
+            sequence = raws[-1].following
+
+    def _keep(self, raw: RawBlock, version: int) -> Block | None:
+        """
+        Make a block of its bytes, keep it at hand, and tell of what is missing in it.
+
+        @param version: the log's when it was fetched; if that is not the log's now, the block
+            may have been replaced and is not kept.
+        """
+        block = readBlock(raw.raw, self.identity, raw.first, raw.dead)
+        if block is None:
+            stop = raw.following or self._bounds.last + 1
+            self._damaged(raw.first, stop, "a block has no whole record in it")
+            return None
+        for sequence in block.missing:
+            self._damaged(sequence, sequence + 1, "a record does not match its checksum")
+        if version == self.version:
+            self._owner.cache.add(self.identity, raw.first, block)
+        return block
+
+    def _damaged(self, start: int, stop: int, reason: str) -> None:
+        """
+        Tell of records that cannot be served, as far as they still should be there.
+        """
+        start, stop = max(start, self._bounds.first), min(stop, self._bounds.last + 1)
+        if start < stop:
+            self._owner.troubles.recordsDamaged(self.name, start, stop, reason)
+
+    @inlineCallbacks
+    def sequenceAt(self, timestamp: int) -> Generator[Deferred[Any], Any, int]:
+        """
+        See L{natsbroker.interfaces.IStreamLog}.
+        """
+        if self.closed is not None:
+            raise self.closed
+        first, last = self._bounds.first, self._bounds.last
+        version = self.version
+        raws = yield self._owner.fetch(findTime, self.identity, first, last, timestamp)
+        for raw in raws:
+            block = self._keep(raw, version)
+            for index in block.living() if block is not None else ():
+                assert block is not None
+                sequence = block.sequences[index]
+                if sequence > last:
+                    return last + 1
+                if sequence >= first and timestampOf(block.raw, block.starts[index]) >= timestamp:
+                    return sequence
+        return last + 1
+
+    # Subjects
+
+    @inlineCallbacks
+    def lastFor(self, subject: bytes) -> Generator[Deferred[Any], Any, Record | None]:
+        """
+        See L{natsbroker.interfaces.ISubjectIndexedLog}.
+        """
+        if self.closed is not None:
+            raise self.closed
+        if not self._row.indexed and subject != self._row.sole:
+            return None
+        if self._row.indexed:
+            tallies, _ = yield self._owner.fetch(fetchTallies, self.identity, subject, b"", 1, 1)
+            if not tallies and not hasWildcard(subject):
+                return None
+            sequence = tallies[0].last if tallies else 0
+        else:
+            sequence = yield self._newest()
+        if not self._bounds.first <= sequence <= self._bounds.last:
+            return None
+        records = yield self.read(sequence, 1)
+        if not records or records[0].sequence != sequence:
+            raise RecordDamaged(self.name, sequence)
+        return records[0]  # type: ignore[no-any-return]
+
+    @inlineCallbacks
+    def _newest(self) -> Generator[Deferred[Any], Any, int]:
+        """
+        The newest sequence that is there, damaged or not; 0 if there is none.
+        """
+        sequence = self._bounds.last
+        while sequence >= self._bounds.first:
+            raw = yield self._owner.fetch(fetchBefore, self.identity, sequence)
+            if raw is None:
+                break
+            block = readBlock(raw.raw, self.identity, raw.first, raw.dead)
+            living = [] if block is None else list(block.living())
+            found = [block.sequences[each] for each in living] if block is not None else []
+            found += [] if block is None else block.missing
+            found = [each for each in found if each <= sequence]
+            if found:
+                newest = max(found)
+                return newest if newest >= self._bounds.first else 0
+            sequence = raw.first - 1
+        return 0
+
+    @inlineCallbacks
+    def subjects(
+        self, pattern: bytes, after: bytes = b"", limit: int = 0
+    ) -> Generator[Deferred[Any], Any, dict[bytes, SubjectTally]]:
+        """
+        See L{natsbroker.interfaces.ISubjectIndexedLog}.
+        """
+        if self.closed is not None:
+            raise self.closed
+        if not self._row.indexed:
+            sole = yield self._soleTally(pattern, after)
+            return sole  # type: ignore[no-any-return]
+        found: list[Tally] = []
+        more = True
+        while more and (not limit or len(found) < limit):
+            most = limit - len(found) if limit else TALLIES
+            tallies, after = yield self._owner.fetch(
+                fetchTallies, self.identity, pattern, after, most, TALLIES
+            )
+            found += tallies
+            more = bool(after)
+        yield self._tighten([each for each in found if each.loose])
+        return {each.subject: SubjectTally(each.count, each.first, each.last) for each in found}
+
+    @inlineCallbacks
+    def _soleTally(
+        self, pattern: bytes, after: bytes
+    ) -> Generator[Deferred[Any], Any, dict[bytes, SubjectTally]]:
+        """
+        The tally of a log of one subject.
+        """
+        sole, bounds = self._row.sole, self._bounds
+        if not bounds.count or sole <= after or not matches(pattern, sole):
+            return {}
+        newest = yield self._newest()
+        return {sole: SubjectTally(bounds.count, bounds.first, newest)}
+
+    @inlineCallbacks
+    def _tighten(self, tallies: list[Tally]) -> Generator[Deferred[Any], Any, None]:
+        """
+        Find the first records of subjects of which only a lower bound is known.
+        """
+        wanted = {each.subject: each for each in tallies}
+        sequence = min((each.first for each in tallies), default=0)
+        sequence = max(sequence, self._bounds.first)
+        while wanted and sequence <= self._bounds.last:
+            blocks = yield self._fetchBlocks(sequence, AHEAD)
+            if not blocks:
+                break
+            for block in blocks:
+                for index in block.living():
+                    number = block.sequences[index]
+                    subject = subjectOf(block.raw, block.starts[index])
+                    tally = wanted.get(subject)
+                    if tally is not None and number >= max(tally.first, self._bounds.first):
+                        tally.first = number
+                        del wanted[subject]
+            sequence = blocks[-1].last + 1
+
+    @inlineCallbacks
+    def readMatching(
+        self, patterns: Sequence[bytes], sequence: int, limit: int = 256, maxBytes: int = 1048576
+    ) -> Generator[Deferred[Any], Any, Matching]:
+        """
+        See L{natsbroker.interfaces.ISubjectIndexedLog}.
+        """
+        if self.closed is not None:
+            raise self.closed
+        found: list[Record] = []
+        verdicts: dict[bytes, bool] = {}
+        scanned = 0
+        sequence = max(sequence, self._bounds.first)
+        while scanned < SCANNED and sequence <= self._bounds.last:
+            block = self._owner.cache.find(self.identity, sequence)
+            blocks = [block] if block is not None else (yield self._fetchBlocks(sequence, AHEAD))
+            if not blocks:
+                return Matching(found, self._bounds.last + 1)
+            for each in blocks:
+                scanned += len(each.sequences)
+                sequence, maxBytes = self._select(
+                    found, each, sequence, patterns, verdicts, limit, maxBytes
+                )
+                if len(found) >= limit or maxBytes <= 0:
+                    return Matching(found, sequence)
+        return Matching(found, sequence)
+
+    def _select(
+        self,
+        found: list[Record],
+        block: Block,
+        sequence: int,
+        patterns: Sequence[bytes],
+        verdicts: dict[bytes, bool],
+        limit: int,
+        maxBytes: int,
+    ) -> tuple[int, int]:
+        """
+        Take those records from a block whose subject matches.
+
+        @param verdicts: what is known of subjects already.
+        @return: where to go on, and how many bytes are still wanted.
+        """
+        bounds = self._bounds
+        for index in range(block.indexOf(sequence), len(block.sequences)):
+            number = block.sequences[index]
+            if number > bounds.last:
+                return bounds.last + 1, maxBytes
+            if number < bounds.first or block.isDead(index):
+                continue
+            subject = subjectOf(block.raw, block.starts[index])
+            verdict = verdicts.get(subject)
+            if verdict is None:
+                verdict = any(matches(each, subject) for each in patterns)
+                verdicts[subject] = verdict
+            try:
+                record = block.record(index) if verdict else None
+            except Damaged as failure:
+                self._damaged(number, number + 1, str(failure))
+                record = None
+            if record is not None:
+                found.append(record)
+                maxBytes -= block.length(index)
+                if len(found) >= limit or maxBytes <= 0:
+                    return number + 1, maxBytes
+        return max(block.last + 1, sequence), maxBytes
+
+    # Exports
+
+    def exportRange(self, start: int, stop: int, maxBytes: int = 16777216) -> Deferred[Columns]:
+        """
+        See L{natsbroker.interfaces.IExportableLog}.
+        """
+        return exportRange(self._page, start, min(stop, self._bounds.last + 1), maxBytes)
+
+    def digest(self, start: int, stop: int) -> Deferred[RangeDigest]:
+        """
+        See L{natsbroker.interfaces.IExportableLog}.
+        """
+        return digestRange(self._page, start, min(stop, self._bounds.last + 1))
+
+    @inlineCallbacks
+    def _page(self, start: int, stop: int, maxBytes: int) -> Generator[Deferred[Any], Any, Page]:
+        """
+        Some records of a range, and what of it is damaged.
+        """
+        records = yield self.read(start, 4096, maxBytes)
+        kept = [each for each in records if each.sequence < stop]
+        full = len(kept) == len(records) and records
+        following = records[-1].sequence + 1 if full else stop
+        damaged = self._owner.troubles.damagedIn(self.name, start, following)
+        return Page(kept, following, damaged)

@@ -1,0 +1,245 @@
+"""
+Opening a store: what is verified before anything is served, and what is done about damage.
+
+First the file that says what the directory is, so that the files of a later version are not
+touched. Then LMDB's structure, page by page, without LMDB; then the heads of all blocks and the
+rows of all logs. If anything is not in order, what is whole is salvaged into a new database. Last
+the database is compared with what was noted beside it: if it is older than the last commit, the
+logs go on beyond every sequence that may have been used.
+
+Promises: what was opened can be read without danger to the process. It blocks: call it in a
+thread.
+Must never know: the reactor.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lmdb import verify
+
+from natsbroker._istore import StoreFailed
+from natsbroker.store.envelopes import unwrapAt, wrap
+from natsbroker.store.lmdb.commits import GENERATIONS, Opened
+from natsbroker.store.lmdb.environment import Environment
+from natsbroker.store.lmdb.files import Commits, Marks, readFormat, syncDirectory, writeFormat
+from natsbroker.store.lmdb.layout import (
+    FORMAT_KEY,
+    LogRow,
+    identityOf,
+    lostKey,
+    packFormat,
+    packRanges,
+)
+from natsbroker.store.lmdb.pages import PageFile
+from natsbroker.store.lmdb.salvage import findMark, salvage
+from natsbroker.store.lmdb.survey import Survey, survey
+from natsbroker.store.lmdb.writing import Transaction
+from natsbroker.store.records import Damaged
+
+__all__ = ["openDirectory"]
+
+STORE, DATABASE, COMMITS = "STORE", "data.mdb", "commits"
+
+
+def openDirectory(directory: Path, maxSize: int = 0) -> Opened:
+    """
+    Open the store in a directory whose lock is held, or make one.
+
+    @param maxSize: how large the database may grow, in bytes; 0 for any size.
+    @raise natsbroker._istore.UnknownFormat: if another version wrote it.
+    @raise StoreFailed: if nothing can be made of it.
+    @raise OSError: if the disk does not let it.
+    """
+    mark = readFormat(directory / STORE)
+    marks = Marks.read(directory)
+    database = directory / DATABASE
+    if mark is None and not marks.known and not database.exists():
+        mark = _make(directory)
+        marks = Marks.read(directory)
+    if mark is None:
+        mark = marks.mark or findMark(database)
+        if mark is None:
+            raise StoreFailed(f"nothing in {directory} says what it is")
+        writeFormat(directory / STORE, mark)
+    if marks.mark != mark:
+        marks = Marks(directory)
+    return _openMarked(directory, mark, marks, maxSize)
+
+
+def _make(directory: Path) -> bytes:
+    """
+    Make an empty store. The file that says so comes last.
+    """
+    mark = os.urandom(8)
+    marks = Marks(directory)
+    marks.write(mark, {})
+    marks.write(mark, {})
+    _makeDatabase(directory / DATABASE, mark)
+    syncDirectory(directory)
+    writeFormat(directory / STORE, mark)
+    syncDirectory(directory)
+    return mark
+
+
+def _makeDatabase(path: Path, mark: bytes) -> None:
+    """
+    Make a database that holds nothing.
+    """
+    environment = Environment(path)
+    environment.prepare(0)
+    with environment.begin() as txn:
+        txn.put(FORMAT_KEY, wrap(mark, FORMAT_KEY, txn.id(), FORMAT_KEY, packFormat(0)))
+    environment.sync()
+    environment.close()
+
+
+def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int) -> Opened:
+    """
+    Open a store whose mark is known.
+    """
+    database = directory / DATABASE
+    commits = Commits(directory / COMMITS, mark)
+    try:
+        noted = commits.read()
+        found, problem = _inspect(database, mark)
+        report: list[str] = []
+        if found is None:
+            report = salvage(database, mark, marks, noted)
+            found, again = _inspect(database, mark)
+            if found is None:
+                raise StoreFailed(f"the store cannot be repaired: {again}")
+            noted = 0
+        damage = _damageOf(found)
+        states: list[tuple[str, bytes, str]] = []
+        base = max(found.base, noted - found.generation + found.base) + GENERATIONS
+        stale = noted > found.generation
+        changed = _goBeyond(found, marks, damage) if stale else []
+        if stale:
+            problem = "the database is older than the last commit"
+        environment = Environment(database, maxSize)
+        if stale or found.broken:
+            states = _persist(environment, found, base, changed)
+        environment.sync()
+    except BaseException:
+        commits.close()
+        raise
+    repaired = "; ".join([problem, *report]) if problem else ""
+    return Opened(
+        environment, mark, base, found.rows, found.holds, marks, commits, damage, states, repaired
+    )
+
+
+def _inspect(database: Path, mark: bytes) -> tuple[Survey | None, str]:
+    """
+    Verify a database.
+
+    @return: what is in it, or L{None} and what is wrong.
+    """
+    try:
+        problems = verify.verify(str(database), subdir=False)  # type: ignore[no-untyped-call]
+    except (verify.VerifyError, OSError, ValueError, LookupError, ArithmeticError) as failure:
+        problems = [str(failure)]
+    if problems:
+        return None, f"the database is damaged: {problems[0]}"
+    descriptor = os.open(database, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = survey(PageFile(descriptor))
+    except Damaged as failure:
+        return None, f"the database is damaged: {failure}"
+    finally:
+        os.close(descriptor)
+    if found.mark != mark:
+        return None, "the database is another store's"
+    return found, ""
+
+
+def _damageOf(found: Survey) -> list[tuple[str, int, int, str]]:
+    """
+    What earlier runs lost.
+    """
+    return [
+        (found.rows[identity].name, start, stop, "lost when the database was damaged")
+        for identity, ranges in found.lost.items()
+        if identity in found.rows
+        for start, stop in ranges
+    ]
+
+
+def _goBeyond(found: Survey, marks: Marks, damage: list[tuple[str, int, int, str]]) -> list[LogRow]:
+    """
+    Leave out all sequences that may have been used after this copy of the database was made.
+
+    @return: the logs for which that made a difference.
+    """
+    changed = []
+    for identity, mark in marks.logs.items():
+        row = found.rows.get(identity)
+        if row is None:
+            row = found.rows[identity] = LogRow(identity, mark.name)
+        if row.dropped or mark.reserved <= row.last:
+            continue
+        lost = (row.last + 1, mark.reserved + 1)
+        damage.append((row.name, *lost, "the database is older than the last commit"))
+        found.lost.setdefault(identity, []).append(lost)
+        row.last = mark.reserved
+        if not row.count:
+            row.first = row.last + 1
+        changed.append(row)
+    return changed
+
+
+def _persist(
+    environment: Environment, found: Survey, base: int, rows: list[LogRow]
+) -> list[tuple[str, bytes, str]]:
+    """
+    Store what was decided when opening.
+
+    @param rows: logs that changed.
+    @return: the values of state that are lost.
+    """
+    environment.prepare(16384 * (len(rows) + len(found.broken) + 1))
+    with environment.begin() as txn:
+        transaction = Transaction(txn, found.mark, base + txn.id(), found.rows, {}, {}, 0)
+        transaction.putFormat(base)
+        for row in rows:
+            transaction.log(row.identity)
+            transaction.put(lostKey(row.identity), packRanges(found.lost[row.identity]))
+        states = _mend(transaction, found)
+        transaction.finish()
+    return states
+
+
+def _mend(transaction: Transaction, found: Survey) -> list[tuple[str, bytes, str]]:
+    """
+    Put state back that stands under a wrong key, and make damaged tallies anew.
+
+    @return: the values of state that are lost.
+    """
+    lost = []
+    recount = set()
+    for key, raw in found.broken.items():
+        try:
+            own = unwrapAt(raw, 0)[0].key
+        except Damaged as failure:
+            own = b""
+            if key[:1] == b"S":
+                lost.append((*_spaceAndKey(key), str(failure)))
+        if key[:1] == b"T":
+            recount.add(identityOf(own or key))
+        if own:
+            transaction.delete(key)
+            if transaction.txn.get(own) is None:
+                transaction.txn.put(own, raw)
+    for identity in recount & found.rows.keys():
+        transaction.log(identity).recountAll()
+    return lost
+
+
+def _spaceAndKey(key: bytes) -> tuple[str, bytes]:
+    """
+    What the key of a value of state says.
+    """
+    end = 2 + key[1]
+    return key[2:end].decode("utf-8", "replace"), key[end:]

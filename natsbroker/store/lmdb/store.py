@@ -1,0 +1,454 @@
+"""
+The store on disk, as the reactor's thread sees it.
+
+Promises: see L{natsbroker.interfaces.IStreamStore}. Every disk access is in a thread: one that
+writes, and a few that read.
+Must never know: what the services on top do with it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import lmdb
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.python.threadpool import ThreadPool
+from zope.interface import implementer
+
+from natsbroker._istore import (
+    LogReadOnly,
+    NoSuchLog,
+    StoreClosed,
+    StoreError,
+    StoreFailed,
+)
+from natsbroker.interfaces import IStoreWatcher, IStreamLog, IStreamStore
+from natsbroker.store.aging import Aging
+from natsbroker.store.checks import checkLogName, checkSpace
+from natsbroker.store.lmdb.cache import BlockCache
+from natsbroker.store.lmdb.commits import Committer, Opened, Outcome
+from natsbroker.store.lmdb.environment import asStoreError
+from natsbroker.store.lmdb.files import Lock, syncDirectory
+from natsbroker.store.lmdb.jobs import BarrierJob, CreateJob, DropJob, Job
+from natsbroker.store.lmdb.layout import LogRow
+from natsbroker.store.lmdb.log import LMDBLog
+from natsbroker.store.lmdb.opening import openDirectory
+from natsbroker.store.lmdb.states import LMDBStates
+from natsbroker.store.lmdb.writing import Policy
+from natsbroker.store.watching import Troubles
+
+__all__ = ["LMDBStore", "openLMDB"]
+
+T = TypeVar("T")
+
+READERS = 2
+"""How many threads read."""
+
+RETRY = 1.0
+MOST_RETRY = 15.0
+"""Seconds between a failure and opening the store again: at first, and when that fails again."""
+
+LOCK = "lock"
+
+
+def openLMDB(
+    reactor: Any,
+    directory: str | os.PathLike[str],
+    maxSize: int = 0,
+    now: Callable[[], int] = time.time_ns,
+) -> Deferred[LMDBStore]:
+    """
+    Open the store in a directory, or make one there.
+
+    @param reactor: with C{callFromThread} and C{callLater}.
+    @param maxSize: how many bytes the database may have; 0 for any number.
+    @param now: the wall clock, in nanoseconds since 1970.
+    @return: may be cancelled; fails with L{natsbroker._istore.StoreLocked},
+        L{natsbroker._istore.UnknownFormat}, L{natsbroker._istore.StoreFull} or L{StoreFailed}.
+    """
+    path = Path(directory).absolute()
+    pool = ThreadPool(0, READERS, "natsbroker-read")
+    pool.start()
+    result: Deferred[LMDBStore] = Deferred()
+
+    def found(opening: tuple[Lock, Opened]) -> None:
+        lock, opened = opening
+        if result.called:
+            opened.environment.close()
+            opened.commits.close()
+            lock.release()
+            pool.stop()
+        else:
+            store = LMDBStore(reactor, path, maxSize, now, pool)
+            store.begin(lock, opened)
+            result.callback(store)
+
+    def failed(failure: Failure) -> None:
+        pool.stop()
+        if not result.called:
+            result.errback(failure)
+
+    deferToThreadPool(reactor, pool, _openBlocking, path, maxSize).addCallbacks(found, failed)
+    return result
+
+
+def _openBlocking(path: Path, maxSize: int) -> tuple[Lock, Opened]:
+    """
+    Take the lock and open what is there.
+
+    @raise StoreError: if that cannot be.
+    """
+    try:
+        if not path.exists():
+            path.mkdir(mode=0o700, parents=True)
+            syncDirectory(path.parent)
+        lock = Lock(path / LOCK)
+        try:
+            return lock, openDirectory(path, maxSize)
+        except BaseException:
+            lock.release()
+            raise
+    except (OSError, lmdb.Error) as failure:
+        raise asStoreError(failure) from failure
+
+
+@implementer(IStreamStore)
+class LMDBStore:
+    """
+    Logs and state in one LMDB database. Made by L{openLMDB} only.
+
+    @ivar cache: blocks read lately.
+    @ivar troubles: what is wrong.
+    @ivar now: the wall clock, in nanoseconds.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        path: Path,
+        maxSize: int,
+        now: Callable[[], int],
+        pool: ThreadPool,
+    ) -> None:
+        self._reactor = reactor
+        self._path = path
+        self._maxSize = maxSize
+        self._pool = pool
+        self.now = now
+        self.cache = BlockCache()
+        self.troubles = Troubles()
+        self._aging = Aging(reactor)
+        self._rows: dict[str, LogRow] = {}
+        self._holds: dict[int, dict[str, int]] = {}
+        self._logs: dict[str, LMDBLog] = {}
+        self._byIdentity: dict[int, LMDBLog] = {}
+        self._opening: dict[str, list[Deferred[IStreamLog]]] = {}
+        self._policies: dict[int, Policy] = {}
+        self._closed: StoreError | None = None
+        self._closing: list[Deferred[None]] = []
+        self._refused: StoreError | None = None
+        self._retry = RETRY
+        self._retryCall: Any = None
+
+    def begin(self, lock: Lock, opened: Opened) -> None:
+        """
+        Start the thread that writes.
+        """
+        self._environment = opened.environment
+        self._learn(opened)
+        self._committer = Committer(
+            self._reactor,
+            opened,
+            lambda: openDirectory(self._path, self._maxSize),
+            self,
+            self._policies,
+            self.now,
+            lock.release,
+        )
+        self._committer.start()
+
+    def _learn(self, opened: Opened) -> None:
+        """
+        Take over what was found when opening.
+        """
+        if opened.repaired:
+            self._log.error(
+                "Store {path} was repaired: {repaired}",
+                path=str(self._path),
+                repaired=opened.repaired,
+            )
+        self._rows = {row.name: row for row in opened.rows.values() if not row.dropped}
+        self._holds = opened.holds
+        for name, start, stop, reason in opened.damage:
+            self.troubles.recordsDamaged(name, start, stop, reason)
+        for space, key, reason in opened.states:
+            self.troubles.stateDamaged(space, key, reason)
+        for row in self._rows.values():
+            if row.quarantined:
+                self.troubles.logQuarantined(row.name, "what describes it was lost")
+
+    # The interface
+
+    def logs(self) -> Deferred[list[str]]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        if self._closed is not None:
+            return fail(self._closed)
+        barrier = self.submit(BarrierJob())
+        if barrier is None:
+            barrier = Deferred()
+            barrier.callback(None)
+        return barrier.addCallback(lambda _: sorted(self._rows))
+
+    def open(self, name: str, create: bool = True) -> Deferred[IStreamLog]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        checkLogName(name)
+        result: Deferred[IStreamLog] = Deferred()
+        if self._closed is not None:
+            result.errback(self._closed)
+        elif name in self._rows:
+            result.callback(self._logOf(self._rows[name]))
+        elif name in self._opening:
+            self._opening[name].append(result)
+        elif create:
+            self._make(name, result)
+        else:
+            result.errback(NoSuchLog(f"there is no log {name}"))
+        return result
+
+    def _logOf(self, row: LogRow) -> LMDBLog:
+        """
+        The log of a row.
+        """
+        log = self._logs.get(row.name)
+        if log is None:
+            policy = self._policies.setdefault(row.identity, Policy())
+            policy.holds = self._holds.get(row.identity, {})
+            log = self._logs[row.name] = LMDBLog(self, row, policy)
+            self._byIdentity[row.identity] = log
+        return log
+
+    def _make(self, name: str, result: Deferred[IStreamLog]) -> None:
+        """
+        Make a log.
+        """
+        identity = int.from_bytes(os.urandom(8), "little")
+        row = LogRow(identity, name)
+        deferred = self.submit(CreateJob(row))
+        if deferred is None:
+            result.errback(self.refusal())
+            return
+        self._opening[name] = [result]
+        deferred.addCallbacks(self._made, self._notMade, callbackArgs=(row,), errbackArgs=(row,))
+
+    def _made(self, _: object, row: LogRow) -> None:
+        """
+        A log is there.
+        """
+        self._rows[row.name] = row
+        log = self._logOf(row)
+        for each in self._opening.pop(row.name):
+            each.callback(log)
+
+    def _notMade(self, failure: Failure, row: LogRow) -> None:
+        """
+        A log could not be made.
+        """
+        for each in self._opening.pop(row.name):
+            each.errback(failure)
+
+    def drop(self, name: str) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        if self._closed is not None:
+            return fail(self._closed)
+        row = self._rows.get(name)
+        if row is None:
+            return fail(NoSuchLog(f"there is no log {name}"))
+        if row.quarantined:
+            return fail(LogReadOnly(f"log {name} is in quarantine"))
+        deferred = self.submit(DropJob(row.identity))
+        if deferred is None:
+            return fail(self.refusal())
+        log = self._logOf(row)
+        log.closed = StoreClosed(f"log {name} was dropped")
+        self._forget(log)
+        return deferred.addErrback(self._notDropped, log, row)
+
+    def _forget(self, log: LMDBLog) -> None:
+        """
+        Let go of a log.
+        """
+        del self._rows[log.name], self._logs[log.name]
+        self._aging.forget(log)
+        self.cache.forgetLog(log.identity)
+        self.troubles.logDropped(log.name)
+
+    def _notDropped(self, failure: Failure, log: LMDBLog, row: LogRow) -> Failure:
+        """
+        A log is still there, unless a new one of its name is.
+        """
+        if log.name not in self._rows:
+            log.closed = self._closed
+            self._rows[log.name] = row
+            self._logs[log.name] = log
+        return failure
+
+    def states(self, space: str) -> LMDBStates:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        checkSpace(space)
+        return LMDBStates(self, space)
+
+    def watch(self, watcher: IStoreWatcher) -> Callable[[], None]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        return self.troubles.watch(watcher)
+
+    def close(self) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        result: Deferred[None] = Deferred()
+        if self._pool.joined:
+            result.callback(None)
+            return result
+        self._closing.append(result)
+        if self._closed is None:
+            self._closed = StoreClosed("the store is closed")
+            self._aging.stop()
+            if self._retryCall is not None and self._retryCall.active():
+                self._retryCall.cancel()
+            for log in self._logs.values():
+                log.closed = self._closed
+            self._committer.close()
+        return result
+
+    # For logs and state
+
+    def submit(self, job: Job) -> Deferred[Any] | None:
+        """
+        Have something done; L{None} if it is refused.
+        """
+        self._refused = self._committer.submit(job)
+        return job.deferred if self._refused is None else None
+
+    def refusal(self) -> StoreError:
+        """
+        Why the last request was refused.
+        """
+        return self._refused or StoreClosed("the store is closed")
+
+    def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
+        """
+        Call something with the database in a thread that reads.
+        """
+        if self._closed is not None:
+            return fail(self._closed)
+        environment = self._environment
+        deferred: Deferred[T] = deferToThreadPool(
+            self._reactor, self._pool, call, environment, *args
+        )
+        return deferred.addErrback(self._notFetched)
+
+    def _notFetched(self, failure: Failure) -> Failure:
+        """
+        Reading failed.
+        """
+        if isinstance(failure.value, (lmdb.Error, OSError)):
+            raise StoreFailed(f"the store cannot be read: {failure.value}") from failure.value
+        return failure
+
+    def ageWanted(self, log: LMDBLog, wanted: bool) -> None:
+        """
+        Have C{enforceAge} called once a second, or not any more.
+        """
+        if wanted:
+            self._aging.want(log, log.enforceAge)
+        else:
+            self._aging.forget(log)
+
+    # For the thread that writes, called in the reactor's
+
+    def committed(self, outcome: Outcome) -> None:
+        """
+        A commit is on disk.
+        """
+        for identity, _ in outcome.touched:
+            log = self._byIdentity.get(identity)
+            if log is not None:
+                log.version += 1
+        self.cache.forget(outcome.touched)
+        for identity, row in outcome.rows.items():
+            log = self._byIdentity.get(identity)
+            if log is not None:
+                log.committed(row, outcome.oldest.get(identity))
+        if outcome.rows:
+            self.troubles.writesResumed()
+        for job in outcome.jobs:
+            job.deferred.callback(job.result())
+
+    def refused(self, jobs: Sequence[Job], error: StoreError) -> None:
+        """
+        Jobs failed, and everything that was asked after them.
+        """
+        self.troubles.writesStopped(str(error))
+        self._log.error("Store {path} stopped writing: {error}", path=self._path, error=error)
+        if isinstance(error, StoreFailed):
+            self._tryLater()
+        else:
+            for log in self._logs.values():
+                log.rollBack()
+        self._committer.accept()
+        for job in jobs:
+            job.deferred.errback(error)
+
+    def _tryLater(self) -> None:
+        """
+        Open the store again, after a while.
+        """
+        if self._closed is None:
+            self._retryCall = self._reactor.callLater(self._retry, self._committer.tryAgain)
+            self._retry = min(self._retry * 2, MOST_RETRY)
+
+    def reopened(self, opened: Opened) -> None:
+        """
+        The store was opened again after a failure.
+        """
+        self._retry = RETRY
+        self._environment = opened.environment
+        self._learn(opened)
+        for log in list(self._logs.values()):
+            self.cache.forgetLog(log.identity)
+            log.version += 1
+            row = opened.rows.get(log.identity)
+            if row is not None and not row.dropped:
+                log.reopened(row)
+            else:
+                log.closed = StoreFailed(f"log {log.name} was not there any more")
+                self._forget(log)
+        self.troubles.writesResumed()
+
+    def stopped(self) -> None:
+        """
+        The thread that writes has ended.
+        """
+        self._pool.stop()
+        closing, self._closing = self._closing, []
+        for each in closing:
+            each.callback(None)
