@@ -43,7 +43,7 @@ def sameText(expected: str, given: str) -> bool:
     Whether two texts are the same, in a time that does not tell where they differ.
     """
     return hmac.compare_digest(
-        expected.encode("utf-8", "surrogateescape"), given.encode("utf-8", "surrogateescape")
+        expected.encode("utf-8", "surrogatepass"), given.encode("utf-8", "surrogatepass")
     )
 
 
@@ -51,7 +51,7 @@ def checkHash(expected: str, given: str) -> bool:
     """
     Whether a password is the one that was hashed. Takes long.
     """
-    password = given.encode("utf-8", "surrogateescape")
+    password = given.encode("utf-8", "surrogatepass")
     if len(password) > _LONGEST or b"\0" in password:
         return False
     hashed = expected.encode("ascii", "replace")

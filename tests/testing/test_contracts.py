@@ -1,0 +1,427 @@
+"""
+The contract suites: our own providers pass them, and wrong ones do not.
+"""
+
+from __future__ import annotations
+
+import functools
+import unittest
+from collections.abc import Callable, Iterable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, succeed
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.auth.authenticator import Authenticator
+from natsbroker.core.account import Account
+from natsbroker.errors import Unauthorized
+from natsbroker.hosting.accounts import BuiltInRouter
+from natsbroker.interfaces import (
+    IAuthorizer,
+    IInterestWatcher,
+    IMessageBus,
+    ISubjectRouter,
+    ISubscriber,
+)
+from natsbroker.subjects.grammar import matches
+from natsbroker.testing.contracts import (
+    authorizerTests,
+    interestWatcherTests,
+    messageBusTests,
+    subjectRouterTests,
+    subscriberTests,
+)
+from natsbroker.testing.memory import MemoryBroker
+from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.values import Kind, Message
+from tests.support import BatchRecorder, Recorder, Router, WatchRecorder
+
+GOOD = Hello(options={"user": "me", "pass": "secret"})
+BAD = Hello(options={"user": "me", "pass": "wrong"})
+
+
+@implementer(ISubjectRouter)
+class ListRouter:
+    """
+    A third party's router: simple, slow and right.
+    """
+
+    def __init__(self) -> None:
+        self.held: list[tuple[bytes, Any]] = []
+
+    def insert(self, pattern: bytes, entry: object) -> None:
+        """See L{ISubjectRouter.insert}."""
+        self.held.append((pattern, entry))
+
+    def remove(self, pattern: bytes, entry: object) -> bool:
+        """See L{ISubjectRouter.remove}."""
+        for place, (known, each) in enumerate(self.held):
+            if known == pattern and each is entry:
+                del self.held[place]
+                return True
+        return False
+
+    def match(self, subject: bytes) -> Iterable[Any]:
+        """See L{ISubjectRouter.match}."""
+        return [entry for pattern, entry in self.held if matches(pattern, subject)]
+
+    def hasInterest(self, subject: bytes) -> bool:
+        """See L{ISubjectRouter.hasInterest}."""
+        return bool(self.match(subject))
+
+    def watchChanges(self, changed: Any) -> None:
+        """See L{ISubjectRouter.watchChanges}."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([entry for _, entry in self.held])
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+
+class Gatekeeper(Authenticator):
+    """
+    An authorizer as an application may write it.
+    """
+
+    def authenticate(self, hello: Hello) -> Any:
+        """See L{Authenticator.authenticate}."""
+        if (hello.text("user"), hello.text("pass")) != ("me", "secret"):
+            raise Unauthorized("wrong password")
+        return "me"
+
+
+class LateGatekeeper(Gatekeeper):
+    """
+    The same with a coroutine.
+    """
+
+    async def authenticate(self, hello: Hello) -> Any:
+        """See L{Authenticator.authenticate}."""
+        await succeed(None)
+        return Gatekeeper.authenticate(self, hello)
+
+
+def settingsAuthorizer() -> IAuthorizer:
+    """Ours, from settings."""
+    text = "authorization { users: [{ user: me, password: secret }] }"
+    return MemoryBroker(configText=text).broker.clientContext.authorizer
+
+
+def bus() -> IMessageBus:
+    """Ours."""
+    turn = hot.Turn(lambda call: None)
+    return Account("A", Router(), turn, Random(1)).busFor(Kind.INTERNAL)
+
+
+def busWithListRouter() -> IMessageBus:
+    """Ours with a third party's router."""
+    turn = hot.Turn(lambda call: None)
+    return Account("A", ListRouter(), turn, Random(1)).busFor(Kind.CLIENT)
+
+
+def brokerBus() -> IMessageBus:
+    """Ours, of a whole broker."""
+    return MemoryBroker().bus()
+
+
+TestBuiltInRouter = subjectRouterTests(lambda: BuiltInRouter(1024))
+TestListRouter = subjectRouterTests(ListRouter)
+TestGatekeeper = authorizerTests(Gatekeeper, GOOD, BAD, lambda keeper: keeper.revoke())
+TestLateGatekeeper = authorizerTests(LateGatekeeper, GOOD, BAD, lambda keeper: keeper.revoke())
+TestSettingsAuthorizer = authorizerTests(settingsAuthorizer, GOOD, BAD)
+TestBus = messageBusTests(bus)
+TestBusWithListRouter = messageBusTests(busWithListRouter)
+TestBrokerBus = messageBusTests(brokerBus)
+TestRecorder = subscriberTests(Recorder, [None, b"1", object()])
+TestBatchRecorder = subscriberTests(BatchRecorder)
+TestWatchRecorder = interestWatcherTests(WatchRecorder)
+
+
+def failuresOf(suite: Any) -> set[str]:
+    """
+    @return: the names of the tests of a suite that fail.
+    """
+    return _failures(suite)
+
+
+@functools.cache
+def _failures(suite: Any) -> set[str]:
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(suite).run(result)
+    assert result.testsRun
+    return {test.id().rpartition(".")[2] for test, _ in [*result.failures, *result.errors]}
+
+
+class Forgetful(ListRouter):
+    """Removes every entry that is equal."""
+
+    def remove(self, pattern: bytes, entry: object) -> bool:
+        """See L{ISubjectRouter.remove}."""
+        before = len(self.held)
+        self.held = [each for each in self.held if each != (pattern, entry)]
+        return len(self.held) < before
+
+
+class Greedy(ListRouter):
+    """Lets C{a.>} match C{a}."""
+
+    def match(self, subject: bytes) -> Iterable[Any]:
+        """See L{ISubjectRouter.match}."""
+        return [
+            entry
+            for pattern, entry in self.held
+            if matches(pattern, subject) or pattern == subject + b".>"
+        ]
+
+
+class Stale(ListRouter):
+    """Remembers answers for ever."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[bytes, Iterable[Any]] = {}
+
+    def match(self, subject: bytes) -> Iterable[Any]:
+        """See L{ISubjectRouter.match}."""
+        return self.known.setdefault(subject, super().match(subject))
+
+
+class Nosy(ListRouter):
+    """Tells of its own entries."""
+
+    def watchChanges(self, changed: Any) -> None:
+        """See L{ISubjectRouter.watchChanges}."""
+        self.insert = lambda pattern, entry: changed(pattern)  # type: ignore[method-assign]
+
+
+class Lying(ListRouter):
+    """Says that there is interest where there is none."""
+
+    def hasInterest(self, subject: bytes) -> bool:
+        """See L{ISubjectRouter.hasInterest}."""
+        return True
+
+
+class Careless(Gatekeeper):
+    """Lets everybody in who has a name."""
+
+    def authenticate(self, hello: Hello) -> Any:
+        """See L{Authenticator.authenticate}."""
+        return hello.text("user") or None
+
+
+class Fragile(Gatekeeper):
+    """Stumbles over what is no text."""
+
+    def authenticate(self, hello: Hello) -> Any:
+        """See L{Authenticator.authenticate}."""
+        hello.options["user"].encode("ascii")
+        return super().authenticate(hello)
+
+
+@implementer(IAuthorizer)
+class Fixed:
+    """Answers always the same, and never ends a registration."""
+
+    required = True
+    nonce = False
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.watchers: list[Any] = []
+
+    def grantFor(self, hello: Hello) -> Any:
+        """See L{IAuthorizer.grantFor}."""
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def watchRevocations(self, revoked: Callable[[], None]) -> Callable[[], None]:
+        """See L{IAuthorizer.watchRevocations}."""
+        self.watchers.append(revoked)
+        return lambda: None
+
+    def revoke(self) -> None:
+        """Tell the watchers."""
+        for each in self.watchers:
+            each()
+
+
+class ForgetfulKeeper(Gatekeeper):
+    """Lets everybody in once somebody was let in, and names users by their number."""
+
+    seen = 0
+
+    def authenticate(self, hello: Hello) -> Any:
+        """See L{Authenticator.authenticate}."""
+        if not self.seen:
+            super().authenticate(hello)
+        self.seen += 1
+        return f"user{self.seen}"
+
+
+class BusAround:
+    """
+    A bus that passes everything on to ours.
+    """
+
+    def __init__(self) -> None:
+        self._bus: Any = bus()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bus, name)
+
+    @property
+    def __provides__(self) -> Any:
+        return self._bus.__provides__
+
+
+def broken(**methods: Any) -> Callable[[], Any]:
+    """A factory of buses with some methods replaced; each gets the real bus first."""
+
+    def make() -> Any:
+        made = BusAround()
+        for name, method in methods.items():
+            real = made._bus
+            made.__dict__[name] = lambda *args, method=method, real=real, **named: method(
+                real, *args, **named
+            )
+        return made
+
+    return make
+
+
+@implementer(ISubscriber)
+class Clumsy:
+    """Raises at headers that are none, and changes what it gets."""
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        """See L{ISubscriber.deliver}."""
+        message.reply = b""
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """See L{ISubscriber.subscriptionEnded}."""
+
+
+@implementer(IInterestWatcher)
+class Ascii(WatchRecorder):
+    """Thinks that patterns are ASCII."""
+
+    def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
+        """See L{IInterestWatcher.interestGained}."""
+        pattern.decode("ascii")
+
+
+class Incomplete:
+    """Provides nothing."""
+
+
+WRONG: list[tuple[str, type[SynchronousTestCase], set[str]]] = [
+    ("router that forgets", subjectRouterTests(Forgetful), {"test_remove"}),
+    ("greedy router", subjectRouterTests(Greedy), {"test_matches"}),
+    ("stale router", subjectRouterTests(Stale), {"test_changesShowAtOnce"}),
+    ("nosy router", subjectRouterTests(Nosy), {"test_watchChanges"}),
+    ("lying router", subjectRouterTests(Lying), {"test_matches", "test_anything"}),
+    ("no router", subjectRouterTests(Incomplete), {"test_provides"}),  # type: ignore[arg-type]
+    ("careless authorizer", authorizerTests(Careless, GOOD, BAD), {"test_bad", "test_strange"}),
+    ("fragile authorizer", authorizerTests(Fragile, GOOD, BAD), {"test_nobody", "test_strange"}),
+    (
+        "authorizer that denies all",
+        authorizerTests(lambda: Fixed(Unauthorized("no")), GOOD, BAD),
+        {"test_good", "test_again"},
+    ),
+    (
+        "authorizer that answers nonsense",
+        authorizerTests(lambda: Fixed("yes"), GOOD, BAD),
+        {"test_good", "test_bad", "test_again", "test_nobody", "test_strange"},
+    ),
+    (
+        "authorizer that never answers",
+        authorizerTests(lambda: Fixed(Deferred()), GOOD, BAD),
+        {"test_good", "test_bad"},
+    ),
+    (
+        "authorizer that raises",
+        authorizerTests(lambda: Fixed(KeyError("user")), GOOD, BAD),
+        {"test_good", "test_bad"},
+    ),
+    (
+        "authorizer that tells for ever",
+        authorizerTests(lambda: Fixed(Grant()), GOOD, BAD, lambda keeper: keeper.revoke()),
+        {"test_revocations", "test_bad"},
+    ),
+    ("authorizer with a memory", authorizerTests(ForgetfulKeeper, GOOD, BAD), {"test_again"}),
+    (
+        "bus that loses",
+        messageBusTests(broken(publish=lambda real, message: 0)),
+        {"test_delivers", "test_order", "test_groups"},
+    ),
+    (
+        "bus that counts wrong",
+        messageBusTests(broken(publish=lambda real, message: real.publish(message) and 1)),
+        {"test_groups"},
+    ),
+    (
+        "bus that delivers twice",
+        messageBusTests(
+            broken(publish=lambda real, message: real.publish(message) and real.publish(message))
+        ),
+        {"test_delivers", "test_cancelAfter", "test_groups"},
+    ),
+    (
+        "bus that drops tags",
+        messageBusTests(
+            broken(
+                subscribe=lambda real, pattern, who, tag=None, queue=b"", weight=1: real.subscribe(
+                    pattern, who, None, queue
+                )
+            )
+        ),
+        {"test_delivers", "test_cancelAfter"},
+    ),
+    (
+        "bus that watches nothing",
+        messageBusTests(broken(watchInterest=lambda real, watcher: lambda: None)),
+        {"test_watching"},
+    ),
+    (
+        "bus that is always interested",
+        messageBusTests(broken(hasInterest=lambda real, subject: True)),
+        {"test_delivers", "test_cancel"},
+    ),
+    (
+        "bus that takes anything",
+        messageBusTests(broken(subscribe=lambda real, *arguments, **named: Recorder())),
+        {"test_invalid", "test_delivers", "test_publishingFromWithin", "test_wholeMessage"},
+    ),
+    ("no bus", messageBusTests(Incomplete), {"test_provides"}),  # type: ignore[arg-type]
+    ("no authorizer", authorizerTests(Incomplete, GOOD, BAD), {"test_provides"}),  # type: ignore[arg-type]
+    ("clumsy subscriber", subscriberTests(Clumsy), {"test_takesAnything"}),
+    ("no subscriber", subscriberTests(Incomplete), {"test_provides"}),  # type: ignore[arg-type]
+    ("watcher of ASCII", interestWatcherTests(Ascii), {"test_takesAnything"}),
+    ("no watcher", interestWatcherTests(Incomplete), {"test_provides"}),  # type: ignore[arg-type]
+]
+
+
+NAMES = [row[0] for row in WRONG]
+
+
+@pytest.mark.parametrize(("suite", "expected"), [row[1:] for row in WRONG], ids=NAMES)
+def test_wrongProvidersFail(suite: type[SynchronousTestCase], expected: set[str]) -> None:
+    """A provider that breaks its contract fails the tests that are about that."""
+    assert expected <= failuresOf(suite)
+
+
+def test_everyTestCanFail() -> None:
+    """Each test of each suite is failed by some wrong provider."""
+    missed: dict[str, set[str]] = {}
+    for _, suite, _ in WRONG:
+        names = {name for name in dir(suite) if name.startswith("test_")}
+        missed.setdefault(suite.__name__, names)
+        missed[suite.__name__] = missed[suite.__name__] - failuresOf(suite)
+    assert {name: tests for name, tests in missed.items() if tests} == {}
