@@ -1,0 +1,62 @@
+"""
+Our own providers keep the contracts that they declare.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from zope.interface.interface import InterfaceClass
+from zope.interface.verify import verifyObject
+
+from natsbroker import interfaces
+from natsbroker.auth.authenticator import Authenticator
+from natsbroker.config.model import Settings
+from natsbroker.hosting.accounts import BuiltInRouter
+from natsbroker.testing.memory import MemoryBroker
+from tests.support import (
+    BatchRecorder,
+    LinkRecorder,
+    Recorder,
+    WatchRecorder,
+    World,
+)
+
+
+def providers() -> list[Any]:
+    """
+    @return: interfaces with something of ours that provides each.
+    """
+    broker = MemoryBroker(Settings())
+    wire = World().client()
+    wire.ask(b"SUB foo 1\r\n")
+    pairs: list[tuple[InterfaceClass, Any]] = [
+        (interfaces.IAuthorizer, Authenticator()),
+        (interfaces.IAuthorizer, broker.broker.clientContext.authorizer),
+        (interfaces.IBrokerHost, broker.broker),
+        (interfaces.IMessageBus, broker.bus()),
+        (interfaces.ISubjectRouter, BuiltInRouter(10)),
+        (interfaces.ISubscriber, wire.session),
+        (interfaces.IOutboxSubscriber, wire.session),
+        (interfaces.ISubscriber, Recorder()),
+        (interfaces.IBatchSubscriber, BatchRecorder()),
+        (interfaces.ILinkSubscriber, LinkRecorder()),
+        (interfaces.IInterestWatcher, WatchRecorder()),
+    ]
+    return [
+        pytest.param(*pair, id=f"{pair[0].__name__}-{type(pair[1]).__name__}") for pair in pairs
+    ]
+
+
+@pytest.mark.parametrize(("interface", "provider"), providers())
+def test_provides(interface: InterfaceClass, provider: Any) -> None:
+    """The object declares the interface and has everything that it asks for."""
+    assert verifyObject(interface, provider)
+
+
+def test_extensions() -> None:
+    """An interface that says more about a thing extends the one that says less."""
+    assert interfaces.IBatchSubscriber.extends(interfaces.ISubscriber)
+    assert interfaces.IOutboxSubscriber.extends(interfaces.ISubscriber)
+    assert not interfaces.ILinkSubscriber.extends(interfaces.ISubscriber)
