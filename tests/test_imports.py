@@ -78,7 +78,7 @@ MAP: dict[str, Row] = {
     "auth": row(_SERVICE, f"{_TWISTED} {_TLS} bcrypt nacl nkeys"),
     "store": row(_SERVICE, f"{_TWISTED} lmdb psycopg xxhash google_crc32c"),
     "gateways": row(_SERVICE, _TWISTED),
-    "stan": row(_SERVICE, _TWISTED),
+    "stan": row(_SERVICE, f"{_TWISTED} google"),
     "jetstream": row(_SERVICE, _TWISTED),
     "stats": row(_SERVICE, _TWISTED),
     "net": row(f"{_CONTRACTS} hot wire subjects errors advisories", f"{_TWISTED} {_TLS}"),
