@@ -16,6 +16,7 @@ import importlib.util
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import settings
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
@@ -24,6 +25,11 @@ from zope.interface import implementer
 FlushLoggedErrors = Callable[..., list[Failure]]
 
 SHIPPED_PLUGIN = "natsbroker.testing.pytestplugin"
+
+# No test is judged by how long it took. In continuous integration Hypothesis repeats the same
+# examples by itself; elsewhere it looks for new ones.
+settings.register_profile("natsbroker", settings(settings.default, deadline=None))
+settings.load_profile("natsbroker")
 
 
 def pytest_configure(config: pytest.Config) -> None:
