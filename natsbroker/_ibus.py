@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from zope.interface import Attribute, Interface
 
 if TYPE_CHECKING:
-    from natsbroker.wire.values import Message
+    from natsbroker.wire.values import ClientInfo, Message
 
 
 class ISubscriber(Interface):
@@ -96,13 +96,29 @@ class ISubscription(Interface):
         """
 
 
+class IOrigin(Interface):
+    """
+    A client that publishes, as far as services of other accounts may be told about it: the
+    C{origin} of its messages provides this.
+    """
+
+    def clientInfo(isDetailed: bool) -> ClientInfo:
+        """
+        Who it is.
+
+        @param isDetailed: whether more may be told than its account and its round trip.
+        """
+
+
 class IInterestWatcher(Interface):
     """
     Somebody who wants to know what an account is subscribed to: links translate it into the
     operations of their dialect.
 
     Only subscriptions of this broker count (clients, internal services and leafnodes that it is
-    the hub of), never what was learned from other links.
+    the hub of), never what was learned from other links. What other accounts import from this one
+    counts as if their subscribers were in it. What this account imports as a service does not:
+    every broker does that by itself.
     """
 
     def interestGained(pattern: bytes, queue: bytes, weight: int) -> None:
@@ -136,9 +152,19 @@ class IMessageBus(Interface):
         "of the account's router, which the fast lane asks by itself."
     )
 
+    def mapped(subject: bytes) -> bytes:
+        """
+        Where a message goes that a client, or a leafnode, publishes to a subject: the account's
+        mappings say so. Whoever takes messages from clients asks this first, once for each
+        message, and checks permissions for the answer.
+
+        @return: the subject itself, another one, or no bytes if the message is lost.
+        """
+
     def publish(message: Message) -> int:
         """
-        Deliver a message to everybody who is subscribed and reached from this kind of origin.
+        Deliver a message to everybody who is subscribed and reached from this kind of origin. Its
+        subject is not mapped.
 
         @return: how many receivers there were (a link counts as one).
         """

@@ -144,6 +144,7 @@ cdef class Matcher:
     cdef uint64_t wild
     cdef uint64_t generation
     cdef public bint readable
+    cdef public object diverts
     cdef readonly long long hits, misses
     cdef object __weakref__
 
@@ -183,7 +184,11 @@ cdef class Matcher:
         cdef Matches matches
         if isDeliverable(subject):
             matches = sortEntries(self.router.match(subject))
-            matches.fast = matches.fast and not isReserved(text, length)
+            matches.fast = (
+                matches.fast
+                and not isReserved(text, length)
+                and not (self.diverts is not None and self.diverts(subject))
+            )
         else:
             matches = Matches((), (), ())
         matches.epoch = epoch

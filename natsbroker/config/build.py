@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from natsbroker.config.build_exchange import Exchanges
 from natsbroker.config.build_identity import Identities
 from natsbroker.config.build_server import (
     connectionSettings,
@@ -167,6 +168,7 @@ def _identitySettings(settings: Settings, reading: Reading, findings: Findings) 
         settings,
         authorization=authorization,
         accounts=accounts,
+        mappings=Exchanges(findings).mappings(reading),
         no_auth_user=reading.text("no_auth_user"),
         system_account=reading.text("system_account") or SYSTEM_ACCOUNT,
         no_system_account=reading.flag("no_system_account"),

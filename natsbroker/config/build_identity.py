@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from natsbroker.config.build_exchange import Exchanges
 from natsbroker.config.build_permissions import permissionsFrom
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.identity import (
@@ -43,6 +44,7 @@ class Identities:
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
+        self._exchanges = Exchanges(findings)
         self._names: set[str] = set()
 
     def everybody(self, root: Reading) -> tuple[Authorization, dict[str, Account]]:
@@ -57,6 +59,8 @@ class Identities:
             authorization = self._authorization(root)
             accounts = self._accounts(root)
         self._checkSingles(root, accounts)
+        if not self._findings.errors:
+            self._exchanges.check(accounts, not root.flag("no_system_account"))
         return authorization, accounts
 
     def _authorization(self, root: Reading) -> Authorization:
@@ -128,6 +132,9 @@ class Identities:
             users=self._users(block, name, default),
             limits=self._limits(block.block("limits")),
             default_permissions=default,
+            exports=self._exchanges.exports(name, block),
+            imports=self._exchanges.imports(name, block),
+            mappings=self._exchanges.mappings(block),
         )
 
     def _limits(self, block: Reading | None) -> AccountLimits:

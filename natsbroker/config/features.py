@@ -40,13 +40,9 @@ _PROFILING = Missing("profiling", (0,))
 _WRITE_TIMEOUT = Missing("write timeout policies", ("default",))
 _SYSLOG = Missing("logging to syslog", (False, ""))
 _CERTIFICATE_STORE = Missing("certificate stores")
-_MAPPINGS = Missing("subject mappings")
 
 NOT_YET: dict[str, Missing] = {
-    "accounts.*.exports": Missing("exports"),
-    "accounts.*.imports": Missing("imports"),
     "accounts.*.jetstream": Missing("JetStream", _OFF),
-    "accounts.*.mappings": _MAPPINGS,
     "accounts.*.msg_trace": Missing("message tracing"),
     "accounts.*.nkey": _NKEYS,
     "accounts.*.users[].nkey": _NKEYS,
@@ -62,7 +58,6 @@ NOT_YET: dict[str, Missing] = {
     "gateway": Missing("gateways"),
     "jetstream": Missing("JetStream", _OFF),
     "leafnodes": Missing("leaf nodes"),
-    "mappings": _MAPPINGS,
     "mqtt": Missing("MQTT"),
     "ocsp": Missing("OCSP stapling", _OFF),
     "ocsp_cache": Missing("OCSP", _OFF),

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from natsbroker.config.exchange import Export, Import, SubjectMapping
+
 GLOBAL_ACCOUNT = "$G"
 """The account of everybody who is not given another one."""
 
@@ -109,12 +111,18 @@ class Account:
     A subject space of its own and the users who live in it.
 
     @ivar default_permissions: already applied to the users that have none of their own.
+    @ivar exports: what others may import.
+    @ivar imports: what it has of others.
+    @ivar mappings: where its subjects lead; the first that matches decides.
     """
 
     name: str
     users: tuple[User, ...] = ()
     limits: AccountLimits = field(default_factory=AccountLimits)
     default_permissions: Permissions | None = None
+    exports: tuple[Export, ...] = ()
+    imports: tuple[Import, ...] = ()
+    mappings: tuple[SubjectMapping, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

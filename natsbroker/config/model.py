@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from natsbroker.config.exchange import SubjectMapping
 from natsbroker.config.identity import (
     GLOBAL_ACCOUNT,
     SYSTEM_ACCOUNT,
@@ -179,6 +180,7 @@ class Settings:
     @ivar allow_non_tls: clients may stay in the clear although C{tls} is there.
     @ivar no_auth_user: who a client is that brings no credentials; empty for nobody.
     @ivar accounts: by name; the global and the system account are there when configured.
+    @ivar mappings: where subjects of the global account lead.
     @ivar system_account: name of the account for the broker's events.
     @ivar no_system_account: there shall be none.
     @ivar plugins: sections of third-party services, by name.
@@ -224,6 +226,7 @@ class Settings:
     authorization: Authorization = field(default_factory=Authorization)
     no_auth_user: str = ""
     accounts: Mapping[str, Account] = field(default_factory=dict)
+    mappings: tuple[SubjectMapping, ...] = ()
     system_account: str = SYSTEM_ACCOUNT
     no_system_account: bool = False
     router: Router = field(default_factory=Router)

@@ -31,7 +31,7 @@ from natsbroker.config.forms import (
 )
 from natsbroker.config.tree import Array, Entry, Node, Table, kindOf
 
-__all__ = ["Findings", "Reading", "readTable"]
+__all__ = ["Entries", "Findings", "Reading", "readTable"]
 
 Kind = TypeVar("Kind")
 
@@ -53,6 +53,18 @@ class Findings:
         Take down an error.
         """
         self.errors.append(ConfigError(message, path, position))
+
+
+class Entries(dict[str, object]):
+    """
+    Values by names of the operator's choice.
+
+    @ivar positions: where each name stands.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions: dict[str, Position] = {}
 
 
 @dataclass
@@ -289,14 +301,15 @@ class _Walk:
                 found.append(value[0])
         return found
 
-    def _named(self, table: Table, form: Named, at: _Place) -> dict[str, object]:
-        found = {}
+    def _named(self, table: Table, form: Named, at: _Place) -> Entries:
+        found = Entries()
         for entry in table:
             if form.variables and entry.used:
                 continue
             value = self.value(entry.node, form.item, at.name(entry.key, entry.position))
             if value is not None:
                 found[entry.key] = value[0]
+                found.positions[entry.key] = entry.position
         return found
 
 

@@ -12,29 +12,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import Any, cast
+from typing import Any
 from weakref import WeakValueDictionary
 
-from zope.interface import implementer
-
 from natsbroker import hot
+from natsbroker.core.batches import Batcher
+from natsbroker.core.bus import Bus
+from natsbroker.core.clocks import Clock, Timeless
+from natsbroker.core.exchange import Exchange
 from natsbroker.core.interest import Interest
 from natsbroker.core.reach import REACH
+from natsbroker.core.relays import Passage, Relay
 from natsbroker.interfaces import (
     IBatchSubscriber,
     IInterestWatcher,
     ILinkSubscriber,
-    IMessageBus,
     IOutboxSubscriber,
     IPublishFilter,
     ISubjectRouter,
-    ISubscriber,
-    ISubscription,
 )
 from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.wire.values import Kind, Message
 
-__all__ = ["Account", "Bus"]
+__all__ = ["Account"]
 
 
 class Account:
@@ -44,26 +44,39 @@ class Account:
     @ivar name: its name, as text.
     @ivar matcher: who is subscribed to a subject, remembered; the fast lane asks it too.
     @ivar filters: what decides for every message.
+    @ivar random: for choices.
+    @ivar clock: tells how long answers to imported services are waited for.
+    @ivar exchange: what it has of other accounts, and they of it.
+    @ivar isSystem: whether this is the system account.
     """
 
     def __init__(
-        self, name: str, router: ISubjectRouter, turn: hot.Turn, random: Random | None = None
+        self,
+        name: str,
+        router: ISubjectRouter,
+        turn: hot.Turn,
+        random: Random | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """
         @param name: the account's name.
         @param router: an empty subject router of its own.
         @param turn: at whose end batch subscribers get what they were sent.
         @param random: chooses members of queue groups; a seeded one makes it repeatable.
+        @param clock: an account without one cannot serve others.
         """
         self.name = name
         self.filters: list[IPublishFilter] = []
         self.matcher = hot.Matcher(router)
+        self.random = random or Random()
+        self.clock: Clock = clock or Timeless()
+        self.isSystem = False
         self._router = router
         self._turn = turn
-        self._random = random or Random()
-        self._interest = Interest(self.subscriptions)
+        self._interest = Interest(self._told)
+        self.exchange = Exchange(self)
         # A batcher lives as long as its subscriptions, and keeps its subscriber, so the key holds.
-        self._batchers: WeakValueDictionary[int, _Batcher] = WeakValueDictionary()
+        self._batchers: WeakValueDictionary[int, Batcher] = WeakValueDictionary()
         self._buses = {kind: Bus(self, kind) for kind in Kind}
         router.watchChanges(self.matcher.changed)
 
@@ -98,6 +111,40 @@ class Account:
 
         return remove
 
+    def attach(
+        self, pattern: bytes, relay: Relay, kind: Kind, queue: bytes = b""
+    ) -> hot.Subscription:
+        """
+        Have a relay get matching messages.
+
+        @raise natsbroker.errors.BrokerError: if the router takes no more.
+        """
+        subscription = hot.Subscription(self, pattern, queue, int(kind), relay, None, None)
+        self._router.insert(pattern, subscription)
+        self.matcher.changed(pattern)
+        if relay.isTold:
+            self._interest.added(subscription)
+        return subscription
+
+    def detach(self, subscription: hot.Subscription) -> None:
+        """
+        End a relay's subscription.
+        """
+        subscription.closed = True
+        self._router.remove(subscription.pattern, subscription)
+        self.matcher.changed(subscription.pattern)
+        if subscription.subscriber.isTold:
+            self._interest.removed(subscription)
+
+    def _told(self) -> Iterator[hot.Subscription]:
+        """
+        The subscriptions that other brokers are told of.
+        """
+        for subscription in self._router:
+            subscriber = subscription.subscriber
+            if not isinstance(subscriber, Relay) or subscriber.isTold:
+                yield subscription
+
     def watch(self, watcher: IInterestWatcher) -> Callable[[], None]:
         """
         See L{natsbroker.interfaces.IMessageBus.watchInterest}.
@@ -123,15 +170,22 @@ class Account:
         self._router.insert(pattern, subscription)
         self.matcher.changed(pattern)
         self._interest.added(subscription)
+        try:
+            self.exchange.subscribed(subscription)
+        except Exception:
+            subscription.cancel()
+            raise
         return subscription
 
     def subscriptionCancelled(self, subscription: hot.Subscription) -> None:
         """
         Forget a subscription; called by the subscription itself.
         """
-        self._router.remove(subscription.pattern, subscription)
-        self.matcher.changed(subscription.pattern)
+        pattern = subscription.pattern
+        self._router.remove(pattern, subscription)
+        self.matcher.changed(pattern)
         self._interest.removed(subscription)
+        self.exchange.unsubscribed(subscription)
         # Remembered answers may keep the subscription for a while, but not who it was for.
         subscription.subscriber = subscription.outbox = None
 
@@ -144,9 +198,11 @@ class Account:
         self.subscriptionCancelled(subscription)
         subscriber.subscriptionEnded(subscription.tag)
 
-    def publish(self, kind: Kind, message: Message) -> int:
+    def publish(self, kind: Kind, message: Message, passage: Passage | None = None) -> int:
         """
         Deliver a message. See L{natsbroker.interfaces.IMessageBus.publish}.
+
+        @param passage: the way it took through services of other accounts.
         """
         for each in list(self.filters):
             filtered = each.filterMessage(message, kind)
@@ -156,7 +212,7 @@ class Account:
         matches = self.matcher.match(message.subject)
         delivered = 0
         for subscription in matches.plain:
-            if self._deliver(subscription, message):
+            if self.deliverTo(subscription, message, kind, passage):
                 delivered += 1
         if not (matches.links or matches.groups):
             return delivered
@@ -165,24 +221,28 @@ class Account:
             if message.queues is not None:
                 if group[0] not in message.queues:
                     continue
-            elif kind in _DIRECTED:
+            elif kind in _DIRECTED and passage is None:
                 continue
-            delivered += self._deliverToGroup(kind, group, message, links)
+            delivered += self._deliverToGroup(kind, group, message, links, passage)
         for link, queues in links.values():
             link.forward(message, tuple(queues))
         return delivered + len(links)
 
-    def hasInterest(self, kind: Kind, subject: bytes) -> bool:
+    def hasInterest(self, kind: Kind, subject: bytes, hops: int = 0) -> bool:
         """
         See L{natsbroker.interfaces.IMessageBus.hasInterest}.
+
+        @param hops: how many imports a message would have passed before.
         """
         matches = self.matcher.match(subject)
+        local = list(matches.plain)
+        far = list(matches.links)
+        for _, here, there in matches.groups:
+            local += here
+            far += there
         reached = REACH[kind]
-        if matches.plain or any(subscription.kind in reached for subscription in matches.links):
-            return True
-        return any(
-            here or any(subscription.kind in reached for subscription in there)
-            for _, here, there in matches.groups
+        return any(subscription.kind in reached for subscription in far) or any(
+            _takes(subscription.subscriber, subject, kind, hops) for subscription in local
         )
 
     def _plainLinks(
@@ -204,12 +264,13 @@ class Account:
         group: tuple[bytes, tuple[hot.Subscription, ...], tuple[hot.Subscription, ...]],
         message: Message,
         links: dict[int, tuple[ILinkSubscriber, list[bytes]]],
+        passage: Passage | None,
     ) -> int:
         name, here, there = group
         if here:
-            start = self._random.randrange(len(here)) if len(here) > 1 else 0
+            start = self.random.randrange(len(here)) if len(here) > 1 else 0
             for subscription in here[start:] + here[:start]:
-                if self._deliver(subscription, message):
+                if self.deliverTo(subscription, message, kind, passage):
                     return 1
         reached = REACH[kind]
         candidates = [
@@ -221,11 +282,22 @@ class Account:
         ]
         if candidates:
             weights = [subscription.weight for subscription in candidates]
-            chosen = self._random.choices(candidates, weights)[0].subscriber
+            chosen = self.random.choices(candidates, weights)[0].subscriber
             links.setdefault(id(chosen), (chosen, []))[1].append(name)
         return 0
 
-    def _deliver(self, subscription: hot.Subscription, message: Message) -> bool:
+    def deliverTo(
+        self,
+        subscription: hot.Subscription,
+        message: Message,
+        kind: Kind,
+        passage: Passage | None,
+    ) -> bool:
+        """
+        Give a message to one subscription, unless it has ended or may not have it.
+
+        @return: whether anybody took it.
+        """
         subscriber = subscription.subscriber
         outbox = subscription.outbox
         if subscription.closed:
@@ -238,16 +310,19 @@ class Account:
                 message.subject, subscription.queue
             ):
                 return False
+        elif isinstance(subscriber, Relay):
+            subscription.delivered += 1
+            return subscriber.relay(message, kind, passage)
         subscription.delivered += 1
         subscriber.deliver(message, subscription.tag)
         if subscription.maximum and subscription.delivered >= subscription.maximum:
             self.subscriptionFinished(subscription)
         return True
 
-    def _batcherFor(self, subscriber: IBatchSubscriber) -> _Batcher:
+    def _batcherFor(self, subscriber: IBatchSubscriber) -> Batcher:
         batcher = self._batchers.get(id(subscriber))
         if batcher is None:
-            batcher = self._batchers[id(subscriber)] = _Batcher(subscriber, self._turn)
+            batcher = self._batchers[id(subscriber)] = Batcher(subscriber, self._turn)
         return batcher
 
 
@@ -255,91 +330,8 @@ class Account:
 _DIRECTED = frozenset({Kind.ROUTE, Kind.GATEWAY, Kind.HUB, Kind.SPOKE})
 
 
-@implementer(ISubscriber)
-class _Batcher:
+def _takes(subscriber: Any, subject: bytes, kind: Kind, hops: int) -> bool:
     """
-    Collects what a turn brings a batch subscriber, which gets it in one call at the turn's end.
+    Whether a subscriber would take a message.
     """
-
-    def __init__(self, subscriber: IBatchSubscriber, turn: hot.Turn) -> None:
-        self._subscriber = subscriber
-        self._turn = turn
-        self._messages: list[tuple[Message, Any]] = []
-
-    def deliver(self, message: Message, tag: Any) -> None:
-        """
-        Keep a message for the turn's end.
-        """
-        if not self._messages:
-            self._turn.atEnd(self._deliverMany)
-        self._messages.append((message, tag))
-
-    def subscriptionEnded(self, tag: Any) -> None:
-        """
-        Say so, after the messages that came before.
-        """
-        self._deliverMany()
-        self._subscriber.subscriptionEnded(tag)
-
-    def _deliverMany(self) -> None:
-        messages, self._messages = self._messages, []
-        if messages:
-            self._subscriber.deliverMany(messages)
-
-
-@implementer(IMessageBus)
-class Bus:
-    """
-    The door to an account for one kind of origin.
-
-    @ivar account: the account's name.
-    @ivar kind: the kind of origin.
-    """
-
-    __slots__ = ("_account", "account", "kind")
-
-    def __init__(self, account: Account, kind: Kind) -> None:
-        self._account = account
-        self.account = account.name
-        self.kind = kind
-
-    @property
-    def matcher(self) -> hot.Matcher:
-        """
-        For the fast lane: who is subscribed to a subject.
-        """
-        return self._account.matcher
-
-    def publish(self, message: Message) -> int:
-        """
-        See L{IMessageBus.publish}.
-        """
-        return self._account.publish(self.kind, message)
-
-    def subscribe(
-        self,
-        pattern: bytes,
-        subscriber: ISubscriber | ILinkSubscriber,
-        tag: Any = None,
-        queue: bytes = b"",
-        weight: int = 1,
-    ) -> ISubscription:
-        """
-        See L{IMessageBus.subscribe}.
-        """
-        return cast(
-            ISubscription,
-            self._account.subscribe(self.kind, pattern, subscriber, tag, queue, weight),
-        )
-
-    def hasInterest(self, subject: bytes) -> bool:
-        """
-        See L{IMessageBus.hasInterest}.
-        """
-        return self._account.hasInterest(self.kind, subject)
-
-    def watchInterest(self, watcher: IInterestWatcher) -> Callable[[], None]:
-        """
-        See L{IMessageBus.watchInterest}.
-        """
-        return self._account.watch(watcher)
+    return not isinstance(subscriber, Relay) or subscriber.reaches(subject, kind, hops)

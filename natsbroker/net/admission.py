@@ -60,6 +60,7 @@ class AdmittedConversation(TimedConversation):
         if self._connected:
             self._leaveAccount()
         self._connected = True
+        self._keepalive.estimate(self._context.reactor.seconds() - self.started)
         self._loginBy = None
         self._schedule()
         self._logIn()

@@ -13,8 +13,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import ClientInfo
 
-__all__ = ["ConnectionFacts", "Described", "SubscriptionFacts", "factsAtEnd", "factsOf"]
+__all__ = [
+    "ConnectionFacts",
+    "Described",
+    "SubscriptionFacts",
+    "clientInfoOf",
+    "factsAtEnd",
+    "factsOf",
+]
 
 #: How many characters of each text a connection sent about itself are kept when it is gone.
 LONGEST_TEXT = 256
@@ -151,6 +159,32 @@ def factsOf(session: Described) -> ConnectionFacts:
         options["version"],
         "" if grant is None else grant.account,
         "" if grant is None else grant.user,
+    )
+
+
+def clientInfoOf(facts: ConnectionFacts, server: str, isDetailed: bool) -> ClientInfo:
+    """
+    What services of other accounts may be told of a connection.
+
+    @param server: the server's name.
+    @param isDetailed: whether more may be told than its account and its round trip.
+    """
+    roundTrip = round(facts.roundTrip * 1e9)
+    if not isDetailed:
+        return ClientInfo(acc=facts.account, rtt=roundTrip)
+    return ClientInfo(
+        start=facts.started,
+        host=facts.host,
+        id=facts.cid,
+        acc=facts.account,
+        user=facts.user,
+        name=facts.name,
+        lang=facts.lang,
+        ver=facts.version,
+        rtt=roundTrip,
+        server=server,
+        kind="Client",
+        client_type=facts.type,
     )
 
 

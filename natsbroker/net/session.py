@@ -16,9 +16,10 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors
-from natsbroker.interfaces import IOutboxSubscriber
+from natsbroker.interfaces import IOrigin, IOutboxSubscriber
 from natsbroker.net.admission import AdmittedConversation
 from natsbroker.net.context import ClientContext
+from natsbroker.net.facts import clientInfoOf
 from natsbroker.net.labels import violationText
 from natsbroker.net.peer import Peer
 from natsbroker.subjects import grammar
@@ -26,14 +27,14 @@ from natsbroker.wire import ops
 from natsbroker.wire.connect import parseConnect
 from natsbroker.wire.dialects import client
 from natsbroker.wire.lines import Frame
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import ClientInfo, Message
 
 __all__ = ["ClientSession", "Peer"]
 
 _log = Logger()
 
 
-@implementer(IOutboxSubscriber)
+@implementer(IOutboxSubscriber, IOrigin)
 class ClientSession(AdmittedConversation):
     """
     The operations of a client; the layers below let it in, watch its time and end it.
@@ -85,6 +86,11 @@ class ClientSession(AdmittedConversation):
         rules, bus = self._rules, self._bus
         if rules is None or bus is None:
             raise RuntimeError("a publish of a client that was not let in")
+        mapped = bus.mapped(subject)
+        if mapped is not subject:
+            if self._trace is not None:
+                self._trace.mapped(subject, mapped)
+            subject = mapped
         violation = rules.violation(subject, reply)
         if violation is not None:
             self._violated(violation)
@@ -173,6 +179,12 @@ class ClientSession(AdmittedConversation):
         rules = self._rules
         if message.reply and rules is not None and rules.replies is not None:
             rules.replies.delivered(message.reply)
+
+    def clientInfo(self, isDetailed: bool) -> ClientInfo:
+        """
+        See L{natsbroker.interfaces.IOrigin}.
+        """
+        return clientInfoOf(self.facts(), self._context.info.server_name, isDetailed)
 
     def subscriptionEnded(self, tag: Any) -> None:
         """

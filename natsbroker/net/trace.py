@@ -105,6 +105,12 @@ class Trace:
         self._line("->>", f"[{_text(*words)}]")
         self._payload("->>", body, headerLength)
 
+    def mapped(self, subject: bytes, destination: bytes) -> None:
+        """
+        What the client published goes somewhere else.
+        """
+        self._line("<<-", f"[MAPPING {_text(subject, b'->', destination)}]")
+
     def ended(self, sid: bytes) -> None:
         """
         A subscription of the client ended.

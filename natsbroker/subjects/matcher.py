@@ -9,7 +9,7 @@ has the same interface and passes the same tests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from natsbroker.subjects.cache import MatchCache
@@ -118,6 +118,9 @@ class Matcher:
 
     @ivar readable: whether every message must take the readable path because something decides
         for each of them; the fast lane leaves the account alone then.
+    @ivar diverts: tells for a subject whether what is published to it may go somewhere else, so
+        that it must take the readable path; C{None} if nothing does. Whoever sets it calls
+        L{changed}.
     @ivar generation: grows with every change.
     """
 
@@ -127,6 +130,7 @@ class Matcher:
 
     def __init__(self, router: Router, limit: int = LIMIT) -> None:
         self.readable = False
+        self.diverts: Callable[[bytes], bool] | None = None
         self.generation = 0
         self._router = router
         self._epochs = Epochs()

@@ -55,7 +55,7 @@ def intersection(one: bytes, other: bytes) -> bytes | None:
         are none.
     """
     left, right = one.split(b"."), other.split(b".")
-    made = []
+    made: list[bytes] = []
     for place, token in enumerate(left):
         if token == b">":
             return b".".join(made + right[place:]) if place < len(right) else None

@@ -31,7 +31,8 @@ class Subscription:
     @ivar maximum: it ends when it had so many messages; 0 for never.
     @ivar delivered: how many it had.
     @ivar closed: it has ended; nothing may be delivered any more.
-    @ivar owner: whose C{subscriptionCancelled} and C{subscriptionFinished} keep the books: the account.
+    @ivar owner: whose C{subscriptionCancelled} and C{subscriptionFinished} keep the books: the
+        account.
     """
 
     __slots__ = (

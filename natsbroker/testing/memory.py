@@ -33,7 +33,7 @@ from zope.interface import implementer
 from natsbroker.broker import Broker
 from natsbroker.config.build import buildText
 from natsbroker.config.model import Settings
-from natsbroker.core.account import Bus
+from natsbroker.core.bus import Bus
 from natsbroker.testing.transport import MemoryTransport
 
 __all__ = ["MemoryBroker", "MemoryConnection", "MemoryReactor"]

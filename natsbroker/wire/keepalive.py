@@ -75,6 +75,14 @@ class Keepalive:
         self._sent = now
         return KeepaliveAction.PING
 
+    def estimate(self, seconds: float) -> None:
+        """
+        Take something else for the round trip until it is measured: how long the peer took to say
+        who it is.
+        """
+        if not self.roundTrip:
+            self.roundTrip = max(seconds, 1e-9)
+
     def ponged(self, now: float) -> None:
         """
         The peer answered.

@@ -201,7 +201,10 @@ class Lane:
             return None
         if self._permissions is not None and not self._permissions.allows(subject):
             return None
-        matches = self._matcher.match(subject)
+        matcher = self._matcher
+        if matcher.diverts is not None and matcher.diverts(subject):
+            return None
+        matches = matcher.match(subject)
         if not _isDirect(matches):
             return None
         tail = b"%b %b" % (reply, sizeText) if reply else sizeText

@@ -7,9 +7,10 @@ Must never know: Twisted, zope, or which connection a value belongs to.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["Kind", "Message"]
+__all__ = ["ClientInfo", "Kind", "Message"]
 
 
 class Kind(IntEnum):
@@ -96,5 +97,52 @@ class Message:
         """
         return self.body[self.headerLength :] if self.headerLength else self.body
 
+    def readdressed(self, subject: bytes, reply: bytes) -> Message:
+        """
+        The same headers and payload from the same origin under other subjects, for the queue
+        groups of another account.
+        """
+        return Message(
+            subject,
+            self.body,
+            reply,
+            self.headerLength,
+            self.origin,
+            self.sizeText,
+            self.headerText,
+        )
+
     def __repr__(self) -> str:
         return f"<Message {self.subject!r} reply={self.reply!r} {len(self.body)} bytes>"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientInfo:
+    """
+    Who a client is, as services of other accounts and observers are told. The names are those of
+    nats-server's JSON; what is empty is not told.
+
+    @ivar start: when the connection began, in seconds since the epoch.
+    @ivar id: the number of the connection.
+    @ivar acc: its account.
+    @ivar svc: the account through which a request came last, if it came through several.
+    @ivar ver: of its library.
+    @ivar rtt: the round trip in nanoseconds.
+    @ivar server: the name of the server that it is connected to.
+    @ivar client_type: C{nats}, C{websocket} or C{mqtt}.
+    """
+
+    start: float = 0.0
+    host: str = ""
+    id: int = 0
+    acc: str = ""
+    svc: str = ""
+    user: str = ""
+    name: str = ""
+    lang: str = ""
+    ver: str = ""
+    rtt: int = 0
+    server: str = ""
+    cluster: str = ""
+    kind: str = ""
+    client_type: str = ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.config.errors import NotSupportedYet
-from tests.config.support import complaintsOf, errorsOf
+from tests.config.support import built, complaintsOf, errorsOf
 
 VALID = [
     "jetstream: enabled",
@@ -27,12 +27,6 @@ VALID = [
     "resolver { type: full, dir: a, ttl: '1h' }",
     "resolver: MEMORY",
     "resolver_preload { A: jwt }",
-    "mappings { a: b, c: [ {dest: d, weight: 50%}, {destination: e, weight: 50} ], f: {dest: g} }",
-    """accounts { A { exports: [
-        {stream: "a.>", accounts: [B]}, {service: s, response: stream, threshold: "1s"}
-        {service: l, latency: x}, {service: m, latency: {sampling: headers, subject: y} }
-    ] } }""",
-    "accounts { A { imports: [ {stream: {account: B, subject: x}, prefix: p} ] } }",
     "accounts { A { jetstream { max_mem: 1k, streams: 3, max_bytes_required: true } } }",
     "accounts { A { msg_trace { dest: x, sampling: 50% } } }",
     "streaming { anything: [1, {goes: true} ] }",
@@ -43,6 +37,27 @@ VALID = [
 def test_valid(text: str) -> None:
     """A block that nats-server accepts is refused only because it is not supported yet."""
     assert [type(error) for error in errorsOf(text)] == [NotSupportedYet]
+
+
+SUPPORTED = [
+    """mappings {
+        a: b, c: [ {dest: d, weight: 50%}, {destination: e, weight: 50} ], f: {dest: g, weight: 9}
+    }""",
+    """accounts { B {}, A { exports: [
+        {stream: "a.>", accounts: [B]}, {service: s, response: stream, threshold: "1s"}
+        {service: l, latency: x}, {service: m, latency: {sampling: headers, subject: y} }
+    ] } }""",
+    """accounts {
+        A { imports: [ {stream: {account: B, subject: x}, prefix: p} ], maps { a: b } }
+        B { exports: [ {stream: x} ] }
+    }""",
+]
+
+
+@pytest.mark.parametrize("text", SUPPORTED)
+def test_supported(text: str) -> None:
+    """A block of a feature that is there is fine."""
+    assert built(text).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -68,5 +83,5 @@ def test_valid(text: str) -> None:
     ],
 )
 def test_mistakes(text: str, complaint: str) -> None:
-    """Mistakes inside of a block are reported although it is not supported yet."""
+    """Mistakes inside of a block are reported, also where it is not supported yet."""
     assert complaint in complaintsOf(text)

@@ -1,0 +1,50 @@
+"""
+Batches: what a turn brings a subscriber, in one call.
+
+Promises: everything comes, in order, and at the latest when the turn ends.
+Must never know: accounts, or who is subscribed to what.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.interfaces import IBatchSubscriber, ISubscriber
+from natsbroker.wire.values import Message
+
+__all__ = ["Batcher"]
+
+
+@implementer(ISubscriber)
+class Batcher:
+    """
+    Collects what a turn brings a batch subscriber, which gets it in one call at the turn's end.
+    """
+
+    def __init__(self, subscriber: IBatchSubscriber, turn: hot.Turn) -> None:
+        self._subscriber = subscriber
+        self._turn = turn
+        self._messages: list[tuple[Message, Any]] = []
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        """
+        Keep a message for the turn's end.
+        """
+        if not self._messages:
+            self._turn.atEnd(self._deliverMany)
+        self._messages.append((message, tag))
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """
+        Say so, after the messages that came before.
+        """
+        self._deliverMany()
+        self._subscriber.subscriptionEnded(tag)
+
+    def _deliverMany(self) -> None:
+        messages, self._messages = self._messages, []
+        if messages:
+            self._subscriber.deliverMany(messages)

@@ -1,0 +1,92 @@
+"""
+The doors to an account, one for each kind of origin.
+
+Promises: whoever holds a door cannot lie about where a message comes from.
+Must never know: how an account delivers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.interfaces import (
+    IInterestWatcher,
+    ILinkSubscriber,
+    IMessageBus,
+    ISubscriber,
+    ISubscription,
+)
+from natsbroker.wire.values import Kind, Message
+
+if TYPE_CHECKING:
+    from natsbroker.core.account import Account
+
+__all__ = ["Bus"]
+
+
+@implementer(IMessageBus)
+class Bus:
+    """
+    The door to an account for one kind of origin.
+
+    @ivar account: the account's name.
+    @ivar kind: the kind of origin.
+    """
+
+    __slots__ = ("_account", "account", "kind")
+
+    def __init__(self, account: Account, kind: Kind) -> None:
+        self._account = account
+        self.account = account.name
+        self.kind = kind
+
+    @property
+    def matcher(self) -> hot.Matcher:
+        """
+        For the fast lane: who is subscribed to a subject.
+        """
+        return self._account.matcher
+
+    def mapped(self, subject: bytes) -> bytes:
+        """
+        See L{IMessageBus.mapped}.
+        """
+        return self._account.exchange.mapped(subject)
+
+    def publish(self, message: Message) -> int:
+        """
+        See L{IMessageBus.publish}.
+        """
+        return self._account.publish(self.kind, message)
+
+    def subscribe(
+        self,
+        pattern: bytes,
+        subscriber: ISubscriber | ILinkSubscriber,
+        tag: Any = None,
+        queue: bytes = b"",
+        weight: int = 1,
+    ) -> ISubscription:
+        """
+        See L{IMessageBus.subscribe}.
+        """
+        return cast(
+            ISubscription,
+            self._account.subscribe(self.kind, pattern, subscriber, tag, queue, weight),
+        )
+
+    def hasInterest(self, subject: bytes) -> bool:
+        """
+        See L{IMessageBus.hasInterest}.
+        """
+        return self._account.hasInterest(self.kind, subject)
+
+    def watchInterest(self, watcher: IInterestWatcher) -> Callable[[], None]:
+        """
+        See L{IMessageBus.watchInterest}.
+        """
+        return self._account.watch(watcher)

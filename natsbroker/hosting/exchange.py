@@ -1,0 +1,183 @@
+"""
+From what the settings say that accounts exchange, to accounts that do.
+
+Promises: only what is different changes: imports that stay as they are keep their subscriptions,
+and services the answers that they owe.
+Must never know: where the settings come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from twisted.logger import Logger
+
+from natsbroker.config import exchange
+from natsbroker.config.exchange_checks import exportFor, problems
+from natsbroker.config.identity import Account as Described
+from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
+from natsbroker.core.account import Account
+from natsbroker.core.exports import Latency, ResponseType, ServiceExport
+from natsbroker.core.imports import ServiceImport, StreamImport
+from natsbroker.subjects import mapping
+from natsbroker.subjects.renaming import Renaming
+
+__all__ = ["Exchanges", "checkExchange", "describedIn"]
+
+_log = Logger(namespace="natsbroker")
+
+
+def checkExchange(settings: Settings) -> None:
+    """
+    Check that what accounts exchange fits together.
+
+    @raise ValueError: if it does not.
+    """
+    for problem in problems(settings.accounts, not settings.no_system_account):
+        raise ValueError(f"accounts.{problem.account}: {problem.message}")
+
+
+def describedIn(settings: Settings) -> dict[str, Described]:
+    """
+    The accounts that settings describe, with what they say about the global one.
+    """
+    described = dict(settings.accounts)
+    if settings.mappings:
+        described[GLOBAL_ACCOUNT] = Described(GLOBAL_ACCOUNT, mappings=settings.mappings)
+    return described
+
+
+class Exchanges:
+    """
+    What is exchanged now.
+    """
+
+    def __init__(self, random: Random, cluster: str = "") -> None:
+        """
+        @param random: decides between destinations of a mapping.
+        @param cluster: the name of this broker's cluster; empty without.
+        """
+        self._random = random
+        self._cluster = _bytes(cluster)
+        self._exports: dict[tuple[Account, str], tuple[exchange.ServiceExport, ServiceExport]] = {}
+        self._streams: dict[Account, list[Any]] = {}
+        self._services: dict[Account, list[Any]] = {}
+        self._mappings: dict[Account, tuple[exchange.SubjectMapping, ...]] = {}
+
+    def apply(self, accounts: Mapping[str, Account], described: Mapping[str, Described]) -> None:
+        """
+        Have accounts exchange what is said, and nothing else. An import that is not allowed is left
+        out.
+
+        @param accounts: by name.
+        @param described: the accounts about which something is said.
+        """
+        for name, account in accounts.items():
+            self._map(account, described.get(name, Described(name)))
+        for name, account in accounts.items():
+            about = described.get(name, Described(name))
+            streams: list[tuple[Account, Renaming]] = []
+            services: list[tuple[Account, ServiceExport, Renaming, bool]] = []
+            for each in about.imports:
+                exporter, owner = accounts.get(each.account), described.get(each.account)
+                if exporter is None or owner is None:
+                    continue
+                export = exportFor(each, owner, name)
+                if export is None:
+                    continue
+                renaming = Renaming(_bytes(each.subject), _bytes(each.to))
+                if isinstance(each, exchange.StreamImport):
+                    streams.append((exporter, renaming))
+                elif isinstance(export, exchange.ServiceExport):
+                    made = self._exportFor(exporter, export)
+                    services.append((exporter, made, renaming, each.share))
+            self._importStreams(account, streams)
+            self._importServices(account, services)
+
+    def forget(self, account: Account) -> None:
+        """
+        An account is no more: it has nothing and owes nothing.
+        """
+        self._map(account, Described(account.name))
+        self._importStreams(account, [])
+        self._importServices(account, [])
+        account.exchange.close()
+        for key in [key for key in self._exports if key[0] is account]:
+            del self._exports[key]
+
+    def _map(self, account: Account, described: Described) -> None:
+        if self._mappings.get(account, ()) == described.mappings:
+            return
+        self._mappings[account] = described.mappings
+        made = [
+            mapping.Mapping(
+                _bytes(each.source),
+                [
+                    mapping.Destination(_bytes(to.dest), to.weight, _bytes(to.cluster))
+                    for to in each.destinations
+                ],
+            )
+            for each in described.mappings
+        ]
+        table = mapping.MappingTable(made, self._random.randrange, self._cluster)
+        account.exchange.mapSubjects(table)
+        if not described.mappings:
+            del self._mappings[account]
+
+    def _exportFor(self, owner: Account, export: exchange.ServiceExport) -> ServiceExport:
+        """
+        The export that was made for the same words before, or a new one.
+        """
+        key = (owner, export.subject)
+        said, made = self._exports.get(key, (None, None))
+        if made is None or said != export:
+            latency = export.latency
+            made = ServiceExport(
+                _bytes(export.subject),
+                ResponseType(export.response_type),
+                export.response_threshold,
+                None if latency is None else Latency(_bytes(latency.subject), latency.sampling),
+            )
+            self._exports[key] = (export, made)
+        return made
+
+    def _importStreams(self, account: Account, wanted: list[tuple[Account, Renaming]]) -> None:
+        same = [(exporter, each.theirs, each.ours, each.keeps) for exporter, each in wanted]
+        if self._streams.get(account, []) == same:
+            return
+        self._streams[account] = same
+        made = [StreamImport(*each) for each in wanted]
+        _report(account, account.exchange.importStreams(made))
+        if not same:
+            del self._streams[account]
+
+    def _importServices(
+        self, account: Account, wanted: list[tuple[Account, ServiceExport, Renaming, bool]]
+    ) -> None:
+        same = [
+            (exporter, export, each.theirs, each.ours, share)
+            for exporter, export, each, share in wanted
+        ]
+        if self._services.get(account, []) == same:
+            return
+        self._services[account] = same
+        made = [ServiceImport(account, *each) for each in wanted]
+        _report(account, account.exchange.importServices(made))
+        if not same:
+            del self._services[account]
+
+
+def _report(account: Account, problems: list[Exception]) -> None:
+    for problem in problems[:1]:
+        _log.error(
+            "Could not add {count} import subscriptions for account {name}: {problem}",
+            count=len(problems),
+            name=account.name,
+            problem=str(problem),
+        )
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,113 @@
+"""
+Who a client is, as JSON, and as the header that services of other accounts are shown.
+
+Promises: the text that nats-server 2.15 writes, with its names, its order and its escapes; in a
+stamped message there is exactly one C{Nats-Request-Info}, and it is the broker's.
+Must never know: clients, accounts, or who may be told what.
+
+Clients send headers too, and this one must not be theirs (CVE-2026-33223). It is taken out in every
+spelling that any reader of headers might take for it: in any case, with blanks around the name,
+behind a bare CR or LF, continued on further lines, and as often as it stands there. nats-server
+takes out the ones in its own spelling.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime, timezone
+from typing import Any
+
+from natsbroker.wire.values import ClientInfo
+
+__all__ = ["HEADER", "compact", "described", "instant", "stamped"]
+
+#: The name of the header.
+HEADER = b"Nats-Request-Info"
+
+_VERSION = b"NATS/1.0"
+_SPECIAL = re.compile("[<>&\x7f\u2028\u2029\ud800-\udfff]")
+_LINES = re.compile(rb"(?<=\n)|(?<=\r)(?!\n)")
+
+
+def instant(seconds: float) -> str:
+    """
+    A time as RFC 3339 in UTC, without trailing zeros.
+
+    @param seconds: since the epoch.
+    """
+    moment = datetime.fromtimestamp(seconds, timezone.utc)
+    whole = moment.strftime("%Y-%m-%dT%H:%M:%S")
+    fraction = f".{moment.microsecond:06d}".rstrip("0") if moment.microsecond else ""
+    return f"{whole}{fraction}Z"
+
+
+def described(info: ClientInfo) -> dict[str, Any]:
+    """
+    What there is to tell about a client, in nats-server's order.
+    """
+    found: dict[str, Any] = {}
+    for field in fields(info):
+        value = getattr(info, field.name)
+        if value:
+            found[field.name] = instant(value) if field.name == "start" else value
+    return found
+
+
+def compact(document: Any) -> bytes:
+    """
+    JSON on one line, as Go writes it.
+
+    @param document: mappings with text keys, sequences, text, integers, truth values, C{None}.
+    """
+    return _text(document).encode("utf-8")
+
+
+def _text(document: Any) -> str:
+    if isinstance(document, str):
+        return _SPECIAL.sub(_escaped, json.dumps(document, ensure_ascii=False))
+    if isinstance(document, Mapping):
+        return "{" + ",".join(f"{_text(key)}:{_text(document[key])}" for key in document) + "}"
+    if isinstance(document, Sequence):
+        return "[" + ",".join(map(_text, document)) + "]"
+    return json.dumps(document)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return "\\ufffd" if 0xD800 <= code <= 0xDFFF else f"\\u{code:04x}"
+
+
+def stamped(body: bytes, headerLength: int, info: ClientInfo) -> tuple[bytes, int]:
+    """
+    Say in a message's headers who a client is.
+
+    @param body: the header block, if there is one, and the payload.
+    @param headerLength: how much of it is the header block. One that does not begin as header
+        blocks do is left out.
+    @return: the new body and the length of its header block.
+    """
+    block = _VERSION + b"\r\n"
+    if headerLength and body.startswith(_VERSION):
+        block = _without(body[:headerLength])
+    block += b"%b: %b\r\n\r\n" % (HEADER, compact(described(info)))
+    return block + body[headerLength:], len(block)
+
+
+def _without(block: bytes) -> bytes:
+    """
+    @return: a block without the header and without its end.
+    """
+    kept: list[bytes] = []
+    isOurs = False
+    for line in _LINES.split(block):
+        if not line.strip(b"\r\n"):
+            continue
+        if line[:1] not in b" \t" or not kept:
+            isOurs = line.partition(b":")[0].strip().lower() == HEADER.lower()
+        if not isOurs:
+            kept.append(line)
+    text = b"".join(kept)
+    return text if text.endswith(b"\r\n") else text.rstrip(b"\r\n") + b"\r\n"
