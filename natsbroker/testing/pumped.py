@@ -53,7 +53,7 @@ class PumpedReactor(Clock):
         Run what threads asked for up to now.
         """
         while not self._calls.empty():
-            self._runOne()
+            self.turn()
 
     def wait(self, deferred: Deferred[T]) -> T:
         """
@@ -65,14 +65,16 @@ class PumpedReactor(Clock):
         results: list[Any] = []
         deferred.addBoth(results.append)
         while not results:
-            self._runOne()
+            self.turn()
         if isinstance(results[0], Failure):
             results[0].raiseException()
         return results[0]  # type: ignore[no-any-return]
 
-    def _runOne(self) -> None:
+    def turn(self) -> None:
         """
-        Wait for a call and run it.
+        Wait for one call from a thread, and run it.
+
+        @raise StillWaiting: if nothing happens for a long time.
         """
         try:
             call, args, kw = self._calls.get(timeout=PATIENCE)
