@@ -236,7 +236,7 @@ def subjectRouterTests(factory: Callable[[], ISubjectRouter]) -> type[Synchronou
 _STRANGE: Sequence[dict[str, Any]] = (
     {"user": "", "pass": ""},
     {"user": "x" * 10_000, "pass": "y" * 10_000},
-    {"user": "\x00\r\n", "pass": "\ud800"},
+    {"user": "\x00\r\n", "pass": "\u00fc\U0001f600\ufffd"},
     {"user": "*", "pass": ">"},
     {"user": 1, "pass": None},
     {"auth_token": "' OR 1=1 --"},

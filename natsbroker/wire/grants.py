@@ -31,6 +31,7 @@ class Hello:
 
     @ivar kind: what kind of connection it is.
     @ivar options: what it said in CONNECT, with the wire's spelling; empty if it said nothing.
+        Text in it can always be encoded: there are no lone surrogates.
     @ivar host: the address that it comes from, as text; empty where there is none.
     @ivar nonce: the nonce of its INFO; empty without.
     @ivar certificate: the peer's TLS certificate (a C{cryptography} X.509 certificate) after it

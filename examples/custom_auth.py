@@ -1,0 +1,129 @@
+"""
+A custom authorizer: who may connect, and what they may do, is the application's to say.
+
+The users are in a table of the application. Each may publish below C{orders.NAME}, and read all
+orders if it is a clerk. A user that is locked out loses its connections at once.
+
+Run it with the port that clients connect to, and end it with Ctrl-C::
+
+    python examples/custom_auth.py 4222
+
+Then, with any NATS client::
+
+    nats --server nats://anna:apple@127.0.0.1:4222 sub 'orders.>'
+    nats --server nats://bob:banana@127.0.0.1:4222 pub orders.bob.new 'two cups'
+"""
+
+from __future__ import annotations
+
+import hmac
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import react
+
+from natsbroker.auth.authenticator import Authenticator
+from natsbroker.broker import Broker
+from natsbroker.config.model import Settings
+from natsbroker.errors import Unauthorized
+from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
+from natsbroker.wire.grants import Grant, Hello
+
+
+@dataclass
+class User:
+    """
+    A row of the table.
+    """
+
+    name: str
+    password: str
+    isClerk: bool = False
+
+
+class Table:
+    """
+    The table of users. A real one would be a database, which takes its time: so does this one.
+    """
+
+    def __init__(self, *users: User) -> None:
+        self._users = {user.name: user for user in users}
+
+    def find(self, name: str) -> Deferred[User | None]:
+        """
+        Look a user up.
+        """
+        return succeed(self._users.get(name))
+
+    def drop(self, name: str) -> None:
+        """
+        Forget a user.
+        """
+        self._users.pop(name, None)
+
+
+class TableAuthenticator(Authenticator):
+    """
+    Lets in who is in the table.
+    """
+
+    def __init__(self, table: Table) -> None:
+        super().__init__()
+        self._table = table
+
+    async def authenticate(self, hello: Hello) -> User:
+        """
+        Say who a connection is.
+        """
+        user = await self._table.find(hello.text("user"))
+        given = hello.text("pass").encode("utf-8")
+        if user is None or not hmac.compare_digest(user.password.encode("utf-8"), given):
+            raise Unauthorized("unknown user or wrong password")
+        return user
+
+    def grant(self, avatar: User, hello: Hello) -> Grant:
+        """
+        Say what a user may do: data that the broker then checks by itself, message by message.
+        """
+        own = b"orders.%b.>" % avatar.name.encode("utf-8")
+        readable = [b"_INBOX.>", b"orders.>" if avatar.isClerk else own]
+        return Grant(
+            user=avatar.name,
+            publish=PermissionSet([own]),
+            subscribe=SubscribePermissions(readable),
+        )
+
+    def lockOut(self, name: str) -> None:
+        """
+        Let a user in no more, and end its connections.
+        """
+        self._table.drop(name)
+        self.revoke()
+
+
+def makeAuthenticator() -> TableAuthenticator:
+    """
+    The authenticator with the users of this example.
+    """
+    return TableAuthenticator(Table(User("anna", "apple", isClerk=True), User("bob", "banana")))
+
+
+async def main(reactor: Any, port: str = "4222") -> None:
+    """
+    Serve until the process ends.
+
+    @param port: for clients; 0 for any that is free.
+    """
+    settings = Settings(host="127.0.0.1", port=int(port) or -1)
+    broker = Broker(settings, reactor=reactor, authorizer=makeAuthenticator())
+    broker.startService()
+    reactor.addSystemEventTrigger("before", "shutdown", broker.stopService)
+    await broker.whenReady()
+    print("listening on {}:{}".format(*broker.clientAddress()), flush=True)
+    await Deferred()
+
+
+if __name__ == "__main__":
+    react(main, sys.argv[1:])

@@ -1,0 +1,101 @@
+"""
+The custom authorizer: C{examples/custom_auth.py} run as it is, and its class in a broker in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import nats
+import pytest
+
+from examples import custom_auth
+from examples.custom_auth import TableAuthenticator
+from natsbroker.testing.contracts import authorizerTests
+from natsbroker.testing.memory import MemoryBroker, MemoryConnection
+from natsbroker.wire.grants import Hello
+from tests.examples.running import running
+
+TestContract = authorizerTests(
+    custom_auth.makeAuthenticator,
+    Hello(options={"user": "anna", "pass": "apple"}),
+    Hello(options={"user": "anna", "pass": "banana"}),
+    lambda keeper: keeper.lockOut("anna"),
+)
+
+
+class TestInMemory:
+    """What its users may do."""
+
+    def open(self) -> tuple[MemoryBroker, TableAuthenticator]:
+        """A broker with the authenticator."""
+        authenticator = custom_auth.makeAuthenticator()
+        return MemoryBroker(authorizer=authenticator), authenticator
+
+    def connect(self, broker: MemoryBroker, user: str, password: str) -> MemoryConnection:
+        """A connection of a user."""
+        return broker.connect({"verbose": False, "user": user, "pass": password})
+
+    @pytest.mark.parametrize(
+        ("user", "password", "closed"),
+        [
+            ("anna", "apple", ""),
+            ("bob", "banana", ""),
+            ("anna", "banana", "lost"),
+            ("bob", "", "lost"),
+            ("carl", "apple", "lost"),
+        ],
+    )
+    def test_who(self, user: str, password: str, closed: str) -> None:
+        """Only who is in the table with that password is let in."""
+        broker, _ = self.open()
+        with broker:
+            assert self.connect(broker, user, password).closed == closed
+
+    def test_what(self) -> None:
+        """Everybody publishes own orders; a clerk reads all, others read their own."""
+        broker, _ = self.open()
+        with broker:
+            anna = self.connect(broker, "anna", "apple")
+            bob = self.connect(broker, "bob", "banana")
+            assert anna.request(b"SUB orders.> 1\r\n") == b""
+            assert b"Permissions Violation" in bob.request(b"SUB orders.> 1\r\n")
+            assert bob.request(b"SUB orders.bob.> 1\r\n") == b""
+            assert (
+                bob.request(b"PUB orders.bob.new 1\r\nx\r\n") == b"MSG orders.bob.new 1 1\r\nx\r\n"
+            )
+            assert anna.receive() == b"MSG orders.bob.new 1 1\r\nx\r\n"
+            assert b"Permissions Violation" in bob.request(b"PUB orders.anna.new 1\r\nx\r\n")
+
+    def test_lockedOut(self) -> None:
+        """Who is locked out loses the connection at once; others keep theirs."""
+        broker, authenticator = self.open()
+        with broker:
+            anna = self.connect(broker, "anna", "apple")
+            bob = self.connect(broker, "bob", "banana")
+            authenticator.lockOut("bob")
+            assert (anna.closed, bob.closed) == ("", "lost")
+            assert self.connect(broker, "bob", "banana").closed == "lost"
+
+
+def test_runs() -> None:
+    """The program serves who is let in and refuses others."""
+
+    async def talk(port: int) -> tuple[bytes, bool]:
+        url = f"nats://anna:apple@127.0.0.1:{port}"
+        client = await nats.connect(url)
+        inbox = await client.subscribe("orders.anna.new")
+        await client.publish("orders.anna.new", b"tea")
+        message = await inbox.next_msg(timeout=30)
+        await client.drain()
+        refused = False
+        try:
+            options: dict[str, Any] = {"allow_reconnect": False, "max_reconnect_attempts": 0}
+            await nats.connect(url.replace("apple", "pear"), **options)
+        except nats.errors.Error:
+            refused = True
+        return bytes(message.data), refused
+
+    with running("custom_auth.py", "0") as [port]:
+        assert asyncio.run(talk(port)) == (b"tea", True)

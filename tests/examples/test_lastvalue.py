@@ -1,0 +1,101 @@
+"""
+The service on the bus: C{examples/lastvalue.py} run as it is, and its plugin in a broker in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import nats
+import pytest
+from zope.interface.verify import verifyObject
+
+from examples.lastvalue import LastValue, LastValueService
+from natsbroker.errors import BrokerError
+from natsbroker.interfaces import IBrokerService
+from natsbroker.testing.contracts import subscriberTests
+from natsbroker.testing.memory import MemoryBroker, MemoryConnection
+from tests.examples.running import running
+
+OPTIONS = {"verbose": False, "headers": True, "no_responders": True}
+
+TestContract = subscriberTests(
+    lambda: LastValueService(MemoryBroker().bus(), b">", 5),
+    [lambda message: None],
+)
+
+
+class TestInMemory:
+    """What it keeps and answers."""
+
+    def ask(self, connection: MemoryConnection, subject: bytes) -> bytes:
+        """Ask for the last value of a subject."""
+        return connection.request(b"PUB last.%b here 0\r\n\r\n" % subject)
+
+    def open(self, config: str = "") -> tuple[MemoryBroker, MemoryConnection]:
+        """A broker with the service, and a client that hears answers."""
+        broker = MemoryBroker(configText=config, services=[LastValue()])
+        connection = broker.connect(OPTIONS)
+        connection.send(b"SUB here 1\r\n")
+        return broker, connection
+
+    def test_isAPlugin(self) -> None:
+        """The plugin keeps its contract."""
+        assert verifyObject(IBrokerService, LastValue())
+
+    def test_lastValue(self) -> None:
+        """The last message of a subject is given, with its headers, to whoever asks."""
+        broker, client = self.open()
+        with broker:
+            client.request(b"PUB a.b 3\r\none\r\nPUB a.b 3\r\ntwo\r\nPUB a.c 5\r\nthree\r\n")
+            client.request(b"HPUB a.d 12 13\r\nNATS/1.0\r\n\r\n4\r\n")
+            assert self.ask(client, b"a.b") == b"MSG here 1 3\r\ntwo\r\n"
+            assert self.ask(client, b"a.c") == b"MSG here 1 5\r\nthree\r\n"
+            assert self.ask(client, b"a.d") == b"HMSG here 1 12 13\r\nNATS/1.0\r\n\r\n4\r\n"
+
+    def test_nothingKept(self) -> None:
+        """Where there is no value, a status says so."""
+        broker, client = self.open()
+        with broker:
+            assert b"NATS/1.0 404 No Value\r\n" in self.ask(client, b"a.b")
+
+    def test_settings(self) -> None:
+        """The section of the configuration says what is kept, and how much."""
+        broker, client = self.open('plugins { lastvalue { subjects: "w.*", most: 2 } }')
+        with broker:
+            for subject in (b"w.1", b"w.2", b"w.3", b"other"):
+                client.request(b"PUB %b 1\r\nx\r\n" % subject)
+            answers = [
+                b"404" in self.ask(client, each) for each in (b"w.1", b"w.2", b"w.3", b"other")
+            ]
+            assert answers == [True, False, False, True]
+
+    @pytest.mark.parametrize(
+        "section", ["most: 0", "most: many", 'subjects: "a..b"', "colour: red"]
+    )
+    def test_badSettings(self, section: str) -> None:
+        """A section that makes no sense keeps the broker from starting."""
+        with pytest.raises((BrokerError, ValueError), match="lastvalue"):
+            self.open(f"plugins {{ lastvalue {{ {section} }} }}")
+
+    def test_stopped(self) -> None:
+        """A service that was stopped is subscribed to nothing."""
+        broker, _ = self.open()
+        account: Any = broker.broker.accounts["$G"]
+        broker.stop()
+        assert len(account) == 0
+
+
+def test_runs() -> None:
+    """The program serves clients of another library."""
+
+    async def talk(port: int) -> bytes:
+        client = await nats.connect(f"nats://127.0.0.1:{port}")
+        await client.publish("weather.oslo", b"12 degrees")
+        answer = await client.request("last.weather.oslo", b"", timeout=30)
+        await client.drain()
+        return bytes(answer.data)
+
+    with running("lastvalue.py", "0") as [port]:
+        assert asyncio.run(talk(port)) == b"12 degrees"
