@@ -23,7 +23,15 @@ from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.auth.nkeys import NkeyError, Role, Signer, decodeKey, isSignature
 from natsbroker.auth.octets import decodeRaw, encodeRaw
 
-__all__ = ["LONGEST", "Token", "TokenError", "decodeAny", "decodeToken", "encodeToken"]
+__all__ = [
+    "LONGEST",
+    "Token",
+    "TokenError",
+    "decodeAny",
+    "decodeToken",
+    "encodeToken",
+    "expiryIn",
+]
 
 #: The longest token that is read, in bytes (nats-server's limit).
 LONGEST = 1 << 20
@@ -136,6 +144,19 @@ def decodeAny(text: str) -> Token:
         claims.integer("nbf"),
         nats,
     )
+
+
+def expiryIn(text: str) -> int:
+    """
+    When a JWT says that it ends, in seconds since the epoch; 0 for never. Whether that is true is
+    not looked at.
+
+    @raise FieldError: if it is no JWT.
+    """
+    try:
+        return Fields.parse(decodeRaw(text.split(".")[1])).integer("exp")
+    except (IndexError, ValueError) as error:
+        raise TokenError("not three parts") from error
 
 
 def _checkHeader(header: Fields) -> None:

@@ -1,0 +1,84 @@
+"""
+The resolver that keeps JWTs of accounts in a folder of this machine.
+
+Promises: changes reach the disk one after the other, outside of the reactor's thread, and are told
+when they are there.
+Must never know: messages, or whether a JWT is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred, DeferredLock
+from zope.interface import implementer
+
+from natsbroker.auth.fields import FieldError
+from natsbroker.auth.tokenfolder import TokenFolder
+from natsbroker.auth.tokens import decodeToken
+from natsbroker.interfaces import IAccountResolver
+
+__all__ = ["FolderResolver"]
+
+#: Calls a function with arguments in another thread.
+RunInThread = Callable[..., "Deferred[Any]"]
+
+
+@implementer(IAccountResolver)
+class FolderResolver:
+    """
+    JWTs in a folder.
+
+    @ivar folder: that folder, to be looked at only.
+    """
+
+    def __init__(self, folder: TokenFolder, runInThread: RunInThread) -> None:
+        """
+        @param runInThread: calls its first argument with the others in another thread; fires with
+            the result.
+        """
+        self.folder = folder
+        self._runInThread = runInThread
+        self._lock = DeferredLock()
+
+    def fetch(self, account: str) -> str:
+        """
+        See L{IAccountResolver.fetch}.
+        """
+        return self.folder[account]
+
+    def save(self, account: str, text: str) -> Deferred[bool]:
+        """
+        See L{TokenFolder.save}.
+        """
+        return self._lock.run(self._runInThread, self.folder.save, account, text)
+
+    def delete(self, account: str) -> Deferred[bool]:
+        """
+        See L{TokenFolder.delete}.
+        """
+        return self._lock.run(self._runInThread, self.folder.delete, account)
+
+    def saveIfNewer(self, account: str, text: str) -> Deferred[bool]:
+        """
+        As L{save}, unless the JWT that is there was issued later.
+
+        @return: fires with whether it is another one than before.
+        """
+        return self._lock.run(self._runInThread, self._saveIfNewer, account, text)
+
+    def _saveIfNewer(self, account: str, text: str) -> bool:
+        if account in self.folder and _issuedAt(self.folder[account]) > _issuedAt(text):
+            return False
+        return self.folder.save(account, text)
+
+
+def _issuedAt(text: str) -> float:
+    """
+    When a JWT was issued; for what is none, before everything.
+    """
+    try:
+        return decodeToken(text, "account").issuedAt
+    except FieldError:
+        return float("-inf")

@@ -1,0 +1,136 @@
+"""
+Asking somebody over HTTP, with limits.
+
+Promises: an answer comes within a time and a size, or not at all; a connection whose answer is
+given up is closed. Redirections are not followed.
+Must never know: what is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IConsumer, IReactorTime
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from twisted.web.client import ResponseDone
+from twisted.web.http import PotentialDataLoss
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgent, IBodyProducer, IResponse
+from zope.interface import implementer
+
+__all__ = ["AnswerTooLong", "exchange"]
+
+
+class AnswerTooLong(Exception):
+    """
+    An answer is longer than it may be.
+    """
+
+
+def exchange(
+    agent: IAgent,
+    clock: IReactorTime,
+    url: str,
+    timeout: float,
+    longest: int,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Deferred[tuple[int, bytes]]:
+    """
+    Ask.
+
+    @param agent: makes the request.
+    @param timeout: seconds for all of it.
+    @param longest: bytes that the answer may have.
+    @param body: what to POST; C{None} for a GET.
+    @param headers: of the request.
+    @return: fires with the status and the body. Cancelling it gives up. Fails with
+        L{AnswerTooLong}, C{twisted.internet.defer.TimeoutError}, or what the agent fails with.
+    """
+    producer = None if body is None else _Body(body)
+    given = Headers({name: [value] for name, value in (headers or {}).items()})
+    method = b"GET" if body is None else b"POST"
+    asking: Deferred[Any] = agent.request(method, url.encode("ascii"), given, producer)
+    asking.addCallback(_collected, longest)
+    return asking.addTimeout(timeout, clock)
+
+
+def _collected(response: IResponse, longest: int) -> Deferred[tuple[int, bytes]]:
+    collector = _Collector(longest)
+    response.deliverBody(collector)  # type: ignore[no-untyped-call]
+    return collector.body.addCallback(lambda body: (response.code, body))
+
+
+@implementer(IBodyProducer)
+class _Body:
+    """
+    The body of a request, which is there at once.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.length = len(data)
+
+    def startProducing(self, consumer: IConsumer) -> Deferred[None]:
+        """
+        Hand all of it over.
+        """
+        consumer.write(self._data)
+        return succeed(None)
+
+    def pauseProducing(self) -> None:
+        """
+        There is nothing more to come.
+        """
+
+    def resumeProducing(self) -> None:
+        """
+        There is nothing more to come.
+        """
+
+    def stopProducing(self) -> None:
+        """
+        There is nothing more to come.
+        """
+
+
+class _Collector(Protocol):
+    """
+    Takes the body of an answer.
+    """
+
+    def __init__(self, longest: int) -> None:
+        self._room = longest
+        self._parts: list[bytes] = []
+        self.body: Deferred[bytes] = Deferred(lambda _: self._close())
+
+    def dataReceived(self, data: bytes) -> None:
+        """
+        Keep a part of it.
+        """
+        self._room -= len(data)
+        if self._room >= 0:
+            self._parts.append(data)
+        elif not self.body.called:
+            self._close()
+            self.body.errback(AnswerTooLong("the answer is too long"))
+
+    def _close(self) -> None:
+        transport: Any = self.transport
+        self._parts.clear()
+        if transport is not None:
+            transport.loseConnection()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """
+        It is at its end, or broken off.
+        """
+        if self.body.called:
+            return
+        if isinstance(reason.value, (ResponseDone, PotentialDataLoss)):
+            self.body.callback(b"".join(self._parts))
+        else:
+            self.body.errback(reason)

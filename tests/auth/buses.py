@@ -1,0 +1,54 @@
+"""
+The bus of an account, for services that need one.
+"""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+from natsbroker import hot
+from natsbroker.core.account import Account
+from natsbroker.interfaces import IMessageBus
+from natsbroker.wire.values import Kind, Message
+from tests.support import Recorder, Router
+
+__all__ = ["Clients", "busOf"]
+
+
+def busOf(name: str = "SYS") -> IMessageBus:
+    """
+    The bus of a new account.
+    """
+    account = Account(name, Router(), hot.Turn(lambda call: None), Random(1))
+    return account.busFor(Kind.INTERNAL)
+
+
+class Clients:
+    """
+    Somebody on a bus who asks.
+    """
+
+    def __init__(self, bus: IMessageBus) -> None:
+        self._bus = bus
+
+    def ask(
+        self, subject: str, payload: bytes | str = b"", reply: bytes = b"_INBOX.x"
+    ) -> list[bytes]:
+        """
+        Ask, and take what is answered at once.
+        """
+        answers = Recorder()
+        subscription = self._bus.subscribe(b"_INBOX.x", answers)
+        body = payload.encode() if isinstance(payload, str) else payload
+        self._bus.publish(Message(subject.encode(), body, reply))
+        subscription.cancel()
+        return answers.bodies
+
+    def json(self, subject: str, payload: bytes | str = b"") -> Any:
+        """
+        Ask, and read the one answer.
+        """
+        (answer,) = self.ask(subject, payload)
+        return json.loads(answer)

@@ -1,0 +1,89 @@
+"""
+Tests of L{natsbroker.auth.folderresolver}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, execute
+from zope.interface.verify import verifyObject
+
+from natsbroker.auth.folderresolver import FolderResolver
+from natsbroker.auth.tokenfolder import Deletion, FolderError, TokenFolder
+from natsbroker.interfaces import IAccountResolver
+from tests.auth.test_directory import ACCOUNT, issued
+
+
+class Threads:
+    """
+    Calls that wait until the test lets them run.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Deferred[Any], Callable[[], Any]]] = []
+
+    def run(self, call: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        """Call something in another thread."""
+        result: Deferred[Any] = Deferred()
+        self.waiting.append((result, lambda: call(*arguments)))
+        return result
+
+    def next(self) -> None:
+        """Let the next call run."""
+        result, call = self.waiting.pop(0)
+        execute(call).chainDeferred(result)
+
+
+def test_fetch(tmp_path: Path) -> None:
+    """What is in the folder is found at once, what is not is not."""
+    folder = TokenFolder(str(tmp_path))
+    folder.save(ACCOUNT.key, "jwt")
+    resolver = FolderResolver(folder, execute)
+    assert verifyObject(IAccountResolver, resolver)
+    assert resolver.fetch(ACCOUNT.key) == "jwt"
+    with pytest.raises(LookupError):
+        resolver.fetch("x")
+
+
+def test_oneAfterTheOther(tmp_path: Path) -> None:
+    """Changes reach the disk in their order, one at a time, and outside of the reactor's thread."""
+    threads = Threads()
+    folder = TokenFolder(str(tmp_path), deletion=Deletion.REMOVED)
+    resolver = FolderResolver(folder, threads.run)
+    done: list[Any] = []
+    resolver.save(ACCOUNT.key, "one").addCallback(done.append)
+    resolver.save(ACCOUNT.key, "two").addCallback(done.append)
+    resolver.delete(ACCOUNT.key).addCallback(done.append)
+    for expected in ("one", "two"):
+        assert len(threads.waiting) == 1
+        threads.next()
+        assert resolver.fetch(ACCOUNT.key) == expected
+    threads.next()
+    assert done == [True, True, True]
+    assert len(folder) == 0
+
+
+def test_failure(tmp_path: Path) -> None:
+    """A change that fails is told, and does not stop the next."""
+    resolver = FolderResolver(TokenFolder(str(tmp_path)), execute)
+    failed: list[Any] = []
+    resolver.delete(ACCOUNT.key).addErrback(failed.append)
+    assert failed[0].check(FolderError)
+    assert resolver.save(ACCOUNT.key, "jwt").result is True
+
+
+def test_onlyNewer(tmp_path: Path) -> None:
+    """A JWT takes the place of an older one, or of what is none, only."""
+    resolver = FolderResolver(TokenFolder(str(tmp_path)), execute)
+    for text, expected in (
+        ("nonsense", True),
+        (issued(5), True),
+        (issued(4), False),
+        ("nonsense", False),
+        (issued(6), True),
+    ):
+        assert resolver.saveIfNewer(ACCOUNT.key, text).result is expected
