@@ -179,7 +179,6 @@ class TLSClientProtocol(ClientProtocol):
         session.outbox.flush()
         self._isPending = True
         self._receive = self._collect
-        self._stream.bufferSize = _READ_SIZE
         self._stream.startTLS(self._terms.creator)
         self._schedule(self._terms.timeout, self._late)
 
@@ -233,6 +232,76 @@ class TLSClientProtocol(ClientProtocol):
         if not self._isPinned():
             self._failed("certificate not pinned")
         elif self._terms.begin in _GREET_LATE and not self._isGreeted():
+            self._greet()
+        elif self.session is not None:
+            self.session.secured()
+
+    def _isGreeted(self) -> bool:
+        session = self.session
+        return session is not None and self._context.connections.get(session.cid) is session
+
+    def _peerCertificate(self) -> Any:
+        found = self._stream.getPeerCertificate()
+        return None if found is None else found.to_cryptography()
+
+    def _isPinned(self) -> bool:
+        pins = self._terms.pins
+        if not pins:
+            return True
+        if self.certificate is None:
+            return False
+        key = self.certificate.public_key()
+        data = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return hashlib.sha256(data).hexdigest() in pins
+
+    def _late(self) -> None:
+        self._timer = None
+        self._failed("handshake timeout")
+
+    def _failed(self, reason: str) -> None:
+        if self.session is not None:
+            _log.error(
+                "{client} - TLS handshake error: {reason}", client=self.session, reason=reason
+            )
+            self.session.close(errors.TLS_HANDSHAKE, abort=True)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """
+        Tell the session, and the log if it was the handshake that failed.
+        """
+        self._stopTimer()
+        soon, self._soon = self._soon, None
+        if soon is not None:
+            soon.cancel()
+            self._proceed()
+        session = self.session
+        if self._isPending and session is not None and not session.reason:
+            _log.error(
+                "{client} - TLS handshake error: {reason}",
+                client=session,
+                reason=_explained(reason),
+            )
+            session.reason = errors.TLS_HANDSHAKE.reason
+        super().connectionLost(reason)
+
+    def _schedule(self, delay: float, call: Callable[[], None]) -> None:
+        self._timer = self._context.reactor.callLater(delay, call)
+
+    def _stopTimer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+
+_BEGINNINGS: dict[Begin, Callable[[TLSClientProtocol], None]] = {
+    Begin.AFTER_INFO: TLSClientProtocol._afterInfo,
+    Begin.FIRST: TLSClientProtocol._first,
+    Begin.FIRST_OR_INFO: TLSClientProtocol._firstOrInfo,
+    Begin.BY_CLIENT: TLSClientProtocol._byClient,
+    Begin.BEFORE_US: TLSClientProtocol._beforeUs,
+}
+
+_GREET_LATE and not self._isGreeted():
             self._greet()
         elif self.session is not None:
             self.session.secured()
