@@ -17,7 +17,6 @@ from twisted.web.http import PotentialDataLoss
 from natsbroker.auth.web import AnswerTooLong, exchange
 from tests.auth.agents import FakeAgent
 
-
 Failure: Any = UntypedFailure
 
 
@@ -97,7 +96,7 @@ def test_lateBody() -> None:
 def test_brokenOff() -> None:
     """An answer that breaks off is none; one whose end is that of the connection is one."""
     for error, outcome in (
-        (ResponseFailed([]), ResponseFailed),
+        (ConnectionLost(), ConnectionLost),
         (PotentialDataLoss(), (200, b"x")),
     ):
         world = World()
