@@ -113,7 +113,8 @@ class Exchanges:
             path, position = f"{block.pathTo('mappings')}.{source}", entries.positions[source]
             destinations = self._destinations(value, path, position)
             if destinations is not None:
-                self._checkMapping(source, destinations, path, position)
+                where = f' to "{value}"' if isinstance(value, str) else ""
+                self._checkMapping(source, destinations, where, path, position)
                 found.append(SubjectMapping(source, destinations))
         return tuple(found)
 
@@ -146,6 +147,7 @@ class Exchanges:
         self,
         source: str,
         destinations: tuple[MappingDestination, ...],
+        where: str,
         path: str,
         position: Position,
     ) -> None:
@@ -161,7 +163,7 @@ class Exchanges:
                 ],
             )
         except InvalidMapping as error:
-            message = f'Error adding mapping for "{source}" : {error}'
+            message = f'Error adding mapping for "{source}"{where} : {error}'
             self._findings.error(message, path, position)
 
     def _kind(self, entry: Reading) -> str | None:

@@ -201,6 +201,10 @@ def _isAlways(node: Node) -> bool:
     return isinstance(node, Leaf) and str(node.value).lower() == "always"
 
 
+def _isHeaders(node: Node) -> bool:
+    return isinstance(node, Leaf) and str(node.value).strip().lower() == "headers"
+
+
 def _percentage(node: Node) -> int:
     value = _value(node)
     text = str(value).removesuffix("%")
@@ -221,7 +225,5 @@ PERCENTAGE = Form("a percentage", _leaf(int, str), _percentage)
 ENABLED = Form('"enabled" or "disabled"', _leaf(str), _enabled)
 ALWAYS = Form('"always"', _isAlways, _value)
 WRITE_POLICY = Form("a string", _leaf(str), _policy)
-HEADERS = Form(
-    '"headers"', lambda node: isinstance(node, Leaf) and str(node.value) == "headers", _value
-)
+HEADERS = Form('"headers"', _isHeaders, lambda node: "headers")
 ANY_MAP = Form("a map", lambda node: isinstance(node, Table), plain)

@@ -192,7 +192,8 @@ def _checkWeights(destinations: tuple[Destination, ...]) -> None:
     seen: set[bytes] = set()
     for destination in destinations:
         if destination.subject in seen:
-            raise InvalidMapping("duplicate entry", destination.subject)
+            shown = destination.subject.decode("utf-8", "backslashreplace")
+            raise InvalidMapping(f'duplicate entry for "{shown}"')
         seen.add(destination.subject)
         if not 0 <= destination.weight <= 100:
             raise InvalidMapping("individual weights need to be <= 100")
