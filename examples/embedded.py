@@ -69,7 +69,7 @@ async def makeApplication(reactor: Any, settings: Settings) -> tuple[MultiServic
     """
     The application: one service, of which the broker is a child as others may be.
     """
-    application: Any = MultiService()  # type: ignore[no-untyped-call]
+    application: Any = MultiService()
     broker = Broker(settings, reactor=reactor)
     broker.setServiceParent(application)  # type: ignore[no-untyped-call]
     application.startService()

@@ -139,8 +139,8 @@ class Broker(MultiService):
         self._pages = self._makePages(None if terms is None else terms.creator)
         self._services = dict(found.services(self, settings, services))
         for name, service in self._services.items():
-            service.setName(name)  # type: ignore[no-untyped-call]
-            service.setServiceParent(self)  # type: ignore[no-untyped-call]
+            service.setName(name)
+            service.setServiceParent(self)
         self._parts = {
             "authorizer": settings.authorization.plugin or nameOf(authorizer, "settings"),
             "router": settings.router.plugin or nameOf(routerFactory, "built-in"),

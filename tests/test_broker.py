@@ -323,9 +323,7 @@ class TestStarting:
 
         class Taken:
             def listen(self, factory: Any) -> Any:
-                raise CannotListenError(  # type: ignore[no-untyped-call]
-                    "h", 1, OSError(98, "Address already in use")
-                )
+                raise CannotListenError("h", 1, OSError(98, "Address already in use"))
 
         host = Host(endpoints=[Taken()])
         waiting = outcome(host.broker.whenReady())
@@ -343,7 +341,7 @@ class TestStarting:
                 return gate
 
         Host(endpoints=[Slow()]).start()
-        error = CannotListenError("h", 1, OSError(98, "In use"))  # type: ignore[no-untyped-call]
+        error = CannotListenError("h", 1, OSError(98, "In use"))
         with logLines() as lines:
             gate.errback(error)
         assert lines == ['[FTL] Error listening on port: h:1, "listen tcp h:1: bind: in use"']

@@ -60,7 +60,7 @@ def exchange(
 
 def _collected(response: IResponse, longest: int) -> Deferred[tuple[int, bytes]]:
     collector = _Collector(longest)
-    response.deliverBody(collector)  # type: ignore[no-untyped-call]
+    response.deliverBody(collector)
     return collector.body.addCallback(lambda body: (response.code, body))
 
 

@@ -115,7 +115,7 @@ def _limited(clock: IReactorTime, client: Client, timeout: float) -> Deferred[Cl
     def late() -> None:
         reason = ClientError(f"not let in within {timeout:g}s")
         client.conversation.abort(reason)
-        client.refused(Failure(reason))  # type: ignore[no-untyped-call]
+        client.refused(Failure(reason))
 
     timer = clock.callLater(timeout, late)
 

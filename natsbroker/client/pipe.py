@@ -180,7 +180,7 @@ class PipeEnd:
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.stopProducing()
-        self._protocol.connectionLost(Failure(reason))  # type: ignore[no-untyped-call]
+        self._protocol.connectionLost(Failure(reason))
 
 
 def connectPipe(reactor: IReactorTime, one: IProtocol, other: IProtocol) -> None:

@@ -206,7 +206,7 @@ class FastServer(tcp.Server):
     def _end(self, orderly: bool) -> None:
         if self.connected:
             reason: Any = main.CONNECTION_DONE if orderly else main.CONNECTION_LOST
-            self.connectionLost(Failure(reason))  # type: ignore[no-untyped-call]
+            self.connectionLost(Failure(reason))
 
 
 def takeOver(port: Any, hub: Hub) -> bool:

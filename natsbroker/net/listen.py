@@ -53,9 +53,7 @@ def endpointFor(reactor: Any, description: str) -> IStreamServerEndpoint:
     if kind in ("tcp", "tcp6", "ssl", "unix") and "backlog=" not in description:
         description = f"{description}:backlog={BACKLOG}"
     try:
-        endpoint: IStreamServerEndpoint = serverFromString(  # type: ignore[no-untyped-call]
-            reactor, description
-        )
+        endpoint: IStreamServerEndpoint = serverFromString(reactor, description)
     except (OSError, TypeError, SSL.Error) as error:
         raise ValueError(f"{description}: {error}") from error
     return endpoint

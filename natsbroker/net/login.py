@@ -54,7 +54,7 @@ class Login:
             self._denied(denied)
             return
         except Exception:
-            self._broken(Failure())  # type: ignore[no-untyped-call]
+            self._broken(Failure())
             return
         if isinstance(answer, Coroutine):
             answer = ensureDeferred(answer)

@@ -247,7 +247,7 @@ _STRANGE: Sequence[dict[str, Any]] = (
 
 
 def _onlyDenied(failure: Failure) -> None:
-    failure.trap(Unauthorized)  # type: ignore[no-untyped-call]
+    failure.trap(Unauthorized)
 
 
 def authorizerTests(

@@ -63,7 +63,7 @@ class _NoThreads:
         try:
             result = call(*arguments, **named)
         except Exception:
-            onResult(False, Failure())  # type: ignore[no-untyped-call]
+            onResult(False, Failure())
         else:
             onResult(True, result)
 

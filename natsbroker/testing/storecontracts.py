@@ -51,7 +51,17 @@ from natsbroker.interfaces import (
 )
 
 if TYPE_CHECKING:
-    from twisted.trial.unittest import SynchronousTestCase as _Base
+    from unittest import TestCase
+
+    class _Base(TestCase):
+        """
+        What a suite may use of the trial case that it is mixed with.
+        """
+
+        successResultOf: Any
+        failureResultOf: Any
+        assertNoResult: Any
+        mktemp: Any
 else:
     _Base = object
 

@@ -270,4 +270,4 @@ class MemoryTransport:
         if self._producer is not None:
             producer, self._producer = self._producer, None
             producer.stopProducing()
-        self._protocol.connectionLost(Failure(reason))  # type: ignore[no-untyped-call]
+        self._protocol.connectionLost(Failure(reason))

@@ -6,7 +6,7 @@ L{tests._accel.fuzzing} run on the copy. The long form::
 
     python -m tests._accel.sanitized --inputs 1000000
 
-Promises: a finding of a sanitizer, or an exception, ends the run with what was found and the command
+Promises: what a sanitizer finds, or an exception, ends the run; it is shown with the command
 that repeats it. Must never know: what the inputs are.
 """
 

@@ -25,7 +25,7 @@ class _Response:
     def deliverBody(self, protocol: Any) -> None:
         """See L{twisted.web.iweb.IResponse}."""
         self.protocol = protocol
-        protocol.makeConnection(StringTransport())  # type: ignore[no-untyped-call]
+        protocol.makeConnection(StringTransport())
 
 
 @implementer(IAgent)
@@ -44,7 +44,7 @@ class FakeAgent:
         self, method: bytes, uri: bytes, headers: Any = None, bodyProducer: Any = None
     ) -> Deferred[Any]:
         """See L{IAgent}."""
-        transport: Any = StringTransport()  # type: ignore[no-untyped-call]
+        transport: Any = StringTransport()
         if bodyProducer is not None:
             bodyProducer.startProducing(transport)
         given = {
@@ -77,7 +77,7 @@ class FakeAgent:
         protocol = self.begin(status)
         if body:
             protocol.dataReceived(body)
-        protocol.connectionLost(Failure(ResponseDone()))  # type: ignore[no-untyped-call]
+        protocol.connectionLost(Failure(ResponseDone()))
 
     def fail(self, error: Exception) -> None:
         """

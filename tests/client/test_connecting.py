@@ -21,7 +21,7 @@ from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.grants import Grant, Hello
 from tests.support import Doorkeeper
 
-REFUSED: Exception = ConnectionRefusedError()  # type: ignore[no-untyped-call]
+REFUSED: Exception = ConnectionRefusedError()
 
 INFO = b'INFO {"server_id":"S"} \r\n'
 

@@ -104,7 +104,7 @@ class Host:
     def __init__(self, settings: Settings | str = "", **arguments: Any) -> None:
         if isinstance(settings, str):
             settings = settingsOf(settings) if settings else Settings()
-        self.reactor: Any = MemoryReactorClock()  # type: ignore[no-untyped-call]
+        self.reactor: Any = MemoryReactorClock()
         arguments.setdefault("random", Random(1))
         self.broker = Broker(settings, reactor=self.reactor, **arguments)
 

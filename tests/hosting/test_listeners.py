@@ -27,14 +27,12 @@ class Taken:
 
     def listen(self, factory: Any) -> Any:
         """Fail."""
-        raise CannotListenError(  # type: ignore[no-untyped-call]
-            "127.0.0.1", 4222, OSError(98, "Address already in use")
-        )
+        raise CannotListenError("127.0.0.1", 4222, OSError(98, "Address already in use"))
 
 
 def listeners(*endpoints: Any, terms: TLSTerms | None = None) -> Listeners:
     """Listeners on a reactor in memory."""
-    reactor: Any = MemoryReactor()  # type: ignore[no-untyped-call]
+    reactor: Any = MemoryReactor()
     made = [
         addressEndpoint(reactor, "127.0.0.1", each) if isinstance(each, int) else each
         for each in endpoints

@@ -146,7 +146,7 @@ class TestFailures:
         try:
             raise ZeroDivisionError("a\nb")
         except ZeroDivisionError:
-            log.logger.failure("It failed", Failure())  # type: ignore[no-untyped-call]
+            log.logger.failure("It failed", Failure())
         assert log.lines[0] == "[42] [FTL] It failed\n"
         assert len(log.lines) > 3
         assert all(line.startswith("[42] [FTL] ") for line in log.lines)

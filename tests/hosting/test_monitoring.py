@@ -56,9 +56,7 @@ class TestListening:
         host = Host("http_port: 8222")
 
         def listenTCP(port: int, *arguments: Any, **more: Any) -> Any:
-            raise CannotListenError(  # type: ignore[no-untyped-call]
-                "127.0.0.1", port, OSError(98, "Address already in use")
-            )
+            raise CannotListenError("127.0.0.1", port, OSError(98, "Address already in use"))
 
         host.reactor.listenTCP = listenTCP
         with pytest.raises(StartError) as error:

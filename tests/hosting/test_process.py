@@ -169,9 +169,7 @@ class TestCannotStart:
         run = Run("port: 4222")
 
         def listenTCP(*arguments: Any, **more: Any) -> Any:
-            raise CannotListenError(  # type: ignore[no-untyped-call]
-                "0.0.0.0", 4222, OSError(98, "Address already in use")
-            )
+            raise CannotListenError("0.0.0.0", 4222, OSError(98, "Address already in use"))
 
         run.reactor.listenTCP = listenTCP  # type: ignore[method-assign]
         assert run.run() == 1

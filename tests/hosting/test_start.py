@@ -23,7 +23,7 @@ TAKEN = OSError(98, "Address already in use")
 
 def listening() -> Any:
     """A listener that listens in memory, where every address is 0.0.0.0."""
-    endpoint = addressEndpoint(MemoryReactor(), "127.0.0.1", 4000)  # type: ignore[no-untyped-call]
+    endpoint = addressEndpoint(MemoryReactor(), "127.0.0.1", 4000)
     listener = Listener(endpoint, None)  # type: ignore[arg-type]
     listener.open()
     return listener
@@ -130,7 +130,7 @@ class TestFailure:
 
     def test_text(self) -> None:
         """It is told in nats-server's words."""
-        error = CannotListenError("127.0.0.1", 4222, TAKEN)  # type: ignore[no-untyped-call]
+        error = CannotListenError("127.0.0.1", 4222, TAKEN)
         assert str(cannotListen(error)) == (
             "Error listening on port: 127.0.0.1:4222, "
             '"listen tcp 127.0.0.1:4222: bind: address already in use"'
@@ -141,10 +141,10 @@ class TestFailure:
     )
     def test_place(self, host: str, where: str) -> None:
         """The place is written as it is listened on."""
-        error = CannotListenError(host, 1, TAKEN)  # type: ignore[no-untyped-call]
+        error = CannotListenError(host, 1, TAKEN)
         assert listenDetail(error) == f"listen tcp {where}: bind: address already in use"
 
     def test_noNumber(self) -> None:
         """An error without words of the system is told as it is."""
-        error = CannotListenError("h", 1, OSError("odd"))  # type: ignore[no-untyped-call]
+        error = CannotListenError("h", 1, OSError("odd"))
         assert listenDetail(error) == "listen tcp h:1: bind: odd"

@@ -34,7 +34,7 @@ class TestTransports:
         """Twisted's own test transport, which has no delays of its own, is enough."""
         world = World()
         protocol: Any = world.factory.buildProtocol(None)
-        transport: Any = StringTransport()  # type: ignore[no-untyped-call]
+        transport: Any = StringTransport()
         protocol.makeConnection(transport)
         assert transport.streaming and transport.producer is protocol
         protocol.dataReceived(b"PING\r\n")

@@ -29,7 +29,7 @@ FACTORY = Factory()
 
 def memory() -> Any:
     """A reactor that only writes down."""
-    return MemoryReactor()  # type: ignore[no-untyped-call]
+    return MemoryReactor()
 
 
 class TestEndpoints:
@@ -99,7 +99,7 @@ class TestListener:
 
         class Taken:
             def listen(self, factory: Any) -> Any:
-                raise CannotListenError("h", 1, OSError())  # type: ignore[no-untyped-call]
+                raise CannotListenError("h", 1, OSError())
 
         failures: list[Any] = []
         Listener(Taken(), FACTORY).open().addErrback(failures.append)  # type: ignore[arg-type]

@@ -367,7 +367,7 @@ class TestFailures:
         peer = Peer(Begin.AFTER_INFO)
         peer.receive()
         with logLines() as lines:
-            peer.protocol.connectionLost(Failure(error))  # type: ignore[no-untyped-call]
+            peer.protocol.connectionLost(Failure(error))
         assert any("TLS handshake error: " in line and text in line for line in lines)
         [closed] = peer.world.context.connections.closed
         assert closed.reason == "TLS Handshake Failure"
