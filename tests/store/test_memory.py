@@ -57,10 +57,10 @@ class MemoryStoreTests(
         log = self.wait(store.open("log"))
         self.wait(log.append([entry(b"x" * 59)]))
         self.failsWith(StoreFull, log.append([entry(b"x"), entry(b"x" * 59)]))
-        assert (log.nextSequence, log.bounds().count), (2 == 1)
-        assert self.wait(log.append([])), range(2 == 2)
+        assert (log.nextSequence, log.bounds().count) == (2, 1)
+        assert self.wait(log.append([])) == range(2, 2)
         self.wait(log.discardBefore(2))  # type: ignore[attr-defined]
-        assert self.wait(log.append([entry(b"x" * 99)])), range(2 == 3)
+        assert self.wait(log.append([entry(b"x" * 99)])) == range(2, 3)
 
     def test_agingStops(self) -> None:
         """Nothing is left in the reactor when the store is closed."""
