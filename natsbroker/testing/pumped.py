@@ -42,13 +42,13 @@ class PumpedReactor(Clock):
         super().__init__()
         self._calls: queue.SimpleQueue[tuple[Callable[..., Any], Any, Any]] = queue.SimpleQueue()
 
-    def callFromThread(self, call: Callable[..., Any], *args: Any, **kw: Any) -> None:
+    def callFromThread(self, callable: Callable[..., Any], *args: object, **kwargs: object) -> None:
         """
         See L{IReactorFromThreads}.
         """
-        self._calls.put((call, args, kw))
+        self._calls.put((callable, args, kwargs))
 
-    def pump(self) -> None:
+    def catchUp(self) -> None:
         """
         Run what threads asked for up to now.
         """

@@ -255,9 +255,14 @@ class LogContract(StoreHarness):
         """Appends made before earlier ones are durable fire in the order of the calls."""
         log = self.log()
         fired: list[range] = []
+
+        def kept(each: range) -> range:
+            fired.append(each)
+            return each
+
         deferreds = [log.append(numbered(each * 3, each * 3 + 3)) for each in range(50)]
         for deferred in deferreds:
-            deferred.addCallback(lambda each: fired.append(each) or each)
+            deferred.addCallback(kept)
         results = [self.wait(deferred) for deferred in deferreds]
         self.assertEqual(results, [range(1 + 3 * n, 4 + 3 * n) for n in range(50)])
         self.assertEqual(fired, results)

@@ -58,7 +58,7 @@ def failing(order: dict[str, Any]) -> None:
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, order["directory"]))
     log = reactor.wait(store.open("orders"))
-    _waitFor(order, store._committer._thread.native_id)
+    _waitFor(order, store._committer._thread.native_id or 0)
     number = order["first"]
     for operation in range(order["steps"]):
         say({"ask": operation, "append": "orders", "first": number, "count": 5})

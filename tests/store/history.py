@@ -208,7 +208,8 @@ class History:
         recorder = Recorder()
         store.watch(recorder)
         try:
-            names = set(reactor.wait(store.logs()))
+            found: Any = store.logs()
+            names: set[str] = set(reactor.wait(found))
             self._checkNames(names)
             for name in sorted(names):
                 log = reactor.wait(store.open(name))
