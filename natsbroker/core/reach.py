@@ -1,5 +1,5 @@
 """
-The forwarding rules: from which kind of origin to which kind of target a message goes.
+The forwarding rules: from which kind of origin to which kind of target a message goes::
 
     from \\ to   CLIENT  INTERNAL  ROUTE  GATEWAY  HUB  SPOKE
     CLIENT        yes      yes      yes     yes    yes   yes

@@ -1,7 +1,7 @@
 """
 Blocks: runs of records that are written, found and deleted as one value.
 
-A block is a head, a table and the records. All integers are little-endian:
+A block is a head, a table and the records. All integers are little-endian::
 
     ======  ====  ==========================================================
     offset  size  what

@@ -1,7 +1,7 @@
 """
 Envelopes: small values with a checksum that also covers the key under which they belong.
 
-All integers are little-endian:
+All integers are little-endian::
 
     ======  ====  ==========================================================
     offset  size  what

@@ -1,7 +1,7 @@
 """
 Records as bytes: what one looks like on disk, and how it is known to be whole.
 
-A record is 40 bytes of head, then subject, headers and payload. All integers are little-endian:
+A record is 40 bytes of head, then subject, headers and payload. All integers are little-endian::
 
     ======  ====  ==========================================================
     offset  size  what

@@ -1,5 +1,5 @@
 """
-NATS/1.0 header blocks: what stands between the control line of HPUB or HMSG and the payload.
+NATS/1.0 header blocks: what stands between the control line of HPUB or HMSG and the payload::
 
     NATS/1.0[ status[ description]] CRLF
     *( name ":" *blank value CRLF )

@@ -1,5 +1,5 @@
 """
-What a server says to a client: its bytes to frames, and the client's lines.
+What a server says to a client: its bytes to frames, and the client's lines::
 
     INFO {json}
     MSG <subject> <sid> [reply] <size>                    then the payload and CRLF

@@ -1,7 +1,7 @@
 """
 What lies under which key, and how the values that are no blocks look.
 
-All keys of the one database begin with a letter:
+All keys of the one database begin with a letter::
 
     ==========================  ===========================================================
     key                         value

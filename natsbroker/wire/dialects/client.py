@@ -1,5 +1,5 @@
 """
-The client dialect: what a client may say, and how its lines are cut into arguments.
+The client dialect: what a client may say, and how its lines are cut into arguments::
 
     CONNECT {json}
     PUB <subject> [reply] <size>                    then the payload and CRLF
