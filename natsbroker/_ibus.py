@@ -98,9 +98,16 @@ class ISubscription(Interface):
 
 class IOrigin(Interface):
     """
-    A client that publishes, as far as services of other accounts may be told about it: the
-    C{origin} of its messages provides this.
+    A client that publishes: what services may know of it, and on whose behalf they act. The
+    C{origin} of its messages provides this. Whoever passes on messages of others than clients of
+    this broker provides it too, with the grant that they have here: an origin that does not is
+    nobody to a service that asks, and is refused.
     """
+
+    grant = Attribute(
+        "The L{natsbroker.wire.grants.Grant} in force now; C{None} for whoever is not let in, or "
+        "not any more."
+    )
 
     def clientInfo(isDetailed: bool) -> ClientInfo:
         """
@@ -167,6 +174,12 @@ class IMessageBus(Interface):
         subject is not mapped.
 
         @return: how many receivers there were (a link counts as one).
+        """
+
+    def refresh() -> None:
+        """
+        Have everything that is remembered about subscribers found out anew. To be called by a
+        subscriber whose outbox, or whose subscriptions' permissions, have changed.
         """
 
     def subscribe(

@@ -21,6 +21,7 @@ __all__ = [
     "Matches",
     "Outbox",
     "Poller",
+    "Shadow",
     "SidTable",
     "SubjectIndex",
     "Subscription",
@@ -47,7 +48,7 @@ else:
 if TYPE_CHECKING or not COMPILED:
     from natsbroker.subjects.index import SubjectIndex
     from natsbroker.subjects.matcher import Matcher, Matches
-    from natsbroker.subjects.subscription import SidTable, Subscription
+    from natsbroker.subjects.subscription import Shadow, SidTable, Subscription
     from natsbroker.wire.decoder import Decoder
     from natsbroker.wire.lane import Lane
     from natsbroker.wire.outbox import Outbox, Turn
@@ -59,6 +60,7 @@ else:
     Matcher = _accel.Matcher
     Matches = _accel.Matches
     Outbox = _accel.Outbox
+    Shadow = _accel.Shadow
     SidTable = _accel.SidTable
     SubjectIndex = _accel.SubjectIndex
     Subscription = _accel.Subscription

@@ -40,7 +40,7 @@ from natsbroker.net.info import ServerInfo
 from natsbroker.net.limits import Limits
 from natsbroker.subjects.index import SubjectIndex
 from natsbroker.subjects.matcher import Matcher, Matches
-from natsbroker.subjects.subscription import SidTable, Subscription
+from natsbroker.subjects.subscription import Shadow, SidTable, Subscription
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.grants import Grant, Hello
@@ -66,6 +66,7 @@ class Names:
     Matcher: Any
     Matches: Any
     Outbox: Any
+    Shadow: Any
     SidTable: Any
     SubjectIndex: Any
     Subscription: Any
@@ -79,7 +80,17 @@ class Names:
 FIELDS = tuple(name for name in Names.__dataclass_fields__ if name != "label")
 
 PURE = Names(
-    "pure", Decoder, Lane, Matcher, Matches, Outbox, SidTable, SubjectIndex, Subscription, Turn
+    "pure",
+    Decoder,
+    Lane,
+    Matcher,
+    Matches,
+    Outbox,
+    Shadow,
+    SidTable,
+    SubjectIndex,
+    Subscription,
+    Turn,
 )
 
 

@@ -48,10 +48,15 @@ cdef class Lane:
     cdef object permissions
     cdef bint noResponders
     cdef Recent verdicts
+    # Where the account's mappings lead, and the mappings that these are.
+    cdef Recent routes
+    cdef object diverts
     cdef uint32_t random
-    # The subject of the last message, with its matches while they are valid.
+    # The subject of the last message, with its matches while they are valid, and what it was mapped
+    # to, if it was.
     cdef char lastSubject[SHORT]
     cdef Py_ssize_t lastLength
+    cdef bytes lastName
     cdef Matches lastMatches
     cdef uint64_t lastGeneration
     # Whether the last run stopped because the rest of a publish is still to come.
@@ -92,6 +97,9 @@ cdef class Lane:
         cdef Py_ssize_t limit = decoder.maxControlLine
         cdef Py_ssize_t largest = decoder.maxPayload
         cdef const char* found
+        cdef const char* name
+        cdef Py_ssize_t nameLength
+        cdef bytes mapped
         cdef Matches matches
         cdef bint isHeader
         self.isShort = False
@@ -141,16 +149,27 @@ cdef class Lane:
                 and self.lastGeneration == self.matcher.generation
             ):
                 matches = self.lastMatches
+                mapped = self.lastName
             else:
                 found = <const char*> memchr(data + subject, c" ", end - subject)
                 if found == NULL or found == data + subject:
                     break
                 length = found - data - subject
-                matches = self.allowed(data + subject, length)
+                mapped = None
+                if self.matcher.diverts is not None:
+                    mapped = self.destination(data + subject, length)
+                    if mapped is None:
+                        break
+                matches = self.allowed(data + subject, length, mapped)
                 if matches is None:
                     break
             if not matches.fast:
                 break
+            name = data + subject
+            nameLength = length
+            if mapped is not None:
+                name = PyBytes_AS_STRING(mapped)
+                nameLength = PyBytes_GET_SIZE(mapped)
             # The sizes, from the end; what stands between subject and sizes is the reply.
             rest = subject + length + 1
             sizeAt = digitsBefore(data, rest, end)
@@ -192,7 +211,7 @@ cdef class Lane:
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":
                 break
             if not self.deliver(
-                matches, data + subject, length, data + rest, end - rest,
+                matches, name, nameLength, data + rest, end - rest,
                 line + 1 - rest, header, replyLength,
             ):
                 break
@@ -202,29 +221,56 @@ cdef class Lane:
             count += 1
         return count
 
-    cdef Matches allowed(self, const char* subject, Py_ssize_t length):
+    cdef bytes destination(self, const char* subject, Py_ssize_t length):
+        """
+        Where the account's mappings lead all that is published to a subject: perhaps nowhere else;
+        None if they do not lead it always to the same place.
+        """
+        cdef uint64_t hash = nb_hash(subject, length, SECRET)
+        cdef PyObject* known
+        if self.diverts is not self.matcher.diverts:
+            self.diverts = self.matcher.diverts
+            self.routes = Recent(VERDICTS)
+        known = self.routes.get(hash, subject, length)
+        if known != NULL:
+            return <bytes> known if <object> known is not False else None
+        text = PyBytes_FromStringAndSize(subject, length)
+        answer = self.diverts(text)
+        if length <= LONGEST_REMEMBERED:
+            self.routes.put(hash, text, False if answer is None else <bytes?> answer, 1)
+        return answer
+
+    cdef Matches allowed(self, const char* subject, Py_ssize_t length, bytes mapped):
         """
         The matches of a subject that may be published to, remembered as the last; else None.
+
+        @param mapped: where it is mapped to, or None.
         """
         cdef Matches matches
+        cdef const char* name = subject
+        cdef Py_ssize_t nameLength = length
         cdef uint64_t hash
         cdef PyObject* verdict
+        if mapped is not None:
+            name = PyBytes_AS_STRING(mapped)
+            nameLength = PyBytes_GET_SIZE(mapped)
         if self.permissions is not None:
-            hash = nb_hash(subject, length, SECRET)
-            verdict = self.verdicts.get(hash, subject, length)
+            hash = nb_hash(name, nameLength, SECRET)
+            verdict = self.verdicts.get(hash, name, nameLength)
             if verdict == NULL:
-                text = PyBytes_FromStringAndSize(subject, length)
+                text = PyBytes_FromStringAndSize(name, nameLength)
                 answer = bool(self.permissions.allows(text))
-                if length <= LONGEST_REMEMBERED:
+                if nameLength <= LONGEST_REMEMBERED:
                     self.verdicts.put(hash, text, answer, 1)
                 if not answer:
                     return None
             elif verdict != <PyObject*> True:
                 return None
-        matches = self.matcher.lookUp(subject, length)
+        matches = self.matcher.lookUp(name, nameLength)
         if length <= SHORT:
             memcpy(self.lastSubject, subject, length)
             self.lastLength = length
+            self.lastName = mapped
             self.lastMatches = matches
             self.lastGeneration = self.matcher.generation
         else:
@@ -294,11 +340,17 @@ cdef class Lane:
 
         @return: whether it took it.
         """
-        cdef Outbox outbox = <Outbox> subscription.outbox
+        cdef Outbox outbox
         cdef const char* sid
         cdef Py_ssize_t sidLength, total
         cdef char* out
         cdef char* begin
+        if subscription.isShadow:
+            return self.giveShadow(
+                <Shadow> subscription, subject, length, rest, restLength, lineLength, header,
+                replyLength,
+            )
+        outbox = <Outbox> subscription.outbox
         if subscription.isClosed or outbox.closed or (outbox is self.outbox and not outbox.echo):
             return False
         if subscription.permissions is not None and not subscription.permissions.mayDeliver(
@@ -336,6 +388,32 @@ cdef class Lane:
         if subscription.maximum and subscription.delivered >= subscription.maximum:
             subscription.owner.subscriptionFinished(subscription)
         return True
+
+    cdef bint giveShadow(
+        self,
+        Shadow shadow,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+    ) except -1:
+        """
+        The same for a subscription of another account, which may call the subject something else.
+        """
+        cdef bytes name
+        if shadow.isClosed:
+            return False
+        if shadow.rename is not None:
+            name = shadow.nameOf(subject, length)
+            subject = PyBytes_AS_STRING(name)
+            length = PyBytes_GET_SIZE(name)
+        shadow.delivered += 1
+        return self.give(
+            shadow.original, subject, length, rest, restLength, lineLength, header, replyLength
+        )
 
     cdef int giveStripped(
         self,

@@ -36,6 +36,7 @@ __all__ = [
     "Matches",
     "Outbox",
     "Poller",
+    "Shadow",
     "SidTable",
     "SubjectIndex",
     "Subscription",

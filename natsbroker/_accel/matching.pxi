@@ -7,13 +7,12 @@ cdef enum:
     BUCKETS = 1024
 
 
-@cython.final
 cdef class Subscription:
     # There may be millions of these: the small fields share eight bytes.
     cdef public object owner, pattern, queue, subscriber, tag, outbox, permissions
     cdef public int weight
     cdef public unsigned char kind
-    cdef unsigned char isClosed
+    cdef unsigned char isClosed, isShadow
     cdef public long long maximum, delivered
 
     def __init__(
@@ -55,6 +54,35 @@ cdef class Subscription:
 
 
 @cython.final
+cdef class Shadow(Subscription):
+    cdef readonly Subscription original
+    cdef readonly object rename
+    # The last subject that was renamed, and what it became.
+    cdef bytes renamed, name
+
+    def __init__(self, owner, pattern, subscriber, Subscription original not None, rename=None):
+        Subscription.__init__(
+            self, owner, pattern, original.queue, original.kind, subscriber, None
+        )
+        self.isShadow = True
+        self.original = original
+        self.rename = rename
+
+    cdef bytes nameOf(self, const char* subject, Py_ssize_t length):
+        """
+        What a subject is to the original. C{rename} is not None.
+        """
+        if (
+            self.renamed is None or PyBytes_GET_SIZE(self.renamed) != length
+            or memcmp(PyBytes_AS_STRING(self.renamed), subject, length) != 0
+        ):
+            text = PyBytes_FromStringAndSize(subject, length)
+            self.name = <bytes?> self.rename(text)
+            self.renamed = text
+        return self.name
+
+
+@cython.final
 cdef class Matches:
     cdef readonly tuple plain, groups, links
     cdef bint fast
@@ -72,6 +100,8 @@ cdef class Matches:
 
 
 cdef inline bint isDirect(Subscription subscription):
+    if subscription.isShadow:
+        subscription = (<Shadow> subscription).original
     outbox = subscription.outbox
     return (
         type(outbox) is Outbox and (<Outbox> outbox).direct and type(subscription.tag) is bytes
@@ -184,11 +214,7 @@ cdef class Matcher:
         cdef Matches matches
         if isDeliverable(subject):
             matches = sortEntries(self.router.match(subject))
-            matches.fast = (
-                matches.fast
-                and not isReserved(text, length)
-                and not (self.diverts is not None and self.diverts(subject))
-            )
+            matches.fast = matches.fast and not isReserved(text, length)
         else:
             matches = Matches((), (), ())
         matches.epoch = epoch

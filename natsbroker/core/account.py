@@ -111,20 +111,17 @@ class Account:
 
         return remove
 
-    def attach(
-        self, pattern: bytes, relay: Relay, kind: Kind, queue: bytes = b""
-    ) -> hot.Subscription:
+    def attach(self, subscription: hot.Subscription) -> None:
         """
-        Have a relay get matching messages.
+        Have a relay get what matches its subscription.
 
         @raise natsbroker.errors.BrokerError: if the router takes no more.
         """
-        subscription = hot.Subscription(self, pattern, queue, int(kind), relay, None, None)
+        pattern = subscription.pattern
         self._router.insert(pattern, subscription)
         self.matcher.changed(pattern)
-        if relay.isTold:
+        if subscription.subscriber.isTold:
             self._interest.added(subscription)
-        return subscription
 
     def detach(self, subscription: hot.Subscription) -> None:
         """
@@ -135,6 +132,13 @@ class Account:
         self.matcher.changed(subscription.pattern)
         if subscription.subscriber.isTold:
             self._interest.removed(subscription)
+
+    def refresh(self) -> None:
+        """
+        See L{natsbroker.interfaces.IMessageBus.refresh}.
+        """
+        self.matcher.changed(b">")
+        self.exchange.refresh()
 
     def _told(self) -> Iterator[hot.Subscription]:
         """

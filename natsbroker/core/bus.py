@@ -57,6 +57,12 @@ class Bus:
         """
         return self._account.exchange.mapped(subject)
 
+    def refresh(self) -> None:
+        """
+        See L{IMessageBus.refresh}.
+        """
+        self._account.refresh()
+
     def publish(self, message: Message) -> int:
         """
         See L{IMessageBus.publish}.

@@ -17,7 +17,6 @@ from natsbroker.core.imports import ServiceImport, StreamImport
 from natsbroker.core.responses import Awaited, Responses
 from natsbroker.core.shadows import Shadows
 from natsbroker.subjects.mapping import MappingTable
-from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
     from natsbroker.core.account import Account
@@ -54,7 +53,7 @@ class Exchange:
             return
         self._mapping = table
         matcher = self._account.matcher
-        matcher.diverts = None if table is None else table.concerns
+        matcher.diverts = None if table is None else table.fixed
         matcher.changed(b">")
 
     def mapped(self, subject: bytes) -> bytes:
@@ -89,8 +88,9 @@ class Exchange:
             self._account.detach(subscription)
         problems: list[Exception] = []
         for each in imports:
+            made = each.subscription()
             try:
-                made = self._account.attach(each.pattern, each, Kind.INTERNAL)
+                self._account.attach(made)
             except Exception as problem:
                 problems.append(problem)
             else:
@@ -105,6 +105,13 @@ class Exchange:
         if self._responses is None:
             self._responses = Responses(self._account)
         return self._responses
+
+    def refresh(self) -> None:
+        """
+        Something about subscribers here changed that others remember.
+        """
+        if self._shadows is not None:
+            self._shadows.refresh()
 
     def close(self) -> None:
         """

@@ -12,9 +12,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from natsbroker import hot
 from natsbroker.core.exports import ServiceExport
 from natsbroker.core.latency import badRequest, sampled, tell
-from natsbroker.core.relays import MOST_HOPS, Crossing, Passage, Relay, originOf
+from natsbroker.core.relays import (
+    MOST_HOPS,
+    Crossing,
+    Passage,
+    Relay,
+    originOf,
+    relaySubscription,
+)
 from natsbroker.subjects.renaming import Renaming, intersection
 from natsbroker.wire.clientinfo import stamped
 from natsbroker.wire.values import ClientInfo, Kind, Message
@@ -85,12 +93,11 @@ class ServiceImport(Crossing, Relay):
         self._exporter = exporter
         self._renaming = renaming
 
-    @property
-    def pattern(self) -> bytes:
+    def subscription(self) -> hot.Subscription:
         """
-        What the requests are called here.
+        A subscription to what the requests are called here.
         """
-        return self._renaming.ours
+        return relaySubscription(self._importer, self._renaming.ours, self)
 
     def relay(self, message: Message, kind: Kind, passage: Passage | None) -> bool:
         """

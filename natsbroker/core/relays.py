@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from zope.interface import implementer
 
+from natsbroker import hot
 from natsbroker.interfaces import IOrigin, ISubscriber
 from natsbroker.wire.values import ClientInfo, Kind, Message
 
 if TYPE_CHECKING:
     from natsbroker.core.exports import ServiceExport
 
-__all__ = ["MOST_HOPS", "Crossing", "Passage", "Relay", "originOf"]
+__all__ = ["MOST_HOPS", "Crossing", "Passage", "Relay", "originOf", "relaySubscription"]
 
 #: So many imports a message may pass; then it reaches nobody.
 MOST_HOPS = 16
@@ -110,3 +111,10 @@ def originOf(message: Message) -> Any:
     """
     origin = message.origin
     return origin if origin is not None and IOrigin.providedBy(origin) else None
+
+
+def relaySubscription(account: Any, pattern: bytes, relay: Relay) -> hot.Subscription:
+    """
+    A relay's subscription in an account, which is still to be attached there.
+    """
+    return hot.Subscription(account, pattern, b"", int(Kind.INTERNAL), relay, None)

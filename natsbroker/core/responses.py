@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from natsbroker.core.exports import ResponseType, ServiceExport
 from natsbroker.core.latency import Headers, answered, tell, unanswered
-from natsbroker.core.relays import Crossing, Passage, Relay, originOf
+from natsbroker.core.relays import Crossing, Passage, Relay, originOf, relaySubscription
 from natsbroker.subjects.grammar import hasWildcard, matches
 from natsbroker.wire.values import Kind, Message
 
@@ -83,7 +83,7 @@ class Responses(Relay):
         # Those of one export in the order in which they take too long.
         self._byExport: dict[ServiceExport, dict[bytes, Response]] = {}
         self._timers: dict[ServiceExport, Any] = {}
-        account.attach(self._prefix + b">", self, Kind.INTERNAL, b"")
+        account.attach(relaySubscription(account, self._prefix + b">", self))
 
     def __len__(self) -> int:
         return len(self._owed)

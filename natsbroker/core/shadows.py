@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Shadows"]
 
 
-class _Shadow(Relay):
+class _ShadowRelay(Relay):
     """
     What a subscription is to another account.
     """
@@ -91,6 +91,13 @@ class Shadows:
                     problems.append(problem)
         return problems
 
+    def refresh(self) -> None:
+        """
+        Subscribers here changed in something that the exporters' matchers remember.
+        """
+        for exporter in {each.exporter for each in self._imports}:
+            exporter.matcher.changed(b">")
+
     def added(self, subscription: hot.Subscription) -> None:
         """
         A subscription was made here: make its shadows.
@@ -105,13 +112,12 @@ class Shadows:
             pattern = each.patternFor(subscription.pattern)
             if pattern is None:
                 continue
+            renaming = each.renaming
+            relay = _ShadowRelay(self._importer, each, subscription)
+            rename = None if renaming.keeps else renaming.toOurs
+            shadow = hot.Shadow(each.exporter, pattern, relay, subscription, rename)
             try:
-                shadow = each.exporter.attach(
-                    pattern,
-                    _Shadow(self._importer, each, subscription),
-                    Kind(subscription.kind),
-                    subscription.queue,
-                )
+                each.exporter.attach(shadow)
             except Exception:
                 _end(made)
                 raise

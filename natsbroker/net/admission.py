@@ -275,7 +275,7 @@ class AdmittedConversation(TimedConversation):
         self._rules = PublishRules(grant, isSystem, context.reactor.seconds)
         self.outbox.direct = self._rules.replies is None
         if self._bus is not None:
-            self._bus.matcher.changed(b">")
+            self._bus.refresh()
         if self.subscriptions is not None:
             for subject, sid in self.subscriptions.permit(grant.subscribe):
                 self._say(errors.PERMISSION_REMOVED.line(_text(subject), _text(sid)))

@@ -160,12 +160,13 @@ class MappingTable:
         transform = plan.choose(self._randrange, self._cluster)
         return NOWHERE if transform is None else transform.rewrite(subject, self._randrange)
 
-    def concerns(self, subject: bytes) -> bool:
+    def fixed(self, subject: bytes) -> bytes | None:
         """
-        @return: whether some mapping matches the subject, so that it may go
-            somewhere else.
+        @return: where all messages on the subject go; L{None} if that is not
+            always the same.
         """
-        return self._index.hasInterest(subject)
+        plan = self._cache.get(subject)
+        return plan if isinstance(plan, bytes) else None
 
     def _plan(self, subject: bytes) -> bytes | Mapping:
         """

@@ -118,9 +118,9 @@ class Matcher:
 
     @ivar readable: whether every message must take the readable path because something decides
         for each of them; the fast lane leaves the account alone then.
-    @ivar diverts: tells for a subject whether what is published to it may go somewhere else, so
-        that it must take the readable path; C{None} if nothing does. Whoever sets it calls
-        L{changed}.
+    @ivar diverts: tells for a subject where all that clients publish to it goes, or C{None} if that
+        is not always the same, so that it must take the readable path. It is C{None} itself if
+        everything goes where it says. Whoever sets it calls L{changed}.
     @ivar generation: grows with every change.
     """
 
@@ -130,7 +130,7 @@ class Matcher:
 
     def __init__(self, router: Router, limit: int = LIMIT) -> None:
         self.readable = False
-        self.diverts: Callable[[bytes], bool] | None = None
+        self.diverts: Callable[[bytes], bytes | None] | None = None
         self.generation = 0
         self._router = router
         self._epochs = Epochs()

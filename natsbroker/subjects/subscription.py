@@ -8,10 +8,10 @@ has the same attributes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["FIRST_LINK_KIND", "SidTable", "Subscription"]
+__all__ = ["FIRST_LINK_KIND", "Shadow", "SidTable", "Subscription"]
 
 #: Kinds from this one on are links to other brokers; below are clients and services.
 FIRST_LINK_KIND = 2
@@ -96,6 +96,30 @@ class Subscription:
     def __repr__(self) -> str:
         group = f" queue={self.queue!r}" if self.queue else ""
         return f"<Subscription {self.pattern!r}{group} tag={self.tag!r}>"
+
+
+class Shadow(Subscription):
+    """
+    What a subscription is to another account, whose messages it has too. A lane may give its
+    messages to the original, which keeps the books; everybody else asks the subscriber.
+
+    @ivar original: the subscription that it stands for.
+    @ivar rename: gives the subject that a message has for the original; C{None} if that is its own.
+    """
+
+    __slots__ = ("original", "rename")
+
+    def __init__(
+        self,
+        owner: Any,
+        pattern: bytes,
+        subscriber: Any,
+        original: Subscription,
+        rename: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        super().__init__(owner, pattern, original.queue, original.kind, subscriber, None)
+        self.original = original
+        self.rename = rename
 
 
 class SidTable:

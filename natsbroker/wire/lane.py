@@ -19,7 +19,7 @@ from random import Random
 
 from natsbroker.subjects.matcher import Matcher, Matches
 from natsbroker.subjects.permissions import PermissionSet
-from natsbroker.subjects.subscription import Subscription
+from natsbroker.subjects.subscription import Shadow, Subscription
 from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.lines import HEAD, readLine
 from natsbroker.wire.outbox import Outbox
@@ -197,12 +197,15 @@ class Lane:
         if frame[0] != HEAD:
             return None
         _, _, subject, reply, headerLength, size, sizeText, headerText = frame
+        matcher = self._matcher
+        if matcher.diverts is not None:
+            mapped = matcher.diverts(subject)
+            if mapped is None:
+                return None
+            subject = mapped
         if isReserved(subject) or subject.startswith(CLUSTER_SUBJECTS) or isReservedReply(reply):
             return None
         if self._permissions is not None and not self._permissions.allows(subject):
-            return None
-        matcher = self._matcher
-        if matcher.diverts is not None and matcher.diverts(subject):
             return None
         matches = matcher.match(subject)
         if not _isDirect(matches):
@@ -221,9 +224,14 @@ class Lane:
     def _targets(
         self, subscriptions: tuple[Subscription, ...], head: tuple[bytes, bytes, int, int, bytes]
     ) -> list[_Target]:
-        subject, reply, headerLength, size, tail = head
+        published, reply, headerLength, size, tail = head
         targets = []
         for subscription in subscriptions:
+            subject = published
+            if isinstance(subscription, Shadow):
+                if subscription.rename is not None:
+                    subject = subscription.rename(published)
+                subscription = subscription.original
             outbox = subscription.outbox
             permissions = subscription.permissions
             if outbox is self._outbox and not outbox.echo:
@@ -281,15 +289,13 @@ def _isDirect(matches: Matches) -> bool:
     """
     Whether all receivers are connections whose outbox may be written to.
     """
-    if matches.links:
+    if matches.links or not all(map(_mayBeWrittenTo, matches.plain)):
         return False
-    for subscription in matches.plain:
-        if subscription.outbox is None or not subscription.outbox.direct:
-            return False
-    for _, here, there in matches.groups:
-        if there:
-            return False
-        for subscription in here:
-            if subscription.outbox is None or not subscription.outbox.direct:
-                return False
-    return True
+    return all(not there and all(map(_mayBeWrittenTo, here)) for _, here, there in matches.groups)
+
+
+def _mayBeWrittenTo(subscription: Subscription) -> bool:
+    if isinstance(subscription, Shadow):
+        subscription = subscription.original
+    outbox = subscription.outbox
+    return outbox is not None and bool(outbox.direct)

@@ -66,7 +66,7 @@ def play(way: Way, steps: list[Any], grant: str, limits: Limits | None = None) -
     Let clients say something in turn.
 
     @param steps: L{Step}s; a number makes that client stop or begin to take what it is sent, a
-        float lets time pass.
+        float lets time pass, a text is what they may do from now on, L{Limits} are new limits.
     @return: everything that could be seen from outside.
     """
     with using(way.names):
@@ -79,6 +79,14 @@ def play(way: Way, steps: list[Any], grant: str, limits: Limits | None = None) -
         for step in steps:
             if isinstance(step, Step):
                 wires[step.client].send(step.data)
+            elif isinstance(step, str):
+                grants[:] = [GRANTS[step](number) for number in range(CLIENTS)]
+                for wire in wires:
+                    wire.session.reauthorize()
+            elif isinstance(step, Limits):
+                world.context.limits = step
+                for wire in wires:
+                    wire.session.limitsChanged()
             elif isinstance(step, float):
                 world.advance(step)
             else:
@@ -126,9 +134,20 @@ TALK = st.builds(Step, CLIENT, st.lists(operations(), max_size=6).map(b"".join))
 
 NOISE = st.builds(Step, CLIENT, anyBytes() | connects())
 
-WILD_STEPS = st.lists(
-    st.one_of(NOISE, TALK, TALK, CLIENT, st.sampled_from([0.01, 0.2, 3.0])), max_size=14
-).map(singles)
+LIMITS = st.sampled_from(
+    [
+        Limits(),
+        Limits(max_payload=8, max_control_line=30, max_subscriptions=4, max_sub_tokens=3),
+        Limits(max_pending=400, write_deadline=2.0),
+        Limits(ping_interval=1.0),
+    ]
+)
+
+CHANGES = st.one_of(
+    CLIENT, st.sampled_from([0.01, 0.2, 3.0]), LIMITS, st.sampled_from(sorted(GRANTS))
+)
+
+WILD_STEPS = st.lists(st.one_of(NOISE, TALK, TALK, TALK, CHANGES), max_size=14).map(singles)
 
 HELLOS = st.lists(
     st.sampled_from([QUIET, HEADERS, HEADERS.replace(b"}", b',"echo":false}'), b"CONNECT {}\r\n"]),
@@ -151,20 +170,13 @@ class TestSameConversation:
         hellos=HELLOS,
         steps=WILD_STEPS,
         grant=st.sampled_from(sorted(GRANTS)),
-        limits=st.sampled_from(
-            [
-                Limits(),
-                Limits(max_payload=8, max_control_line=30, max_subscriptions=4, max_sub_tokens=3),
-                Limits(max_pending=400, write_deadline=2.0),
-                Limits(ping_interval=1.0),
-            ]
-        ),
+        limits=LIMITS,
     )
     @settings(max_examples=100)
     def test_anything(
         self, way: Way, hellos: list[Step], steps: list[Any], grant: str, limits: Limits
     ) -> None:
-        """Any input, receivers that stop to take, small limits, time that passes."""
+        """Any input, receivers that stop to take, time that passes, and settings that change."""
         steps = [*hellos, *steps]
         assert play(way, steps, grant, limits) == play(REFERENCE, steps, grant, limits)
 

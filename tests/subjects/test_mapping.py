@@ -169,6 +169,13 @@ class TestMappingTable:
         assert 300 < found[b"b"] < 500
         assert found[b"b"] + found[b"c"] == 2000
 
+    def test_fixed(self) -> None:
+        """Where everything goes is known beforehand; what chance decides is not."""
+        table = self.table((b"a.*", b"b.$1"), (b"c", b"d.{{random(2)}}"))
+        weighted = MappingTable([Mapping(b"e", [Destination(b"f", 50)])], noChance)
+        assert (table.fixed(b"a.x"), table.fixed(b"z")) == (b"b.x", b"z")
+        assert (table.fixed(b"c"), weighted.fixed(b"e")) == (None, None)
+
     @given(st.lists(PATTERNS, max_size=6), DELIVERABLE)
     def test_firstMatch(self, sources: list[bytes], subject: bytes) -> None:
         """The mapping found is the one that a search from the first on would find."""
@@ -181,4 +188,4 @@ class TestMappingTable:
         assert [b"to%d" % n for n in expected] == [result.split(b".")[0]] * len(expected)
         if not expected:
             assert result == subject
-        assert MappingTable(mappings, noChance).concerns(subject) == bool(expected)
+        assert MappingTable(mappings, noChance).fixed(subject) == result
