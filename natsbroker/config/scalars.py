@@ -7,8 +7,8 @@ must never know keys, maps, arrays or files.
 The rules were observed on nats-server 2.15 and read in its C{conf/lex.go}; several of
 them surprise:
 
-  - a number ends only at a blank, a line end or a comma, a semicolon or a closing brace; anything else makes
-    it the beginning of an unquoted string, so C{[1]} is not an array;
+  - a number ends only at a blank, a line end, a comma, a semicolon or a closing brace;
+    anything else makes it the beginning of an unquoted string, so C{[1]} is not an array;
   - a number of four digits and a minus must become a full Zulu datetime, and any other
     number before a minus is an error, so C{10-20} needs quotes;
   - C{2m} is two million; only quotes make it two minutes;
