@@ -126,7 +126,7 @@ class Broker(MultiService):
         makeRouter = routerFactory or found.routerFactory(settings) or self._builtInRouter
         self.accounts = AccountRegistry(turn, makeRouter, self._random, self.reactor)
         self.accounts.configure(settings)
-        checks = PasswordChecks(self._inThread)
+        checks = PasswordChecks(self._inThread, self.reactor)
         chosen = authorizer or found.authorizer(self, settings)
         self.clientContext = self._makeContext(turn, chosen or authorizerFrom(settings, checks))
         terms = None if settings.tls is None else termsFrom(settings.tls, settings.allow_non_tls)
