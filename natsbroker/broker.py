@@ -51,6 +51,7 @@ from natsbroker.interfaces import (
     IBrokerHost,
     IBrokerService,
     IObserver,
+    IPrepared,
     IPublishFilter,
     ISubjectRouter,
 )
@@ -263,6 +264,9 @@ class Broker(MultiService):
             self._outcome.raiseException()
 
     async def _open(self) -> None:
+        for service in self._services.values():
+            if IPrepared.providedBy(service):
+                await service.whenPrepared()
         await self.listeners.open(self._hub)
         settings = self.settings
         self.settings = replace(
