@@ -17,6 +17,7 @@ from zope.interface import Attribute, Interface
 
 if TYPE_CHECKING:
     from twisted.application.service import IService
+    from twisted.internet.defer import Deferred
 
     from natsbroker._iauth import IAuthorizer
     from natsbroker._ibus import IMessageBus, IPublishFilter, ISubjectRouter
@@ -108,6 +109,20 @@ class IBrokerService(Interface):
         @return: a Twisted service; it is started after the accounts exist and before the first
             client is let in, and stopped after the last one has gone.
         @raise ValueError: if the section makes no sense.
+        """
+
+
+class IPrepared(Interface):
+    """
+    A service that needs time before it can serve. Clients are not let in before; a service that
+    does not provide this is ready when it was started.
+    """
+
+    def whenPrepared() -> Deferred[None]:
+        """
+        Called after the service was started.
+
+        @return: fires when it can serve. If it fails, the broker does not start, for that reason.
         """
 
 

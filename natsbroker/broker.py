@@ -51,6 +51,7 @@ from natsbroker.interfaces import (
     IBrokerHost,
     IBrokerService,
     IObserver,
+    IPrepared,
     IPublishFilter,
     ISubjectRouter,
 )
@@ -126,7 +127,7 @@ class Broker(MultiService):
         makeRouter = routerFactory or found.routerFactory(settings) or self._builtInRouter
         self.accounts = AccountRegistry(turn, makeRouter, self._random, self.reactor)
         self.accounts.configure(settings)
-        checks = PasswordChecks(self._inThread)
+        checks = PasswordChecks(self._inThread, self.reactor)
         chosen = authorizer or found.authorizer(self, settings)
         self.clientContext = self._makeContext(turn, chosen or authorizerFrom(settings, checks))
         terms = None if settings.tls is None else termsFrom(settings.tls, settings.allow_non_tls)
@@ -263,6 +264,9 @@ class Broker(MultiService):
             self._outcome.raiseException()
 
     async def _open(self) -> None:
+        for service in self._services.values():
+            if IPrepared.providedBy(service):
+                await service.whenPrepared()
         await self.listeners.open(self._hub)
         settings = self.settings
         self.settings = replace(

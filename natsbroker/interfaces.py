@@ -22,6 +22,7 @@ from natsbroker._iservice import (
     IBrokerHost,
     IBrokerService,
     IObserver,
+    IPrepared,
     IReloadable,
     IRouterPlugin,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "IObserver",
     "IOrigin",
     "IOutboxSubscriber",
+    "IPrepared",
     "IPublishFilter",
     "IReloadable",
     "IRetainedLog",

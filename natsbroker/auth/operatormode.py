@@ -23,16 +23,15 @@ from natsbroker.auth.accountclaims import AccountClaims
 from natsbroker.auth.directory import AccountDirectory
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.granting import ServerLimits, grantOf, termsOf
-from natsbroker.auth.nkeys import Role, decodeKey, isSignature
-from natsbroker.auth.octets import decodeSignature
 from natsbroker.auth.presence import isFrom, validUntil
 from natsbroker.auth.revocations import Revocations
+from natsbroker.auth.signatures import checkSignature
 from natsbroker.auth.terms import Terms
 from natsbroker.auth.userclaims import UserClaims
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import Grant, Hello
 
-__all__ = ["Delegate", "OperatorAuthorizer", "checkPresence", "checkSignature"]
+__all__ = ["Delegate", "OperatorAuthorizer", "checkPresence"]
 
 _log = Logger()
 
@@ -181,20 +180,3 @@ def checkPresence(terms: Terms, hello: Hello, now: float) -> float:
     if until == -math.inf:
         raise errors.Unauthorized("not at this time of the day")
     return until
-
-
-def checkSignature(key: str, hello: Hello) -> None:
-    """
-    Check that a connection's nonce is signed with a user's key.
-
-    @raise errors.Unauthorized: if not, or if there is no nonce.
-    """
-    nonce, text = hello.nonce, hello.text("sig")
-    if not nonce or not text:
-        raise errors.Unauthorized("nothing is signed")
-    try:
-        signature, public = decodeSignature(text), decodeKey(key, Role.USER)
-    except ValueError as error:
-        raise errors.Unauthorized(f"the signature is none: {error}") from error
-    if not isSignature(signature, nonce.encode("ascii"), public):
-        raise errors.Unauthorized("the nonce is not signed with the user's key")

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import bcrypt
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 
 from natsbroker import errors
 
@@ -67,17 +68,21 @@ class PasswordChecks:
 
     @cvar AT_A_TIME: how many hashes are computed at a time.
     @cvar WAITING: how many comparisons may wait for that.
+    @cvar PENANCE: how long, in seconds, they wait for their denial who are too many.
     """
 
     AT_A_TIME = 2
     WAITING = 64
+    PENANCE = 1.0
 
-    def __init__(self, runInThread: RunInThread) -> None:
+    def __init__(self, runInThread: RunInThread, clock: IReactorTime | None = None) -> None:
         """
         @param runInThread: calls its first argument with the others in another thread; fires
             with the result.
+        @param clock: lets them wait who are too many; by default they are denied at once.
         """
         self._runInThread = runInThread
+        self._clock = clock
         self._running = 0
         self._waiting: deque[tuple[Deferred[bool], str, str]] = deque()
 
@@ -87,15 +92,23 @@ class PasswordChecks:
 
         @param expected: plain text or a bcrypt hash.
         @return: whether they are the same, at once for plain text and later for a hash.
-        @raise errors.Unauthorized: if too many comparisons wait already.
+        @raise errors.Unauthorized: if too many comparisons wait already; the Deferred may fail with
+            it too.
         """
         if not isHash(expected):
             return sameText(expected, given)
         if len(self._waiting) >= self.WAITING:
-            raise errors.Unauthorized("too many logins at a time")
+            return self._denied(errors.Unauthorized("too many logins at a time"))
         result: Deferred[bool] = Deferred(self._cancelled)
         self._waiting.append((result, expected, given))
         self._next()
+        return result
+
+    def _denied(self, why: errors.Unauthorized) -> Deferred[bool]:
+        if self._clock is None:
+            raise why
+        result: Deferred[bool] = Deferred(lambda _: timer.cancel())
+        timer = self._clock.callLater(self.PENANCE, result.errback, why)
         return result
 
     def _cancelled(self, result: Deferred[bool]) -> None:

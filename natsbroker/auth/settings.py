@@ -1,15 +1,19 @@
 """
-The default authorizer: users, passwords and tokens of a nats-server.conf.
+The default authorizer: users, keys, passwords and tokens of a nats-server.conf.
 
-Promises: the decisions of the real server (C{auth.go}): without any user or token everybody gets
-in; otherwise the user, or where none is named the token, must be right; who brings no credentials
-at all gets what C{no_auth_user} has. Users that exist and users that do not take the same path.
+Promises: the decisions of the real server (C{auth.go}, observed): without any user or token
+everybody gets in; otherwise whoever names a key must have signed the nonce with it, whoever is
+named by a certificate must be a user, and else the user, or where none is named the token, must be
+right; who brings no credentials at all gets what C{no_auth_user} has. Users that exist and users
+that do not take the same path.
 Must never know: the configuration, connections, or accounts; it is given identities as data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twisted.internet.defer import Deferred
@@ -17,15 +21,16 @@ from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.auth.certificates import CertificateNames
-from natsbroker.auth.passwords import PasswordChecks, isHash
+from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.revocations import Revocations
+from natsbroker.auth.signatures import checkSignature
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import Grant, Hello
 
 __all__ = ["Identity", "SettingsAuthorizer"]
 
-#: Who brings none of these brings no credentials.
-_CREDENTIALS = ("user", "pass", "auth_token", "nkey", "jwt")
+#: Who brings none of these brings no credentials. A key counts too where there are users with keys.
+_CREDENTIALS = ("user", "pass", "auth_token")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +57,11 @@ class Identity:
 @implementer(IAuthorizer)
 class SettingsAuthorizer(Revocations):
     """
-    Decides by a table of users, and perhaps one token.
+    Decides by tables of users, and perhaps one token.
 
     @ivar required: see L{IAuthorizer}.
-    @ivar nonce: see L{IAuthorizer}; nobody signs here.
+    @ivar nonce: see L{IAuthorizer}.
     """
-
-    nonce = False
 
     def __init__(
         self,
@@ -67,34 +70,37 @@ class SettingsAuthorizer(Revocations):
         token: Identity | None = None,
         noAuthUser: str = "",
         mapsCertificates: bool = False,
+        keys: Mapping[str, Identity] | None = None,
+        single: Identity | None = None,
     ) -> None:
         """
         @param checks: compares secrets.
         @param users: by name.
         @param token: whoever has the token.
-        @param noAuthUser: the user whose grant they get who bring no credentials; empty for nobody.
-        @param mapsCertificates: whether the client's certificate alone names the user.
+        @param noAuthUser: the user, or key, whose grant they get who bring no credentials; empty
+            for nobody.
+        @param mapsCertificates: whether the client's certificate names the user; a password that
+            the user has must then be right too.
+        @param keys: users who sign, by their public keys.
+        @param single: the only user, whom no certificate names.
         @raise ValueError: if there is no such user.
         """
         super().__init__()
         self._checks = checks
         self._users = dict(users or {})
+        self._keys = dict(keys or {})
         self._token = token
-        self._names = CertificateNames(self._users) if mapsCertificates else None
-        self._nobody: Identity | None = None
-        if noAuthUser:
-            if noAuthUser not in self._users:
-                raise ValueError(f'no_auth_user: there is no user "{noAuthUser}"')
-            self._nobody = self._users[noAuthUser]
-        self._open = not self._users and token is None
-        self._decoy = _decoyAmong(self._users.values())
-
-    @property
-    def required(self) -> bool:
-        """
-        See L{IAuthorizer}.
-        """
-        return not self._open and (self._nobody is None or self._names is not None)
+        self._single = single
+        self._names = CertificateNames(self._users) if mapsCertificates and users else None
+        self._noAuthUser = noAuthUser
+        if noAuthUser and noAuthUser not in self._users and noAuthUser not in self._keys:
+            raise ValueError(f'no_auth_user: there is no user "{noAuthUser}"')
+        self._open = not (self._users or self._keys or token or single)
+        self.required = not self._open and not noAuthUser
+        self.nonce = bool(self._keys)
+        given = [*self._users.values(), *([single] if single else [])]
+        self._secrets = [identity.secret for identity in given] or [""]
+        self._salt = secrets.token_bytes(16)
 
     def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
         """
@@ -102,35 +108,67 @@ class SettingsAuthorizer(Revocations):
         """
         if self._open:
             return Grant()
-        if self._users and self._names is not None:
+        isNobody = not any(hello.text(name) for name in _CREDENTIALS)
+        key = hello.text("nkey") if self._keys else ""
+        if isNobody and not key and self._noAuthUser in self._keys:
+            key = self._noAuthUser
+        if key:
+            return self._signed(key, hello)
+        if self._names is not None:
             return self._mapped(hello, self._names)
-        if self._nobody is not None and not any(hello.text(name) for name in _CREDENTIALS):
-            return _permitted(self._nobody, hello)
+        if isNobody and self._noAuthUser in self._users:
+            return _permitted(self._users[self._noAuthUser], hello)
         name = hello.text("user")
         if self._users and name:
-            return self._checked(self._users.get(name), hello, hello.text("pass"))
-        return self._checked(self._token, hello, hello.text("auth_token"))
+            return self._checked(self._users.get(name), name, hello, hello.text("pass"))
+        if self._token is not None:
+            return self._checked(self._token, "", hello, hello.text("auth_token"))
+        single = self._single
+        if single is not None and single.grant.user != name:
+            single = None
+        return self._checked(single, name, hello, hello.text("pass"))
 
-    def _mapped(self, hello: Hello, names: CertificateNames) -> Grant:
+    def _signed(self, key: str, hello: Hello) -> Grant:
         """
-        Whoever the client's certificate names. What it says in CONNECT does not count.
+        The owner of a key. The one who stands for nobody need not sign.
+        """
+        identity = self._keys.get(key)
+        if identity is None:
+            raise errors.Unauthorized("unknown key")
+        grant = _permitted(identity, hello)
+        if key != self._noAuthUser:
+            checkSignature(key, hello)
+        return grant
+
+    def _mapped(self, hello: Hello, names: CertificateNames) -> Grant | Deferred[Grant]:
+        """
+        Whoever the client's certificate names. Whom it names in CONNECT does not count, but a
+        password must be the user's.
         """
         if hello.certificate is not None:
             for name in names.namesIn(hello.certificate):
-                identity = self._users[name]
-                if identity.permits(hello.connectionType):
-                    return identity.grant
+                if self._users[name].permits(hello.connectionType):
+                    return self._checked(self._users[name], name, hello, hello.text("pass"))
         raise errors.Unauthorized("no user is named by the certificate")
 
     def _checked(
-        self, identity: Identity | None, hello: Hello, given: str
+        self, identity: Identity | None, name: str, hello: Hello, given: str
     ) -> Grant | Deferred[Grant]:
         known = identity is not None and identity.permits(hello.connectionType)
-        secret = identity.secret if identity is not None else self._decoy
+        secret = identity.secret if identity is not None else self._decoyFor(name)
         outcome = self._checks.check(secret, given)
         if isinstance(outcome, Deferred):
             return outcome.addCallback(_judged, identity if known else None)
         return _judged(outcome, identity if known else None)
+
+    def _decoyFor(self, name: str) -> str:
+        """
+        A secret to compare with for a user that does not exist: that of some user, always the same
+        for a name, so that names that exist are no more expensive, nor cheaper, than others.
+        """
+        text = name.encode("utf-8", "surrogateescape")
+        digest = hashlib.blake2b(text, digest_size=8, key=self._salt).digest()
+        return self._secrets[int.from_bytes(digest, "big") % len(self._secrets)]
 
 
 def _judged(same: bool, identity: Identity | None) -> Grant:
@@ -143,11 +181,3 @@ def _permitted(identity: Identity, hello: Hello) -> Grant:
     if not identity.permits(hello.connectionType):
         raise errors.Unauthorized("not with this kind of connection")
     return identity.grant
-
-
-def _decoyAmong(identities: Iterable[Identity]) -> str:
-    """
-    A secret to compare with for users that do not exist: as expensive as a real one.
-    """
-    secrets = [identity.secret for identity in identities]
-    return next(filter(isHash, secrets), secrets[0] if secrets else "")

@@ -22,6 +22,7 @@ from natsbroker.config.identity import (
     Permissions,
     User,
 )
+from natsbroker.config.keys import ACCOUNT, USER, isPublicKey
 from natsbroker.config.reading import Findings, Reading
 
 MOST_BCRYPT_ROUNDS = 14
@@ -127,6 +128,10 @@ class Identities:
 
     def _account(self, name: str, block: Reading) -> Account:
         default = self._permissions(block, "default_permissions")
+        key = block.text("nkey")
+        if "nkey" in block and not isPublicKey(key, ACCOUNT):
+            message = f'Not a valid public nkey for an account: "{key}"'
+            self._findings.error(message, block.pathTo("nkey"), block.place("nkey"))
         return Account(
             name,
             users=self._users(block, name, default),
@@ -161,21 +166,28 @@ class Identities:
         return tuple(users)
 
     def _user(self, entry: Reading, account: str, default: Permissions | None) -> User | None:
-        name = entry.text("user")
-        if entry.text("nkey"):
-            if name or entry.text("pass"):
-                self._exclusive(entry, "Nkey users do not take usernames or passwords")
-            return None  # reported as not supported where it was read
-        if not name:
+        key, name = entry.text("nkey"), entry.text("user")
+        if key and not isPublicKey(key, USER):
+            self._exclusive(entry, "Not a valid public nkey for a user")
+            return None
+        if key and (name or entry.text("pass")):
+            self._exclusive(entry, "Nkey users do not take usernames or passwords")
+            return None
+        if not key and not name:
             self._exclusive(entry, "User entry requires a user")
             return None
-        if name in self._names:
-            position = entry.place("user")
-            self._findings.error(f'Duplicate user "{name}" detected', entry.path, position)
-        self._names.add(name)
+        self._checkNew(entry, "nkey" if key else "user")
         self._checkSecret(entry, "pass")
         permissions = self._permissions(entry, "permissions") or default
-        return User(name, entry.text("pass"), account, permissions, self._connectionTypes(entry))
+        types = self._connectionTypes(entry)
+        return User(key or name, entry.text("pass"), account, permissions, types, bool(key))
+
+    def _checkNew(self, entry: Reading, kind: str) -> None:
+        name = entry.text(kind)
+        if name in self._names:
+            message = f'Duplicate {kind} "{name}" detected'
+            self._findings.error(message, entry.path, entry.place(kind))
+        self._names.add(name)
 
     def _connectionTypes(self, entry: Reading) -> frozenset[str] | None:
         name = "allowed_connection_types"

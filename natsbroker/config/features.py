@@ -34,7 +34,6 @@ class Missing:
 
 _OFF = (False,)
 _OPERATOR = Missing("operator mode")
-_NKEYS = Missing("nkeys")
 _PROXIES = Missing("trusted proxies", _OFF)
 _PROFILING = Missing("profiling", (0,))
 _WRITE_TIMEOUT = Missing("write timeout policies", ("default",))
@@ -44,12 +43,9 @@ _CERTIFICATE_STORE = Missing("certificate stores")
 NOT_YET: dict[str, Missing] = {
     "accounts.*.jetstream": Missing("JetStream", _OFF),
     "accounts.*.msg_trace": Missing("message tracing"),
-    "accounts.*.nkey": _NKEYS,
-    "accounts.*.users[].nkey": _NKEYS,
     "accounts.*.users[].proxy_required": _PROXIES,
     "authorization.auth_callout": Missing("auth callout"),
     "authorization.proxy_required": _PROXIES,
-    "authorization.users[].nkey": _NKEYS,
     "authorization.users[].proxy_required": _PROXIES,
     "cluster": Missing("routes between servers"),
     "default_js_domain": Missing("JetStream"),

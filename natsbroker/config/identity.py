@@ -73,15 +73,16 @@ class Permissions:
 @dataclass(frozen=True, slots=True)
 class User:
     """
-    A user with a password, from C{authorization.users} or C{accounts.NAME.users}.
+    A user with a password or a key, from C{authorization.users} or C{accounts.NAME.users}.
 
-    @ivar user: the name.
+    @ivar user: the name; for a user with a key, the public key.
     @ivar password: in plain text or as a bcrypt hash (C{$2a$}, C{$2b$}, C{$2y$}).
     @ivar account: the name of the account that the user belongs to.
     @ivar permissions: the user's own, or the default of the block it stands in, or
         L{None} for no restriction.
     @ivar allowed_connection_types: upper-case kinds (C{STANDARD}, C{WEBSOCKET}, ...) or
         L{None} for every kind.
+    @ivar nkey: the user signs with its key and has no password.
     """
 
     user: str
@@ -89,6 +90,7 @@ class User:
     account: str = GLOBAL_ACCOUNT
     permissions: Permissions | None = None
     allowed_connection_types: frozenset[str] | None = None
+    nkey: bool = False
 
 
 @dataclass(frozen=True, slots=True)

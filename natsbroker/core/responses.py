@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["Awaited", "Response", "Responses"]
 
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_DRAWN = 6
+
+#: All pairs of digits; three of them make the part of a reply subject that is left to chance.
+_PAIRS = [(one + other).encode("ascii") for one in _DIGITS for other in _DIGITS]
 
 #: When a pattern with wildcards loses its last subscription, what waits for an answer is gone
 #: through, if it is not more than so many; else it is left to take too long.
@@ -246,7 +248,9 @@ class Responses(Relay):
                 return subject
 
     def _drawn(self) -> bytes:
-        return "".join(self._account.random.choices(_DIGITS, k=_DRAWN)).encode("ascii")
+        pairs, count = _PAIRS, len(_PAIRS)
+        rest, last = divmod(int(self._account.random.random() * count**3), count)
+        return pairs[rest // count] + pairs[rest % count] + pairs[last]
 
 
 class Awaited:

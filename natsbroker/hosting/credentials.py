@@ -7,6 +7,8 @@ Must never know: connections, or how a secret is compared.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.settings import Identity, SettingsAuthorizer
 from natsbroker.config.identity import UNLIMITED
@@ -36,10 +38,13 @@ def authorizerFrom(settings: Settings, checks: PasswordChecks) -> SettingsAuthor
         permission is no subject.
     """
     authorization = settings.authorization
-    users = {user.user: _identity(user, settings) for user in settings.users()}
+    users, keys = (
+        {user.user: _identity(user, settings) for user in settings.users() if user.nkey is signs}
+        for signs in (False, True)
+    )
+    single = None
     if authorization.user:
-        single = User(authorization.user, authorization.password)
-        users.setdefault(authorization.user, _identity(single, settings))
+        single = _identity(User(authorization.user, authorization.password), settings)
     token = None
     if authorization.token:
         token = Identity(authorization.token, grantFrom(User(""), settings))
@@ -49,14 +54,16 @@ def authorizerFrom(settings: Settings, checks: PasswordChecks) -> SettingsAuthor
         token,
         settings.no_auth_user,
         settings.tls is not None and settings.tls.verify_and_map,
+        keys,
+        single,
     )
-    _checkClear(settings, users)
+    _checkClear(settings, [*users.values(), *keys.values()])
     return authorizer
 
 
-def _checkClear(settings: Settings, users: dict[str, Identity]) -> None:
+def _checkClear(settings: Settings, identities: Iterable[Identity]) -> None:
     authorization = settings.authorization
-    members = {each.grant.account for each in users.values()}
+    members = {each.grant.account for each in identities}
     told = authorization.defined or authorization.token or settings.no_auth_user
     if members == {settings.system_account} and not told:
         raise ValueError(

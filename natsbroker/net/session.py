@@ -26,6 +26,7 @@ from natsbroker.subjects import grammar
 from natsbroker.wire import ops
 from natsbroker.wire.connect import parseConnect
 from natsbroker.wire.dialects import client
+from natsbroker.wire.grants import Grant
 from natsbroker.wire.lines import Frame
 from natsbroker.wire.values import ClientInfo, Message
 
@@ -40,12 +41,13 @@ class ClientSession(AdmittedConversation):
     The operations of a client; the layers below let it in, watch its time and end it.
     """
 
-    __slots__ = ("_dispatch", "_greeted", "_held")
+    __slots__ = ("_dispatch", "_greeted", "_held", "_told")
 
     def __init__(self, context: ClientContext, peer: Peer) -> None:
         super().__init__(context, peer)
         self._held: Frame | None = None
         self._greeted = False
+        self._told: tuple[bool, float, Grant | None, ClientInfo] | None = None
         self._dispatch: dict[int, Callable[..., None]] = _DISPATCH
 
     def _frames(self) -> None:
@@ -184,7 +186,12 @@ class ClientSession(AdmittedConversation):
         """
         See L{natsbroker.interfaces.IOrigin}.
         """
-        return clientInfoOf(self.facts(), self._context.info.server_name, isDetailed)
+        known = self._told
+        roundTrip, grant = self._keepalive.roundTrip, self.grant
+        if known is None or known[:3] != (isDetailed, roundTrip, grant):
+            info = clientInfoOf(self.facts(), self._context.info.server_name, isDetailed)
+            known = self._told = (isDetailed, roundTrip, grant, info)
+        return known[3]
 
     def subscriptionEnded(self, tag: Any) -> None:
         """

@@ -35,7 +35,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate
 from struct import Struct
 from typing import NamedTuple
@@ -49,11 +49,21 @@ from natsbroker.store.records import (
     crc32c,
     decode,
     lengthAt,
-    sequenceOf,
     timestampOf,
 )
 
-__all__ = ["Block", "Contents", "Head", "build", "chunks", "parseHead", "readBlock", "walk"]
+__all__ = [
+    "Block",
+    "Contents",
+    "Head",
+    "build",
+    "chunks",
+    "packDead",
+    "parseHead",
+    "readBlock",
+    "unpackDead",
+    "walk",
+]
 
 HEAD = Struct("<8sBBHIIQQQQqqQI")
 HEAD_LENGTH = HEAD.size + 4
@@ -66,6 +76,9 @@ LARGEST_BLOCK = 65536
 
 FARTHEST = (1 << 32) - 1
 """How far a sequence in a block may be from the block's first."""
+
+NONE: frozenset[int] = frozenset()
+"""What is dead in most blocks."""
 
 _CRC = Struct("<I")
 
@@ -213,36 +226,26 @@ class Block:
     @ivar identity: the log's.
     @ivar sequences: of the records that were found, rising.
     @ivar starts: where each record begins; one more item, where the last one ends.
-    @ivar places: which of the block's records each is, counted from 0; L{None} if that is not
-        known.
-    @ivar dead: a bit for each place, set if that record was deleted; no bytes if none was.
-    @ivar capacity: how many places there are.
+    @ivar dead: sequences of records in it that were deleted.
     @ivar missing: sequences that should be here and were not found.
     @ivar missingSize: bytes of their subjects, headers and payloads, deleted ones included.
     """
 
-    __slots__ = (
-        "capacity",
-        "dead",
-        "identity",
-        "missing",
-        "missingSize",
-        "places",
-        "raw",
-        "sequences",
-        "starts",
-    )
+    __slots__ = ("dead", "identity", "missing", "missingSize", "raw", "sequences", "starts")
 
     def __init__(
-        self, raw: bytes, identity: int, sequences: Sequence[int], starts: Sequence[int]
+        self,
+        raw: bytes,
+        identity: int,
+        sequences: Sequence[int],
+        starts: Sequence[int],
+        dead: frozenset[int] = NONE,
     ) -> None:
         self.raw = raw
         self.identity = identity
         self.sequences = sequences
         self.starts = starts
-        self.capacity = len(sequences)
-        self.places: Sequence[int] | None = range(self.capacity)
-        self.dead = b""
+        self.dead = dead
         self.missing: Sequence[int] = ()
         self.missingSize = 0
 
@@ -269,15 +272,6 @@ class Block:
             return min(max(sequence - sequences.start, 0), len(sequences))
         return bisect_left(sequences, sequence)
 
-    def isDead(self, index: int) -> bool:
-        """
-        Whether a record was deleted.
-        """
-        if not self.dead or self.places is None:
-            return False
-        place = self.places[index]
-        return bool(self.dead[place >> 3] & (1 << (place & 7)))
-
     def record(self, index: int) -> Record:
         """
         One record.
@@ -302,22 +296,23 @@ class Block:
         count = len(self.sequences)
         if not self.dead:
             return iter(range(count))
-        return (index for index in range(count) if not self.isDead(index))
+        return (index for index in range(count) if self.sequences[index] not in self.dead)
 
 
-def killed(block: Block, indexes: Sequence[int]) -> bytes:
+def packDead(first: int, dead: Collection[int]) -> bytes:
     """
-    The bits of L{Block.dead} with some more records deleted.
+    The value that says which records of a block were deleted.
 
-    @raise Damaged: if it is not known which places they have.
+    @param first: the sequence that the block begins with.
     """
-    if block.places is None:
-        raise Damaged("nothing can be deleted from a block whose head is damaged")
-    bits = bytearray(block.dead or bytes((block.capacity + 7) // 8))
-    for index in indexes:
-        place = block.places[index]
-        bits[place >> 3] |= 1 << (place & 7)
-    return bytes(bits)
+    return _table(sorted(each - first for each in dead))
+
+
+def unpackDead(first: int, value: bytes) -> frozenset[int]:
+    """
+    What L{packDead} was given.
+    """
+    return frozenset(first + each for each in _numbers(value[: len(value) // 4 * 4]))
 
 
 def walk(raw: bytes, start: int, identity: int) -> Iterator[tuple[int, int, int]]:
@@ -345,7 +340,7 @@ def walk(raw: bytes, start: int, identity: int) -> Iterator[tuple[int, int, int]
         position = found - IDENTITY_OFFSET if found >= 0 else -1
 
 
-def _byTable(raw: bytes, head: Head) -> Block:
+def _byTable(raw: bytes, head: Head, dead: frozenset[int]) -> Block:
     """
     A block as its table says.
 
@@ -363,10 +358,10 @@ def _byTable(raw: bytes, head: Head) -> Block:
     sequences: Sequence[int] = range(head.first, head.last + 1)
     if head.gaps:
         sequences = [head.first + each for each in _numbers(table[4 * head.records :])]
-    return Block(raw, head.identity, sequences, starts)
+    return Block(raw, head.identity, sequences, starts, dead)
 
 
-def _byWalking(raw: bytes, identity: int, head: Head | None) -> Block | None:
+def _byWalking(raw: bytes, identity: int, head: Head | None, dead: frozenset[int]) -> Block | None:
     """
     A block of what can be found in one that is damaged.
 
@@ -378,55 +373,29 @@ def _byWalking(raw: bytes, identity: int, head: Head | None) -> Block | None:
     sequences = sorted(found)
     blobs = [found[each] for each in sequences]
     starts = list(accumulate(map(len, blobs), initial=0))
-    block = Block(b"".join(blobs), identity, sequences, starts)
-    block.places = None
+    block = Block(b"".join(blobs), identity, sequences, starts, dead)
     if head is not None and not head.gaps:
-        block.places = [each - head.first for each in sequences]
-        block.capacity = head.records
-        block.missing = [each for each in range(head.first, head.last + 1) if each not in found]
+        expected = range(head.first, head.last + 1)
+        block.missing = [each for each in expected if each not in found and each not in dead]
         block.missingSize = head.size - starts[-1] + HEAD_SIZE * len(sequences)
     return block
 
 
-def readBlock(raw: bytes, identity: int, first: int, dead: bytes = b"") -> Block | None:
+def readBlock(raw: bytes, identity: int, first: int, dead: frozenset[int] = NONE) -> Block | None:
     """
     Make what can be made of the bytes of a block.
 
     @param identity: the log's.
     @param first: the sequence that it begins with.
-    @param dead: which records were deleted.
+    @param dead: sequences of records in it that were deleted.
     @return: L{None} if there is not one whole record in it.
     """
     head: Head | None = None
-    block: Block | None
     try:
         head = parseHead(raw)
         if head.identity != identity or head.first != first:
             head = None
             raise Damaged("a block stands in the place of another")
-        block = _byTable(raw, head)
+        return _byTable(raw, head, dead)
     except Damaged:
-        block = _byWalking(raw, identity, head)
-    if dead and block is not None and len(dead) == (block.capacity + 7) // 8:
-        block.dead = dead
-        if block.missing:
-            block.missing = [
-                each
-                for each in block.missing
-                if not dead[(each - first) >> 3] & (1 << ((each - first) & 7))
-            ]
-    return block
-
-
-def isWhole(raw: bytes, position: int, identity: int, sequence: int) -> bool:
-    """
-    Whether a whole record with that sequence begins at a position.
-    """
-    length = lengthAt(raw, position)
-    if not length or position + length > len(raw) or sequenceOf(raw, position) != sequence:
-        return False
-    try:
-        decode(raw, position, position + length, identity)
-    except Damaged:
-        return False
-    return True
+        return _byWalking(raw, identity, head, dead)

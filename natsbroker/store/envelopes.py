@@ -15,8 +15,11 @@ All integers are little-endian::
     24      4     CRC-32C of the 24 bytes before it, the key and the value
     ======  ====  ==========================================================
 
-The key and the value follow. Because the mark is random, nobody who publishes can make bytes that
-look like an envelope of this store; so values can be found again anywhere in a damaged file.
+The key and the value follow. What there is one of for a log, or for a block, is written twice, an
+envelope behind the other; what there is one of for a subject, or a key of state, is not.
+
+Because the mark is random, nobody who publishes can make bytes that look like an envelope of this
+store; so values can be found again anywhere in a damaged file.
 
 Promises: what L{unwrap} returns is what L{wrap} was given, or L{Damaged} is raised.
 Must never know: what the values mean.
@@ -29,7 +32,15 @@ from typing import NamedTuple
 
 from natsbroker.store.records import Damaged, crc32c
 
-__all__ = ["ENVELOPE_SIZE", "Envelope", "unwrap", "unwrapAt", "wrap"]
+__all__ = [
+    "ENVELOPE_SIZE",
+    "Envelope",
+    "unwrap",
+    "unwrapAt",
+    "unwrapEither",
+    "wrap",
+    "wrapTwice",
+]
 
 VERSION = 1
 _HEAD = Struct("<8sBBHIQ")
@@ -59,6 +70,13 @@ def wrap(mark: bytes, kind: bytes, generation: int, key: bytes, value: bytes) ->
     return b"".join((head, _CRC.pack(crc32c(head + key + value)), key, value))
 
 
+def wrapTwice(mark: bytes, kind: bytes, generation: int, key: bytes, value: bytes) -> bytes:
+    """
+    Put a value into two envelopes, one behind the other, so that one may be damaged.
+    """
+    return wrap(mark, kind, generation, key, value) * 2
+
+
 def unwrapAt(raw: bytes, start: int) -> tuple[Envelope, int]:
     """
     Read the envelope that begins at C{start}.
@@ -78,6 +96,21 @@ def unwrapAt(raw: bytes, start: int) -> tuple[Envelope, int]:
         raise Damaged("a value does not match its checksum")
     middle = body + keyLength
     return Envelope(bytes((kind,)), generation, raw[body:middle], raw[middle:end]), end
+
+
+def unwrapEither(raw: bytes, key: bytes) -> tuple[Envelope, bool]:
+    """
+    Read what L{wrapTwice} made.
+
+    @param key: the key under which it was found.
+    @return: the envelope, and whether both are whole.
+    @raise Damaged: if neither is whole.
+    """
+    middle = len(raw) // 2
+    try:
+        return unwrap(raw[:middle], key), raw[:middle] == raw[middle:]
+    except Damaged:
+        return unwrap(raw[middle:], key), False
 
 
 def unwrap(raw: bytes, key: bytes) -> Envelope:

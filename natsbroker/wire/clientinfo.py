@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Any
 
 from natsbroker.wire.values import ClientInfo
@@ -92,8 +93,16 @@ def stamped(body: bytes, headerLength: int, info: ClientInfo) -> tuple[bytes, in
     block = _VERSION + b"\r\n"
     if headerLength and body.startswith(_VERSION):
         block = _without(body[:headerLength])
-    block += b"%b: %b\r\n\r\n" % (HEADER, compact(described(info)))
+    block += _line(info)
     return block + body[headerLength:], len(block)
+
+
+@lru_cache(maxsize=1024)
+def _line(info: ClientInfo) -> bytes:
+    """
+    @return: the header, and the end of a block.
+    """
+    return b"%b: %b\r\n\r\n" % (HEADER, compact(described(info)))
 
 
 def _without(block: bytes) -> bytes:
@@ -105,8 +114,8 @@ def _without(block: bytes) -> bytes:
     for line in _LINES.split(block):
         if not line.strip(b"\r\n"):
             continue
-        if line[:1] not in b" \t" or not kept:
-            isOurs = line.partition(b":")[0].strip().lower() == HEADER.lower()
+        isNamed = line.partition(b":")[0].strip().lower() == HEADER.lower()
+        isOurs = isNamed or (isOurs and line[:1] in b" \t")
         if not isOurs:
             kept.append(line)
     text = b"".join(kept)

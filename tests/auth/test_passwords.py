@@ -10,6 +10,7 @@ from typing import Any
 import bcrypt
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import Clock
 
 from natsbroker import errors
 from natsbroker.auth.passwords import PasswordChecks, checkHash, isHash, sameText
@@ -136,6 +137,23 @@ class TestQueue:
             checks.check(HASH, "secret")
         with pytest.raises(errors.Unauthorized):
             checks.check(HASH, "secret")
+
+    def test_fullLater(self) -> None:
+        """With a clock, those who are too many wait for their denial, so that they come no more
+        often."""
+        clock, threads = Clock(), Threads()
+        checks = PasswordChecks(threads, clock)
+        for _ in range(checks.AT_A_TIME + checks.WAITING):
+            outcome(checks, HASH, "x")
+        denied, given = outcome(checks, HASH, "x"), checks.check(HASH, "x")
+        clock.advance(0.9)
+        assert denied == []
+        assert isinstance(given, Deferred)
+        given.addErrback(lambda failure: None)
+        given.cancel()
+        clock.advance(0.1)
+        assert [each.type for each in denied] == [errors.Unauthorized]
+        assert not clock.getDelayedCalls()
 
     def test_cancelWaiting(self) -> None:
         """Who does not wait any more costs no computing."""

@@ -17,6 +17,8 @@ from natsbroker.auth.settings import Identity, SettingsAuthorizer
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import Grant, Hello
 from tests.auth.certificates import certificate
+from tests.auth.chain import Identity as KeyPair
+from tests.auth.chain import raw
 from tests.auth.test_passwords import Threads
 
 HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
@@ -105,6 +107,122 @@ class TestUsers:
         assert "hidden" not in repr(Identity("hidden", Grant()))
 
 
+class TestSingle:
+    """A single user."""
+
+    @pytest.mark.parametrize(
+        ("greeting", "expected"),
+        [
+            (hello("dora", "d"), True),
+            (hello("dora", "d", "x"), True),
+            (hello("dora"), False),
+            (hello("", "d"), False),
+            (hello("nobody", "d"), False),
+            (hello(), False),
+            (hello(token="d"), False),
+        ],
+    )
+    def test_single(self, greeting: Hello, expected: bool) -> None:
+        """Name and password must be right."""
+        made = authorizer(single=Identity("d", Grant(user="dora")))
+        assert made.required
+        assert refuses(made, greeting) is not expected
+
+
+class TestKeys:
+    """Users who sign."""
+
+    ANN = KeyPair("U")
+    IDENTITY = Identity("", Grant("A", ANN.key))
+
+    def made(self, *identities: Identity, **more: Any) -> SettingsAuthorizer:
+        """An authorizer with such a user."""
+        return authorizer(*identities, keys={self.ANN.key: self.IDENTITY}, **more)
+
+    def hello(self, signer: KeyPair | None = None, **more: str) -> Hello:
+        """A connection that brings the key."""
+        options = {"nkey": self.ANN.key, **more}
+        if signer is not None:
+            options["sig"] = raw(signer.sign(b"AAAA"))
+        return Hello(options=options, nonce="AAAA")
+
+    def test_nonce(self) -> None:
+        """There is a nonce to sign where there are keys, and only there."""
+        assert self.made().nonce and self.made().required
+        assert not authorizer(ALICE).nonce
+
+    def test_signed(self) -> None:
+        """Who signs the nonce gets in, whatever else is said."""
+        assert self.made(ALICE).grantFor(self.hello(self.ANN)) == self.IDENTITY.grant
+        greeting = self.hello(self.ANN, **{"user": "alice", "pass": "x"})
+        assert self.made(ALICE).grantFor(greeting) == self.IDENTITY.grant
+
+    def test_unsigned(self) -> None:
+        """Who does not, does not, although name and password be right."""
+        assert refuses(self.made(), self.hello())
+        assert refuses(self.made(), self.hello(sig="x"))
+        assert refuses(self.made(ALICE), self.hello(None, **{"user": "alice", "pass": "a"}))
+
+    def test_strangers(self) -> None:
+        """Neither does who signs with another key, or names one that nobody has."""
+        stranger = KeyPair("U")
+        assert refuses(self.made(), self.hello(stranger))
+        assert refuses(self.made(ALICE), self.hello(stranger, nkey=stranger.key))
+        assert refuses(self.made(), self.hello(stranger, nkey=stranger.seed.decode()))
+
+    def test_replay(self) -> None:
+        """A signature is of no use on another connection."""
+        first = self.hello(self.ANN)
+        made = self.made()
+        assert made.grantFor(first) == self.IDENTITY.grant
+        assert refuses(made, Hello(options=first.options, nonce="BBBB"))
+        assert refuses(made, Hello(options=first.options))
+
+    def test_others(self) -> None:
+        """Users with passwords need no key; a key is no name."""
+        assert self.made(ALICE).grantFor(hello("alice", "a")) == ALICE.grant
+        assert refuses(self.made(ALICE), hello(self.ANN.key))
+        assert refuses(self.made(), hello("alice", "a"))
+        assert refuses(self.made(), hello())
+
+    def test_withoutKeys(self) -> None:
+        """Where nobody has a key, one that is brought does not matter."""
+        greeting = self.hello(None, **{"user": "alice", "pass": "a"})
+        assert authorizer(ALICE).grantFor(greeting) == ALICE.grant
+
+    def test_connectionTypes(self) -> None:
+        """A key for some kinds of connection is denied on others."""
+        identity = Identity("", Grant(), frozenset({"WEBSOCKET"}))
+        made = authorizer(keys={self.ANN.key: identity})
+        assert refuses(made, self.hello(self.ANN))
+
+    def test_certificates(self) -> None:
+        """Who brings a key signs, also where certificates name users."""
+        made = self.made(ALICE, mapsCertificates=True)
+        assert made.grantFor(self.hello(self.ANN)) == self.IDENTITY.grant
+        assert refuses(made, hello("alice", "a"))
+
+    def test_nobody(self) -> None:
+        """The owner of a key may stand for nobody, and needs no signature then."""
+        made = self.made(ALICE, noAuthUser=self.ANN.key)
+        assert not made.required
+        for greeting in (
+            hello(),
+            self.hello(),
+            self.hello(KeyPair("U")),
+            Hello(options={"jwt": "x"}),
+        ):
+            assert made.grantFor(greeting) == self.IDENTITY.grant
+        assert refuses(made, hello("alice", "x"))
+        assert refuses(made, self.hello(nkey=KeyPair("U").key))
+
+    def test_nobodyElse(self) -> None:
+        """Who brings a key that nobody has is not nobody, unless nobody has any."""
+        greeting = self.hello(nkey=KeyPair("U").key)
+        assert refuses(self.made(ALICE, noAuthUser="alice"), greeting)
+        assert authorizer(ALICE, noAuthUser="alice").grantFor(greeting) == ALICE.grant
+
+
 class TestToken:
     """A token."""
 
@@ -151,10 +269,36 @@ class TestHashes:
         threads.run()
         assert isinstance(found[0], errors.Unauthorized)
 
+    def test_unknownAreLikeOthers(self) -> None:
+        """
+        Names that do not exist take the path of some user that does, always the same one: of a
+        table with hashes and plain texts nobody learns which names exist.
+        """
+        made = authorizer(ALICE, CAROL)
+        kinds = []
+        for number in range(200):
+            path = [self.path(made, f"nobody{number}") for _ in range(2)]
+            assert path[0] == path[1]
+            kinds.append(path[0])
+        assert 50 < sum(kinds) < 150
+        other = authorizer(ALICE, CAROL)
+        assert kinds != [self.path(other, f"nobody{number}") for number in range(200)]
+
+    def path(self, made: SettingsAuthorizer, name: str) -> bool:
+        """Whether a hash is compared for a name."""
+        try:
+            answer = made.grantFor(hello(name, "x"))
+        except errors.Unauthorized:
+            return False
+        assert isinstance(answer, Deferred)
+        answer.addErrback(lambda failure: None)
+        answer.cancel()
+        return True
+
     def test_unknownTakesTheSamePath(self) -> None:
         """For a user that does not exist a hash is compared too, and then denied."""
         threads = Threads()
-        answer = authorizer(ALICE, CAROL, threads=threads).grantFor(hello("nobody", "secret"))
+        answer = authorizer(CAROL, threads=threads).grantFor(hello("nobody", "secret"))
         assert isinstance(answer, Deferred)
         found: list[Any] = []
         answer.addErrback(lambda failure: found.append(failure.value))
@@ -226,11 +370,30 @@ class TestCertificates:
         greeting = hello(certificate=certificate(emails=["alice@example.com"]))
         assert self.made().grantFor(greeting).account == "A"  # type: ignore[union-attr]
 
-    def test_whatIsSaidDoesNotCount(self) -> None:
-        """What the client says in CONNECT changes nothing."""
+    @pytest.mark.parametrize("more", [{"user": "bob"}, {"token": "x"}, {"user": "alice"}])
+    def test_whatIsSaidDoesNotCount(self, more: dict[str, str]) -> None:
+        """Whom the client names in CONNECT changes nothing."""
         given = certificate(emails=["alice@example.com"])
-        grant = self.made().grantFor(hello("bob", "pw", certificate=given))
+        grant = self.made().grantFor(hello(certificate=given, **more))
         assert grant == Grant("A", "alice@example.com")
+
+    def test_passwordsCount(self) -> None:
+        """A password must be that of the user whom the certificate names, who may have none."""
+        given = certificate(emails=["alice@example.com"])
+        assert refuses(self.made(), hello("bob", "pw", certificate=given))
+        assert refuses(self.made(), hello("alice@example.com", "x", certificate=given))
+        given = certificate(names=["bob"])
+        assert refuses(self.made(), hello(certificate=given))
+        assert refuses(self.made(), hello("bob", "x", certificate=given))
+        assert self.made().grantFor(hello("", "pw", certificate=given)) == Grant("B", "bob")
+
+    def test_singleUser(self) -> None:
+        """A single user, and a token, are not named by certificates."""
+        given = certificate(emails=["alice@example.com"])
+        single = Identity("", Grant(user="alice@example.com"))
+        made = authorizer(mapsCertificates=True, single=single)
+        assert refuses(made, hello(certificate=given))
+        assert made.grantFor(hello("alice@example.com")) == single.grant
 
     def test_unknown(self) -> None:
         """A certificate that names nobody is denied, whatever the client says."""
@@ -243,9 +406,9 @@ class TestCertificates:
         assert refuses(self.made(), hello("bob", "pw"))
 
     def test_required(self) -> None:
-        """There is no way in without a login, also if somebody stands for nobody."""
+        """There is no way in without a certificate, also if somebody stands for nobody."""
         made = self.made(noAuthUser="bob")
-        assert made.required
+        assert not made.required
         assert refuses(made, hello())
 
     def test_connectionType(self) -> None:

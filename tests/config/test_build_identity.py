@@ -113,6 +113,9 @@ class TestAccounts:
         assert accounts["A"].users[0].permissions == ONLY_X
 
 
+KEY = "UDWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435C2U4"
+ACCOUNT_KEY = "ADWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435D6HD"
+
 MISTAKES = [
     ("authorization { user: a, token: b }", "1:1: authorization: "
      "Cannot have a user/pass and token"),
@@ -159,8 +162,41 @@ def test_mistakes(text: str, complaint: str) -> None:
 
 def test_nkeyWithPassword() -> None:
     """An nkey user has no name and no password."""
-    complaints = complaintsOf("authorization { users: [ {nkey: UA, user: a} ] }")
-    assert any("Nkey users do not take usernames or passwords" in each for each in complaints)
+    for more in ("user: a", "pass: b"):
+        complaints = complaintsOf(f"authorization {{ users: [ {{nkey: {KEY}, {more}}} ] }}")
+        (complaint,) = complaints
+        assert "Nkey users do not take usernames or passwords" in complaint
+
+
+def test_nkeyUsers() -> None:
+    """A user with an nkey has its key for a name; permissions and accounts are as for others."""
+    users = f"[ {{nkey: {KEY}, connection_types: [standard]}}, {{user: a}} ]"
+    settings = settingsOf(f"accounts {{ A {{ users: {users} }} }}")
+    key, name = settings.users()
+    assert key == User(KEY, "", "A", None, frozenset({"STANDARD"}), nkey=True)
+    assert not name.nkey
+
+
+@pytest.mark.parametrize("key", ["UA", KEY[:-1], KEY.lower(), ACCOUNT_KEY, KEY[:-1] + "A"])
+def test_notNkeys(key: str) -> None:
+    """What is not the public key of a user is reported."""
+    (complaint,) = complaintsOf(f"authorization {{ users: [ {{nkey: {key}}} ] }}")
+    assert "Not a valid public nkey for a user" in complaint
+
+
+def test_sameNkeyTwice() -> None:
+    """A key stands for one user only."""
+    (complaint,) = complaintsOf(
+        f"accounts {{ A {{ users: [{{nkey: {KEY}}}] }}, B {{ users: [{{nkey: {KEY}}}] }} }}"
+    )
+    assert f'Duplicate nkey "{KEY}" detected' in complaint
+
+
+def test_accountNkey() -> None:
+    """An account's own key must be an account's."""
+    settingsOf(f"accounts {{ A {{ nkey: {ACCOUNT_KEY} }} }}")
+    (complaint,) = complaintsOf(f"accounts {{ A {{ nkey: {KEY} }} }}")
+    assert "Not a valid public nkey for an account" in complaint
 
 
 def test_cheapBcryptIsFine() -> None:

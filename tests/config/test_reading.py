@@ -151,10 +151,11 @@ class TestErrors:
 
     def test_notSupportedYetInside(self) -> None:
         """The same holds for keys below names and items."""
-        _, findings = readingOf("accounts { A { users: [ {nkey: UA}, {user: b} ] } }")
+        _, findings = readingOf("accounts { A { users: [ {proxy_required: true}, {user: b} ] } }")
         (error,) = findings.errors
         assert isinstance(error, NotSupportedYet)
-        assert str(error) == "s.conf:1:26: accounts.A.users[0].nkey: not supported yet (nkeys)"
+        path = "accounts.A.users[0].proxy_required"
+        assert str(error) == f"s.conf:1:26: {path}: not supported yet (trusted proxies)"
 
     def test_oldDuration(self) -> None:
         """A bare number of seconds is read, with nats-server's warning."""

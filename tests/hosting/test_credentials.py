@@ -12,10 +12,11 @@ from twisted.internet.defer import succeed
 from natsbroker import errors
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.settings import SettingsAuthorizer
-from natsbroker.config.model import Account, Authorization, Settings, User
+from natsbroker.config.model import TLS, Account, Authorization, Settings, User
 from natsbroker.hosting.credentials import authorizerFrom, grantFrom
 from natsbroker.subjects.permissions import Verdict
 from natsbroker.wire.grants import Grant, Hello
+from tests.auth.chain import Identity, raw
 from tests.hosting.support import settingsOf
 
 USERS = """
@@ -110,6 +111,29 @@ class TestSingles:
         text = USERS + "\nno_auth_user: small"
         assert grantOf(text).account == "A"
         assert not authorizer(text).required
+
+    def test_singleUserAndCertificates(self) -> None:
+        """The only user, or token, is not one whom certificates name."""
+        for text in ("user: u, password: p", "token: t"):
+            settings = settingsOf(f"authorization {{ {text} }}")
+            settings = replace(settings, tls=TLS(verify=True, verify_and_map=True))
+            made = authorizer(settings)
+            options = {"user": "u", "pass": "p", "auth_token": "t"}
+            assert isinstance(made.grantFor(Hello(options=options)), Grant)
+
+    def test_nkey(self) -> None:
+        """A user with a key signs, and has its permissions."""
+        user = Identity("U")
+        text = f"accounts {{ A {{ users: [{{nkey: {user.key}, permissions: {{publish: x}}}}] }} }}"
+        made = authorizer(text)
+        assert made.nonce
+        options = {"nkey": user.key, "sig": raw(user.sign(b"nonce"))}
+        grant = made.grantFor(Hello(options=options, nonce="nonce"))
+        assert isinstance(grant, Grant)
+        assert (grant.account, grant.user) == ("A", user.key)
+        assert grant.publish is not None and not grant.publish.allows(b"y")
+        with pytest.raises(errors.Unauthorized):
+            made.grantFor(Hello(options={"user": user.key}))
 
     def test_nobody(self) -> None:
         """Without users everybody gets in."""

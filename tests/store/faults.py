@@ -32,8 +32,7 @@ def opening(order: dict[str, Any]) -> None:
     """
     _waitFor(order, threading.get_native_id())
     lock, opened = _openBlocking(Path(order["directory"]), 0)
-    opened.environment.close()
-    opened.commits.close()
+    opened.close()
     lock.release()
     say({"opened": True})
 

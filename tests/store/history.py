@@ -195,45 +195,52 @@ class History:
         elif "drop" in what:
             self.dropped.add(what["drop"])
 
-    def check(self, directory: Path, mayLose: bool = False) -> Recorder:
+    def check(self, directory: Path, mayLose: bool = False, mayReturn: bool = False) -> Recorder:
         """
         Open the store and compare. What is there and was not acknowledged is known from now on,
         because whoever reads the store has seen it.
 
         @param mayLose: whether records may be missing whose loss the store reports.
+        @param mayReturn: whether what was deleted may be there again, if the store reports damage.
         @raise Lost: if something is not as it must be.
         """
         reactor = PumpedReactor()
         store = reactor.wait(openLMDB(reactor, directory))
         recorder = Recorder()
         store.watch(recorder)
+        mayReturn = mayReturn and any(not key for _, key, _ in recorder.states)
         try:
-            found: Any = store.logs()
-            names: set[str] = set(reactor.wait(found))
-            self._checkNames(names)
+            names = set(reactor.wait(store.logs()))
+            self._checkNames(names, mayReturn)
             for name in sorted(names):
                 log = reactor.wait(store.open(name))
-                self._checkLog(reactor, name, log, recorder, mayLose)
+                self._checkLog(reactor, name, log, recorder, mayLose, mayReturn)
             self._checkState(reactor, store, recorder if mayLose else None)
         finally:
             reactor.wait(store.close())
         return recorder
 
-    def _checkNames(self, names: set[str]) -> None:
+    def _checkNames(self, names: set[str], mayReturn: bool) -> None:
         """
         Logs that were made are there, those that were dropped are not.
         """
         for name, acked in self.made.items():
             if acked and name not in self.mayBeDropped and name not in names:
                 raise Lost(f"log {name} is gone")
-        for name in self.dropped & names:
+        for name in set() if mayReturn else self.dropped & names:
             raise Lost(f"log {name} is there again")
         for name, log in self.logs.items():
             if log.expected(log.highest) and name not in names and name not in self.mayBeDropped:
                 raise Lost(f"log {name} is gone")
 
     def _checkLog(
-        self, reactor: PumpedReactor, name: str, log: Any, recorder: Recorder, mayLose: bool
+        self,
+        reactor: PumpedReactor,
+        name: str,
+        log: Any,
+        recorder: Recorder,
+        mayLose: bool,
+        mayReturn: bool,
     ) -> None:
         """
         Compare one log.
@@ -252,7 +259,7 @@ class History:
                 found[record.sequence] = before = number
             sequence = records[-1].sequence + 1
         bounds = log.bounds()
-        self._compare(name, history, found, bounds.last, recorder, mayLose)
+        self._compare(name, history, found, bounds.last, recorder, mayLose, mayReturn)
         if log.nextSequence <= history.highest:
             raise Lost(f"{name} would give sequence {log.nextSequence} again")
         if not mayLose and (bounds.count != len(found) or bounds.last < max(found, default=0)):
@@ -270,6 +277,7 @@ class History:
         last: int,
         recorder: Recorder,
         mayLose: bool,
+        mayReturn: bool,
     ) -> None:
         """
         Compare the records of one log.
@@ -282,7 +290,8 @@ class History:
         for sequence, number in found.items():
             if history.acked.get(sequence, number) != number:
                 raise Lost(f"{name} {sequence} was record {history.acked[sequence]} once")
-            if sequence in history.gone or sequence < history.discarded:
+            gone = sequence in history.gone or sequence < history.discarded
+            if gone and not mayReturn:
                 raise Lost(f"{name} {sequence} was deleted")
 
     def _checkState(self, reactor: PumpedReactor, store: Any, recorder: Recorder | None) -> None:
@@ -298,8 +307,6 @@ class History:
                 allowed.add(None)
             texts = {None if each is None else b"%d" % each * 20 for each in allowed}
             if data not in texts:
-                lost = recorder is not None and data is None
-                if not (
-                    lost and recorder and any(k == key.encode() for _, k, _ in recorder.states)
-                ):
+                known = recorder.states if recorder is not None else []
+                if not any(each in (key.encode(), b"") for _, each, _ in known):
                     raise Lost(f"state {key} is {data!r}, not one of {texts}")

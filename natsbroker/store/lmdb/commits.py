@@ -74,6 +74,13 @@ class Opened:
     states: list[tuple[str, bytes, str]] = field(default_factory=list)
     repaired: str = ""
 
+    def close(self) -> None:
+        """
+        Let go of the files.
+        """
+        self.environment.close()
+        self.commits.close()
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -416,7 +423,6 @@ class Committer:
         """
         Let go of everything.
         """
-        self._opened.environment.close()
-        self._opened.commits.close()
+        self._opened.close()
         if release:
             self._release()

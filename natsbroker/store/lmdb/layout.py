@@ -8,7 +8,7 @@ All keys of the one database begin with a letter::
     ==========================  ===========================================================
     C{B}, identity, sequence    the block of records that begins with that sequence
     C{F}                        the format and where the generations began
-    C{G}, identity, sequence    which records of that block are gone, a bit each
+    C{G}, identity, sequence    which records of that block are gone
     C{H}, identity              holds: floors by name
     C{L}, identity              a log: name, bounds, subjects
     C{S}, length, space, key    a value of state
@@ -19,7 +19,8 @@ All keys of the one database begin with a letter::
 No letter becomes C{S} or C{T}, of which there may be many, when one bit of it flips.
 
 Identities and sequences are 8 bytes, big-endian, so that they sort; a length is one byte. All
-values but blocks are in envelopes. docs/reference/store-format.md has the whole.
+values but blocks are in envelopes; those of C{F}, C{G}, C{H}, C{L} and C{X} in two each.
+docs/reference/store-format.md has the whole.
 
 Promises: what is packed here is unpacked to the same.
 Must never know: transactions.
@@ -44,6 +45,7 @@ __all__ = [
     "blockKey",
     "deadKey",
     "holdsKey",
+    "isTwice",
     "lostKey",
     "rowKey",
     "stateKey",
@@ -56,6 +58,8 @@ FORMAT_VERSION = 1
 FORMAT_KEY = b"F"
 FORMAT_TEXT = b"natsbroker store, format "
 
+TWICE = (b"F", b"G", b"H", b"L", b"X")
+
 LONGEST_SUBJECT_KEY = 440
 """Subjects up to this length are keys as they are; of longer ones so much, and a digest."""
 
@@ -63,6 +67,13 @@ _IDENTITY = Struct(">cQ")
 _SEQUENCE = Struct(">cQQ")
 _PAIR = Struct("<QQ")
 _TEXT = Struct("<H")
+
+
+def isTwice(key: bytes) -> bool:
+    """
+    Whether the value under a key is written twice.
+    """
+    return key[:1] in TWICE
 
 
 def rowKey(identity: int) -> bytes:

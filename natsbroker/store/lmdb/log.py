@@ -350,7 +350,7 @@ class LMDBLog:
             number = sequences[index]
             if number > last:
                 return last + 1, maxBytes
-            if number < first or (block.dead and block.isDead(index)):
+            if number < first or number in block.dead:
                 continue
             try:
                 record = block.record(index)
@@ -603,7 +603,7 @@ class LMDBLog:
             number = block.sequences[index]
             if number > bounds.last:
                 return bounds.last + 1, maxBytes
-            if number < bounds.first or block.isDead(index):
+            if number < bounds.first or number in block.dead:
                 continue
             subject = subjectOf(block.raw, block.starts[index])
             verdict = verdicts.get(subject)

@@ -20,10 +20,11 @@ from pathlib import Path
 from lmdb import verify
 
 from natsbroker._istore import StoreFailed
-from natsbroker.store.envelopes import unwrapAt, wrap
+from natsbroker.store.envelopes import unwrapAt, wrapTwice
 from natsbroker.store.lmdb.commits import GENERATIONS, Opened
 from natsbroker.store.lmdb.environment import Environment
 from natsbroker.store.lmdb.files import Commits, Marks, readFormat, syncDirectory, writeFormat
+from natsbroker.store.lmdb.finding import findMark
 from natsbroker.store.lmdb.layout import (
     FORMAT_KEY,
     LogRow,
@@ -33,7 +34,7 @@ from natsbroker.store.lmdb.layout import (
     packRanges,
 )
 from natsbroker.store.lmdb.pages import PageFile
-from natsbroker.store.lmdb.salvage import findMark, salvage
+from natsbroker.store.lmdb.salvage import REPORT, keep, salvage
 from natsbroker.store.lmdb.survey import Survey, survey
 from natsbroker.store.lmdb.writing import Transaction
 from natsbroker.store.records import Damaged
@@ -90,7 +91,8 @@ def _makeDatabase(path: Path, mark: bytes) -> None:
     environment = Environment(path)
     environment.prepare(0)
     with environment.begin() as txn:
-        txn.put(FORMAT_KEY, wrap(mark, FORMAT_KEY, txn.id(), FORMAT_KEY, packFormat(0)))
+        value = wrapTwice(mark, FORMAT_KEY, txn.id(), FORMAT_KEY, packFormat(0))
+        txn.put(FORMAT_KEY, value)
     environment.sync()
     environment.close()
 
@@ -103,32 +105,59 @@ def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int) -> Ope
     commits = Commits(directory / COMMITS, mark)
     try:
         noted = commits.read()
-        found, problem = _inspect(database, mark)
-        report: list[str] = []
-        if found is None:
-            report = salvage(database, mark, marks, noted)
-            found, again = _inspect(database, mark)
-            if found is None:
-                raise StoreFailed(f"the store cannot be repaired: {again}")
-            noted = 0
-        damage = _damageOf(found)
-        states: list[tuple[str, bytes, str]] = []
-        base = max(found.base, noted - found.generation + found.base) + GENERATIONS
-        stale = noted > found.generation
-        changed = _goBeyond(found, marks, damage) if stale else []
+        found, repaired = _verified(database, mark, marks, noted)
+        stale = not repaired and noted > found.generation
         if stale:
-            problem = "the database is older than the last commit"
+            repaired = "the database is older than the last commit"
+        changed = _goBeyond(found, marks) if stale else []
+        base = max(found.base, noted - found.generation + found.base) + GENERATIONS
         environment = Environment(database, maxSize)
-        if stale or found.broken:
-            states = _persist(environment, found, base, changed)
-        environment.sync()
     except BaseException:
         commits.close()
         raise
-    repaired = "; ".join([problem, *report]) if problem else ""
-    return Opened(
-        environment, mark, base, found.rows, found.holds, marks, commits, damage, states, repaired
-    )
+    opened = Opened(environment, mark, base, found.rows, found.holds, marks, commits)
+    try:
+        if stale:
+            keep(directory / "none", [repaired])
+        if stale or found.broken or found.halved:
+            opened.states = _persist(environment, found, base, changed)
+        environment.sync()
+    except BaseException:
+        opened.close()
+        raise
+    opened.repaired = repaired
+    _remember(directory, found, opened)
+    return opened
+
+
+def _verified(database: Path, mark: bytes, marks: Marks, noted: int) -> tuple[Survey, str]:
+    """
+    Verify a database, and repair it if it is damaged.
+
+    @param noted: the generation of the last commit, or 0.
+    @return: what is in it, and what was repaired.
+    """
+    found, problem = _inspect(database, mark)
+    if found is not None:
+        return found, ""
+    report = salvage(database, mark, marks, noted)
+    found, again = _inspect(database, mark)
+    if found is None:
+        raise StoreFailed(f"the store cannot be repaired: {again}")
+    return found, "; ".join([problem, *report])
+
+
+def _remember(directory: Path, found: Survey, opened: Opened) -> None:
+    """
+    Say what was lost, in this or in earlier runs, as long as the reports of it are kept.
+    """
+    reports = sorted(directory.glob("damaged-*"))
+    for identity, ranges in found.lost.items() if reports else ():
+        row = found.rows.get(identity)
+        if row is not None and not row.dropped:
+            reason = "lost when the database was damaged"
+            opened.damage += [(row.name, start, stop, reason) for start, stop in ranges]
+    opened.states += [("", b"", f"values may be lost: see {each / REPORT}") for each in reports]
 
 
 def _inspect(database: Path, mark: bytes) -> tuple[Survey | None, str]:
@@ -155,33 +184,22 @@ def _inspect(database: Path, mark: bytes) -> tuple[Survey | None, str]:
     return found, ""
 
 
-def _damageOf(found: Survey) -> list[tuple[str, int, int, str]]:
-    """
-    What earlier runs lost.
-    """
-    return [
-        (found.rows[identity].name, start, stop, "lost when the database was damaged")
-        for identity, ranges in found.lost.items()
-        if identity in found.rows
-        for start, stop in ranges
-    ]
-
-
-def _goBeyond(found: Survey, marks: Marks, damage: list[tuple[str, int, int, str]]) -> list[LogRow]:
+def _goBeyond(found: Survey, marks: Marks) -> list[LogRow]:
     """
     Leave out all sequences that may have been used after this copy of the database was made.
 
     @return: the logs for which that made a difference.
     """
     changed = []
+    for identity, row in found.rows.items():
+        if marks.known and identity not in marks.logs and not row.dropped:
+            row.dropped = True
+            changed.append(row)
     for identity, mark in marks.logs.items():
-        row = found.rows.get(identity)
-        if row is None:
-            row = found.rows[identity] = LogRow(identity, mark.name)
+        row = found.rows.setdefault(identity, LogRow(identity, mark.name))
         if row.dropped or mark.reserved <= row.last:
             continue
         lost = (row.last + 1, mark.reserved + 1)
-        damage.append((row.name, *lost, "the database is older than the last commit"))
         found.lost.setdefault(identity, []).append(lost)
         row.last = mark.reserved
         if not row.count:
@@ -199,13 +217,14 @@ def _persist(
     @param rows: logs that changed.
     @return: the values of state that are lost.
     """
-    environment.prepare(16384 * (len(rows) + len(found.broken) + 1))
+    environment.prepare(16384 * (len(rows) + len(found.broken) + len(found.halved) + 1))
     with environment.begin() as txn:
         transaction = Transaction(txn, found.mark, base + txn.id(), found.rows, {}, {}, 0)
         transaction.putFormat(base)
         for row in rows:
             transaction.log(row.identity)
-            transaction.put(lostKey(row.identity), packRanges(found.lost[row.identity]))
+            if row.identity in found.lost:
+                transaction.put(lostKey(row.identity), packRanges(found.lost[row.identity]))
         states = _mend(transaction, found)
         transaction.finish()
     return states
@@ -219,6 +238,8 @@ def _mend(transaction: Transaction, found: Survey) -> list[tuple[str, bytes, str
     """
     lost = []
     recount = set()
+    for key, value in found.halved.items():
+        transaction.put(key, value)
     for key, raw in found.broken.items():
         try:
             own = unwrapAt(raw, 0)[0].key

@@ -47,6 +47,7 @@ class Meta(NamedTuple):
     @ivar pageSize: in bytes.
     @ivar freeRoot: the page where the tree of free pages begins.
     @ivar mainRoot: the page where the tree of values begins.
+    @ivar values: how many values that tree has.
     @ivar lastPage: the highest page in use, or once in use.
     @ivar transaction: which one wrote it.
     """
@@ -54,6 +55,7 @@ class Meta(NamedTuple):
     pageSize: int
     freeRoot: int
     mainRoot: int
+    values: int
     lastPage: int
     transaction: int
 
@@ -71,6 +73,20 @@ class Entry(NamedTuple):
     offset: int
     length: int
     value: bytes = b""
+
+
+class Tree(NamedTuple):
+    """
+    What can be reached of a tree that may be damaged.
+
+    @ivar entries: its values.
+    @ivar pages: all pages that were reached and understood, those of large values included.
+    @ivar complete: whether that is all of it.
+    """
+
+    entries: list[Entry]
+    pages: set[int]
+    complete: bool
 
 
 class PageFile:
@@ -130,7 +146,7 @@ class PageFile:
         pageSize = free[0]
         if magic != MAGIC or version != 1 or pageSize < 512 or pageSize & (pageSize - 1):
             raise Damaged("a page that should say where everything is does not")
-        return Meta(pageSize, free[-1], main[-1], lastPage, transaction)
+        return Meta(pageSize, free[-1], main[-1], main[-2], lastPage, transaction)
 
     def entries(self, meta: Meta, root: int) -> Iterator[Entry]:
         """
@@ -144,19 +160,55 @@ class PageFile:
         waiting = [root]
         while waiting:
             page = waiting.pop()
-            if page in seen or not 2 <= page <= meta.lastPage:
-                raise Damaged(f"the tree leads to page {page}")
+            if page in seen:
+                raise Damaged(f"the tree leads to page {page} twice")
             seen.add(page)
-            data = self.read(page * meta.pageSize, meta.pageSize)
-            number, _, flags, lower, _ = _PAGE.unpack_from(data)
-            if number != page or not HEAD <= lower <= meta.pageSize or flags not in (BRANCH, LEAF):
-                raise Damaged(f"page {page} is not what it should be")
-            pointers = Struct(f"<{(lower - HEAD) // 2}H").unpack_from(data, HEAD)
-            if flags == BRANCH:
-                waiting += self._children(data, pointers)
-            else:
-                for pointer in pointers:
-                    yield self._entry(data, pointer, page * meta.pageSize, meta)
+            children, entries = self._page(meta, page)
+            waiting += children
+            yield from entries
+
+    def _page(self, meta: Meta, page: int) -> tuple[list[int], list[Entry]]:
+        """
+        What a page of a tree leads to, and what is in it.
+
+        @raise Damaged: if it is no such page.
+        """
+        if not 2 <= page <= meta.lastPage:
+            raise Damaged(f"the tree leads to page {page}")
+        data = self.read(page * meta.pageSize, meta.pageSize)
+        number, _, flags, lower, _ = _PAGE.unpack_from(data)
+        if number != page or not HEAD <= lower <= meta.pageSize or flags not in (BRANCH, LEAF):
+            raise Damaged(f"page {page} is not what it should be")
+        pointers = Struct(f"<{(lower - HEAD) // 2}H").unpack_from(data, HEAD)
+        if flags == BRANCH:
+            return self._children(data, pointers), []
+        return [], [self._entry(data, each, page * meta.pageSize, meta) for each in pointers]
+
+    def reach(self, meta: Meta) -> Tree:
+        """
+        As much of the tree of values as can be followed.
+        """
+        found: list[Entry] = []
+        pages: set[int] = set()
+        complete = True
+        waiting = [meta.mainRoot] if meta.mainRoot != NOWHERE else []
+        while waiting:
+            page = waiting.pop()
+            try:
+                if page in pages:
+                    raise Damaged(f"the tree leads to page {page} twice")
+                children, entries = self._page(meta, page)
+            except Damaged:
+                complete = False
+                continue
+            pages.add(page)
+            waiting += children
+            for entry in entries:
+                found.append(entry)
+                if entry.offset // meta.pageSize != page:
+                    end = entry.offset + entry.length - 1
+                    pages.update(range(entry.offset // meta.pageSize, end // meta.pageSize + 1))
+        return Tree(found, pages, complete and len(found) == meta.values)
 
     def _children(self, data: bytes, pointers: tuple[int, ...]) -> list[int]:
         """

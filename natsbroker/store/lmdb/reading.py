@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import lmdb
 
-from natsbroker.store.blocks import parseHead
-from natsbroker.store.envelopes import unwrap
+from natsbroker.store.blocks import NONE, parseHead, unpackDead
+from natsbroker.store.envelopes import unwrap, unwrapEither
 from natsbroker.store.lmdb.environment import Environment
 from natsbroker.store.lmdb.layout import (
     Tally,
@@ -38,13 +38,13 @@ class RawBlock(NamedTuple):
 
     @ivar first: the sequence under which it lies.
     @ivar raw: its bytes.
-    @ivar dead: which of its records were deleted.
+    @ivar dead: sequences of records in it that were deleted.
     @ivar following: where the next block begins; 0 if there is none.
     """
 
     first: int
     raw: bytes
-    dead: bytes
+    dead: frozenset[int]
     following: int
 
 
@@ -99,18 +99,13 @@ def _seek(cursor: lmdb.Cursor[bytes], identity: int, sequence: int) -> bool:
     return cursor.set_range(wanted) and cursor.key().startswith(prefix)
 
 
-def _dead(txn: lmdb.Transaction[bytes], identity: int, first: int) -> bytes:
+def _dead(txn: lmdb.Transaction[bytes], identity: int, first: int) -> frozenset[int]:
     """
-    Which records of a block were deleted.
+    The sequences of the records of a block that were deleted.
     """
     key = deadKey(identity, first)
     raw = txn.get(key)
-    if raw is None:
-        return b""
-    try:
-        return unwrap(raw, key).value
-    except Damaged:
-        return b""
+    return NONE if raw is None else unpackDead(first, unwrapEither(raw, key)[0].value)
 
 
 def findTime(

@@ -81,8 +81,7 @@ def openLMDB(
     def found(opening: tuple[Lock, Opened]) -> None:
         lock, opened = opening
         if result.called:
-            opened.environment.close()
-            opened.commits.close()
+            opened.close()
             lock.release()
             pool.stop()
         else:

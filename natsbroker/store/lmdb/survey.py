@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from natsbroker._istore import UnknownFormat
-from natsbroker.store.blocks import HEAD_LENGTH, Head, parseHead, readBlock
-from natsbroker.store.envelopes import unwrap
+from natsbroker.store.blocks import HEAD_LENGTH, NONE, Head, parseHead, readBlock, unpackDead
+from natsbroker.store.envelopes import unwrap, unwrapEither
 from natsbroker.store.lmdb.layout import (
     FORMAT_KEY,
     FORMAT_VERSION,
@@ -38,8 +38,7 @@ class _Blocks:
     """
     The blocks of one log.
 
-    @ivar places: where each lies, with its head; only of those that begin at or before the
-        oldest record, and of those from which records were deleted.
+    @ivar heads: where each lies, with its head.
     """
 
     records: int = 0
@@ -75,6 +74,7 @@ class Survey:
     @ivar mark: the random number that all values begin with.
     @ivar base: what was added to the numbers of transactions to get generations.
     @ivar generation: that of the last commit.
+    @ivar halved: values of which one of two copies is damaged.
     @ivar broken: values of state and tallies that are damaged.
     """
 
@@ -84,8 +84,9 @@ class Survey:
     rows: dict[int, LogRow] = field(default_factory=dict)
     holds: dict[int, dict[str, int]] = field(default_factory=dict)
     lost: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    dead: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    dead: dict[tuple[int, int], frozenset[int]] = field(default_factory=dict)
     blocks: dict[int, _Blocks] = field(default_factory=dict)
+    halved: dict[bytes, bytes] = field(default_factory=dict)
     broken: dict[bytes, bytes] = field(default_factory=dict)
 
 
@@ -99,6 +100,8 @@ def survey(file: PageFile) -> Survey:
     metas = file.metas()
     if not metas:
         raise Damaged("the database does not say where anything is")
+    if file.size < (metas[0].lastPage + 1) * metas[0].pageSize:
+        raise Damaged("the file was cut off")
     found = Survey()
     for entry in file.entries(metas[0], metas[0].mainRoot):
         _look(file, entry, found)
@@ -134,11 +137,14 @@ def _look(file: PageFile, entry: Entry, found: Survey) -> None:
     if kind in (b"S", b"T"):
         _check(key, raw, found)
         return
-    value = unwrap(raw, key).value
+    envelope, whole = unwrapEither(raw, key)
+    value = envelope.value
+    if not whole:
+        found.halved[key] = value
     if kind == b"G" and len(key) == 17:
-        found.dead[identityOf(key), sequenceOf(key)] = value
+        found.dead[identityOf(key), sequenceOf(key)] = unpackDead(sequenceOf(key), value)
     elif key == FORMAT_KEY:
-        found.mark = raw[:8]
+        found.mark = raw[:8] if whole else b""
         version, found.base = unpackFormat(value)
         if version != FORMAT_VERSION:
             raise UnknownFormat(f"the database has format {version}, not {FORMAT_VERSION}")
@@ -167,7 +173,7 @@ def _living(file: PageFile, found: Survey, identity: int, row: LogRow) -> Iterat
     For each block that is not all alive: how many of its records are gone, and their size.
     """
     for entry, head in found.blocks[identity].heads:
-        dead = found.dead.get((identity, head.first), b"")
+        dead = found.dead.get((identity, head.first), NONE)
         if not dead and head.first >= row.first:
             continue
         block = readBlock(file.read(entry.offset, entry.length), identity, head.first, dead)

@@ -26,13 +26,15 @@ import lmdb
 from natsbroker._istore import Retention
 from natsbroker.store.blocks import (
     LARGEST_BLOCK,
+    NONE,
     Block,
     build,
     chunks,
-    killed,
+    packDead,
     readBlock,
+    unpackDead,
 )
-from natsbroker.store.envelopes import unwrap, wrap
+from natsbroker.store.envelopes import unwrap, unwrapEither, wrap, wrapTwice
 from natsbroker.store.lmdb.layout import (
     FORMAT_KEY,
     LISTED,
@@ -42,6 +44,7 @@ from natsbroker.store.lmdb.layout import (
     deadKey,
     holdsKey,
     identityOf,
+    isTwice,
     lostKey,
     packFormat,
     packHolds,
@@ -154,7 +157,8 @@ class Transaction:
         """
         Store a value that is no block.
         """
-        self.txn.put(key, wrap(self.mark, key[:1], self.generation, key, value))
+        fold = wrapTwice if isTwice(key) else wrap
+        self.txn.put(key, fold(self.mark, key[:1], self.generation, key, value))
 
     def get(self, key: bytes) -> bytes | None:
         """
@@ -163,7 +167,9 @@ class Transaction:
         @raise Damaged: if it is not whole.
         """
         raw = self.txn.get(key)
-        return None if raw is None else unwrap(raw, key).value
+        if raw is None:
+            return None
+        return unwrapEither(raw, key)[0].value if isTwice(key) else unwrap(raw, key).value
 
     def delete(self, key: bytes) -> bool:
         """
@@ -367,14 +373,12 @@ class LogWriter:
         raw = txn.get(blockKey(identity, first))
         return None if raw is None else readBlock(raw, identity, first, self._dead(first))
 
-    def _dead(self, first: int) -> bytes:
+    def _dead(self, first: int) -> frozenset[int]:
         """
         What was deleted from the block that begins with a sequence.
         """
-        try:
-            return self._transaction.get(deadKey(self.row.identity, first)) or b""
-        except Damaged:
-            return b""
+        value = self._transaction.get(deadKey(self.row.identity, first))
+        return NONE if value is None else unpackDead(first, value)
 
     def blocksFrom(self, sequence: int) -> Iterator[Block]:
         """
@@ -451,10 +455,11 @@ class LogWriter:
                 continue
             while position < len(wanted) and wanted[position] <= block.last:
                 index = block.indexOf(wanted[position])
-                if block.sequences[index] == wanted[position] and not block.isDead(index):
+                sequence = block.sequences[index]
+                if sequence == wanted[position] and sequence not in block.dead:
                     indexes.append(index)
                 position += 1
-            if indexes and block.places is not None:
+            if indexes:
                 deleted += len(indexes)
                 self._kill(block, indexes)
         if deleted:
@@ -469,15 +474,16 @@ class LogWriter:
         row.count -= len(indexes)
         row.size -= sum(map(block.length, indexes))
         self._uncount(block, indexes)
-        block.dead = killed(block, indexes)
-        self._touch(self._keyOf(block))
+        block.dead = block.dead.union(block.sequences[each] for each in indexes)
+        first = self._keyOf(block)
+        self._touch(first)
         living = list(block.living())
         if not living:
             self._forget(block)
         elif len(living) * 2 < len(block.sequences) and not block.missing:
             self._rewrite(block, living)
         else:
-            transaction.put(deadKey(row.identity, self._keyOf(block)), block.dead)
+            transaction.put(deadKey(row.identity, first), packDead(first, block.dead))
 
     def _rewrite(self, block: Block, living: Sequence[int]) -> None:
         """

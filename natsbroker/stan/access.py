@@ -1,0 +1,114 @@
+"""
+Who is behind a message, and what it may do to a channel.
+
+NATS Streaming has no permissions of its own. Here the grant that an authorizer gave to a connection
+decides, so nothing is configured twice: a request about a channel is allowed if the connection may
+publish to the subject of the request with the channel behind it:
+
+  - publish to channel C: C{_STAN.pub.CLUSTER.C}, whatever subject the message came on;
+  - subscribe to it, or resume a durable subscription: C{_STAN.sub.CLUSTER.C};
+  - unsubscribe for good: C{_STAN.unsub.CLUSTER.C};
+  - close a subscription: C{_STAN.subclose.CLUSTER.C}.
+
+A client that was connected by somebody belongs to that user; what other users say in its name is
+refused. And a client can have messages sent only to where it may listen itself.
+
+Promises: whoever is not known is refused; only services inside the broker, which have no origin,
+may do everything. The answer for one origin is looked up once for a run of its messages.
+Must never know: what is done with an answer.
+"""
+
+from __future__ import annotations
+
+from natsbroker.interfaces import IOrigin
+from natsbroker.subjects.grammar import isValidLiteral
+from natsbroker.subjects.permissions import DENIED
+from natsbroker.wire.grants import Grant
+
+__all__ = ["Requester", "belongsTo", "requesterOf"]
+
+
+def belongsTo(owner: str, other: str) -> bool:
+    """
+    Whether somebody may act for a client or a durable subscription.
+
+    @param owner: whose it is; what belongs to nobody is everybody's.
+    @param other: who asks.
+    """
+    return not owner or owner == other
+
+
+class Requester:
+    """
+    Somebody who asks something of the service.
+
+    @ivar name: the account and the user, as what clients belong to; empty for nobody in particular.
+    @ivar isInside: whether it is a service of this broker.
+    @ivar isKnown: whether anything is known of it.
+    @ivar unrestricted: whether it may publish everywhere.
+    """
+
+    __slots__ = ("_grant", "isInside", "isKnown", "name", "unrestricted")
+
+    def __init__(self, grant: Grant | None, isInside: bool = False) -> None:
+        """
+        @param grant: what it may do; C{None} for nothing, or, inside, for everything.
+        """
+        self._grant = grant
+        self.isInside = isInside
+        self.isKnown = isInside or grant is not None
+        self.name = f"{grant.account}/{grant.user}" if grant is not None and grant.user else ""
+        # Whoever may answer requests and has no other permission may publish nothing else.
+        self.unrestricted = isInside or (
+            grant is not None and grant.publish is None and grant.responses is None
+        )
+
+    def may(self, subject: bytes, channel: bytes) -> bool:
+        """
+        Whether it may ask something about a channel.
+
+        @param subject: the subject of such requests.
+        """
+        if self.unrestricted:
+            return True
+        grant = self._grant
+        if grant is None or grant.publish is None:
+            return False
+        return grant.publish.allows(b"%b.%b" % (subject, channel))
+
+    def mayHear(self, inbox: bytes) -> bool:
+        """
+        Whether messages may be sent to a subject on its behalf: one that it may listen to itself.
+        """
+        if not isValidLiteral(inbox):
+            return False
+        if self.isInside:
+            return True
+        grant = self._grant
+        if grant is None:
+            return False
+        return grant.subscribe is None or grant.subscribe.verdict(inbox) is not DENIED
+
+    def actsFor(self, owner: str) -> bool:
+        """
+        Whether what belongs to an owner is in its hands.
+        """
+        return self.isInside or (self.isKnown and belongsTo(owner, self.name))
+
+
+_INSIDE = Requester(None, isInside=True)
+_NOBODY = Requester(None)
+
+
+def requesterOf(origin: object) -> Requester:
+    """
+    Find out who is behind a message.
+
+    @param origin: of the message.
+    """
+    if origin is None:
+        return _INSIDE
+    if not IOrigin.providedBy(origin):
+        return _NOBODY
+    grant: Grant | None = origin.grant
+    return _NOBODY if grant is None else Requester(grant)

@@ -1,0 +1,155 @@
+"""
+Things to be done at a time, any number of them, with one timer of the reactor.
+
+Promises: a call is never made before its time by the clock that was given, whatever the wall clock
+does in between; calls due at once are made in the order of their times; a call that raises is
+logged and hinders no other. Setting and cancelling cost next to nothing.
+Must never know: what is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+__all__ = ["Deadline", "Deadlines"]
+
+_log = Logger()
+
+#: Clocks are sums of floating point numbers: this much too early is in time.
+_EPSILON = 1e-9
+
+#: The heap is cleared of cancelled deadlines when there are more of them than this and than half.
+_MANY = 64
+
+
+class Deadline:
+    """
+    One call at one time.
+
+    @ivar when: by the clock of L{Deadlines}.
+    """
+
+    __slots__ = ("_call", "_deadlines", "when")
+
+    def __init__(self, deadlines: Deadlines, when: float, call: Callable[[], object]) -> None:
+        self._deadlines = deadlines
+        self._call: Callable[[], object] | None = call
+        self.when = when
+
+    @property
+    def active(self) -> bool:
+        """
+        Whether the call is still to be made.
+        """
+        return self._call is not None
+
+    def cancel(self) -> None:
+        """
+        Do not make the call. Does nothing if it was made.
+        """
+        if self._call is not None:
+            self._call = None
+            self._deadlines.cancelled()
+
+    def fire(self) -> None:
+        """
+        Make the call, unless it was made or cancelled.
+        """
+        call, self._call = self._call, None
+        if call is not None:
+            call()
+
+
+class Deadlines:
+    """
+    All deadlines of a service.
+    """
+
+    def __init__(self, reactor: IReactorTime, monotonic: Callable[[], float]) -> None:
+        """
+        @param reactor: for one timer.
+        @param monotonic: seconds, of a clock that nobody sets.
+        """
+        self.now = monotonic
+        self._reactor = reactor
+        self._timer: IDelayedCall | None = None
+        self._timerFor = 0.0
+        self._heap: list[tuple[float, int, Deadline]] = []
+        self._count = 0
+        self._cancelled = 0
+        self._isStopped = False
+
+    def after(self, seconds: float, call: Callable[[], object]) -> Deadline:
+        """
+        Have something called when so much time has passed, and not before.
+        """
+        when = self.now() + seconds
+        deadline = Deadline(self, when, call)
+        if self._isStopped:
+            return deadline
+        self._count += 1
+        heappush(self._heap, (when, self._count, deadline))
+        self._setTimer()
+        return deadline
+
+    def cancelled(self) -> None:
+        """
+        One more deadline in the heap was cancelled.
+        """
+        self._cancelled += 1
+        if self._cancelled > _MANY and self._cancelled * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if entry[2].active]
+            heapify(self._heap)
+            self._cancelled = 0
+            self._setTimer()
+
+    def stop(self) -> None:
+        """
+        Call nothing any more, not even what is asked for later.
+        """
+        self._isStopped = True
+        self._heap = []
+        self._setTimer()
+
+    def __len__(self) -> int:
+        """
+        How many calls are still to be made.
+        """
+        return sum(entry[2].active for entry in self._heap)
+
+    def _setTimer(self) -> None:
+        if not self._heap:
+            timer, self._timer = self._timer, None
+            if timer is not None:
+                timer.cancel()
+            return
+        when = self._heap[0][0]
+        if self._timer is not None:
+            if self._timerFor <= when:
+                return
+            self._timer.cancel()
+        self._timerFor = when
+        self._timer = self._reactor.callLater(max(when - self.now(), 0.0), self._passed)
+
+    def _passed(self) -> None:
+        self._timer = None
+        for deadline in self._due(self.now() + _EPSILON):
+            try:
+                deadline.fire()
+            except Exception:
+                _log.failure("What was due failed")
+        self._setTimer()
+
+    def _due(self, limit: float) -> list[Deadline]:
+        due = []
+        while self._heap and self._heap[0][0] <= limit:
+            deadline = heappop(self._heap)[2]
+            if deadline.active:
+                due.append(deadline)
+            else:
+                self._cancelled = max(self._cancelled - 1, 0)
+        return due

@@ -1,0 +1,109 @@
+"""
+Taking what clients send, in the order in which they sent it.
+
+Promises: whatever came before a request is in force when the request is served, whatever subjects
+they came on; all messages that one chunk of input brings are stored together.
+Must never know: what a request means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker.interfaces import IBatchSubscriber, IMessageBus, ISubscription
+from natsbroker.stan.acknowledging import Acknowledging
+from natsbroker.stan.groups import Subscription
+from natsbroker.stan.names import Subjects
+from natsbroker.stan.publishing import Publishing
+from natsbroker.wire.values import Message
+
+__all__ = ["Intake"]
+
+_log = Logger(namespace="natsbroker.stan")
+
+Request = Callable[[Message], object]
+
+
+@implementer(IBatchSubscriber)
+class Intake:
+    """
+    The one subscriber to all subjects of the service: being one, it gets everything in order. The
+    tag of a bus subscription is what takes the message: C{None} for what is published, a
+    L{Subscription} for acknowledgements, a function for requests.
+    """
+
+    def __init__(self, bus: IMessageBus, subjects: Subjects) -> None:
+        self._bus = bus
+        self._subjects = subjects
+        self._publishing: Publishing | None = None
+        self._acknowledging: Acknowledging | None = None
+        self._listening: list[ISubscription] = []
+
+    def open(
+        self,
+        publishing: Publishing,
+        acknowledging: Acknowledging,
+        requests: Mapping[bytes, Request],
+    ) -> None:
+        """
+        Take what clients send from now on.
+
+        @param requests: what serves the requests on each subject.
+        """
+        self._publishing = publishing
+        self._acknowledging = acknowledging
+        subscribe = self._bus.subscribe
+        self._listening = [subscribe(self._subjects.publish + b".>", self, None)]
+        for subject, serve in requests.items():
+            self._listening.append(subscribe(subject, self, serve))
+
+    def close(self) -> None:
+        """
+        Take nothing more.
+        """
+        for subscription in self._listening:
+            subscription.cancel()
+        self._listening = []
+        self._publishing = self._acknowledging = None
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        """
+        See L{IBatchSubscriber}.
+        """
+        self.deliverMany([(message, tag)])
+
+    def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+        """
+        See L{IBatchSubscriber}.
+        """
+        publishing, acknowledging = self._publishing, self._acknowledging
+        if publishing is None or acknowledging is None:
+            return
+        for message, tag in messages:
+            try:
+                if tag is None:
+                    publishing.take(message)
+                elif type(tag) is Subscription:
+                    acknowledging.take(message, tag)
+                else:
+                    self._flush(publishing, acknowledging)
+                    tag(message)
+            except Exception:
+                _log.failure("A message on {subject} failed", subject=message.subject)
+        self._flush(publishing, acknowledging)
+
+    def _flush(self, publishing: Publishing, acknowledging: Acknowledging) -> None:
+        try:
+            publishing.flush()
+            acknowledging.flush()
+        except Exception:
+            _log.failure("What clients sent failed")
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """
+        See L{IBatchSubscriber}.
+        """

@@ -1,0 +1,71 @@
+"""
+The names of NATS Streaming: subjects of a cluster, client ids, channels.
+
+Promises: pure functions. What is let through can stand in a subject, in a log line and in a key of
+a store.
+Must never know: which names are in use.
+
+A channel is what nats-streaming-server takes for one: tokens joined by full stops, without C{/},
+C{*} and C{>} anywhere. Beyond that, blanks, control characters and names over L{LONGEST_CHANNEL}
+bytes are refused here: a channel's name is part of a subject that permissions are about.
+"""
+
+from __future__ import annotations
+
+import re
+
+from natsbroker.subjects.grammar import isValidSubject
+
+__all__ = ["LONGEST_CHANNEL", "LONGEST_CLUSTER_ID", "Subjects", "isChannel", "isClientID"]
+
+#: In bytes of UTF-8. With a cluster id it must fit into the name of a log.
+LONGEST_CHANNEL = 300
+LONGEST_CLUSTER_ID = 64
+
+_CLIENT_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_FORBIDDEN = re.compile(rb"[/*>]")
+
+
+def isClientID(text: str) -> bool:
+    """
+    Whether a client may call itself that.
+    """
+    return _CLIENT_ID.fullmatch(text) is not None
+
+
+def isChannel(name: bytes) -> bool:
+    """
+    Whether this is the name of a channel.
+    """
+    return len(name) <= LONGEST_CHANNEL and isValidSubject(name) and _FORBIDDEN.search(name) is None
+
+
+class Subjects:
+    """
+    Where the clients of one cluster send their requests.
+
+    @ivar discover: connect requests.
+    @ivar pings: pings.
+    @ivar publish: published messages, with a full stop and the channel behind it.
+    @ivar subscribe: subscription requests.
+    @ivar unsubscribe: requests to end a subscription for good.
+    @ivar subClose: requests to close a subscription; a durable one can be resumed.
+    @ivar close: requests to close a connection.
+    """
+
+    def __init__(self, clusterId: str, discoverPrefix: str = "_STAN.discover") -> None:
+        """
+        @raise ValueError: for a cluster id or a prefix that cannot stand in a subject.
+        """
+        encoded = clusterId.encode("utf-8", "surrogateescape")
+        if not isChannel(encoded) or len(encoded) > LONGEST_CLUSTER_ID:
+            raise ValueError(f'invalid cluster id "{clusterId}"')
+        if not isChannel(discoverPrefix.encode("utf-8", "surrogateescape")):
+            raise ValueError(f'invalid discover prefix "{discoverPrefix}"')
+        self.discover = f"{discoverPrefix}.{clusterId}".encode()
+        self.pings = self.discover + b".pings"
+        self.publish = f"_STAN.pub.{clusterId}".encode()
+        self.subscribe = f"_STAN.sub.{clusterId}".encode()
+        self.unsubscribe = f"_STAN.unsub.{clusterId}".encode()
+        self.subClose = f"_STAN.subclose.{clusterId}".encode()
+        self.close = f"_STAN.close.{clusterId}".encode()

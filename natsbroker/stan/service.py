@@ -1,0 +1,211 @@
+"""
+NATS Streaming as a service on a message bus and a store.
+
+Promises: everything that the service is made of is introduced to each other here. It is ready when
+what the store remembers is in force again; when it has stopped, everything is written down and the
+store is closed. Only public interfaces are used: L{IMessageBus}, L{IStreamStore}, L{IOrigin}.
+Must never know: what bus and which store these are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker._istore import StoreError
+from natsbroker.interfaces import IMessageBus, IPrepared, IStreamStore
+from natsbroker.requests import newInbox
+from natsbroker.stan.names import Subjects
+from natsbroker.stan.options import StreamingOptions
+from natsbroker.stan.parts import Parts
+from natsbroker.stan.recovery import Recovery
+from natsbroker.stan.storewatch import StoreWatch
+
+__all__ = ["StreamingService"]
+
+_log = Logger(namespace="natsbroker.stan")
+
+OpenStore = Callable[[], Deferred[IStreamStore]]
+
+
+@implementer(IPrepared)
+class StreamingService(Service):
+    """
+    NATS Streaming for the clients of one account.
+
+    @ivar bus: the account's.
+    @ivar reactor: for timers.
+    @ivar options: what is configured.
+    @ivar monotonic: seconds, of a clock that nobody sets.
+    @ivar now: the wall clock, in nanoseconds.
+    """
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        reactor: IReactorTime,
+        openStore: OpenStore,
+        options: StreamingOptions | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], int] = time.time_ns,
+        newInbox: Callable[[], bytes] = newInbox,
+    ) -> None:
+        """
+        @param openStore: opens the store; it belongs to the service.
+        @param newInbox: makes subjects that nobody can guess.
+        @raise ValueError: if the options make no sense.
+        """
+        self.bus = bus
+        self.reactor = reactor
+        self.options = options or StreamingOptions()
+        self.monotonic = monotonic
+        self.now = now
+        self.newInbox = newInbox
+        self._subjects = Subjects(self.options.clusterId, self.options.discoverPrefix)
+        self._openStore = openStore
+        self._store: IStreamStore | None = None
+        self._watch = StoreWatch()
+        self._parts: Parts | None = None
+        self._running: set[Deferred[None]] = set()
+        self._starting: Deferred[None] | None = None
+        self._outcome: Failure | bool | None = None
+        self._waiting: list[Deferred[None]] = []
+
+    # Starting.
+
+    def startService(self) -> None:
+        """
+        Begin to open the store.
+        """
+        super().startService()  # type: ignore[no-untyped-call]
+        self._starting = ensureDeferred(self._start())
+        self._starting.addBoth(self._started)
+
+    def whenPrepared(self) -> Deferred[None]:
+        """
+        See L{IPrepared}.
+        """
+        waiting: Deferred[None] = Deferred()
+        self._waiting.append(waiting)
+        self._tell()
+        return waiting
+
+    async def _start(self) -> None:
+        self._store = store = await self._openStore()
+        store.watch(self._watch)
+        self._parts = parts = Parts(self, store, self._subjects)
+        remembered = await parts.ledger.load()
+        await parts.channels.recover()
+        recovery = Recovery(parts.clients, parts.channels, parts.ledger)
+        await recovery.recover(remembered, parts.subscribing.listen)
+        parts.subscribing.nextNumber = recovery.nextNumber
+        for client in parts.clients:
+            parts.connecting.watch(client)
+        for channel in parts.channels:
+            parts.idleness.created(channel)
+        parts.intake.open(parts.publishing, parts.acknowledging, parts.requests)
+        for subscription in recovery.active:
+            self.run(parts.redelivery.restart(subscription, self.now))
+
+    def _started(self, result: Failure | None) -> None:
+        self._outcome = result if isinstance(result, Failure) else True
+        if result is None:
+            _log.info(
+                "Streaming cluster {id} is ready: {channels} channels, {clients} clients",
+                id=self.options.clusterId,
+                channels=len(self.parts.channels),
+                clients=len(self.parts.clients),
+            )
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._outcome is None:
+            return
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if isinstance(self._outcome, Failure):
+                each.errback(self._outcome)
+            else:
+                each.callback(None)
+
+    def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """
+        Have something done that nobody waits for. What escapes it is logged.
+        """
+        running = ensureDeferred(coroutine)
+        self._running.add(running)
+        running.addBoth(self._done, running)
+
+    def _done(self, result: Failure | None, running: Deferred[None]) -> None:
+        self._running.discard(running)
+        if isinstance(result, Failure) and not isinstance(
+            result.value, (CancelledError, StoreError)
+        ):
+            _log.failure("The streaming service failed", result)
+
+    # Stopping.
+
+    def stopService(self) -> Deferred[None]:
+        """
+        Take nothing more, wait for what is being stored, write everything down, close the store.
+        """
+        super().stopService()  # type: ignore[no-untyped-call]
+        return ensureDeferred(self._stop())
+
+    async def _stop(self) -> None:
+        starting, self._starting = self._starting, None
+        if starting is not None:
+            starting.cancel()
+        parts, self._parts = self._parts, None
+        if parts is not None:
+            await self._finish(parts)
+        store, self._store = self._store, None
+        if store is not None:
+            await store.close()
+
+    async def _finish(self, parts: Parts) -> None:
+        parts.intake.close()
+        subscriptions = [each for channel in parts.channels for each in channel.subscriptions]
+        for channel in parts.channels:
+            try:
+                await channel.settled()
+            except StoreError:
+                pass  # It was never opened; whoever asked for it was told.
+        for running in list(self._running):
+            running.cancel()
+        parts.deadlines.stop()
+        for subscription in subscriptions:
+            if subscription.acks is not None:
+                subscription.acks.cancel()
+        try:
+            await parts.ledger.finish(subscriptions)
+        except StoreError as error:
+            _log.error("What was acknowledged last is not written down: {why}", why=str(error))
+
+    # Figures.
+
+    @property
+    def parts(self) -> Parts:
+        """
+        What the service consists of.
+
+        @raise RuntimeError: while it is not running.
+        """
+        if self._parts is None:
+            raise RuntimeError("the streaming service is not running")
+        return self._parts
+
+    @property
+    def trouble(self) -> str:
+        """
+        Why the store takes no writes; empty while it does.
+        """
+        return self._watch.stopped

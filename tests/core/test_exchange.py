@@ -1,0 +1,86 @@
+"""
+Tests for L{natsbroker.core.exchange}.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from natsbroker.core.exchange import Exchange
+from natsbroker.errors import BrokerError
+from natsbroker.subjects.mapping import MappingTable
+from tests.core.market import Market
+
+
+class TestMappings:
+    """Where subjects lead."""
+
+    def test_nothing(self) -> None:
+        """Without mappings everything goes where it says, and lanes need not ask."""
+        account = Market("A")["A"]
+        assert account.exchange.mapped(b"a") == b"a"
+        assert account.matcher.diverts is None
+        account.exchange.mapSubjects(MappingTable([], Random(1).randrange))
+        assert account.matcher.diverts is None
+
+    def test_mapped(self) -> None:
+        """With mappings it goes where they lead, and lanes are told."""
+        market = Market("A")
+        market.map("A", a="b")
+        account = market["A"]
+        assert account.exchange.mapped(b"a") == b"b"
+        assert account.matcher.diverts is not None
+        assert account.matcher.diverts(b"a") == b"b"
+
+    def test_replaced(self) -> None:
+        """Other mappings count at once, and what lanes remember is forgotten."""
+        market = Market("A")
+        account = market["A"]
+        market.map("A", a="b")
+        before = account.matcher.match(b"a")
+        market.map("A", a="c")
+        assert account.exchange.mapped(b"a") == b"c"
+        assert account.matcher.match(b"a") is not before
+        account.exchange.mapSubjects(None)
+        assert account.exchange.mapped(b"a") == b"a"
+        assert account.matcher.diverts is None
+
+    def test_notForOthers(self) -> None:
+        """What does not come from clients is not mapped: whoever takes it from them asks."""
+        market = Market("A")
+        market.map("A", a="b")
+        recorder = market.subscribe("A", b"a")
+        assert market.publish("A", b"a") == 1
+        assert len(recorder.got) == 1
+
+
+class TestImports:
+    """What can go wrong."""
+
+    def test_routerIsFull(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """An import that finds no place is told; the others are there."""
+        market = Market("A", "B")
+        market.service("B", "A", b"a")
+        market.service("B", "A", b"b")
+        insert = market["B"]._router.insert
+
+        def refuse(pattern: bytes, entry: object) -> None:
+            if pattern == b"a":
+                raise BrokerError("no more")
+            insert(pattern, entry)
+
+        monkeypatch.setattr(market["B"]._router, "insert", refuse)
+        problems = market["B"].exchange.importServices(market._services["B"])
+        assert [str(problem) for problem in problems] == ["no more"]
+        assert len(market["B"]) == 1
+
+    def test_untouched(self) -> None:
+        """An account that exchanges nothing keeps nothing."""
+        account = Market("A")["A"]
+        exchange: Exchange = account.exchange
+        assert exchange.importStreams([]) == exchange.importServices([]) == []
+        exchange.refresh()
+        exchange.close()
+        assert (exchange._shadows, exchange._responses) == (None, None)
