@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 from twisted.internet.task import Clock
 from zope.interface import implementer
@@ -54,10 +54,13 @@ class Market:
     """
 
     def __init__(self, *names: str) -> None:
-        self.clock: Any = Clock()  # type: ignore[no-untyped-call]
+        self.clock = Clock()
         self.clock.advance(100.0)
+        clock = self.clock
         random, turn = Random(1), hot.Turn(lambda call: None)
-        self.accounts = {name: Account(name, Router(), turn, random, self.clock) for name in names}
+        self.accounts = {
+            name: Account(name, Router(), turn, random, cast(Any, clock)) for name in names
+        }
         self._services: dict[str, list[ServiceImport]] = {name: [] for name in names}
         self._streams: dict[str, list[StreamImport]] = {name: [] for name in names}
 

@@ -142,7 +142,7 @@ class TestDelivery:
     def test_denied(self, market: Market) -> None:
         """What a subscriber may not have under its own name is left out."""
         market.stream("B", "A", b"a.>", b"b.>")
-        person = Connection(market["B"]._turn)
+        person: Any = Connection(market["B"]._turn)
         market.subscribe("B", b"b.>", who=person)
         person.subscription.permissions = SubscribePermissions([b">"], [b"b.secret"])
         assert [market.publish("A", b"a." + each) for each in (b"secret", b"open")] == [0, 1]

@@ -210,7 +210,8 @@ class History:
         store.watch(recorder)
         mayReturn = mayReturn and any(not key for _, key, _ in recorder.states)
         try:
-            names = set(reactor.wait(store.logs()))
+            found: Any = store.logs()
+            names: set[str] = set(reactor.wait(found))
             self._checkNames(names, mayReturn)
             for name in sorted(names):
                 log = reactor.wait(store.open(name))
