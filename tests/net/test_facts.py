@@ -10,11 +10,13 @@ from natsbroker.net.facts import (
     MOST_SUBJECT_BYTES,
     MOST_SUBSCRIPTIONS,
     ConnectionFacts,
+    clientInfoOf,
     factsAtEnd,
     factsOf,
 )
 from natsbroker.net.limits import Limits
 from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import ClientInfo
 from tests.support import Doorkeeper, World
 
 
@@ -159,3 +161,34 @@ class TestFactsAtEnd:
         assert [each.reason for each in connections.closed] == ["Maximum Connections Exceeded"]
         assert connections.ended == {"Maximum Connections Exceeded": 1}
         assert len(connections) == 1
+
+
+class TestClientInfo:
+    """What services of other accounts may be told."""
+
+    def test_little(self) -> None:
+        """Without leave, the account and the round trip in nanoseconds."""
+        world = World(authorizer=Doorkeeper(lambda hello: Grant("A", "alice")))
+        facts = world.client(hello(name="n")).session.facts()._replace(roundTrip=0.5)
+        assert clientInfoOf(facts, "server", False) == ClientInfo(acc="A", rtt=500_000_000)
+
+    def test_all(self) -> None:
+        """With it, who and where it is; never a secret."""
+        world = World(authorizer=Doorkeeper(lambda hello: Grant("A", "alice")))
+        world.clock.advance(7)
+        wire = world.client(hello(name="n", lang="l", version="v", auth_token="t"))
+        info = clientInfoOf(wire.session.facts(), "server", True)
+        assert info == ClientInfo(
+            start=7.0,
+            host="127.0.0.1",
+            id=1,
+            acc="A",
+            user="alice",
+            name="n",
+            lang="l",
+            ver="v",
+            rtt=1,
+            server="server",
+            kind="Client",
+            client_type="nats",
+        )

@@ -6,9 +6,14 @@ The rows of the conformance table are played elsewhere; here is what they leave 
 
 from __future__ import annotations
 
-import pytest
+from random import Random
 
+import pytest
+from zope.interface.verify import verifyObject
+
+from natsbroker.interfaces import IOrigin
 from natsbroker.net.limits import Limits
+from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
 from natsbroker.subjects.permissions import (
     PermissionSet,
     ResponsePermission,
@@ -19,6 +24,7 @@ from natsbroker.wire.values import Kind, Message
 from tests.net.lines import MIB, info, msg, pub
 from tests.support import (
     HEADERS,
+    QUIET,
     Doorkeeper,
     Recorder,
     Wire,
@@ -275,3 +281,81 @@ class TestServices:
         remove()
         assert wire.ask(pub(b"foo", b"after")) == msg(b"foo", b"1", b"after")
         assert seen == [b"during"]
+
+
+@onEach
+class TestMapped:
+    """Clients of an account that maps subjects."""
+
+    @staticmethod
+    def world(authorizer: Doorkeeper | None = None, **destinations: str) -> World:
+        """A world in which the global account has mappings."""
+        world = World(authorizer=authorizer)
+        made = [Mapping(a.encode(), [Destination(b.encode())]) for a, b in destinations.items()]
+        table = MappingTable(made, Random(1).randrange)
+        world.accounts["$G"].exchange.mapSubjects(table)
+        return world
+
+    @pytest.mark.parametrize("hello", [HEADERS, b'CONNECT {"verbose":false,"pedantic":true}\r\n'])
+    def test_mapped(self, hello: bytes) -> None:
+        """What a client publishes goes where the mappings lead."""
+        wire = self.world(**{"in.*": "out.$1"}).client(hello)
+        wire.ask(b"SUB > 1\r\n")
+        assert wire.ask(pub(b"in.a", b"x", b"r")) == b"MSG out.a 1 r 1\r\nx\r\n"
+
+    def test_permissions(self) -> None:
+        """Where it leads decides whether it may be published: nats-server asks nothing else."""
+        grant = Grant(publish=PermissionSet([b"out"], []))
+        world = self.world(Doorkeeper(lambda hello: grant), **{"in": "out", "out": "else"})
+        wire = world.client()
+        assert wire.ask(pub(b"in", b"x")) == b""
+        assert wire.ask(pub(b"out", b"x")) == (
+            b"-ERR 'Permissions Violation for Publish to \"else\"'\r\n"
+        )
+
+    def test_nowhere(self) -> None:
+        """A message that is lost has no responders, and no subject."""
+        world = self.world(**{"in.*": "{{split(1,-)}}"})
+        wire = world.client(HEADERS)
+        wire.ask(b"SUB r 1\r\n")
+        block = b"NATS/1.0 503\r\nNats-Subject: \r\n\r\n"
+        assert wire.ask(pub(b"in.--", b"x", b"r")) == (
+            b"HMSG r 1 %d %d\r\n%b\r\n" % (len(block), len(block), block)
+        )
+
+    def test_noResponders(self) -> None:
+        """Who asks and reaches nobody is told where it was mapped to."""
+        wire = self.world(**{"in": "out"}).client(HEADERS)
+        wire.ask(b"SUB r 1\r\n")
+        assert b"Nats-Subject: out\r\n" in wire.ask(pub(b"in", b"x", b"r"))
+
+    def test_reserved(self) -> None:
+        """Reserved subjects cannot be reached by way of a mapping."""
+        wire = self.world(**{"in": "$NRG.x"}).client()
+        assert b"Permissions Violation" in wire.ask(pub(b"in", b"x"))
+
+
+@onEach
+class TestClientInfo:
+    """What services of other accounts are told."""
+
+    def test_remembered(self) -> None:
+        """It is worked out once, and anew when something has changed."""
+        world = World()
+        wire = world.client(b'CONNECT {"verbose":false,"name":"n"}\r\n')
+        session = wire.session
+        assert verifyObject(IOrigin, session)
+        info = session.clientInfo(False)
+        assert session.clientInfo(False) is info
+        assert (session.clientInfo(True).name, session.clientInfo(False).name) == ("n", "")
+        world.advance(3)
+        wire.ask(b"PONG\r\n")
+        assert session.clientInfo(False).rtt > info.rtt
+
+    def test_firstEstimate(self) -> None:
+        """Until it was measured, the round trip is how long the client took to say hello."""
+        world = World()
+        wire = world.dial()
+        world.clock.advance(0.25)
+        wire.ask(QUIET)
+        assert wire.session.roundTrip == 0.25

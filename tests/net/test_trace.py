@@ -7,6 +7,7 @@ The expected lines are those of nats-server 2.15.1 for the same conversation.
 from __future__ import annotations
 
 import json
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from natsbroker.net.context import Tracing
 from natsbroker.net.trace import Trace, redactedConnect
+from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message
 from tests.hosting.support import logLines
@@ -77,6 +79,20 @@ class TestConversation:
             "<<- [SUB foo. 1]",
             "->> [-ERR Invalid Subject]",
             "->> [-ERR Unknown Protocol Operation]",
+        ]
+
+    def test_mapped(self) -> None:
+        """Where a message goes instead is a line."""
+        world = World()
+        world.context.tracing = Tracing(protocol=True)
+        table = MappingTable([Mapping(b"in", [Destination(b"out")])], Random(1).randrange)
+        world.accounts["$G"].exchange.mapSubjects(table)
+        wire = world.client()
+        with logLines(debug=False) as lines:
+            wire.ask(b"PUB in 0\r\n\r\n")
+        assert [line.partition("cid:1 - ")[2] for line in lines] == [
+            "<<- [PUB in 0]",
+            "<<- [MAPPING in -> out]",
         ]
 
     def test_heldOnce(self) -> None:

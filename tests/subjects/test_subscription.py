@@ -113,6 +113,28 @@ class TestSubscription:
 
 
 @onEach
+class TestShadow:
+    """What a subscription is to another account."""
+
+    def test_attributes(self, names: Names) -> None:
+        """It is in the group of the original and of its kind, and has no outbox of its own."""
+        original = names.Subscription(None, b"foo", b"q", 1, object(), b"1", object())
+        owner, relay = object(), object()
+        shadow = names.Shadow(owner, b"bar", relay, original)
+        assert isinstance(shadow, names.Subscription)
+        assert (shadow.pattern, shadow.queue, shadow.kind) == (b"bar", b"q", 1)
+        assert (shadow.owner, shadow.subscriber, shadow.original) == (owner, relay, original)
+        assert (shadow.outbox, shadow.tag, shadow.rename) == (None, None, None)
+
+    def test_rename(self, names: Names) -> None:
+        """It knows what subjects are called where the original is."""
+        original = names.Subscription(None, b"foo", b"", 0, None, b"1")
+        shadow = names.Shadow(None, b"bar", None, original, lambda subject: b"x." + subject)
+        assert shadow.rename(b"a") == b"x.a"
+        assert (shadow.delivered, shadow.maximum, shadow.closed) == (0, 0, False)
+
+
+@onEach
 class TestSidTable:
     """The subscriptions of a connection."""
 

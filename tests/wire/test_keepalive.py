@@ -43,6 +43,16 @@ class TestKeepalive:
         keepalive.ponged(102.25)
         assert keepalive.roundTrip == 0.25
 
+    def test_estimate(self) -> None:
+        """Until the round trip is measured, something else stands for it, and is never nothing."""
+        keepalive = Keepalive(10.0, 100.0, 0.0)
+        keepalive.estimate(0.0)
+        assert 0 < keepalive.roundTrip < 1e-6
+        keepalive.timePassed(102.0, 102.0, 2)
+        keepalive.ponged(102.25)
+        keepalive.estimate(5.0)
+        assert keepalive.roundTrip == 0.25
+
     def test_trafficIsEnough(self) -> None:
         """A peer that was heard within the interval is not asked again."""
         keepalive = Keepalive(10.0, 100.0, 0.0)

@@ -1,0 +1,274 @@
+"""
+From what the settings say that accounts exchange, to accounts that do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from twisted.internet.task import Clock
+
+from natsbroker import hot
+from natsbroker.config.exchange import StreamImport
+from natsbroker.config.model import Account as Described
+from natsbroker.config.model import Settings
+from natsbroker.core.exports import ResponseType
+from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
+from natsbroker.hosting.exchange import checkExchange, describedIn
+from natsbroker.hosting.reload import ReloadError
+from natsbroker.testing.memory import MemoryBroker
+from natsbroker.wire.values import Kind, Message
+from tests.hosting.support import settingsOf
+from tests.support import Recorder
+
+ACCOUNTS = """
+mappings { "g.in": "g.out" }
+accounts {
+    A {
+        users: [ {user: a, password: x} ]
+        exports: [
+            {stream: "s.>"}, {stream: "t.>"}
+            {service: "q.*", response_type: stream, threshold: "7s"}
+            {service: lat, latency: {subject: results, sampling: 50}}
+        ]
+    }
+    B {
+        users: [ {user: b, password: x} ]
+        mappings { in: out }
+        imports: [
+            {stream: {account: A, subject: "s.>"}, prefix: x}
+            {service: {account: A, subject: "q.*"}, to: "p.*", share: true}
+        ]
+    }
+}
+"""
+
+
+class Town:
+    """
+    A registry whose settings may change.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.clock: Any = Clock()  # type: ignore[no-untyped-call]
+        turn = hot.Turn(lambda call: None)
+        self.registry = AccountRegistry(turn, lambda name: BuiltInRouter(64), Random(1), self.clock)
+        self.configure(text)
+
+    def configure(self, text: str) -> None:
+        """Use other settings."""
+        self.registry.configure(settingsOf(text))
+
+    def subscribe(self, account: str, pattern: bytes) -> Recorder:
+        """Subscribe as a client."""
+        recorder = Recorder()
+        self.registry[account].busFor(Kind.CLIENT).subscribe(pattern, recorder, b"1")
+        return recorder
+
+    def publish(self, account: str, subject: bytes, reply: bytes = b"") -> int:
+        """Publish as a client."""
+        count: int = (
+            self.registry[account].busFor(Kind.CLIENT).publish(Message(subject, b"hi", reply))
+        )
+        return count
+
+    def mapped(self, account: str, subject: bytes) -> bytes:
+        """Where a subject leads."""
+        return self.registry[account].busFor(Kind.CLIENT).mapped(subject)
+
+
+class TestApplied:
+    """What the settings say is done."""
+
+    def test_streams(self) -> None:
+        """Streams come under their new names."""
+        town = Town(ACCOUNTS)
+        recorder = town.subscribe("B", b"x.s.>")
+        assert town.publish("A", b"s.1") == 1
+        assert recorder.got[0][0].subject == b"x.s.1"
+
+    def test_services(self) -> None:
+        """Requests reach services, which answer as their export says."""
+        town = Town(ACCOUNTS)
+        service = town.subscribe("A", b"q.*")
+        inbox = town.subscribe("B", b"inbox")
+        town.publish("B", b"p.1", b"inbox")
+        message = service.got[0][0]
+        assert message.subject == b"q.1"
+        for _ in range(3):
+            town.publish("A", message.reply)
+        assert len(inbox.got) == 3
+        town.clock.advance(7.0)
+        town.publish("A", message.reply)
+        assert len(inbox.got) == 3
+
+    def test_exports(self) -> None:
+        """Exports have the terms of the settings."""
+        town = Town(
+            ACCOUNTS.replace("share: true}", "share: true}, {service: {account: A, subject: lat}}")
+        )
+        first, second = [
+            each.subscriber.export
+            for each in town.registry["B"].subscriptions()
+            if hasattr(each.subscriber, "export")
+        ]
+        terms = {each.pattern: each for each in (first, second)}
+        assert terms[b"q.*"].responseType is ResponseType.STREAM
+        assert (terms[b"q.*"].threshold, terms[b"q.*"].latency) == (7.0, None)
+        latency = terms[b"lat"].latency
+        assert (latency.subject, latency.sampling) == (b"results", 50)
+
+    def test_mappings(self) -> None:
+        """Each account maps its own subjects."""
+        town = Town(ACCOUNTS)
+        assert town.mapped("$G", b"g.in") == b"g.out"
+        assert (town.mapped("B", b"in"), town.mapped("A", b"in")) == (b"out", b"in")
+
+    def test_clusterMappings(self) -> None:
+        """Destinations that are meant for another cluster do not count."""
+        town = Town(
+            "mappings { a: [ {dest: b, weight: 100}, {dest: c, weight: 100, cluster: X} ] }"
+        )
+        assert town.mapped("$G", b"a") == b"b"
+
+    def test_systemAccount(self) -> None:
+        """The system account knows that it is."""
+        town = Town(ACCOUNTS)
+        assert town.registry["$SYS"].isSystem
+        assert not town.registry["A"].isSystem
+
+
+class TestReload:
+    """What is different changes, and nothing else."""
+
+    def test_streams(self) -> None:
+        """Streams come and go under subscriptions that are there."""
+        town = Town(ACCOUNTS)
+        recorder = town.subscribe("B", b">")
+        town.publish("A", b"s.1")
+        town.configure(ACCOUNTS.replace('subject: "s.>"}, prefix: x', 'subject: "t.>"}, to: "y.>"'))
+        town.publish("A", b"s.2")
+        town.publish("A", b"t.3")
+        assert [message.subject for message, _ in recorder.got] == [b"x.s.1", b"y.3"]
+
+    def test_mappings(self) -> None:
+        """Mappings change."""
+        town = Town(ACCOUNTS)
+        town.configure(ACCOUNTS.replace("in: out", "in: elsewhere").replace("g.in", "g.other"))
+        assert (town.mapped("B", b"in"), town.mapped("$G", b"g.in")) == (b"elsewhere", b"g.in")
+        town.configure("port: 4222")
+        assert town.mapped("$G", b"g.other") == b"g.other"
+
+    def test_sameServicesStay(self) -> None:
+        """Services whose words stay the same keep what they owe."""
+        town = Town(ACCOUNTS)
+        service, inbox = town.subscribe("A", b"q.*"), town.subscribe("B", b"inbox")
+        town.publish("B", b"p.1", b"inbox")
+        before = list(town.registry["B"].subscriptions())
+        town.configure(ACCOUNTS + "max_payload: 99\n")
+        assert list(town.registry["B"].subscriptions()) == before
+        town.publish("A", service.got[0][0].reply)
+        assert len(inbox.got) == 1
+
+    def test_otherTerms(self) -> None:
+        """A service with other terms has them for the requests to come; older ones are answered."""
+        town = Town(ACCOUNTS)
+        service, inbox = town.subscribe("A", b"q.*"), town.subscribe("B", b"inbox")
+        town.publish("B", b"p.1", b"inbox")
+        town.configure(ACCOUNTS.replace("response_type: stream", "response_type: single"))
+        town.publish("B", b"p.2", b"inbox")
+        for message, _ in list(service.got):
+            for _ in range(2):
+                town.publish("A", message.reply)
+        assert len(inbox.got) == 3
+
+    def test_gone(self) -> None:
+        """An account that is named no longer has and gives nothing."""
+        town = Town(ACCOUNTS)
+        exporter = town.registry["A"]
+        town.subscribe("A", b"q.*")
+        town.subscribe("B", b"x.>")
+        town.publish("B", b"p.1", b"inbox")
+        assert len(exporter) == 3
+        town.configure("port: 4222")
+        assert len(exporter) == 2  # its own subscription, and the one for answers
+        assert town.clock.getDelayedCalls() == []
+
+    def test_close(self) -> None:
+        """A registry that is closed waits for nothing."""
+        town = Town(ACCOUNTS)
+        town.subscribe("A", b"q.*")
+        town.publish("B", b"p.1", b"inbox")
+        assert town.clock.getDelayedCalls()
+        town.registry.close()
+        assert town.clock.getDelayedCalls() == []
+
+
+class TestChecked:
+    """What cannot be."""
+
+    def settings(self) -> Settings:
+        """Settings that no file could say."""
+        settings = settingsOf(ACCOUNTS)
+        wrong = replace(settings.accounts["B"], imports=(StreamImport("A", "u", "u"),))
+        return replace(settings, accounts={**settings.accounts, "B": wrong})
+
+    def test_fine(self) -> None:
+        """What fits together is fine."""
+        checkExchange(settingsOf(ACCOUNTS))
+
+    def test_refused(self) -> None:
+        """What does not fit together is refused before anything changes."""
+        with pytest.raises(ValueError, match=r"accounts\.B: .* stream import not authorized"):
+            checkExchange(self.settings())
+        town = Town(ACCOUNTS)
+        with pytest.raises(ValueError, match="not authorized"):
+            town.registry.configure(self.settings())
+        assert town.mapped("B", b"in") == b"out"
+
+    def test_reload(self) -> None:
+        """So is a reload."""
+        with MemoryBroker(configText=ACCOUNTS) as broker:
+            with pytest.raises(ReloadError, match="not authorized"):
+                broker.broker.reload(self.settings())
+
+    def test_described(self) -> None:
+        """Mappings of the file's top level are the global account's."""
+        described = describedIn(settingsOf(ACCOUNTS))
+        assert set(described) == {"$G", "A", "B"}
+        assert isinstance(described["$G"], Described)
+        assert describedIn(Settings()) == {}
+
+
+class TestBroker:
+    """The whole broker."""
+
+    def test_live(self) -> None:
+        """Clients see a reload of imports and mappings at once."""
+        hello = {"verbose": False, "pass": "x", "headers": True}
+        with MemoryBroker(configText=ACCOUNTS) as broker:
+            a = broker.connect({**hello, "user": "a"})
+            b = broker.connect({**hello, "user": "b"})
+            b.request(b"SUB > 1\r\n")
+            a.request(b"PUB s.1 2\r\nhi\r\nPUB t.1 2\r\nhi\r\n")
+            assert b.request(b"PUB in 1\r\nx\r\n") == (
+                b"MSG x.s.1 1 2\r\nhi\r\nMSG out 1 1\r\nx\r\n"
+            )
+            text = ACCOUNTS.replace("s.>", "u.>").replace("in: out", "in: there")
+            broker.broker.reload(settingsOf(text + "host: 127.0.0.1\n"))
+            a.request(b"PUB s.1 2\r\nhi\r\nPUB u.1 2\r\nhi\r\n")
+            assert b.request(b"PUB in 1\r\nx\r\n") == (
+                b"MSG x.u.1 1 2\r\nhi\r\nMSG there 1 1\r\nx\r\n"
+            )
+
+    def test_stops(self) -> None:
+        """A broker that stops leaves nothing for later."""
+        with MemoryBroker(configText=ACCOUNTS) as broker:
+            b = broker.connect({"user": "b", "pass": "x", "verbose": False})
+            a = broker.connect({"user": "a", "pass": "x", "verbose": False, "headers": True})
+            a.request(b"SUB q.* 1\r\n")
+            b.request(b"SUB inbox 1\r\nPUB p.1 inbox 1\r\nx\r\n")
+        assert broker.reactor.getDelayedCalls() == []
