@@ -13,6 +13,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
+_PARTS = "a part of the stores: held by their contract suites and by the tests that damage them"
+
 ELSEWHERE = {
     "_iauth.py": "declarations only: held by tests/test_exports.py and the contract suites",
     "_ibus.py": "declarations only: held by tests/test_exports.py and the contract suites",
@@ -24,6 +26,31 @@ ELSEWHERE = {
     "stan/texts.py": "texts: held by the tests of those who say them",
     "interfaces.py": "a list of names: held by tests/test_exports.py",
     "net/peer.py": "declarations only: what provides it is tested with its own module",
+    "auth/signatures.py": "ed25519 in two lines: held by tests of nkeys and tokens",
+    "testing/pumped.py": "what the tests of stores run on",
+    "testing/storecontracts.py": "suites: run by tests/store/test_memory.py and tests/store/lmdb",
+    "store/aging.py": _PARTS,
+    "store/blocks.py": _PARTS,
+    "store/checks.py": _PARTS,
+    "store/envelopes.py": _PARTS,
+    "store/exports.py": _PARTS,
+    "store/records.py": _PARTS,
+    "store/watching.py": _PARTS,
+    "store/lmdb/cache.py": _PARTS,
+    "store/lmdb/commits.py": _PARTS,
+    "store/lmdb/environment.py": _PARTS,
+    "store/lmdb/files.py": _PARTS,
+    "store/lmdb/finding.py": _PARTS,
+    "store/lmdb/jobs.py": _PARTS,
+    "store/lmdb/layout.py": _PARTS,
+    "store/lmdb/log.py": _PARTS,
+    "store/lmdb/opening.py": _PARTS,
+    "store/lmdb/pages.py": _PARTS,
+    "store/lmdb/reading.py": _PARTS,
+    "store/lmdb/salvage.py": _PARTS,
+    "store/lmdb/states.py": _PARTS,
+    "store/lmdb/survey.py": _PARTS,
+    "store/lmdb/writing.py": _PARTS,
     "__main__.py": "two lines: run by tests/test_packaging.py",
 }
 """Modules without a test file of their own, and where they are tested instead."""

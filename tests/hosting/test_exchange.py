@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from twisted.internet.task import Clock
@@ -53,9 +53,10 @@ class Town:
     """
 
     def __init__(self, text: str) -> None:
-        self.clock: Any = Clock()  # type: ignore[no-untyped-call]
+        self.clock = Clock()
+        clock: Any = cast(Any, self.clock)
         turn = hot.Turn(lambda call: None)
-        self.registry = AccountRegistry(turn, lambda name: BuiltInRouter(64), Random(1), self.clock)
+        self.registry = AccountRegistry(turn, lambda name: BuiltInRouter(64), Random(1), clock)
         self.configure(text)
 
     def configure(self, text: str) -> None:

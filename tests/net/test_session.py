@@ -299,7 +299,7 @@ class TestMapped:
     @pytest.mark.parametrize("hello", [HEADERS, b'CONNECT {"verbose":false,"pedantic":true}\r\n'])
     def test_mapped(self, hello: bytes) -> None:
         """What a client publishes goes where the mappings lead."""
-        wire = self.world(**{"in.*": "out.$1"}).client(hello)
+        wire = self.world(None, **{"in.*": "out.$1"}).client(hello)
         wire.ask(b"SUB > 1\r\n")
         assert wire.ask(pub(b"in.a", b"x", b"r")) == b"MSG out.a 1 r 1\r\nx\r\n"
 
@@ -315,7 +315,7 @@ class TestMapped:
 
     def test_nowhere(self) -> None:
         """A message that is lost has no responders, and no subject."""
-        world = self.world(**{"in.*": "{{split(1,-)}}"})
+        world = self.world(None, **{"in.*": "{{split(1,-)}}"})
         wire = world.client(HEADERS)
         wire.ask(b"SUB r 1\r\n")
         block = b"NATS/1.0 503\r\nNats-Subject: \r\n\r\n"
@@ -325,13 +325,13 @@ class TestMapped:
 
     def test_noResponders(self) -> None:
         """Who asks and reaches nobody is told where it was mapped to."""
-        wire = self.world(**{"in": "out"}).client(HEADERS)
+        wire = self.world(None, **{"in": "out"}).client(HEADERS)
         wire.ask(b"SUB r 1\r\n")
         assert b"Nats-Subject: out\r\n" in wire.ask(pub(b"in", b"x", b"r"))
 
     def test_reserved(self) -> None:
         """Reserved subjects cannot be reached by way of a mapping."""
-        wire = self.world(**{"in": "$NRG.x"}).client()
+        wire = self.world(None, **{"in": "$NRG.x"}).client()
         assert b"Permissions Violation" in wire.ask(pub(b"in", b"x"))
 
 

@@ -274,7 +274,7 @@ class Mapped(Pair):
 def test_mappedSubjects(names: Names) -> None:
     """A subject that always leads to the same place is taken there."""
     with using(names):
-        pair = Mapped(**{"a.*": "b.$1", "p.*": "q.{{partition(3,1)}}"})
+        pair = Mapped(None, **{"a.*": "b.$1", "p.*": "q.{{partition(3,1)}}"})
         pair.subscriber.send(b"SUB > 1\r\n")
         assert pair.lanes(PUB * 2 + b"PUB c r 1\r\nx\r\nPUB p.abc 1\r\nx\r\n" + PUB) == 5
         twice, once = b"MSG b.b 1 3\r\nabc\r\n" * 2, b"MSG b.b 1 3\r\nabc\r\n"
@@ -287,7 +287,7 @@ def test_mappedSubjects(names: Names) -> None:
 def test_mappedByChance(names: Names) -> None:
     """In front of a subject that leads here or there the lane stops."""
     with using(names):
-        pair = Mapped(**{"a.b": "c.{{random(5)}}"})
+        pair = Mapped(None, **{"a.b": "c.{{random(5)}}"})
         assert pair.lanes(b"PUB x 1\r\nx\r\n" + PUB) == 1
 
 
@@ -307,14 +307,14 @@ def test_mappedPermissions(names: Names) -> None:
 def test_mappedToReserved(names: Names) -> None:
     """In front of what leads to a reserved subject the lane stops."""
     with using(names):
-        assert Mapped(**{"a.b": "$NRG.x"}).lanes(PUB) == 0
+        assert Mapped(None, **{"a.b": "$NRG.x"}).lanes(PUB) == 0
 
 
 @onEach
 def test_mappedOtherwise(names: Names) -> None:
     """Other mappings count at once."""
     with using(names):
-        pair = Mapped(**{"a.b": "c"})
+        pair = Mapped(None, **{"a.b": "c"})
         pair.subscriber.send(b"SUB > 1\r\n")
         assert pair.lanes(PUB) == 1
         pair.map(**{"a.b": "d"})
