@@ -45,6 +45,7 @@ from natsbroker.hosting.planners import (
 from natsbroker.hosting.plugins import Plugins, nameOf
 from natsbroker.hosting.reload import Planner, logChanges, plan, settled
 from natsbroker.hosting.start import announceListener, announceStart
+from natsbroker.hosting.streaming import streamingService
 from natsbroker.hosting.tls import termsFrom
 from natsbroker.interfaces import (
     IAuthorizer,
@@ -60,6 +61,7 @@ from natsbroker.net.context import ClientContext
 from natsbroker.net.fast import Hub
 from natsbroker.net.listen import addressEndpoint, urlOf
 from natsbroker.net.tls import ConnectionCreator
+from natsbroker.stan.monitoring import StreamingModel
 from natsbroker.stats.model import MonitoringModel
 from natsbroker.wire.values import Kind
 
@@ -82,6 +84,7 @@ class Broker(MultiService):
     @ivar clientContext: what client connections share; a connection that is made by hand needs it.
     @ivar listeners: where clients can connect.
     @ivar monitoring: what is behind the monitoring pages.
+    @ivar streaming: what there is to know about NATS Streaming; C{None} without.
     """
 
     def __init__(
@@ -139,6 +142,11 @@ class Broker(MultiService):
         )
         self._pages = self._makePages(None if terms is None else terms.creator)
         self._services = dict(found.services(self, settings, services))
+        self.streaming: StreamingModel | None = None
+        if settings.streaming is not None:
+            streaming = streamingService(self, settings.streaming, found)
+            self._services["streaming"] = streaming
+            self.streaming = StreamingModel(streaming)
         for name, service in self._services.items():
             service.setName(name)
             service.setServiceParent(self)

@@ -22,7 +22,10 @@ from natsbroker.broker import Broker
 from natsbroker.config.addresses import checkPort
 from natsbroker.config.build import buildDefaults, buildFile
 from natsbroker.config.errors import ConfigError
+from natsbroker.config.flags import KINDS, STREAMING_FLAGS
+from natsbroker.config.goflags import FlagError, FlagValue, parseFlags
 from natsbroker.config.model import Settings
+from natsbroker.config.overrides_streaming import withStreaming
 from natsbroker.errors import BrokerError
 from natsbroker.hosting.signals import Signals
 from natsbroker.hosting.surroundings import Surroundings
@@ -44,6 +47,8 @@ class Options(UsageOptions):
         ["debug", "D", "Log debugging lines."],
         ["trace", "V", "Log the protocol."],
         ["pure", None, "Do not use the compiled fast lane."],
+        ["replace_durable", None, "Replace an active durable subscription, do not refuse."],
+        ["streaming", None, "Serve NATS Streaming, with its defaults."],
     ]
     optParameters = [
         ["config", "c", None, "Configuration file, in the language of nats-server.conf."],
@@ -53,6 +58,19 @@ class Options(UsageOptions):
         ["pass", None, None, "The user's password."],
         ["auth", None, None, "Token that clients must bring."],
         ["ports_file_dir", None, None, "Folder for the file that lists the ports in use."],
+        ["cluster_id", None, None, "Id of a NATS Streaming cluster; turns NATS Streaming on."],
+        ["cid", None, None, "The same."],
+        ["store", None, None, "Where its channels are: memory, file, or a plugin's name."],
+        ["dir", None, None, "Folder for a store on disk."],
+        ["max_channels", None, None, "Channels; 0 for any number."],
+        ["max_subs", None, None, "Subscriptions of a channel; 0 for any number."],
+        ["max_msgs", None, None, "Messages of a channel; 0 for any number."],
+        ["max_bytes", None, None, "Bytes of a channel; 0 for any number."],
+        ["max_age", None, None, "How long a message is kept; 0s for ever."],
+        ["max_inactivity", None, None, "When a channel that nobody uses is deleted."],
+        ["hb_interval", None, None, "Time between heartbeats of a client."],
+        ["hb_timeout", None, None, "Time to answer one."],
+        ["hb_fail_count", None, None, "How many a client may leave unanswered."],
     ]
     compData: Any = None
 
@@ -105,7 +123,7 @@ class Options(UsageOptions):
                 given: Any = {name: self[option], "defined": True}
                 authorization = replace(authorization, **given)
         return replace(
-            settings,
+            withStreaming(settings, self._streaming()),
             logging=logging,
             authorization=authorization,
             monitoring=self._monitoring(settings),
@@ -113,6 +131,21 @@ class Options(UsageOptions):
             ports_file_dir=self["ports_file_dir"] or settings.ports_file_dir,
             fast_lane=settings.fast_lane and not self["pure"],
         )
+
+    def _streaming(self) -> dict[str, FlagValue]:
+        """
+        The options of NATS Streaming, under the first spelling of their flags.
+        """
+        given: dict[str, FlagValue] = {}
+        for flag in STREAMING_FLAGS:
+            for name in flag.names:
+                if self.get(name) not in (None, 0):
+                    try:
+                        found, _ = parseFlags([f"--{name}={self[name]}"], KINDS)
+                    except FlagError as error:
+                        raise ConfigError(str(error)) from None
+                    given[flag.names[0]] = found[name]
+        return given
 
     def _monitoring(self, settings: Settings) -> Any:
         if self["http"] is None:

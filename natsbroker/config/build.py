@@ -24,6 +24,7 @@ from natsbroker.config.build_server import (
     operationSettings,
     timeSettings,
 )
+from natsbroker.config.build_streaming import streamingFrom
 from natsbroker.config.build_tls import tlsFrom
 from natsbroker.config.checks import check
 from natsbroker.config.digest import digestOf
@@ -158,6 +159,7 @@ def _settings(reading: Reading, findings: Findings, read: Callable[[str], str]) 
         router=Router(router.text("plugin"), router.others) if router else Router(),
         plugins=_sections(reading, "plugins"),
         services=_sections(reading, "services"),
+        streaming=streamingFrom(reading),
         deferred=_deferred(reading),
     )
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import replace
 
+from natsbroker.config.build_streaming import checkStreaming
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
 from natsbroker.config.reading import Findings, Reading
 
@@ -37,6 +38,7 @@ def check(settings: Settings, root: Reading, findings: Findings) -> Settings:
     checker.users()
     checker.systemAccount()
     checker.tls()
+    checker.streaming()
     monitoring = checker.monitoring()
     authorization = settings.authorization
     if not authorization.timeout:
@@ -132,6 +134,14 @@ class _Checker:
         tls = self._settings.tls
         if tls is not None and not tls.certs:
             self._error("a listener needs 'cert_file' and 'key_file'", "tls")
+
+    def streaming(self) -> None:
+        """
+        Check NATS Streaming, wherever its settings come from.
+        """
+        streaming = self._settings.streaming
+        if streaming is not None:
+            checkStreaming(streaming, self._root, self._findings)
 
     def monitoring(self) -> Monitoring:
         """

@@ -122,7 +122,20 @@ def redacted(arguments: Sequence[str]) -> list[str]:
     return found
 
 
-_SECRETS = frozenset({"user", "pass", "auth", "routes", "cluster", "cluster_listen"})
+_SECRETS = frozenset(
+    {
+        "user",
+        "pass",
+        "auth",
+        "routes",
+        "cluster",
+        "cluster_listen",
+        "encryption_key",
+        "sql_source",
+        "nats_server",
+        "ns",
+    }
+)
 
 
 def _byFirstName(spelled: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
@@ -197,7 +210,7 @@ def _configured(
     environment: Mapping[str, str],
     read: Callable[[str], str],
 ) -> Invocation:
-    path, testing = str(given.get("c", "")), bool(given.get("t"))
+    path, testing = _path(given), bool(given.get("t"))
     if testing and not path:
         raise ConfigError("must specify [-c, --config] option to check configuration file syntax")
     override = overriding(given, read)
@@ -205,6 +218,16 @@ def _configured(
     if testing and built.warnings:
         raise ConfigErrors(built.warnings)
     return _invocation(Action.TEST if testing else Action.RUN, built, override)
+
+
+def _path(given: Mapping[str, FlagValue]) -> str:
+    """
+    Find the configuration file; nats-streaming-server's own flag for it may be used instead.
+    """
+    path, other = str(given.get("c", "")), str(given.get("sc", ""))
+    if path and other and path != other:
+        raise ConfigError("one configuration file for both: -c or -sc")
+    return path or other
 
 
 def _invocation(

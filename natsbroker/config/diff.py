@@ -47,6 +47,7 @@ FIXED = {
     "jetstream.store_dir": "jetstream storage directory",
     "mqtt": "MQTT",
     "store_dir": "StoreDir",
+    "streaming": "Streaming",
     "websocket": "Websocket",
 }
 """Path -> what nats-server calls it.  Covers everything below the path."""

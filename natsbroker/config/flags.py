@@ -1,5 +1,6 @@
 """
-The flags of the command line: nats-server's, and C{--pure}.
+The flags of the command line: nats-server's and nats-streaming-server's, and C{--pure} and
+C{--streaming}.
 
 This module promises a table of names, kinds and the key of the configuration file that
 each stands for.  It must never know what to do with a value.
@@ -11,7 +12,15 @@ from dataclasses import dataclass
 
 from natsbroker.config.goflags import FlagKind
 
-__all__ = ["FLAGS", "KINDS", "Flag", "flagNamed"]
+__all__ = [
+    "EVERY_FLAG",
+    "FLAGS",
+    "KINDS",
+    "STREAMING_FLAGS",
+    "TUNING_FLAGS",
+    "Flag",
+    "flagNamed",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,7 @@ def _flag(names: str, kind: FlagKind, key: str = "") -> Flag:
 
 
 _BOOLEAN, _INTEGER, _STRING = FlagKind.BOOLEAN, FlagKind.INTEGER, FlagKind.STRING
+_DURATION, _SIZE = FlagKind.DURATION, FlagKind.SIZE
 
 FLAGS = (
     _flag("h help", _BOOLEAN),
@@ -90,7 +100,74 @@ FLAGS = (
     _flag("profile", _INTEGER, "prof_port"),
 )
 
-_BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
+STREAMING_FLAGS = (
+    _flag("streaming", _BOOLEAN, "streaming"),
+    _flag("cid cluster_id", _STRING, "streaming.cluster_id"),
+    _flag("st store", _STRING, "streaming.store"),
+    _flag("dir", _STRING, "streaming.dir"),
+    _flag("mc max_channels", _INTEGER, "streaming.store_limits.max_channels"),
+    _flag("msu max_subs", _INTEGER, "streaming.store_limits.max_subs"),
+    _flag("mm max_msgs", _INTEGER, "streaming.store_limits.max_msgs"),
+    _flag("mb max_bytes", _SIZE, "streaming.store_limits.max_bytes"),
+    _flag("ma max_age", _DURATION, "streaming.store_limits.max_age"),
+    _flag("mi max_inactivity", _DURATION, "streaming.store_limits.max_inactivity"),
+    _flag("hbi hb_interval", _DURATION, "streaming.hb_interval"),
+    _flag("hbt hb_timeout", _DURATION, "streaming.hb_timeout"),
+    _flag("hbf hb_fail_count", _INTEGER, "streaming.hb_fail_count"),
+    _flag("replace_durable", _BOOLEAN, "streaming.replace_durable"),
+    _flag("sql_driver", _STRING, "streaming.sql_options.driver"),
+    _flag("sql_source", _STRING, "streaming.sql_options.source"),
+    _flag("sql_no_caching", _BOOLEAN, "streaming.sql_options.no_caching"),
+    _flag("sql_max_open_conns", _INTEGER, "streaming.sql_options.max_open_conns"),
+    _flag("sql_bulk_insert_limit", _INTEGER, "streaming.sql_options.bulk_insert_limit"),
+    _flag("SD stan_debug", _BOOLEAN, "streaming.stan_debug"),
+    _flag("SV stan_trace", _BOOLEAN, "streaming.stan_trace"),
+    _flag("SDV", _BOOLEAN, "streaming.stan_trace"),
+    _flag("sc stan_config", _STRING),
+    _flag("ns nats_server", _STRING, "streaming.nats_server"),
+    _flag("ft_group", _STRING, "streaming.ft_group"),
+    _flag("clustered", _BOOLEAN, "streaming.cluster"),
+    _flag("cluster_node_id", _STRING, "streaming.cluster"),
+    _flag("cluster_bootstrap", _BOOLEAN, "streaming.cluster"),
+    _flag("cluster_peers", _STRING, "streaming.cluster"),
+    _flag("cluster_log_path", _STRING, "streaming.cluster"),
+    _flag("encrypt", _BOOLEAN, "streaming.encrypt"),
+    _flag("encryption_cipher", _STRING, "streaming.encryption_cipher"),
+    _flag("encryption_key", _STRING, "streaming.encryption_key"),
+    _flag("secure", _BOOLEAN, "streaming.secure"),
+    _flag("tls_client_cert", _STRING, "streaming.tls"),
+    _flag("tls_client_key", _STRING, "streaming.tls"),
+    _flag("tls_client_cacert", _STRING, "streaming.tls"),
+)
+"""Those of nats-streaming-server; any of them asks for NATS Streaming."""
+
+TUNING_FLAGS = (
+    _flag("file_compact_enabled", _BOOLEAN, "streaming.file_options"),
+    _flag("file_compact_frag", _INTEGER, "streaming.file_options"),
+    _flag("file_compact_interval", _INTEGER, "streaming.file_options"),
+    _flag("file_compact_min_size", _SIZE, "streaming.file_options"),
+    _flag("file_buffer_size", _SIZE, "streaming.file_options"),
+    _flag("file_read_buffer_size", _SIZE, "streaming.file_options"),
+    _flag("file_crc", _BOOLEAN, "streaming.file_options"),
+    _flag("file_crc_poly", _INTEGER, "streaming.file_options"),
+    _flag("file_sync", _BOOLEAN, "streaming.file_options"),
+    _flag("file_slice_max_msgs", _INTEGER, "streaming.file_options"),
+    _flag("file_slice_max_bytes", _SIZE, "streaming.file_options"),
+    _flag("file_slice_max_age", _DURATION, "streaming.file_options"),
+    _flag("file_slice_archive_script", _STRING, "streaming.file_options"),
+    _flag("file_fds_limit", _INTEGER, "streaming.file_options"),
+    _flag("file_parallel_recovery", _INTEGER, "streaming.file_options"),
+    _flag("file_truncate_bad_eof", _BOOLEAN, "streaming.file_options"),
+    _flag("file_auto_sync", _DURATION, "streaming.file_options"),
+    _flag("io_batch_size", _INTEGER, "streaming.file_options"),
+    _flag("io_sleep_time", _INTEGER, "streaming.file_options"),
+    _flag("syslog_name", _STRING, "streaming.syslog_name"),
+)
+"""Those of nats-streaming-server that tune what works otherwise here: they have no effect."""
+
+EVERY_FLAG = FLAGS + STREAMING_FLAGS + TUNING_FLAGS
+
+_BY_NAME = {name: flag for flag in EVERY_FLAG for name in flag.names}
 
 KINDS = {name: flag.kind for name, flag in _BY_NAME.items()}
 """Spelling -> what it takes."""

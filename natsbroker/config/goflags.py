@@ -3,18 +3,22 @@ Flags as Go programs take them.
 
 This module promises the behaviour of Go's C{flag} package, with its messages: one dash or
 two, C{-flag value} or C{-flag=value}, booleans only with C{=}, and the first argument that
-is no flag ends them.  It must never know which flags a program has.
+is no flag ends them.  Beyond that it reads sizes, as nats-streaming-server does.  It must
+never know which flags a program has.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+
+from natsbroker.config.durations import secondsFrom
+from natsbroker.config.numbers import integerFrom
 
 __all__ = ["FlagError", "FlagKind", "FlagValue", "parseFlags"]
 
-FlagValue = str | int | bool
+FlagValue = str | int | bool | float
 
 
 class FlagKind(Enum):
@@ -25,6 +29,8 @@ class FlagKind(Enum):
     BOOLEAN = "boolean"
     INTEGER = "integer"
     STRING = "string"
+    DURATION = "duration"
+    SIZE = "size"
 
 
 class FlagError(ValueError):
@@ -73,7 +79,7 @@ def parseFlags(
             if not rest:
                 raise FlagError(f"flag needs an argument: -{name}")
             text = rest.pop(0)
-        values[name] = _integer(name, text) if kind is FlagKind.INTEGER else text
+        values[name] = _READERS[kind](name, text)
     return values, rest
 
 
@@ -103,3 +109,32 @@ def _integer(name: str, text: str) -> int:
         if -_LARGEST <= number < _LARGEST:
             return number
     raise FlagError(f'invalid value "{text}" for flag -{name}: value out of range')
+
+
+def _duration(name: str, text: str) -> float:
+    try:
+        return secondsFrom(text)
+    except ValueError:
+        raise FlagError(f'invalid value "{text}" for flag -{name}: parse error') from None
+
+
+def _size(name: str, text: str) -> int:
+    """
+    Read a number as a configuration file may write it, which is how nats-streaming-server does.
+    """
+    try:
+        return integerFrom(text)
+    except ValueError:
+        raise FlagError(f"{name} should be a size, got '{text}'") from None
+
+
+def _string(name: str, text: str) -> str:
+    return text
+
+
+_READERS: dict[FlagKind, Callable[[str, str], FlagValue]] = {
+    FlagKind.INTEGER: _integer,
+    FlagKind.STRING: _string,
+    FlagKind.DURATION: _duration,
+    FlagKind.SIZE: _size,
+}

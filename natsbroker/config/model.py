@@ -27,6 +27,7 @@ from natsbroker.config.identity import (
     SubjectPermission,
     User,
 )
+from natsbroker.config.streaming import Streaming
 
 __all__ = [
     "DEFAULT_PORT",
@@ -43,6 +44,7 @@ __all__ = [
     "ResponsePermission",
     "Router",
     "Settings",
+    "Streaming",
     "SubjectPermission",
     "User",
 ]
@@ -185,6 +187,7 @@ class Settings:
     @ivar no_system_account: there shall be none.
     @ivar plugins: sections of third-party services, by name.
     @ivar services: sections of third-party services, by name.
+    @ivar streaming: NATS Streaming, or L{None} without.
     @ivar fast_lane: use the compiled fast lane where it is installed.
     @ivar max_subject_shapes: distinct sets of wildcard positions that one account's
         subscriptions may have.
@@ -232,6 +235,7 @@ class Settings:
     router: Router = field(default_factory=Router)
     plugins: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
     services: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
+    streaming: Streaming | None = None
     fast_lane: bool = True
     max_subject_shapes: int = 1024
     deferred: Mapping[str, object] = field(default_factory=dict, repr=False)

@@ -16,6 +16,7 @@ from natsbroker.config.errors import ConfigError
 from natsbroker.config.flags import flagNamed
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import DEFAULT_PORT, TLS, Settings
+from natsbroker.config.overrides_streaming import withStreaming
 from natsbroker.config.pem import CERTIFICATE, PRIVATE_KEY, pemProblem
 
 __all__ = ["overriding"]
@@ -39,7 +40,7 @@ def overriding(
             change = _CHANGES.get(name)
             if change is not None:
                 settings = _changed(settings, name, change, value)
-        return _withTLS(settings, given, read)
+        return _withTLS(withStreaming(settings, given), given, read)
 
     return override
 

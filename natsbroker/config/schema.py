@@ -16,7 +16,6 @@ from collections.abc import Iterator
 
 from natsbroker.config.forms import (
     ADDRESS,
-    ANY_MAP,
     BOOLEAN,
     DURATION,
     ENABLED,
@@ -62,6 +61,7 @@ from natsbroker.config.schema_services import (
     TRUSTED_KEYS,
     WEBSOCKET,
 )
+from natsbroker.config.schema_streaming import STREAMING
 
 __all__ = ["ACCOUNT", "AUTHORIZATION", "LIMITS", "ROOT", "USER", "everySection"]
 
@@ -209,7 +209,7 @@ _SERVICES: dict[str, Key] = {
     "jetstream": Key(BOOLEAN, ENABLED, Block(JETSTREAM)),
     "store_dir": Key(STRING, aliases="storedir"),
     "default_js_domain": Key(Named(TEXT, name="a map of strings")),
-    "streaming": Key(ANY_MAP),
+    "streaming": Key(Block(STREAMING)),
     "websocket": Key(Block(WEBSOCKET), aliases="ws"),
     "mqtt": Key(Block(MQTT)),
 }

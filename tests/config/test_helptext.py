@@ -7,14 +7,14 @@ from __future__ import annotations
 import re
 
 from natsbroker.config.build_tls import CIPHER_SUITES, CURVES, INSECURE_CIPHER_SUITES
-from natsbroker.config.flags import FLAGS
+from natsbroker.config.flags import EVERY_FLAG
 from natsbroker.config.helptext import tlsHelp, usage
 
 
 def test_everyFlag() -> None:
     """The usage names every flag, each of its spellings with its dashes."""
     named = set(re.findall(r"(?<![\w-])--?(\w+)", usage("natsbroker")))
-    assert {name for flag in FLAGS for name in flag.names} <= named
+    assert {name for flag in EVERY_FLAG for name in flag.names} <= named
 
 
 def test_program() -> None:

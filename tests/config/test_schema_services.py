@@ -29,7 +29,6 @@ VALID = [
     "resolver_preload { A: jwt }",
     "accounts { A { jetstream { max_mem: 1k, streams: 3, max_bytes_required: true } } }",
     "accounts { A { msg_trace { dest: x, sampling: 50% } } }",
-    "streaming { anything: [1, {goes: true} ] }",
 ]
 
 
