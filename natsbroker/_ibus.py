@@ -24,8 +24,8 @@ class ISubscriber(Interface):
     def deliver(message: Message, tag: Any) -> None:
         """
         Take a message that matches a subscription. Called by the bus, in the reactor's thread,
-        in the order of publishing. Must not raise, must not block, and must not change the
-        message; it may publish.
+        in the order of publishing. Must not block, and must not change the message; it may
+        publish. What it raises is logged and harms nobody else.
 
         @param message: the message; its bytes objects may be kept.
         @param tag: what was given to L{IMessageBus.subscribe}.
@@ -272,7 +272,8 @@ class IPublishFilter(Interface):
 
     def filterMessage(message: Message, kind: int) -> Message | None:
         """
-        Called before matching. Must not raise or block.
+        Called before matching. Must not block. If it raises, that is logged, and the message is
+        dropped.
 
         @param message: what was published.
         @param kind: the L{natsbroker.wire.values.Kind} of its origin.

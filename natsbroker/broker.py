@@ -31,6 +31,7 @@ from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
 from natsbroker.hosting.clients import closeAll, sessionsOf
 from natsbroker.hosting.credentials import authorizerFrom
 from natsbroker.hosting.derived import infoFrom, limitsFrom, tracingFrom
+from natsbroker.hosting.health import listeningCheck, storeCheck
 from natsbroker.hosting.identity import newServerId
 from natsbroker.hosting.lameduck import LameDuck
 from natsbroker.hosting.listeners import Listeners
@@ -57,7 +58,7 @@ from natsbroker.interfaces import (
     ISubjectRouter,
 )
 from natsbroker.net.client import ClientFactory
-from natsbroker.net.context import ClientContext
+from natsbroker.net.context import REMEMBERED, ClientContext, Connections
 from natsbroker.net.fast import Hub
 from natsbroker.net.listen import addressEndpoint, urlOf
 from natsbroker.net.tls import ConnectionCreator
@@ -138,7 +139,11 @@ class Broker(MultiService):
             endpoints = [addressEndpoint(self.reactor, settings.host, settings.port)]
         self.listeners = Listeners(self.reactor, self.clientContext, endpoints, terms)
         self.monitoring = MonitoringModel(
-            self.clientContext, self.accounts, settings, self.startTime
+            self.clientContext,
+            self.accounts,
+            settings,
+            self.startTime,
+            healthChecks=[listeningCheck(self.listeners.closed)],
         )
         self._pages = self._makePages(None if terms is None else terms.creator)
         self._services = dict(found.services(self, settings, services))
@@ -147,6 +152,7 @@ class Broker(MultiService):
             streaming = streamingService(self, settings.streaming, found)
             self._services["streaming"] = streaming
             self.streaming = StreamingModel(streaming)
+            self.monitoring.healthz.checks.append(storeCheck(lambda: streaming.trouble))
         for name, service in self._services.items():
             service.setName(name)
             service.setServiceParent(self)
@@ -186,6 +192,7 @@ class Broker(MultiService):
             turn,
             self._observers.notify,
             self._random,
+            connections=Connections(settings.max_closed_clients or REMEMBERED),
         )
         context.tracing = tracingFrom(settings)
         context.fastLane = settings.fast_lane

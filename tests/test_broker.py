@@ -37,6 +37,7 @@ from natsbroker.interfaces import (
     IPublishFilter,
     ISubjectRouter,
 )
+from natsbroker.stats.healthz import HealthQuery
 from natsbroker.wire.grants import Grant, Hello
 from natsbroker.wire.values import Message
 from tests.hosting.support import Advisories, Host, logLines, settingsOf
@@ -353,6 +354,21 @@ class TestStarting:
         assert Broker(endpoints=[]).reactor is reactor
 
 
+class TestClosedConnections:
+    """How many connections are remembered after their end."""
+
+    @pytest.mark.parametrize(
+        ("text", "remembered"),
+        [("max_closed_clients: 2", 2), ("max_closed_clients: 0", 3), ("", 3)],
+    )
+    def test_remembered(self, text: str, remembered: int) -> None:
+        """As many as the settings say; nothing and 0 mean very many, as in the real server."""
+        host = Host(text).start()
+        for _ in range(3):
+            host.client(b"bad\r\n")
+        assert len(host.broker.clientContext.connections.closed) == remembered
+
+
 class TestStopping:
     """The end."""
 
@@ -428,6 +444,14 @@ class TestLameDuck:
             "[INF] Entering lame duck mode, stop accepting new clients",
             "[INF] Closing existing clients",
         ]
+
+    def test_health(self) -> None:
+        """Whoever asks for the broker's health is told that nobody can connect any more."""
+        host = Host(self.TIMES).start()
+        healthz = host.broker.monitoring.healthz
+        assert healthz.problems(HealthQuery()) == []
+        host.broker.lameDuck()
+        assert [each.status for each in healthz.problems(HealthQuery())] == [500]
 
     def test_twice(self) -> None:
         """It begins once."""

@@ -7,9 +7,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import natsbroker
 from natsbroker import hot
 from tests.support import COMPILED, FIELDS, PURE, Names, needsCompiled, using
 
@@ -26,13 +28,19 @@ HIDE = "import sys; sys.modules['natsbroker._accel.lane'] = None; "
 
 def chosen(code: str, pure: str | None) -> list[str]:
     """
-    @return: what a fresh interpreter prints for a program, in words.
+    @return: what a fresh interpreter prints for a program, in words; it uses the same package as
+        this process, be it installed or a checkout.
     """
     environment = {name: value for name, value in os.environ.items() if name != "NATSBROKER_PURE"}
     if pure is not None:
         environment["NATSBROKER_PURE"] = pure
     output = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code],
+        cwd=Path(natsbroker.__file__).parents[1],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return output.stdout.split()
 

@@ -169,6 +169,7 @@ cdef inline bint isReserved(const char* subject, Py_ssize_t length) noexcept:
 cdef class Matcher:
     cdef object router
     cdef Recent recent
+    cdef Py_ssize_t longest
     cdef uint64_t literals[BUCKETS]
     cdef uint64_t heads[BUCKETS]
     cdef uint64_t wild
@@ -183,6 +184,7 @@ cdef class Matcher:
     def __init__(self, router, Py_ssize_t limit=16384):
         self.router = router
         self.recent = Recent(limit)
+        self.longest = LONGEST_REMEMBERED if limit else -1
         self.generation = 1
 
     def match(self, bytes subject not None):
@@ -220,7 +222,7 @@ cdef class Matcher:
         matches.epoch = epoch
         matches.literalBucket = literalBucket
         matches.headBucket = headBucket
-        if length <= LONGEST_REMEMBERED:
+        if length <= self.longest:
             self.recent.put(
                 hash, subject, matches,
                 1 + (len(matches.plain) + sizeOfGroups(matches.groups)) // SUBSCRIPTIONS_PER_WEIGHT,

@@ -4,7 +4,8 @@ An account: its subscriptions, and the delivery of what is published in it.
 Promises: a message reaches every plain subscription that matches and that its origin reaches,
 exactly one member of every queue group, and every other broker at most once; subjects of one
 account never reach another. This is the readable path; the compiled fast lane in front of it may
-only ever do the same faster.
+only ever do the same faster. A subscriber that raises harms only itself, and a filter that raises
+lets nothing through; both are logged.
 Must never know: connections, bytes on the wire, timers, or which services exist.
 """
 
@@ -14,6 +15,8 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 from weakref import WeakValueDictionary
+
+from twisted.logger import Logger
 
 from natsbroker import hot
 from natsbroker.core.batches import Batcher
@@ -36,6 +39,8 @@ from natsbroker.wire.values import Kind, Message
 
 __all__ = ["Account"]
 
+_log = Logger(namespace="natsbroker")
+
 
 class Account:
     """
@@ -57,6 +62,7 @@ class Account:
         turn: hot.Turn,
         random: Random | None = None,
         clock: Clock | None = None,
+        remembers: bool = True,
     ) -> None:
         """
         @param name: the account's name.
@@ -64,10 +70,11 @@ class Account:
         @param turn: at whose end batch subscribers get what they were sent.
         @param random: chooses members of queue groups; a seeded one makes it repeatable.
         @param clock: an account without one cannot serve others.
+        @param remembers: whether it remembers the router's answers.
         """
         self.name = name
         self.filters: list[IPublishFilter] = []
-        self.matcher = hot.Matcher(router)
+        self.matcher = hot.Matcher(router) if remembers else hot.Matcher(router, 0)
         self.random = random or Random()
         self.clock: Clock = clock or Timeless()
         self.isSystem = False
@@ -209,7 +216,11 @@ class Account:
         @param passage: the way it took through services of other accounts.
         """
         for each in list(self.filters):
-            filtered = each.filterMessage(message, kind)
+            try:
+                filtered = each.filterMessage(message, kind)
+            except Exception:
+                _log.failure("A publish filter failed; the message is dropped")
+                return 0
             if filtered is None:
                 return 0
             message = filtered
@@ -318,7 +329,10 @@ class Account:
             subscription.delivered += 1
             return subscriber.relay(message, kind, passage)
         subscription.delivered += 1
-        subscriber.deliver(message, subscription.tag)
+        try:
+            subscriber.deliver(message, subscription.tag)
+        except Exception:
+            _log.failure("The subscriber to {pattern} failed", pattern=subscription.pattern)
         if subscription.maximum and subscription.delivered >= subscription.maximum:
             self.subscriptionFinished(subscription)
         return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import hot
@@ -16,6 +17,8 @@ from natsbroker.interfaces import IBatchSubscriber, ISubscriber
 from natsbroker.wire.values import Message
 
 __all__ = ["Batcher"]
+
+_log = Logger(namespace="natsbroker")
 
 
 @implementer(ISubscriber)
@@ -47,4 +50,7 @@ class Batcher:
     def _deliverMany(self) -> None:
         messages, self._messages = self._messages, []
         if messages:
-            self._subscriber.deliverMany(messages)
+            try:
+                self._subscriber.deliverMany(messages)
+            except Exception:
+                _log.failure("A batch subscriber failed")

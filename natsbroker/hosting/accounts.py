@@ -90,6 +90,7 @@ class AccountRegistry:
         self._clock = clock
         self._exchanges = Exchanges(random)
         self._places: dict[str, _Place] = {}
+        self._remembers = True
         self._system = ""
 
     def configure(self, settings: Settings) -> None:
@@ -100,6 +101,7 @@ class AccountRegistry:
         """
         checkExchange(settings)
         wanted = accountNames(settings)
+        self._remembers = not settings.disable_sublist_cache
         self._system = "" if settings.no_system_account else settings.system_account
         for name, limits in wanted.items():
             place = self._places.get(name)
@@ -124,7 +126,8 @@ class AccountRegistry:
             place.account.exchange.close()
 
     def _made(self, name: str) -> Account:
-        return Account(name, self._makeRouter(name), self._turn, self._random, self._clock)
+        router = self._makeRouter(name)
+        return Account(name, router, self._turn, self._random, self._clock, self._remembers)
 
     def _forget(self, name: str) -> None:
         place = self._places[name]

@@ -108,6 +108,16 @@ class Listeners:
         """
         return any(listener.port is not None for listener in self._listeners)
 
+    def closed(self) -> list[str]:
+        """
+        The places where nobody can connect, in words.
+        """
+        return [
+            f"client listener {number}"
+            for number, listener in enumerate(self._listeners, 1)
+            if listener.port is None
+        ]
+
     def urls(self) -> list[str]:
         """
         Where clients can connect, as URLs.

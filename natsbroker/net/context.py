@@ -70,6 +70,10 @@ class Tracing:
     headersOnly: bool = False
 
 
+#: How many connections are remembered after their end, unless the settings say another number.
+REMEMBERED = 10_000
+
+
 @dataclass(frozen=True, slots=True)
 class ClosedClient:
     """
@@ -94,7 +98,10 @@ class Connections:
     @ivar ended: how many have ended, by reason.
     """
 
-    def __init__(self, remember: int = 10_000) -> None:
+    def __init__(self, remember: int = REMEMBERED) -> None:
+        """
+        @param remember: how many are remembered after their end; 0 for none.
+        """
         self.total = 0
         self.slow: dict[str, int] = {}
         self.ended: dict[str, int] = {}
@@ -190,6 +197,7 @@ class ClientContext:
         notify: Callable[[Advisory], None] | None = None,
         random: Random | None = None,
         nonceBytes: Callable[[int], bytes] = os.urandom,
+        connections: Connections | None = None,
     ) -> None:
         self.reactor = reactor
         self.accounts = accounts
@@ -199,7 +207,7 @@ class ClientContext:
         self.turn = turn or hot.Turn(lambda call: reactor.callLater(0, call))
         self.tracing = Tracing()
         self.fastLane = True
-        self.connections = Connections()
+        self.connections = Connections() if connections is None else connections
         self.wheel = DeadlineWheel(reactor)
         self.random = random or Random()
         self.notify = notify or _nobody

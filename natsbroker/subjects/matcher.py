@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from natsbroker.subjects.cache import MatchCache
+from natsbroker.subjects.cache import DEFAULT_LONGEST, MatchCache
 from natsbroker.subjects.epochs import Epochs
 from natsbroker.subjects.subscription import FIRST_LINK_KIND, Subscription
 
@@ -72,6 +72,10 @@ def _weigh(matches: Matches) -> int:
 
 _NOBODY = Matches((), (), ())
 
+#: The smallest limit of a cache, and the length of a subject that none is short enough for.
+_SMALLEST_LIMIT = 2
+_NOTHING = -1
+
 _CONTROL_BYTES = bytes([*range(0x20), 0x7F])
 
 
@@ -129,13 +133,22 @@ class Matcher:
     LIMIT = 16384
 
     def __init__(self, router: Router, limit: int = LIMIT) -> None:
+        """
+        @param router: gives the answers.
+        @param limit: the greatest weight of what is remembered: one for each subject and one for
+            every eighth of its subscriptions; 0 to remember nothing.
+        """
         self.readable = False
         self.diverts: Callable[[bytes], bytes | None] | None = None
         self.generation = 0
         self._router = router
         self._epochs = Epochs()
         self._cache: MatchCache[Matches] = MatchCache(
-            self._ask, self._epochs.epochOf, limit, weigh=_weigh
+            self._ask,
+            self._epochs.epochOf,
+            limit or _SMALLEST_LIMIT,
+            weigh=_weigh,
+            longest=DEFAULT_LONGEST if limit else _NOTHING,
         )
 
     def match(self, subject: bytes) -> Matches:

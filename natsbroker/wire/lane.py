@@ -55,15 +55,29 @@ class _Target:
         @param bodies: headers and payload with their CRLF, of each message.
         @param size: the size of each, without the CRLF.
         """
-        if self.outbox.closed:
+        outbox = self.outbox
+        if outbox.closed:
             return
         skip = self.skip
         if skip:
             bodies = [body[skip:] for body in bodies]
         count = len(bodies)
         data = self.prefix + self.prefix.join(bodies)
-        self.outbox.putRun(data, count, count * (size - skip))
+        if outbox.pending + len(data) > outbox.limit:
+            self._giveSingly(bodies, size - skip)
+            return
+        outbox.putRun(data, count, count * (size - skip))
         self.subscription.delivered += count
+
+    def _giveSingly(self, bodies: list[bytes], size: int) -> None:
+        """
+        Put messages into the outbox until it overflows, so that just these are counted.
+        """
+        for body in bodies:
+            if self.outbox.closed:
+                return
+            self.outbox.putRun(self.prefix + body, 1, size)
+            self.subscription.delivered += 1
 
 
 class _Plan:

@@ -182,6 +182,24 @@ class TestSameConversation:
 
 
 @eachWay
+class TestOverflow:
+    """A run of messages that is more than a receiver may have waiting."""
+
+    @pytest.mark.parametrize("receiver", [0, 1], ids=["the publisher", "another"])
+    def test_counted(self, way: Way, receiver: int) -> None:
+        """Counted as delivered is what went in before it was cut, and nothing after."""
+        steps: list[Any] = [Step(number, QUIET) for number in range(CLIENTS)]
+        steps.append(Step(receiver, b"SUB > 1\r\n"))
+        steps.append(receiver)
+        steps.append(Step(0, (b"PUB a 300\r\n" + b"x" * 300 + b"\r\n") * 3))
+        limits = Limits(max_pending=400)
+        seen = play(way, steps, "everything", limits)
+        assert seen == play(REFERENCE, steps, "everything", limits)
+        traffic = [each[2][2:] for each in seen if isinstance(each, tuple)]
+        assert traffic[receiver] == (2, 600)
+
+
+@eachWay
 class TestQueueGroups:
     """Groups of several members, where chance has a say."""
 

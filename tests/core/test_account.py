@@ -29,6 +29,7 @@ from natsbroker.interfaces import (
 from natsbroker.subjects.grammar import matches
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.values import Kind, Message
+from tests.conftest import FlushLoggedErrors
 from tests.subjects.strategies import DELIVERABLE, PATTERNS
 from tests.support import (
     BatchRecorder,
@@ -163,6 +164,15 @@ class TestPlain:
         hall.bus.subscribe(b"answer", answers)
         hall.publish(b"ask", b"hi", reply=b"answer")
         assert answers.bodies == [b"hi!"]
+
+    def test_raising(self, hall: Hall, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """A subscriber that raises is logged; the others get the message, and so does it again."""
+        failing, others = Recorder(lambda message: 1 // 0), Recorder()
+        hall.bus.subscribe(b"foo", failing)
+        hall.bus.subscribe(b"*", others)
+        assert [hall.publish(b"foo"), hall.publish(b"foo")] == [2, 2]
+        assert (len(failing.got), len(others.got)) == (2, 2)
+        assert len(flushLoggedErrors(ZeroDivisionError)) == 2
 
     def test_subscribingFromADelivery(self, hall: Hall) -> None:
         """Who subscribes during a delivery gets the next message, not this one."""
@@ -406,6 +416,23 @@ class TestBatches:
         assert recorder.batches == [[b"1", b"2", b"3"]]
         assert recorder.tags == [1, 2, 1]
 
+    def test_raising(self, hall: Hall, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """One that raises is logged, and whoever published does not notice."""
+
+        class Failing(BatchRecorder):
+            def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+                super().deliverMany(messages)
+                raise ZeroDivisionError
+
+        failing, other = Failing(), BatchRecorder()
+        hall.bus.subscribe(b"foo", failing)
+        hall.bus.subscribe(b"foo", other)
+        hall.turn.enter()
+        hall.publish(b"foo", b"1")
+        hall.turn.leave()
+        assert failing.batches == other.batches == [[b"1"]]
+        assert len(flushLoggedErrors(ZeroDivisionError)) == 1
+
     def test_everyTurn(self, hall: Hall) -> None:
         """Each turn that brings something is one batch; a turn that brings nothing is none."""
         recorder = BatchRecorder()
@@ -639,6 +666,21 @@ class TestFilters:
             (b"drop", Kind.CLIENT),
             (b"move", Kind.CLIENT),
         ]
+
+    def test_raising(self, hall: Hall, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """A filter that raises lets nothing through, and is logged."""
+
+        @implementer(IPublishFilter)
+        class Failing:
+            def filterMessage(self, message: Message, kind: int) -> Message | None:
+                raise ZeroDivisionError
+
+        recorder = Recorder()
+        hall.bus.subscribe(b"foo", recorder)
+        hall.account.addFilter(Failing())
+        assert hall.publish(b"foo") == 0
+        assert recorder.got == []
+        assert len(flushLoggedErrors(ZeroDivisionError)) == 1
 
     def test_inOrder(self, hall: Hall) -> None:
         """Filters are asked in the order of their coming, each about the one before's answer."""

@@ -55,6 +55,13 @@ class TestNames:
         assert accounts.isSystem("A")
         assert not accounts.isSystem("$SYS")
 
+    @pytest.mark.parametrize(("text", "remembered"), [("true", 0), ("false", 1)])
+    def test_remembering(self, text: str, remembered: int) -> None:
+        """Routing answers are remembered, unless the settings forbid it."""
+        matcher = registry(f"disable_sublist_cache: {text}")["$G"].matcher
+        matcher.match(b"s")
+        assert len(matcher) == remembered
+
     def test_unknown(self) -> None:
         """There is no account that nobody named."""
         with pytest.raises(KeyError):

@@ -73,6 +73,13 @@ class TestOpening:
         assert outcome(made.close()) == [None]
         assert not made.isOpen
 
+    def test_closed(self) -> None:
+        """Those that do not listen are told by their places."""
+        made = listeners(1, 2)
+        assert made.closed() == ["client listener 1", "client listener 2"]
+        outcome(made.open(None))
+        assert made.closed() == []
+
     def test_nowhere(self) -> None:
         """Without any place there is nothing to open, and no address."""
         made = listeners()

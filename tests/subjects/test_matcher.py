@@ -143,6 +143,14 @@ class TestRemembering:
             desk.matcher.match(b"s.%d" % number)
         assert 0 < len(desk.matcher) <= 64
 
+    def test_nothingRemembered(self, names: Names) -> None:
+        """With a limit of 0 the router is asked every time, and the answers are right."""
+        desk = Desk(names, limit=0)
+        desk.add(b"s")
+        assert [len(desk.matcher.match(b"s").plain) for _ in range(3)] == [1, 1, 1]
+        assert desk.router.asked == [b"s"] * 3
+        assert (len(desk.matcher), desk.matcher.hits, desk.matcher.misses) == (0, 0, 3)
+
     def test_boundedByWhatIsInIt(self, names: Names) -> None:
         """Answers with very many subscriptions count for more."""
         desk = Desk(names, limit=64)

@@ -1,0 +1,43 @@
+"""
+What C{/healthz} asks of a broker.
+
+Promises: each check looks at what is known already and waits for nothing.
+Must never know: HTTP, or how an answer is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from natsbroker.stats.healthz import HealthCheck, HealthProblem, HealthQuery
+
+__all__ = ["listeningCheck", "storeCheck"]
+
+
+def listeningCheck(closed: Callable[[], list[str]]) -> HealthCheck:
+    """
+    Whether clients can connect wherever they should; not in lame duck mode, for instance.
+
+    @param closed: describes the places where nobody can connect now.
+    """
+
+    def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
+        if places := closed():
+            where = ", ".join(places)
+            yield HealthProblem(f"not ready for connections: {where}", status=500)
+
+    return check
+
+
+def storeCheck(trouble: Callable[[], str]) -> HealthCheck:
+    """
+    Whether streaming can store messages.
+
+    @param trouble: tells why not; empty if it can.
+    """
+
+    def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
+        if not wanted.serverOnly and (reason := trouble()):
+            yield HealthProblem(f"the streaming store takes no writes: {reason}", "STREAM")
+
+    return check
