@@ -5,7 +5,7 @@ Promises: a message reaches every plain subscription that matches and that its o
 exactly one member of every queue group, and every other broker at most once; subjects of one
 account never reach another. This is the readable path; the compiled fast lane in front of it may
 only ever do the same faster. A subscriber that raises harms only itself, and a filter that raises
-lets nothing through; both are logged.
+lets nothing through; whoever made the account hears of both.
 Must never know: connections, bytes on the wire, timers, or which services exist.
 """
 
@@ -16,10 +16,8 @@ from random import Random
 from typing import Any
 from weakref import WeakValueDictionary
 
-from twisted.logger import Logger
-
 from natsbroker import hot
-from natsbroker.core.batches import Batcher
+from natsbroker.core.batches import Batcher, passOn
 from natsbroker.core.bus import Bus
 from natsbroker.core.clocks import Clock, Timeless
 from natsbroker.core.exchange import Exchange
@@ -38,8 +36,6 @@ from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.wire.values import Kind, Message
 
 __all__ = ["Account"]
-
-_log = Logger(namespace="natsbroker")
 
 
 class Account:
@@ -63,6 +59,7 @@ class Account:
         random: Random | None = None,
         clock: Clock | None = None,
         remembers: bool = True,
+        failed: Callable[[str], None] = passOn,
     ) -> None:
         """
         @param name: the account's name.
@@ -71,6 +68,8 @@ class Account:
         @param random: chooses members of queue groups; a seeded one makes it repeatable.
         @param clock: an account without one cannot serve others.
         @param remembers: whether it remembers the router's answers.
+        @param failed: called with a sentence while an exception is handled that a subscriber or
+            a filter raised; by default it reaches whoever published.
         """
         self.name = name
         self.filters: list[IPublishFilter] = []
@@ -80,6 +79,7 @@ class Account:
         self.isSystem = False
         self._router = router
         self._turn = turn
+        self._failed = failed
         self._interest = Interest(self._told)
         self.exchange = Exchange(self)
         # A batcher lives as long as its subscriptions, and keeps its subscriber, so the key holds.
@@ -219,7 +219,7 @@ class Account:
             try:
                 filtered = each.filterMessage(message, kind)
             except Exception:
-                _log.failure("A publish filter failed; the message is dropped")
+                self._failed("A publish filter failed, and what it was asked about is dropped")
                 return 0
             if filtered is None:
                 return 0
@@ -332,7 +332,7 @@ class Account:
         try:
             subscriber.deliver(message, subscription.tag)
         except Exception:
-            _log.failure("The subscriber to {pattern} failed", pattern=subscription.pattern)
+            self._failed(f"The subscriber to {subscription.pattern!r} failed")
         if subscription.maximum and subscription.delivered >= subscription.maximum:
             self.subscriptionFinished(subscription)
         return True
@@ -340,7 +340,7 @@ class Account:
     def _batcherFor(self, subscriber: IBatchSubscriber) -> Batcher:
         batcher = self._batchers.get(id(subscriber))
         if batcher is None:
-            batcher = self._batchers[id(subscriber)] = Batcher(subscriber, self._turn)
+            batcher = self._batchers[id(subscriber)] = Batcher(subscriber, self._turn, self._failed)
         return batcher
 
 

@@ -7,18 +7,23 @@ Must never know: accounts, or who is subscribed to what.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.interfaces import IBatchSubscriber, ISubscriber
 from natsbroker.wire.values import Message
 
-__all__ = ["Batcher"]
+__all__ = ["Batcher", "passOn"]
 
-_log = Logger(namespace="natsbroker")
+
+def passOn(text: str) -> None:
+    """
+    Let the exception that is being handled go on.
+    """
+    raise
 
 
 @implementer(ISubscriber)
@@ -27,9 +32,19 @@ class Batcher:
     Collects what a turn brings a batch subscriber, which gets it in one call at the turn's end.
     """
 
-    def __init__(self, subscriber: IBatchSubscriber, turn: hot.Turn) -> None:
+    def __init__(
+        self,
+        subscriber: IBatchSubscriber,
+        turn: hot.Turn,
+        failed: Callable[[str], None] = passOn,
+    ) -> None:
+        """
+        @param turn: at whose end it gets what came.
+        @param failed: called with a sentence while an exception is handled that it raised.
+        """
         self._subscriber = subscriber
         self._turn = turn
+        self._failed = failed
         self._messages: list[tuple[Message, Any]] = []
 
     def deliver(self, message: Message, tag: Any) -> None:
@@ -53,4 +68,4 @@ class Batcher:
             try:
                 self._subscriber.deliverMany(messages)
             except Exception:
-                _log.failure("A batch subscriber failed")
+                self._failed("A batch subscriber failed")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
@@ -25,6 +26,8 @@ from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 
 __all__ = ["AccountRegistry", "BuiltInRouter", "accountNames"]
+
+_log = Logger(namespace="natsbroker")
 
 
 @implementer(ISubjectRouter)
@@ -127,7 +130,9 @@ class AccountRegistry:
 
     def _made(self, name: str) -> Account:
         router = self._makeRouter(name)
-        return Account(name, router, self._turn, self._random, self._clock, self._remembers)
+        return Account(
+            name, router, self._turn, self._random, self._clock, self._remembers, _log.failure
+        )
 
     def _forget(self, name: str) -> None:
         place = self._places[name]

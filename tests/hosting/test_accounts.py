@@ -13,7 +13,8 @@ from natsbroker import errors, hot
 from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter, accountNames
 from natsbroker.interfaces import ISubjectRouter
 from natsbroker.wire.grants import Grant
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import Kind, Message
+from tests.conftest import FlushLoggedErrors
 from tests.hosting.support import settingsOf
 from tests.support import Recorder
 
@@ -153,3 +154,15 @@ class TestChange:
 def test_router() -> None:
     """The default router provides what a router must."""
     verifyObject(ISubjectRouter, BuiltInRouter(64))
+
+
+class TestFailures:
+    """Subscribers that raise."""
+
+    def test_logged(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """What one raises is logged, and whoever published does not notice."""
+        account = registry()["$G"]
+        bus = account.busFor(Kind.INTERNAL)
+        bus.subscribe(b"foo", Recorder(lambda message: 1 // 0))
+        assert bus.publish(Message(b"foo", b"")) == 1
+        assert len(flushLoggedErrors(ZeroDivisionError)) == 1
