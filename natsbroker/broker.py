@@ -320,6 +320,8 @@ class Broker(MultiService):
         for listener in self.listeners:
             announceListener(listener, self.settings)
         _log.info("Server is ready")
+        if self.streaming is not None:
+            _log.info("Streaming Server is ready")
 
     def _failed(self, failure: Failure) -> None:
         self._outcome = failure

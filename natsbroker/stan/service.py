@@ -119,7 +119,7 @@ class StreamingService(Service):
         self._outcome = result if isinstance(result, Failure) else True
         if result is None:
             _log.info(
-                "Streaming Server is ready: cluster {id}, {channels} channels, {clients} clients",
+                "Streaming cluster {id}: {channels} channels, {clients} clients",
                 id=self.options.clusterId,
                 channels=len(self.parts.channels),
                 clients=len(self.parts.clients),

@@ -14,9 +14,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+
+from tests.interop.commands import run, say
+from tests.interop.stan import prepare as streaming
 
 HERE = Path(__file__).resolve().parent
 
@@ -25,24 +27,6 @@ JS = HERE / "js"
 C_PROGRAM = HERE / "c" / "build" / "scenarios"
 
 NATS_HEADER = Path("/usr/include/nats/nats.h")
-
-
-def say(text: str) -> None:
-    """
-    Tell the user.
-    """
-    print(f"interop tests: {text}", file=sys.stderr)
-
-
-def run(*command: str | Path, cwd: Path | None = None) -> bool:
-    """
-    @return: whether a command succeeded; if not, its output is shown.
-    """
-    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if done.returncode:
-        say(f"{' '.join(map(str, command))} failed:")
-        sys.stderr.write(done.stdout.decode(errors="replace"))
-    return done.returncode == 0
 
 
 def systemPackages() -> None:
@@ -104,7 +88,7 @@ def main() -> int:
     Do all of it.
     """
     systemPackages()
-    ready = [javaScript(), cProgram()]
+    ready = [javaScript(), cProgram(), streaming.pythonClient(), streaming.javaScriptClient()]
     return 1 if os.environ.get("CI") and not all(ready) else 0
 
 

@@ -1,0 +1,29 @@
+"""
+Running what installs things.
+
+This module must never know what is installed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def say(text: str) -> None:
+    """
+    Tell the user.
+    """
+    print(f"interop tests: {text}", file=sys.stderr)
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> bool:
+    """
+    @return: whether a command succeeded; if not, its output is shown.
+    """
+    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode:
+        say(f"{' '.join(map(str, command))} failed:")
+        sys.stderr.write(done.stdout.decode(errors="replace"))
+    return done.returncode == 0

@@ -1,0 +1,63 @@
+"""
+The programs that use NATS Streaming clients.
+
+Promises: what the scenarios of one run printed is told apart.
+
+This module must never know what a scenario does.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+from tests.interop.programs import Line, Program
+from tests.interop.servers import missing
+from tests.interop.stan import prepare
+
+__all__ = ["PROGRAMS", "Line", "Program", "runScenarios"]
+
+
+def _python() -> list[str]:
+    if not prepare.PYTHON.exists():
+        missing("asyncio-nats-streaming is not installed")
+    # The client's messages were generated for the protobuf of its time.
+    variable = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python"
+    return ["env", variable, str(prepare.PYTHON), "-m", "tests.interop.stan.py.scenarios"]
+
+
+def _javaScript() -> list[str]:
+    node = shutil.which("node")
+    if node is None or not (prepare.JS / "node_modules" / "node-nats-streaming").is_dir():
+        missing("no Node.js or no node-nats-streaming")
+    return [node, str(prepare.JS / "scenarios.cjs")]
+
+
+#: By the prefix of the client ids and channels that each uses.
+PROGRAMS = {
+    "py": Program("asyncio-nats-streaming", _python),
+    "js": Program("node-nats-streaming", _javaScript),
+}
+
+
+def runScenarios(
+    program: Program,
+    url: str,
+    *scenarios: str,
+    onLine: Callable[[Line], object] = lambda line: None,
+) -> dict[str, list[Line]]:
+    """
+    Run scenarios at the same time.
+
+    @param onLine: called with each line as it comes, without the scenario's name.
+    @return: what each printed.
+    """
+    printed: dict[str, list[Line]] = {name: [] for name in scenarios}
+
+    def note(line: dict[str, Any]) -> None:
+        printed[line.pop("scenario")].append(line)
+        onLine(line)
+
+    program.run(url, *scenarios, onLine=note)
+    return printed

@@ -1,0 +1,447 @@
+"""
+What the interop tests do with asyncio-nats-streaming: C{python -m tests.interop.stan.py.scenarios
+URL SCENARIO...}.
+
+Promises: all scenarios that are named run at the same time, each with clients and channels of its
+own.  They print one JSON object a line, the same as the program for the other client; a scenario
+that fails prints why.
+
+This module must never know which server it talks to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tests.interop.stan.py.sessions import (
+    PATIENCE,
+    Session,
+    StanError,
+    described,
+    say,
+    scenario,
+    until,
+)
+
+
+async def publish(url: str) -> None:
+    """
+    Publish, waiting for each, and without waiting.
+    """
+    session = await Session("py-publish").open(url)
+    await session.publish("py.publish", "0", "1", "2")
+    errors: list[str] = []
+
+    async def acked(ack: Any) -> None:
+        errors.append(ack.error)
+
+    for number in range(3, 503):
+        await session.stan.publish("py.publish", str(number).encode(), ack_handler=acked)
+    await until(lambda: len(errors) == 500)
+    say(acks=len(errors), errors=[each for each in errors if each])
+    listener = await session.subscribe("py.publish", start_at="first")
+    got = await listener.take(503)
+    say(inOrder=got == [[number + 1, str(number), 0] for number in range(503)])
+    await session.close()
+
+
+async def starts(url: str) -> None:
+    """
+    Begin at every start position.
+    """
+    session = await Session("py-starts").open(url)
+    await session.publish("py.starts", "1", "2", "3")
+    await asyncio.sleep(4.2)
+    await session.publish("py.starts", "4", "5")
+    options: dict[str, dict[str, Any]] = {
+        "all": {"deliver_all_available": True},
+        "first": {"start_at": "first"},
+        "sequence": {"start_at": "sequence", "sequence": 2},
+        "last": {"start_at": "last_received"},
+        "time": {"start_at": "time", "time": time.time() - 3.1},
+        "new": {"start_at": "new_only"},
+    }
+    listeners = [await session.subscribe("py.starts", **each) for each in options.values()]
+    await session.publish("py.starts", "6")
+    for name, listener, count in zip(options, listeners, (6, 6, 5, 2, 3, 1), strict=True):
+        say(start=name, got=[each[0] for each in await listener.take(count)])
+    await session.close()
+
+
+async def durable(url: str) -> None:
+    """
+    Close a durable subscription and resume it, then end it for good.
+    """
+    session = await Session("py-durable").open(url)
+    options: dict[str, Any] = {"durable_name": "d", "start_at": "first", "manual_acks": True}
+    await session.publish("py.durable", "1", "2", "3")
+    first = await session.subscribe("py.durable", **options)
+    got = await first.messages(3)
+    say(got=[described(each) for each in got])
+    say(twice=await session.tryToSubscribe("py.durable", **options))
+    await first.ack(*got[:2])
+    await first.sub.close()
+    await session.publish("py.durable", "4")
+    second = await session.subscribe("py.durable", **options)
+    say(resumed=await second.take(2))
+    await second.sub.unsubscribe()
+    third = await session.subscribe("py.durable", **options)
+    say(anew=await third.take(4))
+    await session.close()
+
+
+async def queue(url: str) -> None:
+    """
+    Share a channel among the members of a queue group.
+    """
+    session, other = await Session("py-queue").open(url), await Session("py-queue-2").open(url)
+    members = [await each.subscribe("py.queue", queue="q") for each in (session, session, other)]
+    for number in range(60):
+        await session.publish("py.queue", str(number))
+    await until(lambda: sum(len(each.got) for each in members) >= 60)
+    await other.settle()
+    await session.settle()
+    got = sorted(message.seq for each in members for message in each.got)
+    say(eachOnce=got == list(range(1, 61)), shared=all(each.got for each in members))
+    await other.close()
+    await session.close()
+
+
+async def queueLeave(url: str) -> None:
+    """
+    Leave a queue group with messages that are not acknowledged.
+    """
+    session = await Session("py-queueLeave").open(url)
+    options: dict[str, Any] = {"queue": "q", "manual_acks": True}
+    members = [await session.subscribe("py.queueLeave", **options) for _ in range(2)]
+    await session.publish("py.queueLeave", "1", "2", "3", "4")
+    await until(lambda: sum(len(each.got) for each in members) == 4)
+    leaver, heir = members
+    left = sorted(message.seq for message in leaver.got)
+    had = await heir.messages(4 - len(left))
+    await leaver.sub.unsubscribe()
+    taken = await heir.take(len(left))
+    say(all=sorted([each.seq for each in had] + left))
+    say(inherited=sorted(each[0] for each in taken) == left, again=[each[2] for each in taken])
+    await session.close()
+
+
+async def durableQueue(url: str) -> None:
+    """
+    Leave a durable queue group, and come back as somebody else.
+    """
+    session = await Session("py-durableQueue").open(url)
+    other = await Session("py-durableQueue-2").open(url)
+    options: dict[str, Any] = {
+        "queue": "q", "durable_name": "d", "start_at": "first", "manual_acks": True,
+    }  # fmt: skip
+    await session.publish("py.durableQueue", "1", "2")
+    first = await session.subscribe("py.durableQueue", **options)
+    got = await first.messages(2)
+    say(got=[described(each) for each in got])
+    await first.ack(got[0])
+    await session.close()
+    await other.publish("py.durableQueue", "3")
+    second = await other.subscribe("py.durableQueue", **options)
+    say(resumed=await second.take(2))
+    await second.sub.unsubscribe()
+    third = await other.subscribe("py.durableQueue", **options)
+    say(anew=await third.take(3))
+    await other.close()
+
+
+async def redelivery(url: str) -> None:
+    """
+    Acknowledge late.
+    """
+    session = await Session("py-redelivery").open(url)
+    await session.publish("py.redelivery", "1", "2", "3")
+    listener = await session.subscribe(
+        "py.redelivery", start_at="first", manual_acks=True, ack_wait=1, max_inflight=2
+    )
+    got = await listener.messages(6)
+    say(got=[described(each) for each in got])
+    await listener.ack(*got[:2])
+    await until(lambda: any(not each.proto.redelivered for each in listener.got))
+    say(then=[each.seq for each in listener.got if not each.proto.redelivered])
+    await session.close()
+
+
+async def inFlight(url: str) -> None:
+    """
+    Have no more in flight than was asked for.
+    """
+    session = await Session("py-inFlight").open(url)
+    await session.publish("py.inFlight", *"123456789")
+    listener = await session.subscribe(
+        "py.inFlight", start_at="first", manual_acks=True, max_inflight=4
+    )
+    got = await listener.messages(4)
+    say(got=[described(each) for each in got], quiet=await listener.isQuiet())
+    await listener.ack(got[2], got[0])
+    say(then=await listener.take(2), quiet=await listener.isQuiet())
+    await session.close()
+
+
+async def refused(url: str) -> None:
+    """
+    Be refused.
+    """
+    session = await Session("py-refused").open(url)
+    try:
+        await Session("py-refused").open(url)
+    except StanError as error:
+        say(duplicate=str(error))
+    try:
+        await Session("not valid").open(url)
+    except StanError as error:
+        say(clientID=str(error))
+    say(publish=await session.tryToPublish("not/valid", "x"))
+    say(subscribe=await session.tryToSubscribe("not.*.valid"))
+    say(start=await session.tryToSubscribe("py.refused", ack_wait=0))
+    say(inFlight=await session.tryToSubscribe("py.refused", max_inflight=0))
+    listener = await session.subscribe("py.refused")
+    await listener.sub.close()
+    try:
+        await listener.sub.close()
+    except StanError as error:
+        say(close=str(error))
+    session.stan._client_id = "py-nobody"
+    try:
+        await session.close()
+    except StanError as error:
+        say(gone=str(error))
+    await session.nats.close()
+
+
+async def replaced(url: str) -> None:
+    """
+    Hang, and be replaced.
+    """
+    session = await Session("py-replaced").open(url, pingInterval=1)
+    session.hang()
+    other = await Session("py-replaced").open(url)
+    await other.publish("py.replaced", "1")
+    say(publish=await session.tryToPublish("py.replaced", "2"))
+    await until(lambda: session.lost)
+    say(lost=session.lost)
+    await session.nats.close()
+    await other.close()
+
+
+async def limits(url: str) -> None:
+    """
+    Reach the limits of channels.
+    """
+    session = await Session("py-limits").open(url)
+    await session.publish("limits.few.py", *"12345")
+    few = await session.subscribe("limits.few.py", start_at="first")
+    say(few=[each[0] for each in await few.take(3)])
+    await session.publish("limits.small.py", *(letter * 1000 for letter in "abcde"))
+    small = await session.subscribe("limits.small.py", start_at="first")
+    say(small=[each[1][0] for each in await small.take(3)])
+    await session.subscribe("limits.one.py", durable_name="d")
+    say(one=await session.tryToSubscribe("limits.one.py"))
+    await session.publish("limits.short.py", "1")
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        short = await session.subscribe("limits.short.py", start_at="first")
+        if await short.isQuiet():
+            break
+        await short.sub.close()
+        await asyncio.sleep(0.1)
+    await session.publish("limits.short.py", "2")
+    say(short=(await short.take(1))[0][:2])
+    await session.close()
+
+
+async def channels(url: str) -> None:
+    """
+    Make more channels than there may be.
+    """
+    session = await Session("py-channels").open(url)
+    error = ""
+    for number in range(100):
+        error = error or await session.tryToPublish(f"py.channels.{number}", "x")
+    say(publish=error, subscribe=await session.tryToSubscribe("py.channels.more"))
+    await session.publish("settling", "x")
+    await session.close()
+
+
+async def idle(url: str) -> None:
+    """
+    Leave a channel alone.
+    """
+    session = await Session("py-idle").open(url)
+    await session.publish("idle.py", "1", "2")
+    listener = await session.subscribe("idle.py", durable_name="d", start_at="first")
+    say(got=await listener.take(2))
+    await session.close()
+
+
+async def idleAgain(url: str) -> None:
+    """
+    Come back to a channel that was deleted.
+    """
+    session = await Session("py-idle").open(url)
+    await session.publish("idle.py", "new")
+    listener = await session.subscribe("idle.py", durable_name="d", start_at="first")
+    say(got=await listener.take(1))
+    await session.close()
+
+
+async def heartbeats(url: str) -> None:
+    """
+    Stop answering, with a durable subscription; somebody else does answer.
+    """
+    well, session = await Session("py-well").open(url), await Session("py-hangs").open(url, 1)
+    options: dict[str, Any] = {"durable_name": "d", "start_at": "first", "manual_acks": True}
+    await session.publish("py.heartbeats", "1", "2")
+    listener = await session.subscribe("py.heartbeats", **options)
+    got = await listener.messages(2)
+    await listener.ack(got[0])
+    session.hang()
+    await until(lambda: session.lost)
+    say(lost=session.lost)
+    await session.nats.close()
+    await well.publish("py.heartbeats", "3")
+    again = await Session("py-hangs").open(url)
+    listener = await again.subscribe("py.heartbeats", **options)
+    say(resumed=await listener.take(2))
+    await again.close()
+    await well.close()
+
+
+async def restart(url: str) -> None:
+    """
+    Go on with subscriptions when the server was started again, twice.
+    """
+    session = await Session("py-restart").open(url)
+    durable: dict[str, Any] = {"durable_name": "d", "start_at": "first", "manual_acks": True}
+    await session.publish("py.restart", "1", "2")
+    single = await session.subscribe("py.restart", **durable)
+    group = await session.subscribe("py.restart", queue="q", **durable)
+    say(got=await takeNew(single, 2), group=await takeNew(group, 2))
+    say(event="ready")
+    await reconnected(session)
+    await session.publish("py.restart", "3")
+    say(got=await takeNew(single, 1), group=await takeNew(group, 1))
+    await session.close()
+    again = await Session("py-restart").open(url)
+    await again.publish("py.restart", "4")
+    say(event="ready")
+    await reconnected(again)
+    single = await again.subscribe("py.restart", **durable)
+    group = await again.subscribe("py.restart", queue="q", **durable)
+    say(got=await takeNew(single, 1), group=await takeNew(group, 1))
+    await again.close()
+
+
+async def takeNew(listener: Any, count: int) -> list[Any]:
+    """
+    Wait for so many messages that were never sent before, and acknowledge all that come.
+
+    @return: their sequences, then those of others that came.
+    """
+    new: list[int] = []
+    again: set[int] = set()
+    while len(new) < count:
+        (message,) = await listener.messages(1)
+        await listener.ack(message)
+        if message.proto.redelivered:
+            again.add(message.seq)
+        else:
+            new.append(message.seq)
+    return [*new, *([sorted(again)] if again else [])]
+
+
+async def reconnected(session: Session) -> None:
+    """
+    Wait until the connection was lost and is there again.
+    """
+    await until(lambda: not session.nats.is_connected)
+    await until(lambda: session.nats.is_connected)
+    await session.nats.flush()
+
+
+async def killed(url: str) -> None:
+    """
+    Publish while the server is killed and started again.
+    """
+    session = await Session("py-killed").open(url)
+    acked: set[int] = set()
+    guids: list[int] = []
+
+    def noting(number: int) -> Callable[[Any], Awaitable[None]]:
+        async def noted(ack: Any) -> None:
+            assert not ack.error, ack.error
+            acked.add(number)
+
+        return noted
+
+    async def send(count: int) -> None:
+        for _ in range(count):
+            number = len(guids)
+            guids.append(number)
+            await session.stan.publish(
+                "py.killed", str(number).encode(), ack_handler=noting(number)
+            )
+
+    while len(acked) < 2000:
+        await send(50)
+        await asyncio.sleep(0)
+    say(event="ready")
+    while session.nats.is_connected:
+        await send(50)
+        await asyncio.sleep(0)
+    before = set(acked)
+    await until(lambda: session.nats.is_connected)
+    await session.nats.flush()
+    await session.publish("py.killed", "last")
+    listener = await session.subscribe("py.killed", start_at="first", max_inflight=100000)
+    await until(lambda: any(each.data == b"last" for each in listener.got))
+    got = [each.data.decode() for each in listener.got]
+    numbers = [int(each) for each in got if each != "last"]
+    say(
+        lost=sorted(acked - set(numbers)),
+        many=len(before) >= 2000,
+        ordered=numbers == sorted(set(numbers)),
+        sequences=[each.seq for each in listener.got] == list(range(1, len(got) + 1)),
+    )
+    await session.close()
+
+
+SCENARIOS: dict[str, Callable[[str], Awaitable[None]]] = {
+    each.__name__: each
+    for each in (
+        publish, starts, durable, queue, queueLeave, durableQueue, redelivery, inFlight, refused,
+        replaced, limits, channels, idle, idleAgain, heartbeats, restart, killed,
+    )
+}  # fmt: skip
+
+
+async def run(name: str, url: str) -> None:
+    """
+    Run one scenario.
+    """
+    scenario.set(name)
+    try:
+        await SCENARIOS[name](url)
+    except Exception:
+        say(failed=traceback.format_exc())
+
+
+async def main(url: str, *names: str) -> None:
+    """
+    Run scenarios, all at once.
+    """
+    await asyncio.gather(*(run(name, url) for name in names))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,0 +1,207 @@
+"""
+Real, unmodified NATS Streaming clients against natsbroker, with channels in memory and on disk.
+
+Waiting is what most scenarios do most of the time, so all of them, of both clients, share one
+broker for each store and run at the same time, with clients and channels of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.interop.conftest import showLogs
+from tests.interop.servers import OURS_FAST, OURS_PURE, Server
+from tests.interop.stan.programs import PROGRAMS, Line, runScenarios
+
+STORES = {"memory": "store: memory", "lmdb": 'store: file, dir: "$DIR/channels"'}
+
+CONFIG = """
+streaming {
+    %s
+    store_limits {
+        max_channels: 60
+        channels {
+            "limits.few.*"   { max_msgs: 3 }
+            "limits.small.*" { max_bytes: 3500 }
+            "limits.one.*"   { max_subs: 1 }
+            "limits.short.*" { max_age: "1s" }
+            "idle.>"         { max_inactivity: "1s" }
+        }
+    }
+}
+"""
+
+THREE: list[Line] = [[1, "1", 0], [2, "2", 0], [3, "3", 0]]  # type: ignore[list-item]
+
+#: Scenario and what it prints, whatever the client and the store.
+TOGETHER: dict[str, list[Line]] = {
+    "publish": [{"acks": 500, "errors": []}, {"inOrder": True}],
+    "starts": [
+        {"start": "all", "got": [1, 2, 3, 4, 5, 6]},
+        {"start": "first", "got": [1, 2, 3, 4, 5, 6]},
+        {"start": "sequence", "got": [2, 3, 4, 5, 6]},
+        {"start": "last", "got": [5, 6]},
+        {"start": "time", "got": [4, 5, 6]},
+        {"start": "new", "got": [6]},
+    ],
+    "durable": [
+        {"got": THREE},
+        {"twice": "stan: duplicate durable registration"},
+        {"resumed": [[3, "3", 1], [4, "4", 0]]},
+        {"anew": [*THREE, [4, "4", 0]]},
+    ],
+    "queue": [{"eachOnce": True, "shared": True}],
+    "queueLeave": [{"all": [1, 2, 3, 4]}, {"inherited": True, "again": [1, 1]}],
+    "durableQueue": [
+        {"got": THREE[:2]},
+        {"resumed": [[2, "2", 1], [3, "3", 0]]},
+        {"anew": THREE},
+    ],
+    "redelivery": [
+        {
+            "got": [
+                [1, "1", 0], [2, "2", 0], [1, "1", 1], [2, "2", 1], [1, "1", 2], [2, "2", 2],
+            ]
+        },
+        {"then": [3]},
+    ],
+    "inFlight": [
+        {"got": [*THREE, [4, "4", 0]], "quiet": True},
+        {"then": [[5, "5", 0], [6, "6", 0]], "quiet": True},
+    ],
+    "refused": [
+        {"duplicate": "stan: clientID already registered"},
+        {
+            "clientID": "stan: invalid clientID: only alphanumeric and `-` or `_` "
+            "characters allowed"
+        },
+        {"publish": "stan: invalid publish request"},
+        {"subscribe": "stan: invalid subject"},
+        {"start": "stan: invalid ack wait time, should be >= 1s"},
+        {"inFlight": "stan: invalid MaxInflight, should be >= 1"},
+        {"close": "stan: invalid subscription"},
+        {"gone": "stan: unknown clientID"},
+    ],
+    "replaced": [
+        {"publish": "stan: invalid publish request"},
+        {"lost": "client has been replaced or is no longer registered"},
+    ],
+    "limits": [
+        {"few": [3, 4, 5]},
+        {"small": ["c", "d", "e"]},
+        {"one": "too many subscriptions per channel"},
+        {"short": [2, "2"]},
+    ],
+    "idle": [{"got": THREE[:2]}],
+}  # fmt: skip
+
+#: Scenarios that run one after another, when the others are done.
+AFTERWARDS: dict[str, list[Line]] = {
+    "idleAgain": [{"got": [[1, "new", 0]]}],
+    "channels": [{"publish": "too many channels", "subscribe": "too many channels"}],
+}
+
+HEARTBEATS = """
+streaming {
+    %s
+    hb_interval: "200ms"
+    hb_timeout: "200ms"
+    hb_fail_count: 1
+}
+"""
+
+Outcome = dict[str, dict[str, list[Line]]]
+
+
+def _installed() -> list[str]:
+    found = []
+    for name, program in PROGRAMS.items():
+        try:
+            program.findCommand()
+        except (pytest.skip.Exception, pytest.fail.Exception):
+            continue  # Its own tests say so.
+        found.append(name)
+    return found
+
+
+def _together(server: Server, *scenarios: str) -> Outcome:
+    """
+    Run scenarios of all clients at the same time.
+    """
+    with ThreadPoolExecutor() as pool:
+        running = {
+            name: pool.submit(runScenarios, PROGRAMS[name], server.url, *scenarios)
+            for name in _installed()
+        }
+    return {name: each.result() for name, each in running.items()}
+
+
+def _runAll(server: Server) -> Outcome:
+    printed = _together(server, *TOGETHER)
+    for name in printed:
+        server.waitForLog(rf'Channel "idle\.{name}" has been deleted')
+    for scenario in AFTERWARDS:
+        for name, lines in printed.items():
+            lines.update(runScenarios(PROGRAMS[name], server.url, scenario))
+    return printed
+
+
+@pytest.fixture(scope="module", params=STORES)
+def outcome(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Outcome]:
+    """
+    What the scenarios print, by client, on a broker with each kind of store.
+    """
+    directory = tmp_path_factory.mktemp("streaming")
+    server = Server(OURS_FAST, directory, CONFIG % STORES[request.param]).start()
+    showLogs(request.node, server)
+    try:
+        yield _runAll(server)
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("scenario", [*TOGETHER, *AFTERWARDS])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_scenarios(name: str, scenario: str, outcome: Outcome) -> None:
+    """The client's own API does what it is documented to do."""
+    PROGRAMS[name].findCommand()
+    assert outcome[name][scenario] == {**TOGETHER, **AFTERWARDS}[scenario]
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_heartbeats(store: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """A client that leaves heartbeats unanswered is removed, and told so by its next ping; its
+    durable subscription can be resumed."""
+    for program in PROGRAMS.values():
+        program.findCommand()
+    server = Server(OURS_FAST, tmp_path, HEARTBEATS % STORES[store]).start()
+    showLogs(request.node, server)
+    try:
+        for name, lines in _together(server, "heartbeats").items():
+            assert lines["heartbeats"] == [
+                {"lost": "client has been replaced or is no longer registered"},
+                {"resumed": [[2, "2", 1], [3, "3", 0]]},
+            ]
+            server.waitForLog(rf"\[Client:{name}-hangs\] Timed out on heartbeats")
+            assert f"[Client:{name}-well]" not in server.log()
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_pure(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Without the compiled lane it is the same."""
+    server = Server(OURS_PURE, tmp_path, CONFIG % STORES["lmdb"]).start()
+    showLogs(request.node, server)
+    scenarios = ("publish", "durable", "queue", "inFlight", "refused")
+    try:
+        printed = runScenarios(PROGRAMS[name], server.url, *scenarios)
+    finally:
+        server.stop()
+    assert printed == {each: TOGETHER[each] for each in scenarios}
