@@ -28,23 +28,27 @@ from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
 from natsbroker.core.bus import Bus
 from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
-from natsbroker.hosting.clients import closeAll, sessionsOf
+from natsbroker.hosting.clients import closeAll, closeExcess, sessionsOf
 from natsbroker.hosting.credentials import authorizerFrom
 from natsbroker.hosting.derived import infoFrom, limitsFrom, tracingFrom
+from natsbroker.hosting.descriptions import describing
 from natsbroker.hosting.health import listeningCheck, storeCheck
-from natsbroker.hosting.identity import newServerId
+from natsbroker.hosting.identity import ServerKeys
 from natsbroker.hosting.lameduck import LameDuck
 from natsbroker.hosting.listeners import Listeners
 from natsbroker.hosting.monitoring import MonitoringService
 from natsbroker.hosting.observers import Observers
+from natsbroker.hosting.operators import withOperators
+from natsbroker.hosting.operatorservice import OperatorService
 from natsbroker.hosting.planners import (
     authorizationPlanner,
     limitsPlanner,
+    operatorPlanner,
     sectionsPlanner,
     tlsPlanner,
 )
 from natsbroker.hosting.plugins import Plugins, nameOf
-from natsbroker.hosting.reload import Planner, logChanges, plan, settled
+from natsbroker.hosting.reload import Planner, ReloadError, logChanges, plan, settled
 from natsbroker.hosting.start import announceListener, announceStart
 from natsbroker.hosting.streaming import streamingService
 from natsbroker.hosting.tls import termsFrom
@@ -60,6 +64,7 @@ from natsbroker.interfaces import (
 from natsbroker.net.client import ClientFactory
 from natsbroker.net.context import REMEMBERED, ClientContext, Connections
 from natsbroker.net.fast import Hub
+from natsbroker.net.info import ServerInfo
 from natsbroker.net.listen import addressEndpoint, urlOf
 from natsbroker.net.tls import ConnectionCreator
 from natsbroker.stan.monitoring import StreamingModel
@@ -79,7 +84,7 @@ class Broker(MultiService):
 
     @ivar reactor: for timers and connections.
     @ivar settings: the settings in force.
-    @ivar serverId: the broker's id.
+    @ivar keys: who the broker is.
     @ivar startTime: when it was made, in seconds since the epoch.
     @ivar accounts: all accounts.
     @ivar clientContext: what client connections share; a connection that is made by hand needs it.
@@ -117,8 +122,8 @@ class Broker(MultiService):
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.reactor = reactor if reactor is not None else _globalReactor()
-        self.settings = settings = settings or Settings()
-        self.serverId = newServerId()
+        self.settings = settings = withOperators(settings or Settings())
+        self.keys = ServerKeys()
         self.startTime: float = self.reactor.seconds()
         self._random = random or Random()
         self._observers = Observers(observers)
@@ -132,7 +137,10 @@ class Broker(MultiService):
         self.accounts = AccountRegistry(turn, makeRouter, self._random, self.reactor)
         self.accounts.configure(settings)
         checks = PasswordChecks(self._inThread, self.reactor)
+        operators = self._makeOperators(settings)
         chosen = authorizer or found.authorizer(self, settings)
+        if chosen is None and operators is not None:
+            chosen = operators.authorizer
         self.clientContext = self._makeContext(turn, chosen or authorizerFrom(settings, checks))
         terms = None if settings.tls is None else termsFrom(settings.tls, settings.allow_non_tls)
         if endpoints is None:
@@ -166,9 +174,18 @@ class Broker(MultiService):
             tlsPlanner(self.listeners, self._pages),
             authorizationPlanner(
                 self.clientContext, self.accounts, checks if chosen is None else None
-            ),
+            )
+            if operators is None
+            else operatorPlanner(self.clientContext, operators),
             sectionsPlanner(self._services),
         ]
+
+    @property
+    def serverId(self) -> str:
+        """
+        The broker's id.
+        """
+        return self.keys.id
 
     # What it is made of.
 
@@ -187,7 +204,7 @@ class Broker(MultiService):
             self.reactor,
             self.accounts,
             authorizer,
-            infoFrom(settings, self.serverId, settings.host, settings.port, authorizer.required),
+            self._info(authorizer, settings.host, settings.port),
             limitsFrom(settings),
             turn,
             self._observers.notify,
@@ -197,6 +214,20 @@ class Broker(MultiService):
         context.tracing = tracingFrom(settings)
         context.fastLane = settings.fast_lane
         return context
+
+    def _makeOperators(self, settings: Settings) -> OperatorService | None:
+        if not settings.operator.isOn:
+            return None
+        operators = OperatorService(
+            settings,
+            self.accounts,
+            self.reactor,
+            self._inThread,
+            describing(lambda: self.clientContext.info, self.reactor.seconds),
+            lambda account: closeExcess(self.clientContext, self.accounts, account),
+        )
+        operators.setServiceParent(self)  # type: ignore[no-untyped-call]
+        return operators
 
     def _makePages(self, creator: ConnectionCreator | None) -> MonitoringService | None:
         settings = self.settings
@@ -310,8 +341,12 @@ class Broker(MultiService):
         host, port = settings.host, settings.port
         if self.listeners.isOpen:
             host, port = self.clientAddress()
-        required = context.authorizer.required
-        context.info = infoFrom(settings, self.serverId, host, port, required)
+        context.info = self._info(context.authorizer, host, port)
+
+    def _info(self, authorizer: IAuthorizer, host: str, port: int) -> ServerInfo:
+        return infoFrom(
+            self.settings, self.serverId, host, port, authorizer.required, self.keys.xkey
+        )
 
     def _opened(self, _: None) -> None:
         # Whoever reads the last line may rely on what those do who waited for it.
@@ -353,6 +388,10 @@ class Broker(MultiService):
 
         @raise natsbroker.hosting.reload.ReloadError: if they cannot be taken; nothing has changed.
         """
+        try:
+            settings = withOperators(settings)
+        except ValueError as error:
+            raise ReloadError([str(error)]) from error
         new = settled(self.settings, settings)
         changes, apply = plan(self.settings, new, self._planners)
         self.settings = new

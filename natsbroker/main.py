@@ -26,6 +26,7 @@ from natsbroker.config.helptext import tlsHelp, usage
 from natsbroker.config.model import Settings
 from natsbroker.hosting.files import programName
 from natsbroker.hosting.identity import NATS_VERSION
+from natsbroker.hosting.operators import withOperators
 from natsbroker.hosting.process import ServerProcess
 from natsbroker.hosting.signals import SignalError, sendSignal
 
@@ -99,7 +100,13 @@ def _signalled(
 def _test(
     invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
-    print(validReport(_PROGRAM, _settingsOf(invocation)), file=stderr)
+    settings = _settingsOf(invocation)
+    try:
+        withOperators(settings)
+    except ValueError as error:
+        print(f"{_PROGRAM}: {error}", file=stderr)
+        return 1
+    print(validReport(_PROGRAM, settings), file=stderr)
     return 0
 
 

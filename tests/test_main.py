@@ -18,6 +18,7 @@ from natsbroker import __version__, main
 from natsbroker.config.model import Settings
 from natsbroker.hosting.identity import NATS_VERSION
 from natsbroker.hosting.signals import SignalError
+from tests.auth.chain import Operator
 
 
 class Process:
@@ -102,6 +103,14 @@ class TestChecking:
         path.write_text("port: 4222\nbogus: 1")
         code, _, err = ran("-t", "-c", str(path))
         assert (code, err) == (1, f'nats-server: {path}:2:1: unknown field "bogus"\n')
+
+    def test_operators(self, tmp_path: Path) -> None:
+        """Operators that cannot be served are no good."""
+        path = tmp_path / "x.conf"
+        path.write_text(f"operator: {Operator().jwt()}")
+        code, _, err = ran("-t", "-c", str(path))
+        assert code == 1
+        assert err == "nats-server: operators require an account resolver to be configured\n"
 
     def test_missing(self) -> None:
         """There must be a file."""

@@ -155,16 +155,19 @@ class AccountDirectory:
 
     def _tellWhy(self, account: str, why: Failure) -> None:
         if not isinstance(why.value, (LookupError, FieldError, errors.Unauthorized)):
-            _log.error(
-                "Account {account} could not be fetched: {why}",
-                account=account,
-                why=why.getErrorMessage(),
-            )
+            self._complain(account, why)
         isExpired = account in self._known
         error = errors.ACCOUNT_EXPIRED if isExpired else errors.AUTHORIZATION
         for each in self._waiting.pop(account):
             text = f"account {account} was not found: {why.getErrorMessage()}"
             each.errback(errors.Unauthorized(text, error))
+
+    def _complain(self, account: str, why: Failure) -> None:
+        _log.error(
+            "Account {account} could not be fetched: {why}",
+            account=account,
+            why=why.getErrorMessage(),
+        )
 
     def _learn(self, account: str, text: Any) -> AccountClaims:
         if not isinstance(text, str):
@@ -208,6 +211,33 @@ class AccountDirectory:
         if known.claims.token.text != claims.token.text:
             self._replace(claims)
         return True
+
+    def refresh(self, account: str) -> Deferred[None]:
+        """
+        Look for the JWT of a known account anew, and use what is found from now on. If there is
+        none, or it is not true, the account is forgotten, unless there has never been one; if that
+        cannot be told now, what is known stays.
+
+        @return: fires when that is done; never fails.
+        """
+        fetching: Deferred[Any] = maybeDeferred(self._resolver.fetch, account)
+        fetching.addCallback(lambda text: self._refreshed(account, text))
+        fetching.addErrback(lambda why: self._notRefreshed(account, why))
+        return fetching
+
+    def _refreshed(self, account: str, text: Any) -> None:
+        if not isinstance(text, str):
+            raise FieldError("the resolver did not answer with a text")
+        self.update(account, text.strip())
+
+    def _notRefreshed(self, account: str, why: Failure) -> None:
+        if not isinstance(why.value, (LookupError, FieldError)):
+            self._complain(account, why)
+            return
+        known = self._known.get(account)
+        if known is not None and known.claims.token.text:
+            _log.info("Account {account} is no more", account=account)
+            self.remove(account)
 
     def remove(self, account: str) -> None:
         """

@@ -62,6 +62,7 @@ class OperatorAuthorizer(Revocations):
     Decides by the JWTs of users and their accounts.
 
     @ivar limits: what no user may exceed.
+    @ivar sentinel: the user JWT of who brings none; empty for nobody's.
     """
 
     required = True
@@ -87,7 +88,7 @@ class OperatorAuthorizer(Revocations):
         self._directory = directory
         self._now = now
         self._pinned = pinned
-        self._sentinel = sentinel
+        self.sentinel = sentinel
         self._delegate = delegate
         self.limits = limits or ServerLimits()
         directory.watch(self)
@@ -129,8 +130,8 @@ class OperatorAuthorizer(Revocations):
         try:
             return UserClaims.decode(text)
         except FieldError as error:
-            if self._sentinel:
-                return UserClaims.decode(self._sentinel)
+            if self.sentinel:
+                return UserClaims.decode(self.sentinel)
             raise errors.Unauthorized(f"no user JWT: {error}") from error
 
     def _decide(

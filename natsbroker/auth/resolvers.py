@@ -41,6 +41,12 @@ class MemoryResolver:
         """
         self._tokens = dict(preload)
 
+    def replace(self, preload: Mapping[str, str]) -> None:
+        """
+        Hold other JWTs from now on.
+        """
+        self._tokens = dict(preload)
+
     def fetch(self, account: str) -> str:
         """
         See L{IAccountResolver.fetch}.

@@ -70,17 +70,17 @@ class TokenFolder:
         @raise OSError: if the folder cannot be read or made.
         """
         self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        before, self._tokens = self._tokens, {}
+        before: dict[str, str] = self._tokens
+        found: dict[str, str] = {}
         for file in sorted(self._path.iterdir()):
             account = file.name.removesuffix(_ENDING)
             if file.suffix == _ENDING and isKey(account, Role.ACCOUNT) and file.is_file():
                 text = _textIn(file)
                 if text:
-                    self._tokens[account] = text
+                    found[account] = text
+        self._tokens = found
         return {
-            account
-            for account in {**before, **self._tokens}
-            if before.get(account) != self._tokens.get(account)
+            account for account in {**before, **found} if before.get(account) != found.get(account)
         }
 
     def __contains__(self, account: str) -> bool:

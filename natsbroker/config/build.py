@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from natsbroker.config.build_exchange import Exchanges
 from natsbroker.config.build_identity import Identities
+from natsbroker.config.build_operator import operatorModeFrom
 from natsbroker.config.build_server import (
     connectionSettings,
     loggingFrom,
@@ -156,6 +157,7 @@ def _settings(reading: Reading, findings: Findings, read: Callable[[str], str]) 
         monitoring=monitoringFrom(reading, findings),
         tls=None if tls is None else tlsFrom(tls, findings, read),
         allow_non_tls=reading.flag("allow_non_tls"),
+        operator=operatorModeFrom(reading, findings, read),
         router=Router(router.text("plugin"), router.others) if router else Router(),
         plugins=_sections(reading, "plugins"),
         services=_sections(reading, "services"),

@@ -22,6 +22,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import replace
 
+from natsbroker.config.build_operator import checkOperators
 from natsbroker.config.build_streaming import checkStreaming
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
 from natsbroker.config.reading import Findings, Reading
@@ -39,6 +40,7 @@ def check(settings: Settings, root: Reading, findings: Findings) -> Settings:
     checker.systemAccount()
     checker.tls()
     checker.streaming()
+    checkOperators(settings, root, findings)
     monitoring = checker.monitoring()
     authorization = settings.authorization
     if not authorization.timeout:
@@ -78,7 +80,7 @@ class _Checker:
         """
         settings = self._settings
         names = {user.user for user in settings.users()}
-        wanted = settings.no_auth_user
+        wanted = "" if settings.operator.isOn else settings.no_auth_user
         if wanted and not names:
             message = f'"{wanted}" present, but users/nkeys are not defined'
             self._error(message, "no_auth_user")
@@ -112,6 +114,8 @@ class _Checker:
         """
         settings = self._settings
         name = settings.system_account
+        if settings.operator.isOn:
+            return  # the operator's JWT, which is not read here, may say who it is
         if name == GLOBAL_ACCOUNT:
             message = "the global account cannot be the system account"
             self._error(message, "system_account")

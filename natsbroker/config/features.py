@@ -33,7 +33,6 @@ class Missing:
 
 
 _OFF = (False,)
-_OPERATOR = Missing("operator mode")
 _PROXIES = Missing("trusted proxies", _OFF)
 _PROFILING = Missing("profiling", (0,))
 _WRITE_TIMEOUT = Missing("write timeout policies", ("default",))
@@ -51,7 +50,6 @@ NOT_YET: dict[str, Missing] = {
     "authorization.users[].proxy_required": _PROXIES,
     "cluster": Missing("routes between servers"),
     "default_js_domain": Missing("JetStream"),
-    "default_sentinel": _OPERATOR,
     "feature_flags": Missing("feature flags"),
     "gateway": Missing("gateways"),
     "jetstream": Missing("JetStream", _OFF),
@@ -59,16 +57,17 @@ NOT_YET: dict[str, Missing] = {
     "mqtt": Missing("MQTT"),
     "ocsp": Missing("OCSP stapling", _OFF),
     "ocsp_cache": Missing("OCSP", _OFF),
-    "operator": _OPERATOR,
     "prof_block_rate": _PROFILING,
     "prof_port": _PROFILING,
     "proxies": _PROXIES,
     "proxy_protocol": Missing("the PROXY protocol", _OFF),
     "remote_syslog": _SYSLOG,
-    "resolver": _OPERATOR,
-    "resolver_pinned_accounts": _OPERATOR,
-    "resolver_preload": _OPERATOR,
-    "resolver_tls": _OPERATOR,
+    "resolver_tls.ca_certs_match": _CERTIFICATE_STORE,
+    "resolver_tls.cert_match": _CERTIFICATE_STORE,
+    "resolver_tls.cert_match_by": _CERTIFICATE_STORE,
+    "resolver_tls.cert_match_skip_invalid": _CERTIFICATE_STORE,
+    "resolver_tls.cert_store": _CERTIFICATE_STORE,
+    "resolver_tls.ocsp_peer": Missing("OCSP", _OFF),
     "store_dir": Missing("JetStream"),
     "streaming.cluster": Missing("clusters of NATS Streaming servers"),
     "streaming.credentials": _OUTSIDE,
@@ -91,7 +90,6 @@ NOT_YET: dict[str, Missing] = {
     "tls.cert_match_skip_invalid": _CERTIFICATE_STORE,
     "tls.cert_store": _CERTIFICATE_STORE,
     "tls.ocsp_peer": Missing("OCSP", _OFF),
-    "trusted_keys": _OPERATOR,
     "websocket": Missing("WebSocket"),
     "write_timeout": _WRITE_TIMEOUT,
 }

@@ -27,6 +27,7 @@ from natsbroker.config.identity import (
     SubjectPermission,
     User,
 )
+from natsbroker.config.operator import OperatorMode, Resolver
 from natsbroker.config.streaming import Streaming
 
 __all__ = [
@@ -40,7 +41,9 @@ __all__ = [
     "Authorization",
     "Logging",
     "Monitoring",
+    "OperatorMode",
     "Permissions",
+    "Resolver",
     "ResponsePermission",
     "Router",
     "Settings",
@@ -185,6 +188,7 @@ class Settings:
     @ivar mappings: where subjects of the global account lead.
     @ivar system_account: name of the account for the broker's events.
     @ivar no_system_account: there shall be none.
+    @ivar operator: users have JWTs, and accounts are their operators'.
     @ivar plugins: sections of third-party services, by name.
     @ivar services: sections of third-party services, by name.
     @ivar streaming: NATS Streaming, or L{None} without.
@@ -232,6 +236,7 @@ class Settings:
     mappings: tuple[SubjectMapping, ...] = ()
     system_account: str = SYSTEM_ACCOUNT
     no_system_account: bool = False
+    operator: OperatorMode = field(default_factory=OperatorMode)
     router: Router = field(default_factory=Router)
     plugins: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
     services: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)

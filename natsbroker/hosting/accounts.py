@@ -8,7 +8,7 @@ Must never know: sockets, users, or how an account delivers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -17,6 +17,7 @@ from zope.interface import implementer
 
 from natsbroker import errors, hot
 from natsbroker.config.identity import UNLIMITED
+from natsbroker.config.identity import Account as Described
 from natsbroker.config.model import GLOBAL_ACCOUNT, AccountLimits, Settings
 from natsbroker.core.account import Account
 from natsbroker.core.clocks import Clock
@@ -53,6 +54,7 @@ class _Place:
     limits: AccountLimits = field(default_factory=AccountLimits)
     connections: int = 0
     leaving: bool = False
+    isIncluded: bool = False
 
 
 def accountNames(settings: Settings) -> dict[str, AccountLimits]:
@@ -94,6 +96,7 @@ class AccountRegistry:
         self._exchanges = Exchanges(random)
         self._places: dict[str, _Place] = {}
         self._remembers = True
+        self._described: set[str] = set()
         self._system = ""
 
     def configure(self, settings: Settings) -> None:
@@ -116,10 +119,47 @@ class AccountRegistry:
         accounts = {name: self._places[name].account for name in wanted}
         for name in [name for name in self._places if name not in wanted]:
             place = self._places[name]
+            if place.isIncluded:
+                continue
             place.leaving = True
             self._exchanges.forget(place.account)
             self._forget(name)
         self._exchanges.apply(accounts, describedIn(settings))
+
+    # Accounts that are not in the settings.
+
+    def include(self, name: str, limits: AccountLimits) -> None:
+        """
+        Have an account, with these limits from now on, whatever the settings say.
+        """
+        place = self._places.get(name)
+        if place is None:
+            place = self._places[name] = _Place(self._made(name))
+            place.account.isSystem = self.isSystem(name)
+        place.limits = limits
+        place.leaving = False
+        place.isIncluded = True
+
+    def exclude(self, name: str) -> None:
+        """
+        Have an account no more, unless it is the system account.
+        """
+        place = self._places.get(name)
+        if place is not None and not self.isSystem(name):
+            place.leaving = True
+            self._exchanges.forget(place.account)
+            self._forget(name)
+
+    def exchange(self, described: Mapping[str, Described]) -> None:
+        """
+        Have accounts that were included exchange what is said, and nothing else.
+
+        @param described: those about which something is said.
+        """
+        names = {*described, *self._described}
+        self._described = set(described)
+        accounts = {name: self._places[name].account for name in names if name in self._places}
+        self._exchanges.apply(accounts, described)
 
     def close(self) -> None:
         """

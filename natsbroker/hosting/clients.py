@@ -1,5 +1,5 @@
 """
-Closing all clients.
+Finding clients, and closing them.
 
 Promises: each gets what waits for it if it takes it soon.
 Must never know: why they are closed.
@@ -10,10 +10,12 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 
 from natsbroker import errors
-from natsbroker.net.context import Connections
+from natsbroker.config.identity import UNLIMITED
+from natsbroker.hosting.accounts import AccountRegistry
+from natsbroker.net.context import ClientContext, Connections
 from natsbroker.net.session import ClientSession
 
-__all__ = ["closeAll", "sessionsOf"]
+__all__ = ["closeAll", "closeExcess", "sessionsOf"]
 
 
 def sessionsOf(connections: Connections) -> list[ClientSession]:
@@ -21,6 +23,21 @@ def sessionsOf(connections: Connections) -> list[ClientSession]:
     The sessions of all connections that there are now.
     """
     return [each for each in connections if isinstance(each, ClientSession)]
+
+
+def closeExcess(context: ClientContext, accounts: AccountRegistry, account: str) -> None:
+    """
+    Close the youngest connections of an account that are too many now.
+
+    @param account: its name.
+    """
+    maximum = accounts.limits(account).max_connections
+    if maximum == UNLIMITED or accounts.connections(account) <= maximum:
+        return
+    sessions = sessionsOf(context.connections)
+    mine = [each for each in sessions if each.grant and each.grant.account == account]
+    for session in sorted(mine, key=lambda each: (each.started, each.cid))[maximum:]:
+        session.close(errors.MAX_ACCOUNT_CONNECTIONS)
 
 
 def closeAll(connections: Connections) -> Deferred[None]:

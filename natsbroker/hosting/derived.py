@@ -51,7 +51,7 @@ def tracingFrom(settings: Settings) -> Tracing:
 
 
 def infoFrom(
-    settings: Settings, serverId: str, host: str, port: int, authRequired: bool
+    settings: Settings, serverId: str, host: str, port: int, authRequired: bool, xkey: str = ""
 ) -> ServerInfo:
     """
     What INFO says.
@@ -60,6 +60,7 @@ def infoFrom(
     @param host: where clients connect, unless the settings advertise another place.
     @param port: the port that is listened on.
     @param authRequired: whether a client must say who it is.
+    @param xkey: the public key that others may seal for.
     """
     tls = settings.tls
     advertised, advertisedPort = _advertised(settings.client_advertise)
@@ -76,6 +77,7 @@ def infoFrom(
         tls_verify=tls is not None and tls.verify,
         tls_available=tls is not None and settings.allow_non_tls,
         max_payload=settings.max_payload,
+        xkey=xkey,
     )
 
 

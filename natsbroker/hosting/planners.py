@@ -24,12 +24,20 @@ from natsbroker.hosting.derived import limitsFrom, tracingFrom
 from natsbroker.hosting.exchange import checkExchange
 from natsbroker.hosting.listeners import Listeners
 from natsbroker.hosting.monitoring import MonitoringService
+from natsbroker.hosting.operatorservice import OperatorService
 from natsbroker.hosting.reload import Planner, Step
 from natsbroker.hosting.tls import termsFrom
 from natsbroker.interfaces import IReloadable
 from natsbroker.net.context import ClientContext
 
-__all__ = ["authorizationPlanner", "below", "limitsPlanner", "sectionsPlanner", "tlsPlanner"]
+__all__ = [
+    "authorizationPlanner",
+    "below",
+    "limitsPlanner",
+    "operatorPlanner",
+    "sectionsPlanner",
+    "tlsPlanner",
+]
 
 
 def below(changes: Iterable[Change], *paths: str) -> bool:
@@ -103,6 +111,27 @@ def authorizationPlanner(
             plugin()
             accounts.configure(new)
             context.authorizer = authorizer
+            for session in sessionsOf(context.connections):
+                session.reauthorize()
+
+        return apply
+
+    return plan
+
+
+def operatorPlanner(context: ClientContext, operators: OperatorService) -> Planner:
+    """
+    What can change of operator mode, and limits of the server that hold for its users. JWTs are
+    looked for anew at every reload.
+    """
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        if not new.operator.isOn:
+            raise ValueError("config reload does not support moving to or from operators")
+        step = operators.planReload(new)
+
+        def apply() -> None:
+            step()
             for session in sessionsOf(context.connections):
                 session.reauthorize()
 

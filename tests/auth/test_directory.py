@@ -312,3 +312,50 @@ class TestUpdates:
         assert set(world.find().signers) == {ACCOUNT.key}
         assert world.directory.update(ACCOUNT.key, issued())
         assert world.find().token.text
+
+
+class TestRefreshing:
+    """Looking anew for JWTs of accounts that are known."""
+
+    def test_another(self) -> None:
+        """Another JWT is used from then on."""
+        world = World(issued())
+        world.find()
+        world.resolver.tokens[ACCOUNT.key] = issued(2)
+        world.directory.refresh(ACCOUNT.key)
+        assert world.find().token.issuedAt == 2
+
+    def test_same(self) -> None:
+        """The same one changes nothing."""
+        world = World(issued())
+        world.find()
+        world.directory.refresh(ACCOUNT.key)
+        assert world.observer.told == [("changed", ACCOUNT.key)]
+
+    @pytest.mark.parametrize("found", [KeyError("none"), "nonsense", 5, issued(exp=999)])
+    def test_gone(self, found: Any) -> None:
+        """If there is none that is true, the account is no more."""
+        world = World(issued())
+        world.find()
+        world.resolver.tokens[ACCOUNT.key] = found
+        world.directory.refresh(ACCOUNT.key)
+        assert world.observer.told[1:] == [("ended", ACCOUNT.key)]
+        assert ACCOUNT.key not in world.directory
+
+    def test_cannotBeTold(self) -> None:
+        """A resolver that fails takes nothing away."""
+        world = World(issued())
+        found = world.find()
+        world.resolver.tokens[ACCOUNT.key] = OSError("the disk is gone")
+        world.directory.refresh(ACCOUNT.key)
+        assert world.find() is found
+
+    def test_placeholder(self) -> None:
+        """An account that is there before its JWT stays until that is found."""
+        world = World()
+        world.directory.provide(placeholder(ACCOUNT.key))
+        world.directory.refresh(ACCOUNT.key)
+        assert ACCOUNT.key in world.directory
+        world.resolver.tokens[ACCOUNT.key] = issued()
+        world.directory.refresh(ACCOUNT.key)
+        assert world.find().token.text == issued()

@@ -87,3 +87,28 @@ def test_onlyNewer(tmp_path: Path) -> None:
         (issued(6), True),
     ):
         assert resolver.saveIfNewer(ACCOUNT.key, text).result is expected
+
+
+def test_preload(tmp_path: Path) -> None:
+    """What is there from the beginning is on the disk at once, unless something newer is."""
+    threads = Threads()
+    folder = TokenFolder(str(tmp_path))
+    resolver = FolderResolver(folder, threads.run)
+    for text, expected in ((issued(5), issued(5)), (issued(4), issued(5)), (issued(6), issued(6))):
+        resolver.preload(ACCOUNT.key, text)
+        assert (tmp_path / f"{ACCOUNT.key}.jwt").read_text() == expected
+    assert not threads.waiting
+
+
+def test_read(tmp_path: Path) -> None:
+    """Files that others changed are read outside of the reactor's thread, after what waits."""
+    threads = Threads()
+    resolver = FolderResolver(TokenFolder(str(tmp_path)), threads.run)
+    resolver.save(ACCOUNT.key, issued(1))
+    changed: list[set[str]] = []
+    resolver.read().addCallback(changed.append)
+    threads.next()
+    (tmp_path / f"{ACCOUNT.key}.jwt").write_text(issued(2))
+    threads.next()
+    assert changed == [{ACCOUNT.key}]
+    assert resolver.fetch(ACCOUNT.key) == issued(2)

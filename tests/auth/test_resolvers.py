@@ -28,6 +28,14 @@ class TestMemory:
         with pytest.raises(LookupError):
             resolver.fetch("B")
 
+    def test_replace(self) -> None:
+        """What takes its place is found, and nothing of what was there before."""
+        resolver = MemoryResolver({"A": "jwt", "B": "jwt"})
+        resolver.replace({"A": "another"})
+        assert resolver.fetch("A") == "another"
+        with pytest.raises(LookupError):
+            resolver.fetch("B")
+
 
 class TestURL:
     """JWTs of an account server."""

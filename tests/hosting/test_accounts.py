@@ -10,6 +10,8 @@ import pytest
 from zope.interface.verify import verifyObject
 
 from natsbroker import errors, hot
+from natsbroker.config.exchange import StreamExport, StreamImport
+from natsbroker.config.model import Account, AccountLimits
 from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter, accountNames
 from natsbroker.interfaces import ISubjectRouter
 from natsbroker.wire.grants import Grant
@@ -166,3 +168,66 @@ class TestFailures:
         bus.subscribe(b"foo", Recorder(lambda message: 1 // 0))
         assert bus.publish(Message(b"foo", b"")) == 1
         assert len(flushLoggedErrors(ZeroDivisionError)) == 1
+
+
+class TestIncluded:
+    """Accounts that the settings do not name."""
+
+    def test_included(self) -> None:
+        """An account is there, with its limits, whatever the settings say."""
+        accounts = registry()
+        accounts.include("A", AccountLimits(max_connections=1))
+        accounts.configure(settingsOf("port: 4222"))
+        accounts.admit(Grant("A"))
+        with pytest.raises(errors.ConnectionLimit):
+            accounts.admit(Grant("A"))
+        accounts.include("A", AccountLimits())
+        accounts.admit(Grant("A"))
+
+    def test_excluded(self) -> None:
+        """One that is excluded takes nobody, and goes with its last connection."""
+        accounts = registry()
+        accounts.include("A", AccountLimits())
+        accounts.admit(Grant("A"))
+        accounts.exclude("A")
+        with pytest.raises(KeyError):
+            accounts.admit(Grant("A"))
+        accounts.dismiss(Grant("A"))
+        assert "A" not in accounts.names()
+        accounts.exclude("A")
+
+    def test_comesBack(self) -> None:
+        """One that comes back before that is there again."""
+        accounts = registry()
+        accounts.include("A", AccountLimits())
+        accounts.admit(Grant("A"))
+        accounts.exclude("A")
+        accounts.include("A", AccountLimits())
+        accounts.dismiss(Grant("A"))
+        assert accounts.admit(Grant("A")).account == "A"
+
+    def test_systemStays(self) -> None:
+        """The system account is not excluded."""
+        accounts = registry()
+        accounts.include("$SYS", AccountLimits())
+        accounts.exclude("$SYS")
+        assert accounts.admit(Grant("$SYS")).account == "$SYS"
+
+    def test_exchange(self) -> None:
+        """They exchange what is said, until something else is."""
+        accounts = registry()
+        for name in ("A", "B"):
+            accounts.include(name, AccountLimits())
+        heard = Recorder()
+        accounts["B"].busFor(Kind.CLIENT).subscribe(b"news", heard)
+        publish = accounts["A"].busFor(Kind.CLIENT).publish
+        accounts.exchange(
+            {
+                "A": Account("A", exports=(StreamExport("news"),)),
+                "B": Account("B", imports=(StreamImport("A", "news", "news"),)),
+            }
+        )
+        publish(Message(b"news", b"1"))
+        accounts.exchange({})
+        publish(Message(b"news", b"2"))
+        assert heard.bodies == [b"1"]

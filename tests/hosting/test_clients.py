@@ -1,12 +1,13 @@
 """
-Closing all clients.
+Tests of L{natsbroker.hosting.clients}.
 """
 
 from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
-from natsbroker.hosting.clients import closeAll, sessionsOf
+from natsbroker.config.model import AccountLimits
+from natsbroker.hosting.clients import closeAll, closeExcess, sessionsOf
 from tests.hosting.support import Host
 
 
@@ -23,6 +24,20 @@ def test_sessions() -> None:
     clients = [host.client() for _ in range(3)]
     found = sessionsOf(host.broker.clientContext.connections)
     assert found == [client.session for client in clients]
+
+
+def test_closeExcess() -> None:
+    """The youngest of an account go, as many as are too many; others stay."""
+    host = Host("accounts { A { users: [{user: a, password: p}] } }\nno_auth_user: a")
+    clients = [host.client() for _ in range(4)]
+    context, accounts = host.broker.clientContext, host.broker.accounts
+    closeExcess(context, accounts, "A")
+    assert [client.closed for client in clients] == [""] * 4
+    accounts.include("A", AccountLimits(max_connections=2))
+    closeExcess(context, accounts, "$G")
+    closeExcess(context, accounts, "A")
+    assert [client.closed for client in clients] == ["", "", "lost", "lost"]
+    assert clients[3].receive() == b"-ERR 'maximum account active connections exceeded'\r\n"
 
 
 def test_closeAll() -> None:

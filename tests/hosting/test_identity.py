@@ -4,37 +4,40 @@ Who a broker is.
 
 from __future__ import annotations
 
-import base64
-import binascii
+import os
 
-from natsbroker.hosting.identity import NATS_VERSION, newServerId, serverIdFor
+from natsbroker.auth.nkeys import Role, decodeKey, isSignature
+from natsbroker.auth.xkeys import CurveKeys
+from natsbroker.hosting.identity import NATS_VERSION, ServerKeys
 
 
-class TestServerId:
-    """The id of a server."""
+class TestServerKeys:
+    """The keys of a server."""
 
-    def test_looksLikeOne(self) -> None:
-        """It is N and 55 more characters of base 32."""
-        name = newServerId()
-        assert len(name) == 56
-        assert name.startswith("N")
-        base64.b32decode(name)
+    def test_id(self) -> None:
+        """The id is N and 55 more characters: the public key of a server."""
+        keys = ServerKeys()
+        assert len(keys.id) == 56
+        assert keys.id.startswith("N")
+        assert len(decodeKey(keys.id, Role.SERVER)) == 32
 
-    def test_isAnotherEachTime(self) -> None:
+    def test_areOthersEachTime(self) -> None:
         """Two brokers have different ones."""
-        assert newServerId() != newServerId()
+        one, two = ServerKeys(), ServerKeys()
+        assert one.id != two.id
+        assert one.xkey != two.xkey
 
-    def test_holdsTheKey(self) -> None:
-        """It is the kind, the key and their checksum, low byte first."""
-        key = bytes(range(32))
-        decoded = base64.b32decode(serverIdFor(key))
-        assert decoded[1:33] == key
-        assert int.from_bytes(decoded[33:], "little") == binascii.crc_hqx(decoded[:33], 0)
+    def test_signs(self) -> None:
+        """What is signed in the broker's name can be verified with its id."""
+        keys = ServerKeys()
+        key = decodeKey(keys.id, Role.SERVER)
+        assert isSignature(keys.signer.sign(b"data"), b"data", key)
 
-    def test_sameAsNatsServer(self) -> None:
-        """The key of a nats-server that ran gives the id that it had."""
-        known = "NAZ3MP4DRRFKIAUDJZ6WO2WX6K66XBFENZFJLY6XQUFV3DKBXE4DJNE2"
-        assert serverIdFor(base64.b32decode(known)[1:33]) == known
+    def test_opens(self) -> None:
+        """What others seal for the public xkey can be opened."""
+        keys, other = ServerKeys(), CurveKeys()
+        sealed = other.seal(b"data", keys.xkey, os.urandom)
+        assert keys.curve.open(sealed, other.publicKey) == b"data"
 
 
 def test_version() -> None:

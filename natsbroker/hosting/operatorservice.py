@@ -1,0 +1,278 @@
+"""
+Operator mode: accounts that come from JWTs while the broker runs.
+
+Promises: an account exists before its first user is let in, and has what its JWT says; what
+changes in a JWT changes for the connections that are there; without its JWT, the system account can
+be entered with its own key, so that JWTs can be pushed to a broker that has none.
+Must never know: sockets, or what a JWT looks like.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from natsbroker.auth.accountclaims import AccountClaims
+from natsbroker.auth.answering import Describe
+from natsbroker.auth.claimsservice import ClaimsService
+from natsbroker.auth.directory import AccountDirectory, placeholder
+from natsbroker.auth.folderresolver import FolderResolver
+from natsbroker.auth.granting import ServerLimits
+from natsbroker.auth.operatormode import Delegate, OperatorAuthorizer
+from natsbroker.auth.resolvers import TIMEOUT, MemoryResolver, URLResolver
+from natsbroker.auth.tokenfolder import Deletion, FolderError, TokenFolder
+from natsbroker.config.model import SYSTEM_ACCOUNT, Resolver, Settings
+from natsbroker.config.operator import FULL, MEMORY
+from natsbroker.hosting.accounts import AccountRegistry
+from natsbroker.hosting.agents import agentFor
+from natsbroker.hosting.claimed import accountsFrom, activationsEnd, limitsFrom
+from natsbroker.hosting.operators import operatorsIn
+from natsbroker.interfaces import IAccountResolver
+from natsbroker.wire.values import Kind
+
+__all__ = ["OperatorService", "serverLimits"]
+
+_log = Logger(namespace="natsbroker")
+
+#: How often, in seconds, the system account's JWT is looked for until it is there.
+_PATIENCE = 1.0
+
+#: The longest time that is waited for at once, in seconds.
+_DAY = 86_400.0
+
+#: Closes the youngest connections of an account that has too many.
+CloseExcess = Callable[[str], None]
+
+
+def serverLimits(settings: Settings) -> ServerLimits:
+    """
+    What no user may exceed.
+    """
+    return ServerLimits(settings.max_payload, settings.max_subscriptions or -1)
+
+
+class OperatorService(Service):
+    """
+    A child service of a broker.
+
+    @ivar authorizer: decides who is let in.
+    @ivar directory: the accounts.
+    """
+
+    name = "operators"
+
+    def __init__(
+        self,
+        settings: Settings,
+        registry: AccountRegistry,
+        reactor: Any,
+        runInThread: Callable[..., Deferred[Any]],
+        describe: Describe,
+        closeExcess: CloseExcess,
+        delegate: Delegate | None = None,
+    ) -> None:
+        """
+        @param registry: where accounts are.
+        @param runInThread: calls its first argument with the others in another thread.
+        @param describe: what answers say about this server.
+        @param closeExcess: called with the name of an account whose limits are others now.
+        @param delegate: decides for accounts with auth callout.
+        @raise ValueError: if the settings of operator mode contradict themselves.
+        """
+        operators = operatorsIn(settings)
+        self._registry = registry
+        self._reactor = reactor
+        self._describe = describe
+        self._closeExcess = closeExcess
+        self._system = operators.systemAccount
+        self._exchanging: set[str] = set()
+        self._ended: set[str] = set()
+        self._timer: IDelayedCall | None = None
+        self._claims: ClaimsService | None = None
+        self._memory: MemoryResolver | None = None
+        self._folder: FolderResolver | None = None
+        self._loop = LoopingCall(self._findSystem)
+        self._loop.clock = reactor
+        resolver = self._resolverFor(operators.resolver, settings, runInThread)
+        self.directory = AccountDirectory(operators.trust, resolver, reactor)
+        self.directory.watch(self)
+        pinned = settings.operator.resolver_pinned_accounts
+        self.authorizer = OperatorAuthorizer(
+            self.directory,
+            reactor.seconds,
+            serverLimits(settings),
+            None if pinned is None else frozenset([*pinned, self._system]),
+            settings.operator.default_sentinel,
+            delegate,
+        )
+
+    def _resolverFor(
+        self, wanted: Resolver, settings: Settings, runInThread: Callable[..., Deferred[Any]]
+    ) -> IAccountResolver:
+        mode = settings.operator
+        if wanted.type == MEMORY:
+            self._memory = MemoryResolver(mode.resolver_preload)
+            return self._memory
+        if wanted.type == FULL:
+            self._folder = FolderResolver(_folderFor(wanted), runInThread)
+            _fill(self._folder, mode.resolver_preload)
+            return self._folder
+        agent = agentFor(self._reactor, mode.resolver_tls, "resolver_tls")
+        return URLResolver(wanted.url, agent, self._reactor, wanted.timeout or TIMEOUT)
+
+    # The service.
+
+    def startService(self) -> None:
+        """
+        Have the system account, and answer what is asked in it.
+        """
+        super().startService()  # type: ignore[no-untyped-call]
+        if self._system in self._registry.names():
+            bus = self._registry[self._system].busFor(Kind.INTERNAL)
+            self._claims = ClaimsService(
+                bus, self.directory, self._describe, self._folder, self._reactor.seconds
+            )
+        if self._system == SYSTEM_ACCOUNT:
+            return
+        if self._memory is not None:
+            self._load(self._system)
+        else:
+            self.directory.provide(placeholder(self._system))
+            self._loop.start(_PATIENCE)
+
+    def stopService(self) -> None:
+        """
+        Answer and wait no more.
+        """
+        super().stopService()  # type: ignore[no-untyped-call]
+        if self._loop.running:
+            self._loop.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._claims is not None:
+            self._claims.close()
+        self.directory.close()
+
+    def _findSystem(self) -> Deferred[None] | None:
+        """
+        Look for the JWT of the system account, in whose place there is an empty one so far.
+        """
+        known = self.directory.known(self._system)
+        if known is not None and known.token.text:
+            self._loop.stop()
+            return None
+        return self.directory.refresh(self._system)
+
+    # Accounts.
+
+    def accountChanged(self, claims: AccountClaims) -> None:
+        """
+        See L{natsbroker.auth.directory.Watcher}.
+        """
+        account = claims.token.subject
+        self._ended.discard(account)
+        self._registry.include(account, limitsFrom(claims))
+        if claims.exports or claims.imports or claims.mappings:
+            self._exchanging.add(account)
+        if account in self._exchanging:
+            self._exchange()
+        self._closeExcess(account)
+        for wanted in {each.account for each in claims.imports}:
+            if wanted not in self.directory:
+                self._load(wanted)
+
+    def accountEnded(self, account: str) -> None:
+        """
+        See L{natsbroker.auth.directory.Watcher}.
+        """
+        self._ended.add(account)
+        self._registry.exclude(account)
+        if account in self._exchanging:
+            self._exchanging.remove(account)
+            self._exchange()
+
+    def _load(self, account: str) -> None:
+        """
+        Find an account that another imports from.
+        """
+        finding: Deferred[Any] = maybeDeferred(self.directory.find, account)
+        finding.addErrback(
+            lambda why: _log.error("Can't locate account {name} for import", name=account)
+        )
+
+    def _exchange(self) -> None:
+        """
+        Have accounts exchange what their JWTs say.
+        """
+        there = {each.token.subject: each for each in self.directory}
+        known = {name: each for name, each in there.items() if name not in self._ended}
+        now = self._reactor.seconds()
+        self._registry.exchange(accountsFrom(known, now, _report))
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        left = activationsEnd(known.values(), now) - now
+        if left != math.inf:
+            self._timer = self._reactor.callLater(min(left, _DAY), self._activationsChanged)
+
+    def _activationsChanged(self) -> None:
+        self._timer = None
+        self._exchange()
+
+    # Reloading.
+
+    def planReload(self, settings: Settings) -> Callable[[], None]:
+        """
+        Check other settings without changing anything.
+
+        @return: what puts them into force; cannot fail.
+        @raise ValueError: if they contradict themselves.
+        """
+        operatorsIn(settings)
+        mode = settings.operator
+
+        def apply() -> None:
+            self.authorizer.limits = serverLimits(settings)
+            self.authorizer.sentinel = mode.default_sentinel
+            if self._memory is not None:
+                self._memory.replace(mode.resolver_preload)
+                self._refreshAll()
+            if self._folder is not None:
+                reading = self._folder.read().addCallback(lambda _: self._refreshAll())
+                reading.addErrback(lambda why: _log.failure("The resolver's folder", why))
+
+        return apply
+
+    def _refreshAll(self) -> None:
+        for account in [each.token.subject for each in self.directory]:
+            self.directory.refresh(account)
+
+
+def _folderFor(wanted: Resolver) -> TokenFolder:
+    deletion = Deletion.REMOVED if wanted.hard_delete else Deletion.RENAMED
+    try:
+        return TokenFolder(
+            wanted.dir, wanted.limit, deletion if wanted.allow_delete else Deletion.REFUSED
+        )
+    except OSError as error:
+        raise ValueError(f"resolver: dir {wanted.dir}: {error.strerror}") from error
+
+
+def _fill(folder: FolderResolver, preload: Mapping[str, str]) -> None:
+    try:
+        for account, text in preload.items():
+            folder.preload(account, text.strip())
+    except (FolderError, OSError) as error:
+        raise ValueError(f"resolver_preload: {error}") from error
+
+
+def _report(account: str, text: str) -> None:
+    _log.error("Account {account}: {text}", account=account, text=ascii(text)[1:-1])

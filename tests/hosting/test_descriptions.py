@@ -1,0 +1,28 @@
+"""
+Tests of L{natsbroker.hosting.descriptions}.
+"""
+
+from __future__ import annotations
+
+from natsbroker.hosting.descriptions import describing
+from natsbroker.net.info import ServerInfo
+
+
+def test_describing() -> None:
+    """A description says who the broker is, when that is said, and how often it was said before."""
+    now = 0.0
+    info = ServerInfo("N1", "one", "2.15.1", "0.1", host="127.0.0.1")
+    describe = describing(lambda: info, lambda: now)
+    assert describe() == {
+        "name": "one",
+        "host": "127.0.0.1",
+        "id": "N1",
+        "ver": "2.15.1",
+        "jetstream": False,
+        "flags": 0,
+        "seq": 1,
+        "time": "1970-01-01T00:00:00Z",
+    }
+    now, info = 1.5, info.changed(server_name="two")
+    later = describe()
+    assert (later["name"], later["seq"], later["time"]) == ("two", 2, "1970-01-01T00:00:01.5Z")
