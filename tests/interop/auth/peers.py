@@ -1,0 +1,140 @@
+"""
+Clients that log in with JWTs, on sockets: what a server answers them, and what it says at the end.
+
+Promises: an answer is what the server sends until the PONG or the end that it owes; a peer's wait
+is bounded.
+
+This module must never know which server it talks to, or what a JWT says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from tests.auth.chain import Identity, raw
+from tests.interop.servers import PATIENCE, Server
+
+__all__ = ["Peer"]
+
+_ERROR = re.compile(rb"-ERR '([^\r]*)'\r\n")
+
+
+class Peer:
+    """
+    A client that says what a test wants it to.
+
+    @ivar info: the fields of its INFO.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
+        self._unread = b""
+        self.info: dict[str, Any] = json.loads(self._until(b"\r\n")[len(b"INFO ") :])
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """
+        Go.
+        """
+        self._socket.close()
+
+    def login(
+        self, jwt: str = "", user: Identity | None = None, options: Mapping[str, Any] | None = None
+    ) -> str:
+        """
+        Say who it is.
+
+        @param user: who signs the nonce; C{None} for nobody.
+        @param options: what CONNECT says beside that.
+        @return: C{""} if it is let in, else the error.
+        """
+        hello: dict[str, Any] = {"verbose": False, "pedantic": False, "protocol": 1}
+        if jwt:
+            hello["jwt"] = jwt
+        if user is not None:
+            hello["sig"] = raw(user.sign(self.info["nonce"].encode()))
+        return self.ask(b"CONNECT %b\r\n" % json.dumps({**hello, **(options or {})}).encode())
+
+    def ask(self, data: bytes) -> str:
+        """
+        Send bytes and a PING.
+
+        @return: the first error until the PONG, or until the end; C{""} if there is none.
+        """
+        self.send(data + b"PING\r\n")
+        said = self._until(b"PONG\r\n")
+        errors = _ERROR.findall(said)
+        if errors:
+            return str(errors[0].decode())
+        return "" if said.endswith(b"PONG\r\n") else "closed"
+
+    def send(self, data: bytes) -> None:
+        """
+        Send bytes; that the other end has closed is found by reading.
+        """
+        try:
+            self._socket.sendall(data)
+        except ConnectionError:
+            pass  # what it said before can be read
+
+    def end(self) -> str:
+        """
+        Wait for the server to close.
+
+        @return: the last error before that.
+        """
+        while self._read():
+            pass
+        errors = _ERROR.findall(self._unread)
+        return errors[-1].decode() if errors else ""
+
+    def message(self) -> tuple[str, bytes]:
+        """
+        Wait for a message, whatever is said before it.
+
+        @return: its subject and body.
+        """
+        while True:
+            words = self._until(b"\r\n").split()
+            if not words:
+                raise EOFError("no message came")
+            if words[0] == b"MSG":
+                return words[1].decode(), self._exactly(int(words[-1]))
+
+    def _exactly(self, size: int) -> bytes:
+        while len(self._unread) < size + 2 and self._read():
+            pass
+        body, self._unread = self._unread[:size], self._unread[size + 2 :]
+        return body
+
+    def _until(self, mark: bytes) -> bytes:
+        """
+        Everything up to a mark, with it; or all there is if it does not come before the end.
+        """
+        while mark not in self._unread and self._read():
+            pass
+        before, found, self._unread = self._unread.partition(mark)
+        return before + found
+
+    def _read(self) -> bool:
+        try:
+            data = self._socket.recv(65536)
+        except ConnectionError:
+            data = b""
+        self._unread += data
+        return bool(data)

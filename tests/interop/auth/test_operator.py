@@ -1,0 +1,335 @@
+"""
+Operator mode with nats-py and with peers that say anything: the same operator, accounts and users
+on nats-server and on natsbroker, with the same configuration file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from tests.auth.chain import Account, Identity, Operator, credentialsFile
+from tests.interop.auth.peers import Peer
+from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Server, requireRealServer
+
+OPERATOR = Operator()
+SYSTEM, ONE, TWO, STRICT, UNTRUSTED, EXPIRED = (Account(OPERATOR) for _ in range(6))
+USER, REVOKED = Identity("U"), Identity("U")
+SCOPED, PLAIN = Identity("A"), Identity("A")
+FOREIGNER = Operator()
+NOW = int(time.time())
+DAY = 86_400
+
+
+def template(**nats: Any) -> dict[str, Any]:
+    """
+    What a scoped signer's users may do.
+    """
+    unlimited = {"subs": -1, "data": -1, "payload": -1}
+    return {"kind": "user_scope", "key": SCOPED.key, "template": {**unlimited, **nats}}
+
+
+SCOPE = template(
+    pub={"allow": ["{{name()}}.>", "{{tag(team)}}.x", "_INBOX.>"]},
+    sub={"allow": ["{{subject()}}.>", "{{account-name()}}.*", "_INBOX.>"]},
+    resp={"max": 2, "ttl": 0},
+)
+
+ACCOUNTS = {
+    SYSTEM: SYSTEM.jwt(),
+    ONE: ONE.jwt(
+        {
+            "signing_keys": [ONE.signing.key, PLAIN.key, SCOPE],
+            "revocations": {REVOKED.key: NOW - 50},
+            "default_permissions": {"pub": {"deny": ["denied"]}, "sub": {}},
+        },
+        limits={"payload": 1000},
+        name="first",
+    ),
+    TWO: TWO.jwt({"revocations": {"*": NOW - 50}}, limits={"conn": 1}),
+    STRICT: STRICT.jwt(limits={"disallow_bearer": True}),
+    UNTRUSTED: UNTRUSTED.jwt(signer=FOREIGNER),
+    EXPIRED: EXPIRED.jwt(exp=NOW - 10),
+}
+
+
+def memoryConfig() -> str:
+    """
+    A configuration with everything in it.
+    """
+    preload = "\n".join(f"{account.key}: {text}" for account, text in ACCOUNTS.items())
+    operator = OPERATOR.jwt({"system_account": SYSTEM.key})
+    return f"operator: {operator}\nresolver: MEMORY\nresolver_preload {{\n{preload}\n}}\n"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """
+    Somebody who wants in.
+
+    @ivar jwt: its user JWT.
+    @ivar signer: who signs the nonce; C{None} for nobody.
+    @ivar options: what it says besides.
+    @ivar asks: what it does if it is let in.
+    """
+
+    name: str
+    jwt: str
+    signer: Identity | None = USER
+    options: Mapping[str, Any] = field(default_factory=dict)
+    asks: tuple[bytes, ...] = ()
+
+
+def scoped(nats: Mapping[str, Any] | None = None, **claims: Any) -> str:
+    """
+    The JWT of a scoped signer's user.
+    """
+    return ONE.scopedUser(USER, SCOPED, {"tags": ["team:red"], **(nats or {})}, **claims)
+
+
+def hours(start: int, end: int) -> dict[str, str]:
+    """
+    A time of the day, so many hours from now.
+    """
+    texts = [time.strftime("%H:%M:%S", time.gmtime(NOW + each * 3600)) for each in (start, end)]
+    return {"start": texts[0], "end": texts[1]}
+
+
+def times(start: int, end: int) -> str:
+    """
+    The JWT of a user who may come between two hours.
+    """
+    return ONE.user(USER, {"times": [hours(start, end)], "times_location": "UTC"})
+
+
+PUBLISH = (
+    b"PUB someone.x 1\r\nx\r\n",
+    b"PUB other.x 1\r\nx\r\n",
+    b"PUB red.x 1\r\nx\r\n",
+    b"SUB %b.a 1\r\n" % USER.key.encode(),
+    b"SUB first.a 2\r\n",
+    b"SUB second.a 3\r\n",
+)
+LIMITS = {"subs": 1, "payload": 5}
+
+ATTEMPTS = [
+    Attempt("valid", ONE.user(USER)),
+    Attempt("default permissions", ONE.user(USER), asks=(b"PUB denied 0\r\n\r\n",)),
+    Attempt("system account", SYSTEM.user(USER)),
+    Attempt("signing key", ONE.user(USER, signer=ONE.signing)),
+    Attempt("unknown signing key", ONE.user(USER, signer=TWO.signing)),
+    Attempt("another account's key", TWO.user(USER, {"issuer_account": ONE.key})),
+    Attempt("nobody's account", Account(OPERATOR).user(USER)),
+    Attempt("an operator's user", ONE.user(USER, signer=OPERATOR)),
+    Attempt("untrusted account", UNTRUSTED.user(USER)),
+    Attempt("expired account", EXPIRED.user(USER)),
+    Attempt("nothing", "", None),
+    Attempt("nonsense", "x.y.z", None),
+    Attempt("an account's JWT", ACCOUNTS[ONE]),
+    Attempt("password", "", None, {"user": "a", "pass": "b"}),
+    Attempt("token", "", None, {"auth_token": "a"}),
+    Attempt("nkey alone", "", USER, {"nkey": USER.key}),
+    Attempt("not signed", ONE.user(USER), None),
+    Attempt("signed by another", ONE.user(USER), Identity("U")),
+    Attempt("signature is none", ONE.user(USER), None, {"sig": "***"}),
+    Attempt("tampered", ONE.user(USER)[:-4] + "AAAA"),
+    Attempt("bearer", ONE.user(USER, {"bearer_token": True}), None),
+    Attempt("bearer unwanted", STRICT.user(USER, {"bearer_token": True}), None),
+    Attempt("bearer unwanted but signed", STRICT.user(USER, {"bearer_token": True})),
+    Attempt("expired", ONE.user(USER, exp=NOW - 10)),
+    Attempt("expires later", ONE.user(USER, exp=NOW + DAY)),
+    Attempt("not yet", ONE.user(USER, nbf=NOW + DAY)),
+    Attempt("revoked", ONE.user(REVOKED, iat=NOW - 100), REVOKED),
+    Attempt("issued after the revocation", ONE.user(REVOKED, iat=NOW - 10), REVOKED),
+    Attempt("everybody revoked", TWO.user(USER, iat=NOW - 100)),
+    Attempt("everybody revoked before", TWO.user(USER, iat=NOW - 10)),
+    Attempt("right network", ONE.user(USER, {"src": ["10.0.0.0/8", "127.0.0.0/8"]})),
+    Attempt("wrong network", ONE.user(USER, {"src": ["10.0.0.0/8"]})),
+    Attempt("right time", times(-2, 2)),
+    Attempt("wrong time", times(2, 4)),
+    Attempt("over midnight", times(-1, -3)),
+    Attempt("connection type", ONE.user(USER, {"allowed_connection_types": ["STANDARD"]})),
+    Attempt("wrong type", ONE.user(USER, {"allowed_connection_types": ["WEBSOCKET"]})),
+    Attempt("unknown type", ONE.user(USER, {"allowed_connection_types": ["SMOKE"]})),
+    Attempt(
+        "known and unknown types",
+        ONE.user(USER, {"allowed_connection_types": ["SMOKE", "STANDARD"]}),
+    ),
+    Attempt("no limits said", ONE.user(USER, {"subs": None, "data": None, "payload": None})),
+    Attempt(
+        "permissions",
+        ONE.user(USER, {"pub": {"allow": ["a"]}, "sub": {"deny": ["b"]}}),
+        asks=(b"PUB a 0\r\n\r\n", b"PUB b 0\r\n\r\n", b"SUB b 1\r\n", b"SUB c 2\r\n"),
+    ),
+    Attempt("limits", ONE.user(USER, LIMITS), asks=(b"SUB a 1\r\n", b"SUB b 2\r\n")),
+    Attempt("payload", ONE.user(USER, LIMITS), asks=(b"PUB a 6\r\n123456\r\n",)),
+    Attempt("account's payload", ONE.user(USER), asks=(b"PUB a 1001\r\n" + b"x" * 1001 + b"\r\n",)),
+    Attempt("scoped", scoped(), asks=PUBLISH),
+    Attempt("scoped with own permissions", scoped({"pub": {"allow": ["a"]}})),
+    Attempt("scoped with own limits", scoped({"subs": 5})),
+    Attempt("scoped without the tag", ONE.scopedUser(USER, SCOPED), asks=PUBLISH[:3]),
+    Attempt("scoped with a wild name", scoped(name="a.>"), asks=PUBLISH[:3]),
+    Attempt("issuer account unsaid", ONE.user(USER, {"issuer_account": None}, signer=PLAIN)),
+]
+
+#: Attempts that nats-server answers otherwise, with the reason.
+OTHERWISE = {
+    "no limits said": "no limit is zero there too: who may have no subscription at all is let in, "
+    "and refused the first one; here it is not let in",
+}
+
+
+class Both:
+    """
+    A real server and ours with one configuration.
+    """
+
+    def __init__(self, directory: Path, config: str) -> None:
+        self.servers: list[Server] = []
+        for flavour in (REAL, OURS_FAST):
+            folder = directory / flavour.name
+            folder.mkdir()
+            self.servers.append(Server(flavour, folder, config).start())
+
+    def compare(self, play: Callable[[Server], Any]) -> Any:
+        """
+        Do the same with each.
+
+        @return: what came of it on both.
+        """
+        theirs, ours = (play(server) for server in self.servers)
+        assert ours == theirs
+        return ours
+
+    def stop(self) -> None:
+        """
+        Stop them.
+        """
+        for server in self.servers:
+            server.stop()
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    """
+    Both servers with JWTs in their configuration.
+    """
+    requireRealServer()
+    running = Both(tmp_path_factory.mktemp("memory"), memoryConfig())
+    yield running
+    running.stop()
+
+
+def tried(attempt: Attempt) -> Callable[[Server], list[str]]:
+    """
+    What comes of an attempt.
+    """
+
+    def play(server: Server) -> list[str]:
+        with Peer(server) as peer:
+            answers = [peer.login(attempt.jwt, attempt.signer, attempt.options)]
+            if not answers[0]:
+                answers += [peer.ask(each) for each in attempt.asks]
+            return answers
+
+    return play
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: attempt.name)
+def test_attempt(both: Both, attempt: Attempt) -> None:
+    """Whoever nats-server lets in is let in, and may the same; all others get the same error."""
+    play = tried(attempt)
+    if attempt.name in OTHERWISE:
+        assert [play(server)[0] for server in both.servers] == ["", "Authorization Violation"]
+    else:
+        both.compare(play)
+
+
+def test_credentialsFile(both: Both, tmp_path: Path) -> None:
+    """nats-py logs in with a credentials file, and works."""
+    path = tmp_path / "user.creds"
+    path.write_text(credentialsFile(ONE.user(USER), USER))
+
+    async def help(message: Msg) -> None:
+        await message.respond(b"here")
+
+    async def play(server: Server) -> bytes:
+        client = await connect(server, path)
+        await client.subscribe("help", cb=help)
+        answer = await client.request("help", b"?", timeout=PATIENCE)
+        await client.close()
+        return answer.data
+
+    assert both.compare(lambda server: asyncio.run(play(server))) == b"here"
+
+
+def test_wrongCredentialsFile(both: Both, tmp_path: Path) -> None:
+    """nats-py is told that it is not let in when the key is not the JWT's."""
+    path = tmp_path / "user.creds"
+    path.write_text(credentialsFile(ONE.user(USER), Identity("U")))
+
+    async def play(server: Server) -> str:
+        with pytest.raises(nats.errors.Error) as refused:
+            await connect(server, path)
+        return str(refused.value)
+
+    both.compare(lambda server: asyncio.run(play(server)))
+
+
+def test_info(both: Both) -> None:
+    """INFO asks for a signature, and says the account after the login."""
+
+    def play(server: Server) -> tuple[bool, int, bool]:
+        with Peer(server) as peer:
+            info = peer.info
+            assert peer.login(ONE.user(USER), USER) == ""
+            return info["auth_required"], len(info["nonce"]), info["xkey"].startswith("X")
+
+    assert both.compare(play) == (True, 15, True)
+
+
+def test_userExpires(both: Both) -> None:
+    """A user whose JWT expires is told so, and cut."""
+    peers = [Peer(server) for server in both.servers]
+    text = ONE.user(USER, exp=int(time.time()) + 2)
+    assert [peer.login(text, USER) for peer in peers] == ["", ""]
+    assert [peer.end() for peer in peers] == ["User Authentication Expired"] * 2
+
+
+def test_tooManyConnections(both: Both) -> None:
+    """An account takes as many connections as its JWT says."""
+
+    def play(server: Server) -> list[str]:
+        with Peer(server) as one, Peer(server) as two:
+            return [
+                one.login(TWO.user(USER, iat=NOW), USER),
+                two.login(TWO.user(USER, iat=NOW), USER),
+            ]
+
+    assert both.compare(play) == ["", "maximum account active connections exceeded"]
+
+
+async def connect(server: Server, credentials: Path) -> Client:
+    """
+    Connect with nats-py, once.
+    """
+
+    async def ignore(error: Exception) -> None:
+        """What the tests care for, they see otherwise."""
+
+    return await nats.connect(
+        server.url,
+        user_credentials=str(credentials),
+        allow_reconnect=False,
+        connect_timeout=PATIENCE,
+        error_cb=ignore,
+    )
