@@ -10,6 +10,8 @@ publish to the subject of the request with the channel behind it:
   - unsubscribe for good: C{_STAN.unsub.CLUSTER.C};
   - close a subscription: C{_STAN.subclose.CLUSTER.C}.
 
+The permission to subscribe is looked at again with every acknowledgement.
+
 A client that was connected by somebody belongs to that user; what other users say in its name is
 refused. And a client can have messages sent only to where it may listen itself.
 

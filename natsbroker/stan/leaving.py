@@ -136,6 +136,21 @@ class Leaving:
         self._idleness.left(group.channel)
         return not isKept
 
+    def withdraw(self, subscription: Subscription) -> None:
+        """
+        Close the subscription of a client that may not have it any more.
+        """
+        _log.info(
+            '[Client:{id}] May not subscribe to channel "{name}" any more',
+            id=subscription.clientID,
+            name=subscription.group.channel.name,
+        )
+        gone = self.remove(subscription, isForGood=False)
+        self._run(self._withdrawn([subscription] if gone else []))
+
+    async def _withdrawn(self, gone: list[Subscription]) -> None:
+        await self._ledger.ended(gone)
+
     # Connections.
 
     def close(self, message: Message) -> None:

@@ -79,7 +79,7 @@ class Parts:
         self.publishing = Publishing(
             bus, subjects.publish, clients, channels, delivery, idleness, traffic, around.now
         )
-        self.acknowledging = Acknowledging(delivery, ledger)
+        self.acknowledging = Acknowledging(subjects.subscribe, delivery, ledger, leaving.withdraw)
         self.subscribing = Subscribing(
             bus,
             subjects.subscribe,

@@ -31,17 +31,21 @@ from natsbroker.testing.memory import MemoryBroker, MemoryConnection
 def request(client: MemoryConnection, subject: str, message: Any, kind: Any) -> Any:
     """Send a request on a connection, and give the answer."""
     data = message.SerializeToString()
-    answer = client.request(b"PUB %b reply %d\r\n%b\r\n" % (subject.encode(), len(data), data))
+    answer = client.request(
+        b"PUB %b _INBOX.reply %d\r\n%b\r\n" % (subject.encode(), len(data), data)
+    )
     head, _, body = answer.partition(b"\r\n")
-    assert head.startswith(b"MSG reply 9 "), answer
+    assert head.startswith(b"MSG _INBOX.reply 9 "), answer
     return kind.FromString(body[: int(head.split()[-1])])
 
 
 def joined(broker: MemoryBroker, options: dict[str, Any] | None = None) -> MemoryConnection:
     """A connection whose streaming client is called C{me}."""
     client = broker.connect({"verbose": False, **(options or {})})
-    client.request(b"SUB reply 9\r\nSUB hb 8\r\n")
-    asked = protocol.ConnectRequest(clientID="me", heartbeatInbox="hb", connID=b"c", protocol=1)
+    client.request(b"SUB _INBOX.reply 9\r\nSUB _INBOX.hb 8\r\n")
+    asked = protocol.ConnectRequest(
+        clientID="me", heartbeatInbox="_INBOX.hb", connID=b"c", protocol=1
+    )
     response = request(client, "_STAN.discover.test-cluster", asked, protocol.ConnectResponse)
     assert not response.error, response
     return client

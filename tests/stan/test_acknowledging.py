@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.stan import protocol
+from natsbroker.stan.permissions import channelPermissions
 from natsbroker.wire.grants import Grant
 from tests.stan.support import Client, Listener, Stage
 
@@ -122,3 +123,48 @@ class TestQueues:
         assert len(members[1].sequences) == 1
         members[0].ackNow(first)
         assert (members[0].sequences, members[1].sequences) == ([3], [])
+
+
+class TestWithdrawn:
+    """Clients that may not subscribe to the channel any more."""
+
+    def withdrawn(self, **more: object) -> tuple[Stage, Client, Listener]:
+        """A client that has lost the permission since it subscribed, with three messages."""
+        stage = Stage()
+        subscribe, _ = channelPermissions(publish=["foo"], subscribe=["foo"])
+        publish, _ = channelPermissions(publish=["foo"])
+        client = stage.client(grant=Grant(user="u", publish=subscribe))
+        client.publishMany("foo", [b"1", b"2", b"3"])
+        listener = client.subscribe("foo", isAcking=False, maxInFlight=1, **more)
+        client.origin.grant = Grant(user="u", publish=publish)
+        return stage, client, listener
+
+    def test_ends(self) -> None:
+        """The first acknowledgement counts, and ends the subscription; nothing more is sent."""
+        stage, client, listener = self.withdrawn()
+        assert listener.sequences == [1]
+        listener.ackNow(1)
+        assert client.publish("foo") == ""
+        assert listener.sequences == []
+        assert stage.model.channelSubscriptions("foo") == []
+        stage.stop()
+        stage.restart()
+        assert stage.model.channelSubscriptions("foo") == []
+
+    def test_durable(self) -> None:
+        """A durable one is closed, and can be resumed where it was with the permission back."""
+        stage, client, listener = self.withdrawn(durableName="d")
+        assert listener.sequences == [1]
+        listener.ackNow(1)
+        assert [each.is_offline for each in stage.model.channelSubscriptions("foo")] == [True]
+        client.origin.grant = Grant(user="u")
+        assert client.subscribe("foo", durableName="d").sequences == [2, 3]
+
+    def test_queue(self) -> None:
+        """What it had of a queue group goes to a member that may have it."""
+        stage, _, listener = self.withdrawn(qGroup="q")
+        other = stage.client("other").subscribe("foo", qGroup="q")
+        assert listener.sequences == [1]
+        listener.ackNow(99)
+        stage.advance(1)
+        assert sorted(other.sequences) == [1, 2, 3]

@@ -184,8 +184,6 @@ const scenarios = {
     say({ inFlight: await session.tryToSubscribe("js.refused", noRoom) });
     const listener = await session.subscribe("js.refused");
     await listener.end("close");
-    // The client remembers that it is closed, and would not ask.
-    listener.subscription.stanConnection = session.stan;
     say({ close: await listener.end("close") });
     session.stan.clientID = "js-nobody";
     say({ gone: await session.close() });
@@ -271,6 +269,57 @@ const scenarios = {
     say({ resumed: await listener.take(2) });
     await again.close();
     await well.close();
+  },
+
+  async permissions(say, url) {
+    const withUser = (user) => url.replace("//", `//${user}:secret@`);
+    const boss = await Session.open(withUser("boss"), "js-boss");
+    const shop = await Session.open(withUser("shop"), "js-shop");
+    const publish = await shop.tryToPublish("orders.js", "1");
+    say({ publish, violation: await shop.violate("prices.js") });
+    await boss.publish("prices.js", "p");
+    const prices = await shop.subscribe("prices.js", durably);
+    say({ got: await prices.take(1), subscribe: await shop.tryToSubscribe("secret.js") });
+    for (const how of ["unsubscribe", "close"]) say({ how, error: await prices.end(how) });
+    say({ connect: await Session.tryToOpen(withUser("shop"), "js-boss") });
+    const thief = await Session.open(withUser("shop"), "js-thief");
+    thief.pretend("js-boss");
+    say({ publish: await thief.tryToPublish("orders.js", "x") });
+    say({ subscribe: await thief.tryToSubscribe("orders.js") });
+    say({ close: await thief.close() });
+    const orders = await shop.subscribe("orders.js", durably);
+    const [message] = await orders.messages(1);
+    say({ event: "ready" });
+    while (!(await shop.tryToSubscribe("orders.js"))) await sleep(50);
+    await boss.publish("orders.js", "2");
+    say({ still: await orders.take(1) });
+    await orders.ack(message);
+    await boss.publish("orders.js", "3");
+    const subscribe = await shop.tryToSubscribe("orders.js");
+    say({ subscribe, got: sequences(orders.got) });
+    shop.errors = [];
+    say({ violation: await shop.violate("orders.js") });
+    await boss.close();
+    await shop.close();
+  },
+
+  async shops(say, url) {
+    const users = { anna: "apple", warehouse: "walnut", chief: "cherry" };
+    const open = (user) =>
+      Session.open(url.replace("//", `//${user}:${users[user]}@`), `js-${user}`);
+    const [anna, warehouse, chief] = await Promise.all(Object.keys(users).map(open));
+    const publish = await anna.tryToPublish("orders.anna", "1");
+    say({ publish, bob: await anna.violate("orders.bob") });
+    say({ subscribe: await anna.tryToSubscribe("orders.anna") });
+    const durable = (options) => all(options).setDurableName("d");
+    let listener = await warehouse.subscribe("orders.anna", durable);
+    say({ got: await listener.take(1), prices: await warehouse.tryToSubscribe("prices") });
+    say({ unsubscribe: await listener.end("unsubscribe") });
+    say({ close: await listener.end("close") });
+    say({ chief: await chief.tryToPublish("prices", "1") });
+    listener = await chief.subscribe("orders.anna", durable);
+    say({ got: await listener.take(1), unsubscribe: await listener.end("unsubscribe") });
+    for (const each of [anna, warehouse, chief]) await each.close();
   },
 
   async restart(say, url) {

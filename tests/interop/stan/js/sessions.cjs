@@ -33,7 +33,7 @@ function textOf(error) {
 }
 
 class Session {
-  constructor(url, clientID, pingInterval = 5000, user = {}) {
+  constructor(url, clientID, pingInterval = 5000) {
     this.lost = "";
     this.stan = STAN.connect("test-cluster", clientID, {
       url,
@@ -44,8 +44,9 @@ class Session {
       reconnect: true,
       maxReconnectAttempts: -1,
       reconnectTimeWait: 100,
-      ...user,
     });
+    this.errors = [];
+    this.stan.nc.on("permission_error", (error) => this.errors.push(textOf(error).toLowerCase()));
     this.stan.on("connection_lost", (error) => (this.lost = textOf(error)));
   }
 
@@ -80,6 +81,22 @@ class Session {
     return new Promise((resolve) => {
       this.stan.publish(channel, data, (error) => resolve(error ? textOf(error) : ""));
     });
+  }
+
+  // Publish where the connection may not publish; give whether it is told so.
+  async violate(channel) {
+    this.stan.publish(channel, "x");
+    await until(() => this.errors.length);
+    const subject = `_stan.pub.test-cluster.${channel}`;
+    return this.errors.some(
+      (each) => each.includes("permissions violation") && each.includes(subject),
+    );
+  }
+
+  // Speak in the name of another client.
+  pretend(clientID) {
+    this.stan.clientID = clientID;
+    this.stan.connId = Buffer.alloc(0);
   }
 
   // Publish, each message when the one before is stored.
@@ -157,6 +174,8 @@ class Listener {
   async end(how) {
     const good = how === "close" ? "closed" : "unsubscribed";
     const ended = outcome(this.subscription, good, "error");
+    // The client remembers what it has closed, and would not ask again.
+    this.subscription.stanConnection = this.session.stan;
     this.subscription[how]();
     return ended;
   }

@@ -317,6 +317,79 @@ async def heartbeats(url: str) -> None:
     await well.close()
 
 
+def withUser(url: str, user: str) -> str:
+    """
+    Where a user connects.
+    """
+    return url.replace("//", f"//{user}:secret@")
+
+
+async def permissions(url: str) -> None:
+    """
+    Use channels as two users, of whom one may not do everything.
+    """
+    boss = await Session("py-boss").open(withUser(url, "boss"))
+    shop = await Session("py-shop").open(withUser(url, "shop"))
+    say(
+        publish=await shop.tryToPublish("orders.py", "1"), violation=await shop.violate("prices.py")
+    )
+    await boss.publish("prices.py", "p")
+    options: dict[str, Any] = {"durable_name": "d", "start_at": "first", "manual_acks": True}
+    prices = await shop.subscribe("prices.py", **options)
+    say(got=await prices.take(1), subscribe=await shop.tryToSubscribe("secret.py"))
+    for how in ("unsubscribe", "close"):
+        say(how=how, error=await shop.tryToEnd(prices, how))
+    try:
+        await Session("py-boss").open(withUser(url, "shop"))
+    except StanError as error:
+        say(connect=str(error))
+    thief = await Session("py-thief").open(withUser(url, "shop"))
+    thief.pretend("py-boss")
+    say(publish=await thief.tryToPublish("orders.py", "x"))
+    say(subscribe=await thief.tryToSubscribe("orders.py"))
+    try:
+        await thief.close()
+    except StanError as error:
+        say(close=str(error))
+    orders = await shop.subscribe("orders.py", **options)
+    (message,) = await orders.messages(1)
+    say(event="ready")
+    while not await shop.tryToSubscribe("orders.py"):
+        await asyncio.sleep(0.05)
+    await boss.publish("orders.py", "2")
+    say(still=await orders.take(1))
+    await orders.ack(message)
+    await boss.publish("orders.py", "3")
+    say(subscribe=await shop.tryToSubscribe("orders.py"), got=[each.seq for each in orders.got])
+    shop.errors.clear()
+    say(violation=await shop.violate("orders.py"))
+    await boss.close()
+    await shop.close()
+
+
+async def shops(url: str) -> None:
+    """
+    Use channels of C{examples/channels.py}.
+    """
+    users = {"anna": "apple", "warehouse": "walnut", "chief": "cherry"}
+    anna, warehouse, chief = [
+        await Session(f"py-{user}").open(url.replace("//", f"//{user}:{password}@"))
+        for user, password in users.items()
+    ]
+    say(publish=await anna.tryToPublish("orders.anna", "1"), bob=await anna.violate("orders.bob"))
+    say(subscribe=await anna.tryToSubscribe("orders.anna"))
+    durable: dict[str, Any] = {"durable_name": "d", "start_at": "first"}
+    listener = await warehouse.subscribe("orders.anna", **durable)
+    say(got=await listener.take(1), prices=await warehouse.tryToSubscribe("prices"))
+    say(unsubscribe=await warehouse.tryToEnd(listener, "unsubscribe"))
+    say(close=await warehouse.tryToEnd(listener, "close"))
+    say(chief=await chief.tryToPublish("prices", "1"))
+    listener = await chief.subscribe("orders.anna", **durable)
+    say(got=await listener.take(1), unsubscribe=await chief.tryToEnd(listener, "unsubscribe"))
+    for each in (anna, warehouse, chief):
+        await each.close()
+
+
 async def restart(url: str) -> None:
     """
     Go on with subscriptions when the server was started again, twice.
@@ -421,6 +494,7 @@ SCENARIOS: dict[str, Callable[[str], Awaitable[None]]] = {
     for each in (
         publish, starts, durable, queue, queueLeave, durableQueue, redelivery, inFlight, refused,
         replaced, limits, channels, idle, idleAgain, heartbeats, restart, killed,
+        permissions, shops,
     )
 }  # fmt: skip
 

@@ -89,6 +89,7 @@ class Session:
     A client and the connection that it uses.
 
     @ivar lost: why the client says that it is connected no more.
+    @ivar errors: what the connection complained about.
     """
 
     def __init__(self, clientID: str) -> None:
@@ -96,6 +97,7 @@ class Session:
         self.nats = NATS()
         self.stan: Any = _Client()
         self.lost = ""
+        self.errors: list[str] = []
 
     async def open(self, url: str, pingInterval: int = 5) -> Session:
         """
@@ -103,7 +105,11 @@ class Session:
         """
         loop = asyncio.get_running_loop()
         await self.nats.connect(
-            url, loop=loop, max_reconnect_attempts=1000, reconnect_time_wait=0.1
+            url,
+            loop=loop,
+            max_reconnect_attempts=1000,
+            reconnect_time_wait=0.1,
+            error_cb=self._complained,
         )
         try:
             await self.stan.connect(
@@ -124,6 +130,9 @@ class Session:
     async def _wasLost(self, error: Exception) -> None:
         self.lost = str(error)
 
+    async def _complained(self, error: Exception) -> None:
+        self.errors.append(str(error).lower())
+
     def hang(self) -> None:
         """
         Answer no more heartbeats.
@@ -143,6 +152,18 @@ class Session:
         """
         ack = await self.stan.publish(channel, data.encode(), ack_wait=PATIENCE)
         return str(ack.error)
+
+    async def violate(self, channel: str) -> bool:
+        """
+        Publish where the connection may not publish.
+
+        @return: whether it is told so.
+        """
+        publishing = asyncio.ensure_future(self.tryToPublish(channel, "x"))
+        await until(lambda: self.errors or publishing.done())
+        publishing.cancel()
+        subject = f"_stan.pub.{CLUSTER}.{channel}"
+        return any("permissions violation" in each and subject in each for each in self.errors)
 
     async def publish(self, channel: str, *data: str) -> None:
         """
@@ -170,6 +191,23 @@ class Session:
             return str(error)
         await listener.sub.close()
         return ""
+
+    async def tryToEnd(self, listener: Listener, how: str) -> str:
+        """
+        Close or unsubscribe; give the error.
+        """
+        try:
+            await getattr(listener.sub, how)()
+        except StanError as error:
+            return str(error)
+        return ""
+
+    def pretend(self, clientID: str) -> None:
+        """
+        Speak in the name of another client.
+        """
+        self.stan._client_id = clientID
+        self.stan._conn_id = b""
 
     async def settle(self) -> None:
         """
