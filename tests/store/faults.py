@@ -1,73 +1,75 @@
 """
-What the processes do that strace kills or fails.
+What the processes do that are killed, or whose disk fails.
 
-Promises: the thread that touches the store's files says its number and waits before it begins.
+Promises: each function begins when the disk is watched; what it says is in the order in which it
+happened. The ways to be careless are those that the tests must notice.
 Must never know: where it will be hit.
 """
 
 from __future__ import annotations
 
-import threading
+import functools
 from pathlib import Path
 from typing import Any
 
+import lmdb
+
 from natsbroker._istore import StoreError, StoreFailed
+from natsbroker.store.lmdb import environment, files, opening
 from natsbroker.store.lmdb.store import _openBlocking, openLMDB
 from natsbroker.testing.pumped import PumpedReactor
-from tests.store.workload import payloadOf, say, work
+from tests.store.shim import Orders, Plan
+from tests.store.workload import Workload, payloadOf, say, work
 
 
-def _waitFor(order: dict[str, Any], thread: int) -> None:
+def open(order: dict[str, Any]) -> None:
     """
-    Say which thread is of interest, and wait until strace has it.
+    Open a store and close it, in the only thread.
     """
-    say({"thread": thread})
-    with open(order["go"], "rb") as go:
-        go.readline()
-
-
-def opening(order: dict[str, Any]) -> None:
-    """
-    Open a store, in the only thread.
-    """
-    _waitFor(order, threading.get_native_id())
     lock, opened = _openBlocking(Path(order["directory"]), 0)
     opened.close()
     lock.release()
     say({"opened": True})
 
 
-def committing(order: dict[str, Any]) -> None:
+def tryOpening(order: dict[str, Any]) -> None:
     """
-    Work a store; the thread that commits is of interest.
+    Open a store, and say how that failed.
     """
-
-    def pause(store: Any) -> None:
-        thread = store._committer._thread.native_id
-        _waitFor(order, thread)
-
-    work(order["directory"], order["seed"], order["steps"], pause)
+    try:
+        open(order)
+    except StoreError as error:
+        say({"failed": type(error).__name__})
 
 
-def failing(order: dict[str, Any]) -> None:
+def commit(order: dict[str, Any]) -> None:
     """
-    Append again and again, and say how each append ended; after a failure, wait until the store
-    was opened again, or has failed to be.
+    Work a store, perhaps carelessly.
+    """
+    CARELESS[order.get("careless", "")]()
+    work(order["directory"], order["seed"], order["steps"], lambda _: _later(order))
+
+
+def append(order: dict[str, Any]) -> None:
+    """
+    Append again and again, and say how each append ended; after a failure, read, and wait until the
+    store was opened again, or has failed to be.
     """
     reactor = PumpedReactor()
     store = reactor.wait(openLMDB(reactor, order["directory"]))
     log = reactor.wait(store.open("orders"))
-    _waitFor(order, store._committer._thread.native_id or 0)
-    number = order["first"]
+    _later(order)
+    number, count = order["first"], order["count"]
     for operation in range(order["steps"]):
-        say({"ask": operation, "append": "orders", "first": number, "count": 5})
-        batch = [(b"s", b"", payloadOf("orders", each), 0) for each in range(number, number + 5)]
-        number += 5
+        say({"ask": operation, "append": "orders", "first": number, "count": count})
+        numbers = range(number, number + count)
+        batch = [(b"s", b"", payloadOf("orders", each), 0) for each in numbers]
+        number += count
         try:
             sequences = reactor.wait(log.append(batch))
         except StoreError as error:
             say({"failed": operation, "error": type(error).__name__})
-            records = reactor.wait(log.read(1))
+            records = reactor.wait(log.read(1, 100000, 1 << 30))
             say({"read": len(records)})
             if isinstance(error, StoreFailed):
                 reactor.advance(20)
@@ -76,3 +78,63 @@ def failing(order: dict[str, Any]) -> None:
         else:
             say({"done": operation, "result": [sequences.start, sequences.stop]})
     reactor.wait(store.close())
+
+
+def _later(order: dict[str, Any]) -> None:
+    """
+    The store is open: from now on the disk does what it was told to do later.
+    """
+    plan = Plan(**order["later"])
+    if plan != Plan():
+        Orders(Path(order["control"])).give(plan)
+
+
+def _nothing(self: Any, *_: Any) -> None:
+    """
+    Take the place of a method, and do nothing.
+    """
+
+
+def _withoutSync(**how: Any) -> None:
+    """
+    Open databases so that LMDB does not wait for the disk.
+    """
+    made = functools.partial(lmdb.Environment, **how)
+    environment.lmdb.Environment = made  # type: ignore[attr-defined]
+    environment.Environment.sync = _nothing  # type: ignore[method-assign]
+
+
+def _withoutNames() -> None:
+    """
+    Never make names in a directory durable.
+    """
+    for module in (files, opening):
+        module.syncDirectory = lambda _: None  # type: ignore[attr-defined]
+
+
+def _early() -> None:
+    """
+    Acknowledge batches when they are asked for, and not when they are stored.
+    """
+    ask = Workload._ask
+
+    def early(self: Workload, what: dict[str, Any], call: Any) -> None:
+        log = self._logs.get(what.get("append", ""))
+        following = log.nextSequence if log is not None else 0
+        ask(self, what, call)
+        if following:
+            result = [following, following + what["count"]]
+            say({"done": self._operation, "result": result})
+
+    Workload._ask = early  # type: ignore[method-assign]
+    Workload._said = _nothing  # type: ignore[method-assign,assignment]
+
+
+CARELESS = {
+    "": lambda: None,
+    "nothing synced": lambda: _withoutSync(sync=False),
+    "roots not synced": lambda: _withoutSync(metasync=False),
+    "names not synced": _withoutNames,
+    "acknowledged early": _early,
+}
+"""Ways to work that lose what was acknowledged."""

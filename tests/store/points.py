@@ -1,5 +1,8 @@
 """
-Killing a process at every system call that touches its store: C{python -m tests.store.points}.
+Killing a process at every call that changes its store's files: C{python -m tests.store.points}.
+
+Each of these calls is tried three times: killed before it, after it, and, if it writes, in the
+middle.
 
 Promises: each point is tried with a store of its own; after it, everything acknowledged is there,
 and after another kill while the store is opened again, too.
@@ -8,95 +11,86 @@ Must never know: how the store works.
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.store.history import History
-from tests.store.victims import CALLS, Zygote, whyNot
+from tests.store.shim import Act, Call, Plan, whyNot
+from tests.store.victims import Zygote
 
 STEPS = 60
 """How many things are asked of the store at each point."""
 
+MOMENTS = {
+    "before": (Act.KILL_BEFORE, Call.CHANGE),
+    "after": (Act.KILL_AFTER, Call.CHANGE),
+    "halfway through": (Act.KILL_HALFWAY, Call.WRITE),
+}
 
-@dataclass(frozen=True)
-class Point:
+PHASES = ("new", "old", "damaged", "work")
+"""While a store is made, opened after a crash, repaired, and worked."""
+
+
+def tryPoint(zygote: Zygote, directory: Path, phase: str, moment: str, number: int) -> bool:
     """
-    A moment.
+    Kill a process at one call.
 
-    @ivar call: the system call.
-    @ivar number: which one of the thread, counted from 1.
+    @param number: which call, counted from 1.
+    @return: whether the process came to it.
+    @raise tests.store.history.Lost: when something is missing afterwards.
     """
-
-    call: str
-    number: int
-
-    @property
-    def kill(self) -> list[str]:
-        """
-        For strace.
-        """
-        return [f"{self.call}:signal=KILL:when={self.number}"]
-
-
-def openingPoint(zygote: Zygote, directory: Path, kind: str, point: Point) -> bool:
-    """
-    Kill a process while it opens a store.
-
-    @param kind: C{new} for a store that is not there yet, C{old} for one whose process was killed.
-    @return: whether the process came to the point.
-    """
+    act, calls = MOMENTS[moment]
+    plan = Plan(act, calls, number, number)
     history = History()
-    if kind == "old":
-        order = {"do": "committing", "directory": str(directory), "seed": "old", "steps": 30}
-        history.learn(zygote.run(order, ["fdatasync:signal=KILL:when=25"]).lines)
-    run = zygote.run({"do": "opening", "directory": str(directory)}, point.kill)
-    history.check(directory)
+    if phase == "work":
+        run = zygote.run("commit", directory, plan, seed=f"{moment}/{number}", steps=STEPS)
+        history.learn(run.lines)
+    else:
+        if phase != "new":
+            killed = Plan(Act.KILL_BEFORE, Call.SYNC, 25, 25)
+            history.learn(zygote.run("commit", directory, killed, seed="old", steps=30).lines)
+        if phase == "damaged":
+            _spoil(directory / "data.mdb")
+        run = zygote.run("open", directory, plan)
+    history.check(directory, mayLose=phase == "damaged", mayReturn=phase == "damaged")
     return run.killed
 
 
-def committingPoint(zygote: Zygote, directory: Path, point: Point) -> bool:
+def _spoil(database: Path) -> None:
     """
-    Kill a process while it commits.
-
-    @return: whether the process came to the point.
+    Damage a database so that it has to be repaired, and nothing but the tree is lost.
     """
-    history = History()
-    seed = f"{point.call}/{point.number}"
-    order = {"do": "committing", "directory": str(directory), "seed": seed, "steps": STEPS}
-    run = zygote.run(order, point.kill)
-    history.learn(run.lines)
-    history.check(directory)
-    return run.killed
+    data = bytearray(database.read_bytes())
+    for page in (0, 1):
+        data[page * 4096 + 16 : page * 4096 + 24] = bytes(8)
+    database.write_bytes(data)
 
 
 def main() -> None:
     """
     The command.
     """
-    why = whyNot()
-    if why:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--every", type=int, default=1, help="only each so manieth call")
+    options = parser.parse_args()
+    if why := whyNot():
         raise SystemExit(why)
     zygote = Zygote()
-    for what in ("new", "old", "committing"):
-        total = 0
-        for call in CALLS:
-            number = 0
-            reached = True
-            while reached:
-                number += 1
-                directory = Path(tempfile.mkdtemp(prefix="natsbroker-point-"))
-                point = Point(call, number)
-                if what == "committing":
-                    reached = committingPoint(zygote, directory / "store", point)
-                else:
-                    reached = openingPoint(zygote, directory / "store", what, point)
-                shutil.rmtree(directory)
-            total += number - 1
-            if number > 1:
-                print(f"{what}: killed at {number - 1} calls of {call}, nothing lost", flush=True)
-        print(f"{what}: {total} points", flush=True)
+    total = 0
+    for phase in PHASES:
+        for moment in MOMENTS:
+            number = 1
+            directory = Path(tempfile.mkdtemp(prefix="natsbroker-point-"))
+            while tryPoint(zygote, directory / str(number), phase, moment, number):
+                shutil.rmtree(directory / str(number))
+                number += options.every
+            shutil.rmtree(directory)
+            tried = (number - 1) // options.every
+            total += tried
+            print(f"{phase}: killed {moment} {tried} calls, nothing lost", flush=True)
+    print(f"{total} points")
     zygote.close()
 
 

@@ -1,5 +1,5 @@
 """
-A store whose process is killed: at random, and at every system call that touches a file.
+A store whose process is killed: at random, and at calls that change its files.
 
 Promises: the short form takes some of the points and says which; C{python -m tests.store.points}
 takes all, C{python -m tests.store.crash} any number of rounds.
@@ -10,16 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.store import shim
 from tests.store.crash import rounds
-from tests.store.history import History
-from tests.store.points import Point, committingPoint, openingPoint
-from tests.store.victims import CALLS, Zygote, whyNot
+from tests.store.history import History, Lost
+from tests.store.points import MOMENTS, PHASES, tryPoint
+from tests.store.shim import Act, Call, Plan
+from tests.store.victims import Zygote
 
-WHY_NOT = whyNot()
-needsStrace = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+WHY_NOT = shim.whyNot()
+needsShim = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 
 
 @pytest.fixture(scope="module")
@@ -32,25 +35,37 @@ def zygote() -> Iterator[Zygote]:
 
 def test_killedAtRandom(tmp_path: Path) -> None:
     """Nothing acknowledged is lost, whenever the process is killed."""
-    history = rounds(tmp_path / "store", 4, "short")
+    history = rounds(tmp_path / "store", 3, "short")
     assert history.acknowledged > 0
 
 
-@needsStrace
-@pytest.mark.parametrize("call", CALLS)
-def test_killedWhileOpening(zygote: Zygote, tmp_path: Path, call: str) -> None:
-    """A store that is killed while it is made, or opened after a crash, opens the next time."""
-    for number in (1, 2, 3, 5, 8, 13, 21):
-        for kind in ("new", "old"):
-            openingPoint(zygote, tmp_path / f"{kind}{number}", kind, Point(call, number))
+@needsShim
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("phase", PHASES)
+def test_killedAtCall(zygote: Zygote, tmp_path: Path, phase: str, moment: str) -> None:
+    """Nothing acknowledged is lost at whatever call the process is killed: while it makes a store,
+    opens one after a crash, repairs one, or works."""
+    reached = 0
+    for number in (1, 2, 3, 5, 8, 13, 21, 34, 55):
+        reached += tryPoint(zygote, tmp_path / str(number), phase, moment, number)
+    assert reached
 
 
-@needsStrace
-@pytest.mark.parametrize("call", ["pwrite64", "pwritev", "write", "fdatasync", "fallocate"])
-def test_killedWhileCommitting(zygote: Zygote, tmp_path: Path, call: str) -> None:
-    """Nothing acknowledged is lost, at whatever call of a commit the process is killed."""
-    for number in (1, 2, 3, 4, 7, 12, 30):
-        committingPoint(zygote, tmp_path / f"{number}", Point(call, number))
+@needsShim
+def test_noticesEarlyAcknowledgement(zygote: Zygote, tmp_path: Path) -> None:
+    """A process that acknowledges before a commit is caught when it is killed."""
+    with pytest.raises(Lost):
+        for number in range(40, 60):
+            plan = Plan(Act.KILL_BEFORE, Call.WRITE, number, number)
+            store = tmp_path / str(number)
+            how: dict[str, Any] = {
+                "seed": str(number),
+                "steps": 60,
+                "careless": "acknowledged early",
+            }
+            history = History()
+            history.learn(zygote.run("commit", store, plan, **how).lines)
+            history.check(store)
 
 
 def test_noticesLoss(tmp_path: Path) -> None:

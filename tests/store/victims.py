@@ -1,65 +1,33 @@
 """
-Processes that work a store under strace, which kills them, or fails them, at a chosen system call.
+Processes that work a store while the disk fails, or until they are killed at a chosen call.
 
 A zygote loads everything once and forks a process for each run; so hundreds of runs take a minute.
-The thread that is of interest stops before it begins, strace attaches to it alone, and so the
-N-th call is the N-th of that thread.
 
-Promises: a run either was hit at the call asked for, or says that it was not.
+Promises: what becomes of a run is in its L{Run}; nothing of it is left.
 Must never know: what is demanded of the store afterwards.
 """
 
 from __future__ import annotations
 
-import contextlib
+import ctypes
 import json
 import os
-import shutil
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+from tests.store import shim
+from tests.store.shim import Event, Orders, Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 
-CALLS = (
-    "pwrite64",
-    "pwritev",
-    "write",
-    "fdatasync",
-    "fsync",
-    "msync",
-    "ftruncate",
-    "fallocate",
-    "openat",
-    "unlink",
-    "unlinkat",
-    "rename",
-    "renameat",
-    "link",
-    "linkat",
-    "mkdir",
-    "mkdirat",
-)
-"""The system calls that change files or their names."""
+FINE = Plan()
 
-
-def whyNot() -> str:
-    """
-    Why strace cannot be used here; no text if it can.
-    """
-    if shutil.which("strace") is None:
-        return "strace is not installed"
-    probe = subprocess.run(
-        ["strace", "-o", os.devnull, "-e", "inject=getpid:retval=1", "true"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return "" if probe.returncode == 0 else f"strace does not work here: {probe.stderr.strip()}"
+SAID = 1
+"""The descriptor to which a process says what happens; the library puts it into the trace."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +35,28 @@ class Run:
     """
     What became of a run.
 
-    @ivar lines: what it said.
+    @ivar events: what was done, and what was said, in order.
     @ivar killed: whether it was killed.
-    @ivar hits: at how many calls strace did something.
+    @ivar hits: at how many calls something was done.
     """
 
-    lines: list[bytes]
+    events: list[Event]
     killed: bool
     hits: int
+
+    @property
+    def lines(self) -> list[bytes]:
+        """
+        What it said.
+        """
+        return [each.data for each in self.events if each.what == "a"]
+
+    @property
+    def said(self) -> list[dict[str, Any]]:
+        """
+        What it said, read.
+        """
+        return [json.loads(each) for each in self.lines]
 
 
 class Zygote:
@@ -83,66 +65,46 @@ class Zygote:
     """
 
     def __init__(self) -> None:
+        self._place = TemporaryDirectory(prefix="natsbroker-zygote-")
+        self._orders = Orders(Path(self._place.name) / "orders")
+        self._trace = Path(self._place.name) / "trace"
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.store.victims"],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            env=shim.environment(),
         )
 
-    def run(self, order: dict[str, Any], inject: list[str]) -> Run:
+    def run(
+        self, what: str, directory: Path, plan: Plan = FINE, later: Plan = FINE, **more: Any
+    ) -> Run:
         """
-        Have one process work, with strace at its heels.
+        Have one process work.
 
-        @param order: what it should do; see L{_victim}.
-        @param inject: strace's expressions.
+        @param what: a function of L{tests.store.faults}.
+        @param directory: of its store; the disk is everything in the directory around it.
+        @param plan: what the disk does from the beginning.
+        @param later: what it does from when the store is open; then C{plan} is over.
+        @param more: for the function.
         """
-        say, hear = os.pipe()
-        tell, go = os.pipe()
-        os.set_inheritable(hear, True)
         process = self._process
         assert process.stdin is not None and process.stdout is not None
-        path = Path(f"/proc/{os.getpid()}/fd")
-        order = {**order, "say": str(path / str(hear)), "go": str(path / str(tell))}
+        self._trace.unlink(missing_ok=True)
+        self._orders.give(plan)
+        order: dict[str, Any] = {
+            "do": what,
+            "directory": str(directory),
+            "control": str(self._orders.path),
+        }
+        order |= {"trace": str(self._trace), "later": asdict(later), **more}
         process.stdin.write(json.dumps(order).encode() + b"\n")
         process.stdin.flush()
-        with os.fdopen(say, "rb") as lines:
-            said = [lines.readline()]
-            while b'"thread"' not in said[-1]:
-                said.append(lines.readline())
-            os.close(hear)
-            with self._strace(int(json.loads(said[-1])["thread"]), inject) as trace:
-                os.write(go, b"go\n")
-                said += lines.readlines()
-                status = json.loads(process.stdout.readline())["status"]
-            os.close(go)
-            os.close(tell)
-        hits = sum(1 for line in trace if b"(INJECTED)" in line or b"(DELAYED)" in line)
-        return Run(said, os.WIFSIGNALED(status) and os.WTERMSIG(status) == 9, hits)
-
-    @contextlib.contextmanager
-    def _strace(self, thread: int, inject: list[str]) -> Iterator[list[bytes]]:
-        """
-        Attach strace to a thread.
-        """
-        arguments = ["strace", "-p", str(thread)]
-        for each in inject:
-            arguments += ["-e", f"inject={each}"]
-        arguments += ["-e", "trace=" + ",".join(each.partition(":")[0] for each in inject)]
-        trace: list[bytes] = []
-        strace = subprocess.Popen(arguments, stderr=subprocess.PIPE)
-        assert strace.stderr is not None
-        while b"attached" not in (line := strace.stderr.readline()):
-            if not line:
-                raise AssertionError(f"strace ended with {strace.wait()}")
-        stream = strace.stderr
-        reader = threading.Thread(target=lambda: trace.extend(stream.readlines()))
-        reader.start()
-        try:
-            yield trace
-        finally:
-            strace.wait()
-            reader.join()
+        status = json.loads(process.stdout.readline())["status"]
+        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == 9
+        if status and not killed:
+            raise AssertionError(f"{what} ended by itself, with {status}")
+        return Run(list(shim.readTrace(self._trace)), killed, self._orders.hits)
 
     def close(self) -> None:
         """
@@ -152,6 +114,8 @@ class Zygote:
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
+        self._orders.close()
+        self._place.cleanup()
 
 
 def _victim(order: dict[str, Any]) -> None:
@@ -160,6 +124,9 @@ def _victim(order: dict[str, Any]) -> None:
     """
     from tests.store import faults
 
+    watched = str(Path(order["directory"]).parent)
+    texts = [each.encode() for each in (watched, order["control"], order["trace"])]
+    ctypes.CDLL(None).shimBegin(*texts, SAID)
     getattr(faults, order["do"])(order)
 
 
@@ -174,7 +141,6 @@ def _main() -> None:
         child = os.fork()
         if child == 0:
             try:
-                os.dup2(os.open(order["say"], os.O_WRONLY), 1)
                 _victim(order)
                 os._exit(0)
             except BaseException:

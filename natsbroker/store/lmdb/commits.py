@@ -366,14 +366,17 @@ class Committer:
     def _note(self, transaction: Transaction) -> None:
         """
         Write down beside the database what was committed. If that fails, what was committed is
-        there all the same, and no more is taken.
+        there all the same, and no more is taken. A commit that changed nothing is none for LMDB:
+        its generation is that of the next one, and may not be noted yet.
         """
+        opened = self._opened
         try:
-            self._opened.commits.write(transaction.generation)
-            marks = self._opened.marks
+            if transaction.generation <= opened.base + opened.environment.lastTransaction():
+                opened.commits.write(transaction.generation)
+            marks = opened.marks
             if self._unmarked & marks.logs.keys():
                 kept = {key: each for key, each in marks.logs.items() if key not in self._unmarked}
-                marks.write(self._opened.mark, kept)
+                marks.write(opened.mark, kept)
             self._unmarked.clear()
         except OSError as failure:
             self._fail([], failure)
@@ -398,18 +401,24 @@ class Committer:
         if not isinstance(error, StoreFull):
             error.__cause__ = failure
         self._reactor.callFromThread(self._owner.refused, jobs, error)
+        if not isinstance(error, StoreFull):
+            self._opened.environment.stopWriting()
 
     def _openAgain(self) -> None:
         """
-        Open and verify the store again.
+        Open and verify the store again; if that fails, go on for reading.
         """
         self._reopening = False
-        self._closeFiles(release=False)
+        environment = self._opened.environment
+        environment.suspend()
+        self._opened.commits.close()
         try:
             opened = self._reopen()
         except Exception as failure:
+            environment.stopWriting()
             self._reactor.callFromThread(self._owner.refused, [], asStoreError(failure))
             return
+        environment.succeed(opened.environment)
         self._opened = opened
         self._rows = dict(opened.rows)
         self._leftover = {row.identity for row in self._rows.values() if row.dropped}
@@ -419,10 +428,9 @@ class Committer:
                 self._refusal = None
         self._reactor.callFromThread(self._owner.reopened, opened)
 
-    def _closeFiles(self, release: bool = True) -> None:
+    def _closeFiles(self) -> None:
         """
         Let go of everything.
         """
         self._opened.close()
-        if release:
-            self._release()
+        self._release()

@@ -52,6 +52,20 @@ def syncDirectory(path: Path) -> None:
         os.close(descriptor)
 
 
+def _contents(path: Path) -> bytes | None:
+    """
+    What is in a file, or L{None} if it is not there or the disk cannot read it any more.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as failure:
+        if failure.errno != errno.EIO:
+            raise
+        return None
+
+
 def _writeAt(descriptor: int, data: bytes, offset: int) -> None:
     """
     Write all of it.
@@ -131,9 +145,8 @@ def readFormat(path: Path) -> bytes | None:
     @return: the mark, or L{None} if the file is not there or is damaged.
     @raise UnknownFormat: if another version wrote it.
     """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+    data = _contents(path)
+    if data is None:
         return None
     text, separator, checksum = data.rpartition(b"checksum ")
     if not separator or checksum != b"%08x\n" % crc32c(text):
@@ -195,8 +208,10 @@ class Marks:
         Read one file.
         """
         marks = cls(directory)
+        data = _contents(directory / f"marks-{number}")
+        if data is None:
+            return marks
         try:
-            data = (directory / f"marks-{number}").read_bytes()
             text, mark, generation, count, checksum = _MARKS_HEAD.unpack_from(data)
             body = data[_MARKS_HEAD.size :]
             if text != _MARKS_TEXT or crc32c(data[: _MARKS_HEAD.size - 4] + body) != checksum:
@@ -207,7 +222,7 @@ class Marks:
                 position += _MARK.size + length
                 name = body[position - length : position].decode("utf-8")
                 marks.logs[identity] = Mark(name, reserved)
-        except (FileNotFoundError, error):
+        except error:
             return cls(directory)
         marks.known, marks.mark, marks._generation = True, mark, generation
         return marks
@@ -248,7 +263,12 @@ class Commits:
         """
         newest = 0
         for slot in (0, 1):
-            data = os.pread(self._descriptor, _COMMIT.size, slot * _SLOT)
+            try:
+                data = os.pread(self._descriptor, _COMMIT.size, slot * _SLOT)
+            except OSError as failure:
+                if failure.errno != errno.EIO:
+                    raise
+                continue
             if len(data) == _COMMIT.size:
                 mark, generation, checksum = _COMMIT.unpack(data)
                 if mark == self._mark and crc32c(data[:-4]) == checksum:

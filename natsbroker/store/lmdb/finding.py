@@ -166,6 +166,7 @@ class Finder:
     @ivar logs: what was found, by identity.
     @ivar values: state, holds and known losses, by key, each with its generation.
     @ivar generation: the newest that was found.
+    @ivar size: how long the file is.
     """
 
     def __init__(self, raw: mmap.mmap | bytes, mark: bytes, trust: Trust) -> None:
@@ -180,6 +181,7 @@ class Finder:
         self.logs: dict[int, FoundLog] = {}
         self.values: dict[bytes, tuple[int, bytes]] = {}
         self.generation = 0
+        self.size = len(raw)
 
     def search(self) -> None:
         """

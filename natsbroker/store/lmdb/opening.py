@@ -14,6 +14,7 @@ Must never know: the reactor.
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -22,9 +23,9 @@ from lmdb import verify
 from natsbroker._istore import StoreFailed
 from natsbroker.store.envelopes import unwrapAt, wrapTwice
 from natsbroker.store.lmdb.commits import GENERATIONS, Opened
-from natsbroker.store.lmdb.environment import Environment
+from natsbroker.store.lmdb.environment import UNVERIFIABLE, Environment
 from natsbroker.store.lmdb.files import Commits, Marks, readFormat, syncDirectory, writeFormat
-from natsbroker.store.lmdb.finding import findMark
+from natsbroker.store.lmdb.finding import Finder, Trust, findMark
 from natsbroker.store.lmdb.layout import (
     FORMAT_KEY,
     LogRow,
@@ -56,7 +57,8 @@ def openDirectory(directory: Path, maxSize: int = 0) -> Opened:
     mark = readFormat(directory / STORE)
     marks = Marks.read(directory)
     database = directory / DATABASE
-    if mark is None and not marks.known and not database.exists():
+    if mark is None and _isUnfinished(directory, marks):
+        database.unlink(missing_ok=True)
         mark = _make(directory)
         marks = Marks.read(directory)
     if mark is None:
@@ -69,14 +71,33 @@ def openDirectory(directory: Path, maxSize: int = 0) -> Opened:
     return _openMarked(directory, mark, marks, maxSize)
 
 
+def _isUnfinished(directory: Path, marks: Marks) -> bool:
+    """
+    Whether there is no store yet, or the making of one was cut off: then it is marked that there
+    is no log, nothing at all was stored, and no commit was ever noted.
+    """
+    database = directory / DATABASE
+    if (directory / COMMITS).exists():
+        return False
+    if not database.exists() or not database.stat().st_size:
+        return not marks.logs
+    if not marks.known or marks.logs or _inspect(database, marks.mark)[0] is not None:
+        return False
+    finder = Finder(database.read_bytes(), marks.mark, Trust())
+    finder.search()
+    return not (finder.logs or finder.values)
+
+
 def _make(directory: Path) -> bytes:
     """
-    Make an empty store. The file that says so comes last.
+    Make an empty store. The file that says so comes last, and a database is never there without
+    the marks.
     """
     mark = os.urandom(8)
     marks = Marks(directory)
     marks.write(mark, {})
     marks.write(mark, {})
+    syncDirectory(directory)
     _makeDatabase(directory / DATABASE, mark)
     syncDirectory(directory)
     writeFormat(directory / STORE, mark)
@@ -165,23 +186,35 @@ def _inspect(database: Path, mark: bytes) -> tuple[Survey | None, str]:
     Verify a database.
 
     @return: what is in it, or L{None} and what is wrong.
+    @raise OSError: if that cannot be found out. What the disk cannot read any more is damaged.
     """
     try:
         problems = verify.verify(str(database), subdir=False)  # type: ignore[no-untyped-call]
-    except (verify.VerifyError, OSError, ValueError, LookupError, ArithmeticError) as failure:
-        problems = [str(failure)]
-    if problems:
+        found = None if problems else _surveyed(database)
+    except (Damaged, *UNVERIFIABLE) as failure:
+        found, problems = None, [str(failure)]
+    except OSError as failure:
+        if failure.errno not in (errno.EIO, errno.ENOENT):
+            raise
+        found, problems = None, [str(failure)]
+    if found is None:
         return None, f"the database is damaged: {problems[0]}"
-    descriptor = os.open(database, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        found = survey(PageFile(descriptor))
-    except Damaged as failure:
-        return None, f"the database is damaged: {failure}"
-    finally:
-        os.close(descriptor)
     if found.mark != mark:
         return None, "the database is another store's"
     return found, ""
+
+
+def _surveyed(database: Path) -> Survey:
+    """
+    What is in a database.
+
+    @raise Damaged: if it is not in order.
+    """
+    descriptor = os.open(database, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return survey(PageFile(descriptor))
+    finally:
+        os.close(descriptor)
 
 
 def _goBeyond(found: Survey, marks: Marks) -> list[LogRow]:

@@ -11,10 +11,12 @@ Must never know: why the database is damaged.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import lmdb
@@ -46,6 +48,10 @@ REPORT = "report.txt"
 
 MOST_IN_ONE_COMMIT = 32 << 20
 
+STRETCH = 1 << 20
+PAGE = 4096
+"""How much is read at once from a file of which something cannot be read: at first, and then."""
+
 LISTED = 1024
 """How many sequences a tally lists that is made anew."""
 
@@ -55,7 +61,11 @@ class _Builder:
     Writes the new database.
     """
 
-    def __init__(self, path: Path, mark: bytes, base: int) -> None:
+    def __init__(self, path: Path, mark: bytes, base: int, expected: int) -> None:
+        """
+        @param expected: about how many bytes will be written, at most.
+        """
+        self._step = 2 * min(MOST_IN_ONE_COMMIT, expected)
         self._environment = Environment(path)
         self._mark = mark
         self._base = base
@@ -90,7 +100,7 @@ class _Builder:
             self._txn = None
         if self._txn is None:
             self._weight = weight + 200
-            self._environment.prepare(2 * MOST_IN_ONE_COMMIT + 2 * weight)
+            self._environment.prepare(self._step + 2 * weight)
             self._txn = self._environment.begin()
         return self._txn
 
@@ -120,16 +130,55 @@ def salvage(path: Path, mark: bytes, marks: Marks, generation: int) -> list[str]
         finder = Finder(b"", mark, Trust())
         report = _rebuild(finder, fresh, mark, marks, generation)
     else:
-        trust = trustIn(path)
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
-            finder = Finder(raw, mark, trust)
-            finder.search()
-            report = _rebuild(finder, fresh, mark, marks, generation)
+        with _readable(path) as whole:
+            trust = trustIn(whole)
+            with whole.open("rb") as file:
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
+                    finder = Finder(raw, mark, trust)
+                    finder.search()
+                    report = _rebuild(finder, fresh, mark, marks, generation)
     keep(path, ["The database was damaged; what could be found is in a new one.", *report])
     os.replace(fresh, path)
     fresh.with_name(fresh.name + "-lock").unlink(missing_ok=True)
     syncDirectory(path.parent)
     return report
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[Path]:
+    """
+    A file that can be read to its end without danger to the process: the file itself, or if the
+    disk cannot read it any more a copy of what it can, with zeros for the rest.
+    """
+    copy = path.with_name("data.readable")
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(descriptor).st_size
+        starts = range(0, size, STRETCH)
+        if all(_read(descriptor, start, STRETCH) is not None for start in starts):
+            yield path
+            return
+        with copy.open("wb") as out:
+            for start in range(0, size, PAGE):
+                out.seek(start)
+                out.write(_read(descriptor, start, PAGE) or b"")
+            out.truncate(size)
+        yield copy
+    finally:
+        os.close(descriptor)
+        copy.unlink(missing_ok=True)
+
+
+def _read(descriptor: int, start: int, length: int) -> bytes | None:
+    """
+    A part of a file, or L{None} if the disk cannot read it.
+    """
+    try:
+        return os.pread(descriptor, length, start)
+    except OSError as failure:
+        if failure.errno != errno.EIO:
+            raise
+        return None
 
 
 def _rebuild(finder: Finder, fresh: Path, mark: bytes, marks: Marks, generation: int) -> list[str]:
@@ -138,7 +187,7 @@ def _rebuild(finder: Finder, fresh: Path, mark: bytes, marks: Marks, generation:
     """
     base = max(finder.generation, generation) + 16
     certain = bool(generation) and finder.generation == generation
-    builder = _Builder(fresh, mark, base)
+    builder = _Builder(fresh, mark, base, finder.size)
     report = []
     known = set(marks.logs) if marks.known else set(finder.logs)
     for identity in sorted(known | set(finder.logs)):

@@ -8,14 +8,18 @@ Must never know: how values look in the database.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from twisted.trial.unittest import SynchronousTestCase
 
+from natsbroker._istore import StoreLocked, UnknownFormat
 from natsbroker.store.lmdb.store import openLMDB
+from natsbroker.store.records import crc32c
 from natsbroker.testing.pumped import PumpedReactor
 from natsbroker.testing.storecontracts import (
     DurableContract,
@@ -27,6 +31,7 @@ from natsbroker.testing.storecontracts import (
     StateContract,
     SubjectContract,
 )
+from tests.store.history import Recorder
 
 
 class LMDBStoreTests(
@@ -65,3 +70,61 @@ class LMDBStoreTests(
         """Let time pass."""
         super().advance(seconds)
         self.reactor.advance(seconds)
+
+    def test_nothingToCommit(self) -> None:
+        """A request that changes nothing, and is committed alone, leaves nothing to complain of."""
+        store = self.makeStore()
+        log = self.wait(store.open("log"))
+        self.wait(log.append([(b"s", b"", b"x", 0)]))
+        self.wait(store.states("space").delete(b"not there"))
+        store = self.reopenedFrom(store)
+        recorder = Recorder()
+        store.watch(recorder)
+        assert (recorder.damaged, recorder.states) == ([], [])
+        assert self.wait(store.open("log")).nextSequence == 2
+        self.wait(store.close())
+
+    def test_makingWasCutOff(self) -> None:
+        """A store whose making was cut off before it was whole is made anew."""
+        self.wait(self.makeStore().close())
+        directory = self.directory / "store"
+        for name in ("STORE", "commits"):
+            (directory / name).unlink()
+        data = (directory / "data.mdb").read_bytes()
+        (directory / "data.mdb").write_bytes(data[: 2 * 4096] + bytes(len(data) - 2 * 4096))
+        store = self.makeStore()
+        assert self.wait(store.logs()) == []
+        recorder = Recorder()
+        store.watch(recorder)
+        assert (recorder.damaged, recorder.states) == ([], [])
+        self.wait(store.close())
+
+    def test_lockedByAnother(self) -> None:
+        """A second process that opens a store is refused at once, and the first goes on."""
+        store = self.makeStore()
+        log = self.wait(store.open("log"))
+        with pytest.raises(StoreLocked, match=str(os.getpid())):
+            self.makeStore()
+        assert self.wait(log.append([(b"s", b"", b"x", 0)])) == range(1, 2)
+        self.wait(store.close())
+
+    def test_laterVersion(self) -> None:
+        """The store of a later version is refused, and not a byte of it is touched."""
+        self.wait(self.makeStore().close())
+        path = self.directory / "store" / "STORE"
+        text, _, _ = path.read_bytes().replace(b"format 1", b"format 2").rpartition(b"checksum")
+        path.write_bytes(text + b"checksum %08x\n" % crc32c(text))
+        before = self._contents()
+        with pytest.raises(UnknownFormat, match="format 2"):
+            self.makeStore()
+        assert self._contents() == before
+
+    def _contents(self) -> dict[str, bytes]:
+        """All files but the lock, which says who looked last."""
+        files = sorted((self.directory / "store").iterdir())
+        return {each.name: each.read_bytes() for each in files if each.name != "lock"}
+
+    def reopenedFrom(self, store: Any) -> Any:
+        """Close a store and open it again."""
+        self.wait(store.close())
+        return self.makeStore()
