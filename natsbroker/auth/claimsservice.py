@@ -182,7 +182,7 @@ class ClaimsService:
             try:
                 if folder is not None:
                     await folder.delete(account)
-                self._directory.remove(account)
+                self._directory.delete(account)
             except (FolderError, OSError) as error:
                 problems.append(str(error))
         count = len(accounts) - len(problems)

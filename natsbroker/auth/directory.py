@@ -88,6 +88,7 @@ class AccountDirectory:
         self._resolver = resolver
         self._clock = clock
         self._known: dict[str, _Known] = {}
+        self._deleted: set[str] = set()
         self._waiting: dict[str, list[Deferred[AccountClaims]]] = {}
         self._watchers: list[Watcher] = []
 
@@ -156,7 +157,7 @@ class AccountDirectory:
     def _tellWhy(self, account: str, why: Failure) -> None:
         if not isinstance(why.value, (LookupError, FieldError, errors.Unauthorized)):
             self._complain(account, why)
-        isExpired = account in self._known
+        isExpired = account in self._known or account in self._deleted
         error = errors.ACCOUNT_EXPIRED if isExpired else errors.AUTHORIZATION
         for each in self._waiting.pop(account):
             text = f"account {account} was not found: {why.getErrorMessage()}"
@@ -237,12 +238,18 @@ class AccountDirectory:
         known = self._known.get(account)
         if known is not None and known.claims.token.text:
             _log.info("Account {account} is no more", account=account)
-            self.remove(account)
+            self._forget(account)
 
-    def remove(self, account: str) -> None:
+    def delete(self, account: str) -> None:
         """
-        Forget an account, whose JWT is no more.
+        Forget an account, whose JWT an operator deleted. Its users are told what they are told when
+        it expires.
         """
+        if account in self._known:
+            self._deleted.add(account)
+            self._forget(account)
+
+    def _forget(self, account: str) -> None:
         known = self._known.pop(account, None)
         if known is not None:
             known.forget()
@@ -263,6 +270,7 @@ class AccountDirectory:
 
     def _replace(self, claims: AccountClaims) -> None:
         account = claims.token.subject
+        self._deleted.discard(account)
         before = self._known.get(account)
         if before is not None:
             before.forget()

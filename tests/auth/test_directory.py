@@ -294,15 +294,17 @@ class TestUpdates:
             world.directory.update(ACCOUNT.key, text)
         assert world.find() is before
 
-    def test_remove(self) -> None:
-        """An account that is removed ends, and is looked for again."""
+    def test_delete(self) -> None:
+        """An account that is deleted ends, and is looked for again."""
         world = World(issued(exp=1010))
         world.find()
         del world.resolver.tokens[ACCOUNT.key]
-        world.directory.remove(ACCOUNT.key)
-        world.directory.remove(ACCOUNT.key)
+        world.directory.delete(ACCOUNT.key)
+        world.directory.delete(ACCOUNT.key)
         assert world.observer.told[1:] == [("ended", ACCOUNT.key)]
-        assert isinstance(world.find(), Unauthorized)
+        assert world.find().error is errors.ACCOUNT_EXPIRED
+        world.resolver.tokens[ACCOUNT.key] = issued()
+        assert world.find().token.text == issued()
         assert not world.clock.getDelayedCalls()
 
     def test_provided(self) -> None:

@@ -12,16 +12,55 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.auth.chain import Identity, raw
-from tests.interop.servers import PATIENCE, Server
+from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Server, requireRealServer
 
-__all__ = ["Peer"]
+__all__ = ["Both", "Peer"]
+
+Answer = TypeVar("Answer")
 
 _ERROR = re.compile(rb"-ERR '([^\r]*)'\r\n")
+
+
+class Both:
+    """
+    A real server and ours with one configuration.
+
+    @ivar servers: the real one and ours.
+    """
+
+    def __init__(self, directory: Path, config: str) -> None:
+        """
+        @param directory: for files; C{$DIR} in the configuration is a folder of each server in it.
+        """
+        requireRealServer()
+        self.servers: list[Server] = []
+        for flavour in (REAL, OURS_FAST):
+            folder = directory / flavour.name
+            folder.mkdir()
+            self.servers.append(Server(flavour, folder, config).start())
+
+    def compare(self, play: Callable[[Server], Answer]) -> Answer:
+        """
+        Do the same with each.
+
+        @return: what came of it on both.
+        """
+        theirs, ours = (play(server) for server in self.servers)
+        assert ours == theirs
+        return ours
+
+    def stop(self) -> None:
+        """
+        Stop them.
+        """
+        for server in self.servers:
+            server.stop()
 
 
 class Peer:
@@ -115,6 +154,16 @@ class Peer:
                 raise EOFError("no message came")
             if words[0] == b"MSG":
                 return words[1].decode(), self._exactly(int(words[-1]))
+
+    def request(self, subject: str, body: bytes | str = b"") -> bytes:
+        """
+        Ask, and wait for the first answer.
+        """
+        data = body.encode() if isinstance(body, str) else body
+        inbox = b"_INBOX.%d" % self.info["client_id"]
+        self.send(b"SUB %b 999\r\nUNSUB 999 1\r\n" % inbox)
+        self.send(b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), inbox, len(data), data))
+        return self.message()[1]
 
     def _exactly(self, size: int) -> bytes:
         while len(self._unread) < size + 2 and self._read():

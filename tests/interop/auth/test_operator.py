@@ -18,8 +18,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from tests.auth.chain import Account, Identity, Operator, credentialsFile
-from tests.interop.auth.peers import Peer
-from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Server, requireRealServer
+from tests.interop.auth.peers import Both, Peer
+from tests.interop.servers import PATIENCE, Server
 
 OPERATOR = Operator()
 SYSTEM, ONE, TWO, STRICT, UNTRUSTED, EXPIRED = (Account(OPERATOR) for _ in range(6))
@@ -188,42 +188,11 @@ OTHERWISE = {
 }
 
 
-class Both:
-    """
-    A real server and ours with one configuration.
-    """
-
-    def __init__(self, directory: Path, config: str) -> None:
-        self.servers: list[Server] = []
-        for flavour in (REAL, OURS_FAST):
-            folder = directory / flavour.name
-            folder.mkdir()
-            self.servers.append(Server(flavour, folder, config).start())
-
-    def compare(self, play: Callable[[Server], Any]) -> Any:
-        """
-        Do the same with each.
-
-        @return: what came of it on both.
-        """
-        theirs, ours = (play(server) for server in self.servers)
-        assert ours == theirs
-        return ours
-
-    def stop(self) -> None:
-        """
-        Stop them.
-        """
-        for server in self.servers:
-            server.stop()
-
-
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     """
     Both servers with JWTs in their configuration.
     """
-    requireRealServer()
     running = Both(tmp_path_factory.mktemp("memory"), memoryConfig())
     yield running
     running.stop()
