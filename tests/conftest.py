@@ -22,6 +22,10 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
+from tests.postgresql import postgres, postgresOfClass
+
+__all__ = ["postgres", "postgresOfClass"]
+
 FlushLoggedErrors = Callable[..., list[Failure]]
 
 SHIPPED_PLUGIN = "natsbroker.testing.pytestplugin"

