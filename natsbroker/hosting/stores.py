@@ -2,7 +2,8 @@
 Finding and opening stores.
 
 Promises: a store that is named is one of ours or a plugin's, or is named as missing, with those
-that there are. A store on disk is in a folder of its own, made if it is not there.
+that there are. A store on disk is in a folder of its own, made if it is not there. What only one
+store needs is imported when that is opened.
 Must never know: what is kept in a store.
 """
 
@@ -15,12 +16,20 @@ from typing import Any
 from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
+from natsbroker.config.durations import secondsFrom
 from natsbroker.hosting.plugins import Plugins
 from natsbroker.interfaces import IBrokerHost, IStoreOpener, IStreamStore
 from natsbroker.store.lmdb.store import openLMDB
 from natsbroker.store.memory import MemoryStore
 
-__all__ = ["LMDBOpener", "MemoryOpener", "monotonicOf", "storeOpener", "wallClockOf"]
+__all__ = [
+    "LMDBOpener",
+    "MemoryOpener",
+    "PostgresOpener",
+    "monotonicOf",
+    "storeOpener",
+    "wallClockOf",
+]
 
 
 def monotonicOf(reactor: Any) -> Callable[[], float]:
@@ -93,13 +102,70 @@ class LMDBOpener:
         return opening  # type: ignore[return-value]
 
 
+@implementer(IStoreOpener)
+class PostgresOpener:
+    """
+    Stores in a PostgreSQL database. Options, the first five with nats-streaming-server's names:
+    C{driver}, which must be C{postgres} if it is given; C{source}, the connection string;
+    C{max_open_conns}, how many connections, at least 3; C{no_caching} and C{bulk_insert_limit},
+    which have no effect; C{schema}, the schema to use; C{lease}, seconds or a duration.
+    """
+
+    name = "postgres"
+
+    def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
+        """
+        See L{IStoreOpener}.
+        """
+        accepted = ("driver", "no_caching", "bulk_insert_limit", "dir")
+        _refuseOthers(section, "source", "max_open_conns", "schema", "lease", *accepted)
+        driver = section.get("driver", "postgres")
+        if driver not in ("postgres", "postgresql"):
+            raise ValueError(f'driver "{driver}" is not supported, only "postgres" is')
+        source = section.get("source")
+        if not isinstance(source, str) or not source:
+            raise ValueError("a store in a database needs source")
+        try:
+            from natsbroker.store.postgres.connecting import Database
+            from natsbroker.store.postgres.store import openPostgres
+        except ImportError as missing:
+            why = f"psycopg is needed: pip install natsbroker[postgres] ({missing})"
+            raise ValueError(why) from missing
+        schema = section.get("schema", Database.SCHEMA)
+        if not isinstance(schema, str):
+            raise ValueError(f"schema must be a name, not {schema!r}")
+        lease = _seconds("lease", section.get("lease", Database.LEASE))
+        database = Database(source, schema, lease, _readers(section.get("max_open_conns", 0)))
+        opening = openPostgres(host.reactor, database, wallClockOf(host.reactor))
+        return opening  # type: ignore[return-value]
+
+
+def _seconds(name: str, value: object) -> float:
+    if isinstance(value, str):
+        return secondsFrom(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name} must be a duration, not {value!r}")
+    return value
+
+
+def _readers(connections: object) -> int:
+    """
+    How many connections read: one of the others writes, one renews leases.
+    """
+    if connections == 0:
+        return 2
+    if isinstance(connections, bool) or not isinstance(connections, int) or connections < 3:
+        raise ValueError(f"max_open_conns must be at least 3, or 0, not {connections!r}")
+    return min(connections - 2, 16)
+
+
 def storeOpener(name: str, plugins: Plugins) -> IStoreOpener:
     """
     Find what opens stores of a name.
 
     @raise natsbroker.hosting.plugins.PluginError: if there is no such store.
     """
-    for opener in (MemoryOpener(), LMDBOpener()):
+    for opener in (MemoryOpener(), LMDBOpener(), PostgresOpener()):
         if opener.name == name:
             return opener
     found: IStoreOpener = plugins.named(IStoreOpener, name)

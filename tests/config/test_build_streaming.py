@@ -94,7 +94,13 @@ def test_sql() -> None:
 
 @pytest.mark.parametrize(
     ("given", "meant"),
-    [("MEMORY", "memory"), ("File", "lmdb"), ("sql", "postgres"), ("MyStore", "MyStore")],
+    [
+        ("MEMORY", "memory"),
+        ("File", "lmdb"),
+        ("sql", "postgres"),
+        ("PostgreSQL", "postgres"),
+        ("MyStore", "MyStore"),
+    ],
 )
 def test_storeNamed(given: str, meant: str) -> None:
     """nats-streaming-server's names of stores, in any case, mean ours; others are plugins."""
@@ -137,6 +143,7 @@ def test_limitsThatMakeNoSense(text: str, error: str) -> None:
         ('hbt: "-1s"', "streaming.hb_timeout"),
         ("hb_fail_count: -1", "streaming.hb_fail_count"),
         ("store: file", "streaming.dir"),
+        ("store: sql", "streaming.store: for SQL stores, the source must be specified"),
         ("max_msgs: 5", "unknown field"),
         ('hb_interval: "soon"', "streaming.hb_interval"),
     ],

@@ -4,6 +4,8 @@ Finding and opening stores.
 
 from __future__ import annotations
 
+import re
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,14 @@ from natsbroker.hosting.plugins import PluginError, Plugins
 from natsbroker.hosting.stores import (
     LMDBOpener,
     MemoryOpener,
+    PostgresOpener,
     monotonicOf,
     storeOpener,
     wallClockOf,
 )
-from natsbroker.interfaces import IStoreOpener, IStreamStore
+from natsbroker.interfaces import ILeasedStore, IStoreOpener, IStreamStore
 from natsbroker.testing.pumped import PumpedReactor
+from tests.postgresql import PostgresServer
 
 
 class Host:
@@ -48,7 +52,7 @@ class WallReactor:
     seconds = staticmethod(time.time)
 
 
-@pytest.mark.parametrize("opener", [MemoryOpener(), LMDBOpener()])
+@pytest.mark.parametrize("opener", [MemoryOpener(), LMDBOpener(), PostgresOpener()])
 def test_provides(opener: Any) -> None:
     """Our stores are opened as those of others are."""
     assert verifyObject(IStoreOpener, opener)
@@ -81,11 +85,67 @@ def test_sections(section: dict[str, object]) -> None:
         LMDBOpener().openStore(Host(Clock()), section)  # type: ignore[arg-type]
 
 
+def test_postgres(postgres: PostgresServer) -> None:
+    """A store in a database is opened with nats-streaming-server's options and ours."""
+    reactor = PumpedReactor()
+    schema = postgres.newSchema()
+    section = {
+        "driver": "postgres",
+        "source": postgres.source,
+        "max_open_conns": 5,
+        "no_caching": True,
+        "bulk_insert_limit": 100,
+        "dir": "ignored",
+        "schema": schema,
+        "lease": "2s",
+    }
+    store: Any = reactor.wait(PostgresOpener().openStore(Host(reactor), section))  # type: ignore[arg-type]
+    assert verifyObject(ILeasedStore, store)
+    [left] = postgres.execute(schema, "SELECT extract(epoch FROM expires - now()) FROM holder")
+    assert left[0] <= 2
+    reactor.wait(store.close())
+    assert postgres.execute(schema, "SELECT version FROM format") == [(1,)]
+    postgres.execute(schema, f'DROP SCHEMA "{schema}" CASCADE')
+
+
+@pytest.mark.parametrize(
+    ("section", "why"),
+    [
+        ({}, "needs source"),
+        ({"source": 5}, "needs source"),
+        ({"source": "x=y z"}, "no connection string"),
+        ({"driver": "mysql", "source": "host=x"}, 'driver "mysql" is not supported'),
+        ({"max_open_conns": 2}, "max_open_conns must be at least 3"),
+        ({"max_open_conns": True}, "max_open_conns must be at least 3"),
+        ({"schema": ""}, "cannot be the name of a schema"),
+        ({"schema": "x" * 64}, "cannot be the name of a schema"),
+        ({"schema": 1}, "schema must be a name"),
+        ({"lease": "0.1s"}, "is not between 0.5 and 3600"),
+        ({"lease": "5"}, "missing unit in duration"),
+        ({"lease": None}, "lease must be a duration"),
+        ({"max_size": 5}, 'unknown option "max_size"'),
+    ],
+)
+def test_databaseSections(section: dict[str, object], why: str) -> None:
+    """Options of a database that make no sense are refused, before anything is connected to."""
+    section = {"source": "host=nowhere", **section} if section else {}
+    with pytest.raises(ValueError, match=re.escape(why)):
+        PostgresOpener().openStore(Host(Clock()), section)  # type: ignore[arg-type]
+
+
+def test_withoutPsycopg(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the library is missing, the error says how to install it."""
+    monkeypatch.setitem(sys.modules, "natsbroker.store.postgres.connecting", None)
+    with pytest.raises(ValueError, match=r"pip install natsbroker\[postgres\]"):
+        PostgresOpener().openStore(Host(Clock()), {"source": "host=nowhere"})  # type: ignore[arg-type]
+
+
 def test_storeOpener() -> None:
     """A store is found by its name, ours and those of plugins."""
     plugins = Plugins(lambda interface: [Foreign()])
     assert storeOpener("memory", plugins).name == "memory"
     assert storeOpener("lmdb", plugins).name == "lmdb"
+    assert storeOpener("postgres", plugins).name == "postgres"
     assert isinstance(storeOpener("foreign", plugins), Foreign)
     with pytest.raises(PluginError, match='no IStoreOpener named "other"'):
         storeOpener("other", plugins)

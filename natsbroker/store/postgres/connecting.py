@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import psycopg
 from psycopg import errors
@@ -49,9 +49,12 @@ class Database:
     @ivar readers: how many connections read.
     """
 
+    SCHEMA: ClassVar[str] = "natsbroker"
+    LEASE: ClassVar[float] = 5.0
+
     source: str
-    schema: str = "natsbroker"
-    lease: float = 5.0
+    schema: str = SCHEMA
+    lease: float = LEASE
     readers: int = 2
 
     def __post_init__(self) -> None:
@@ -61,7 +64,8 @@ class Database:
         try:
             conninfo_to_dict(self.source)
         except psycopg.ProgrammingError as failure:
-            raise ValueError(f"source is no connection string: {failure}".strip()) from failure
+            # What libpq says about it may hold a password.
+            raise ValueError("source is no connection string") from failure
         if not 0 < len(self.schema.encode()) < 64 or "\0" in self.schema:
             raise ValueError(f"{self.schema!r} cannot be the name of a schema")
         if not 0.5 <= self.lease <= 3600:
