@@ -23,10 +23,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
+
+if TYPE_CHECKING:
+    import psycopg
 
 __all__ = ["PostgresServer", "postgres", "postgresOfClass"]
 
@@ -149,6 +151,8 @@ class PostgresServer:
                 stderr=log,
                 **self._as,
             )
+        import psycopg
+
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -164,6 +168,9 @@ class PostgresServer:
         """
         Connect to it, each statement being a transaction.
         """
+        # Here, so that tests of everything else do without it.
+        import psycopg
+
         return psycopg.connect(self.source, autocommit=True)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:

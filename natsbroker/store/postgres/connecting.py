@@ -111,7 +111,7 @@ def isLost(connection: Connection) -> bool:
     """
     Whether a connection is of no use any more.
     """
-    return connection.closed or connection.broken
+    return bool(connection.closed or connection.broken)
 
 
 def asStoreError(failure: Exception) -> StoreError:

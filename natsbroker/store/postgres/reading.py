@@ -291,12 +291,13 @@ def fetchState(connection: Connection, space: int, prefix: bytes) -> list[tuple[
     if border:
         condition = " AND key < %s"
         arguments.append(border[:-1] + bytes((border[-1] + 1,)))
-    return connection.execute(
+    rows: list[tuple[bytes, bytes, int]] = connection.execute(
         f"SELECT key, value, checksum FROM state WHERE space = %s AND key >= %s{condition}"
         " ORDER BY key",
         arguments,
         binary=True,
     ).fetchall()
+    return rows
 
 
 def readHolds(connection: Connection, identity: int) -> dict[str, int]:

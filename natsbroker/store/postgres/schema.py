@@ -22,7 +22,7 @@ Must never know: what the store does with them.
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeAlias
 
 import psycopg
 from psycopg.sql import SQL, Identifier
@@ -31,7 +31,7 @@ from natsbroker._istore import UnknownFormat
 
 __all__ = ["LONGEST_KEY", "Connection", "prepare", "subjectKey"]
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 VERSION = 1
 

@@ -94,7 +94,7 @@ class TestReaders:
     def one(self, connection: Connection) -> int:
         """Ask for something, and say over which connection."""
         connection.execute("SELECT 1")
-        return connection.info.backend_pid
+        return int(connection.info.backend_pid)
 
     def test_keepsConnections(self, postgres: PostgresServer) -> None:
         """A connection is used again."""
