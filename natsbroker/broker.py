@@ -13,7 +13,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from twisted.application.service import MultiService
+from twisted.application.service import IService, MultiService
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorFDSet, IStreamServerEndpoint
 from twisted.internet.threads import deferToThreadPool
@@ -28,6 +28,7 @@ from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
 from natsbroker.core.bus import Bus
 from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
+from natsbroker.hosting.authorizers import READY_MADE
 from natsbroker.hosting.clients import closeAll, closeExcess, sessionsOf
 from natsbroker.hosting.credentials import authorizerFrom
 from natsbroker.hosting.derived import infoFrom, limitsFrom, tracingFrom
@@ -54,6 +55,7 @@ from natsbroker.hosting.streaming import streamingService
 from natsbroker.hosting.tls import termsFrom
 from natsbroker.interfaces import (
     IAuthorizer,
+    IAuthorizerPlugin,
     IBrokerHost,
     IBrokerService,
     IObserver,
@@ -98,7 +100,7 @@ class Broker(MultiService):
         settings: Settings | None = None,
         *,
         reactor: Any = None,
-        authorizer: IAuthorizer | None = None,
+        authorizer: IAuthorizer | IAuthorizerPlugin | None = None,
         routerFactory: Callable[[str], ISubjectRouter] | None = None,
         services: Sequence[IBrokerService] = (),
         observers: Sequence[IObserver] = (),
@@ -109,7 +111,8 @@ class Broker(MultiService):
         """
         @param settings: what nats-server.conf would say; by default what an empty one says.
         @param reactor: by default the global one.
-        @param authorizer: decides who is let in, instead of the settings.
+        @param authorizer: decides who is let in, instead of the settings, or makes what does. One
+            that is a service is started and stopped with the broker.
         @param routerFactory: makes the subject router for an account's name.
         @param services: services beside ours.
         @param observers: those who are told what happens.
@@ -138,7 +141,7 @@ class Broker(MultiService):
         self.accounts.configure(settings)
         checks = PasswordChecks(self._inThread, self.reactor)
         operators = self._makeOperators(settings)
-        chosen = authorizer or found.authorizer(self, settings)
+        chosen = found.authorizer(self, settings, authorizer, READY_MADE)
         if chosen is None and operators is not None:
             chosen = operators.authorizer
         self.clientContext = self._makeContext(turn, chosen or authorizerFrom(settings, checks))
@@ -154,6 +157,8 @@ class Broker(MultiService):
             healthChecks=[listeningCheck(self.listeners.closed)],
         )
         self._pages = self._makePages(None if terms is None else terms.creator)
+        self._authorizer = chosen
+        self._adopt(chosen)
         self._services = dict(found.services(self, settings, services))
         self.streaming: StreamingModel | None = None
         if settings.streaming is not None:
@@ -165,7 +170,7 @@ class Broker(MultiService):
             service.setName(name)
             service.setServiceParent(self)
         self._parts = {
-            "authorizer": settings.authorization.plugin or nameOf(authorizer, "settings"),
+            "authorizer": nameOf(authorizer, settings.authorization.plugin or "settings"),
             "router": settings.router.plugin or nameOf(routerFactory, "built-in"),
             "services": ",".join(self._services) or "none",
         }
@@ -188,6 +193,13 @@ class Broker(MultiService):
         return self.keys.id
 
     # What it is made of.
+
+    def _adopt(self, part: Any) -> None:
+        """
+        Start and stop a part with the broker if it is a service.
+        """
+        if IService.providedBy(part):
+            part.setServiceParent(self)
 
     def _builtInRouter(self, account: str) -> ISubjectRouter:
         return BuiltInRouter(self.settings.max_subject_shapes)
@@ -310,9 +322,10 @@ class Broker(MultiService):
             self._outcome.raiseException()
 
     async def _open(self) -> None:
-        for service in self._services.values():
-            if IPrepared.providedBy(service):
-                await service.whenPrepared()
+        parts: list[Any] = [self._authorizer, *self._services.values()]
+        for part in parts:
+            if IPrepared.providedBy(part):
+                await part.whenPrepared()
         await self.listeners.open(self._hub)
         settings = self.settings
         self.settings = replace(

@@ -15,9 +15,13 @@ from dataclasses import replace
 from typing import Any
 
 from twisted.application.service import Service
+from twisted.cred.strcred import AuthOptionMixin
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
 
+from natsbroker.auth.checkers import SUPPORTED
 from natsbroker.broker import Broker
 from natsbroker.config.addresses import checkPort
 from natsbroker.config.build import buildDefaults, buildFile
@@ -27,16 +31,20 @@ from natsbroker.config.goflags import FlagError, FlagValue, parseFlags
 from natsbroker.config.model import Settings
 from natsbroker.config.overrides_streaming import withStreaming
 from natsbroker.errors import BrokerError
+from natsbroker.hosting.authorizers import CredPlugin
 from natsbroker.hosting.signals import Signals
 from natsbroker.hosting.surroundings import Surroundings
 
 __all__ = ["Options", "makeService"]
 
+_log = Logger(namespace="natsbroker")
 
-class Options(UsageOptions):
+
+class Options(UsageOptions, AuthOptionMixin):
     """
     The options of C{twistd natsbroker}. Each wins over what the configuration file says.
 
+    @cvar supportedInterfaces: the kinds of credentials that a checker of C{--auth} may check.
     @ivar clients: descriptions of the endpoints where clients can connect.
     @ivar settings: what all of it comes to; there when the options were parsed.
     """
@@ -56,7 +64,7 @@ class Options(UsageOptions):
         ["name", "n", None, "Name of the server."],
         ["user", None, None, "User that clients must be."],
         ["pass", None, None, "The user's password."],
-        ["auth", None, None, "Token that clients must bring."],
+        ["token", None, None, "Token that clients must bring."],
         ["ports_file_dir", None, None, "Folder for the file that lists the ports in use."],
         ["cluster_id", None, None, "Id of a NATS Streaming cluster; turns NATS Streaming on."],
         ["cid", None, None, "The same."],
@@ -73,6 +81,7 @@ class Options(UsageOptions):
         ["hb_fail_count", None, None, "How many a client may leave unanswered."],
     ]
     compData: Any = None
+    supportedInterfaces: Any = SUPPORTED
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -88,6 +97,12 @@ class Options(UsageOptions):
 
     opt_p = opt_client
 
+    def opt_auth(self, description: str) -> None:
+        """
+        Check logins with TYPE[:ARGUMENT], a checker that --help-auth lists; may be given again.
+        """
+        super().opt_auth(description)  # type: ignore[no-untyped-call]
+
     def postOptions(self) -> None:
         """
         Read the configuration.
@@ -98,6 +113,18 @@ class Options(UsageOptions):
             self.settings = self.read(os.environ)
         except ConfigError as error:
             raise UsageError(str(error)) from error
+        authorization = self.settings.authorization
+        if self.checkers and (authorization.plugin or authorization.token or authorization.user):
+            raise UsageError(
+                "--auth decides who is let in; a user, token or plugin beside it would not count"
+            )
+
+    @property
+    def checkers(self) -> list[Any]:
+        """
+        The checkers of C{--auth}, in order.
+        """
+        return list(self.get("credCheckers", ()))
 
     def read(self, environment: Mapping[str, str]) -> Settings:
         """
@@ -118,7 +145,7 @@ class Options(UsageOptions):
                 debug=logging.debug or bool(self["debug"]),
                 trace=logging.trace or bool(self["trace"]),
             )
-        for option, name in (("user", "user"), ("pass", "password"), ("auth", "token")):
+        for option, name in (("user", "user"), ("pass", "password"), ("token", "token")):
             if self[option] is not None:
                 given: Any = {name: self[option], "defined": True}
                 authorization = replace(authorization, **given)
@@ -158,7 +185,8 @@ class Options(UsageOptions):
 
 class SignalService(Service):
     """
-    Reload and lame duck by signal, for a broker in a process that is not ours alone.
+    Reload and lame duck by signal, for a broker in a process that is not ours alone; its end if the
+    broker cannot start.
     """
 
     name = "signals"
@@ -168,7 +196,7 @@ class SignalService(Service):
         self._signals = Signals(
             reactor, {signal.SIGHUP: surroundings.reload, signal.SIGUSR2: self._lameDuck}
         )
-        self._stop = reactor.stop
+        self._reactor = reactor
 
     def startService(self) -> None:
         """
@@ -176,6 +204,16 @@ class SignalService(Service):
         """
         super().startService()  # type: ignore[no-untyped-call]
         self._signals.install()
+        # What is known at once is raised to twistd before the reactor runs.
+        self._reactor.callWhenRunning(self._watch)
+
+    def _watch(self) -> None:
+        self._broker.whenReady().addErrback(self._giveUp)
+
+    def _giveUp(self, failure: Failure) -> None:
+        _log.critical("{reason}", reason=failure.getErrorMessage())
+        if self.running:
+            self._reactor.stop()
 
     def stopService(self) -> None:
         """
@@ -190,7 +228,7 @@ class SignalService(Service):
 
     def _left(self) -> None:
         if self.running:
-            self._stop()
+            self._reactor.stop()
 
 
 def makeService(
@@ -205,8 +243,14 @@ def makeService(
     @param makeBroker: makes the broker.
     @raise UsageError: if the broker cannot be composed.
     """
+    authorizer = CredPlugin(options.checkers) if options.checkers else None
     try:
-        broker = makeBroker(options.settings, reactor=reactor, endpoints=options.clients or None)
+        broker = makeBroker(
+            options.settings,
+            reactor=reactor,
+            endpoints=options.clients or None,
+            authorizer=authorizer,
+        )
     except (BrokerError, ValueError) as error:
         raise UsageError(str(error)) from error
     read = (lambda: options.read(os.environ)) if options["config"] else None

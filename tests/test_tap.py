@@ -4,6 +4,8 @@ C{twistd natsbroker}: options and the service.
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import signal
 from pathlib import Path
@@ -51,7 +53,7 @@ class TestOptions:
 
     def test_token(self) -> None:
         """A token requires a login."""
-        settings = parsed("--auth", "t").settings
+        settings = parsed("--token", "t").settings
         assert settings.authorization.token == "t"
         assert settings.authorization.defined
 
@@ -69,7 +71,7 @@ class TestOptions:
             ["--http", "x"],
             ["--http", "70000"],
             ["-c", "/missing/x.conf"],
-            ["--user", "u", "--auth", "t", "-c", "/dev/null/x"],
+            ["--user", "u", "--token", "t", "-c", "/dev/null/x"],
             ["surplus"],
             ["--unknown"],
         ],
@@ -85,6 +87,112 @@ class TestOptions:
         path.write_text("port: 1\nbogus: 1")
         with pytest.raises(UsageError, match=r'x\.conf:2:1: unknown field "bogus"'):
             parsed("-c", str(path))
+
+
+class TestAuth:
+    """Checkers of C{twisted.cred}, by C{--auth}."""
+
+    def test_checkers(self, tmp_path: Path) -> None:
+        """Each option makes a checker, in order."""
+        options = parsed("--auth", f"file:{tmp_path}", "--auth", "memory:a:b", "--auth=anonymous")
+        assert [type(checker).__name__ for checker in options.checkers] == [
+            "FilePasswordDB",
+            "InMemoryUsernamePasswordDatabaseDontUse",
+            "AllowAnonymousAccess",
+        ]
+        assert parsed().checkers == []
+
+    @pytest.mark.parametrize(
+        ("arguments", "why"),
+        [
+            (["--auth", "nothing:x"], "Auth plugin not recognized: nothing"),
+            (["--auth", "sshkey"], "Auth plugin not supported"),
+            (["--auth", "memory:a"], "argstring must be in format"),
+            (["--auth", "memory:a:b", "--token", "t"], "would not count"),
+            (["--auth", "memory:a:b", "--user", "u", "--pass", "p"], "would not count"),
+            (["--help-auth-type", "nothing"], "Invalid auth type"),
+        ],
+    )
+    def test_wrong(self, arguments: list[str], why: str) -> None:
+        """What is wrong is a usage error."""
+        with pytest.raises(UsageError, match=why):
+            parsed(*arguments)
+
+    def test_besidePlugin(self, tmp_path: Path) -> None:
+        """A plugin in the file beside it is one, too; users in the file are none."""
+        path = tmp_path / "x.conf"
+        path.write_text("authorization { plugin: htpasswd, file: x }")
+        with pytest.raises(UsageError, match="would not count"):
+            parsed("--auth", "memory:a:b", "-c", str(path))
+        path.write_text("accounts { A { users: [ {user: a} ] } }")
+        assert parsed("--auth", "memory:a:b", "-c", str(path)).checkers
+
+    @pytest.mark.parametrize(
+        ("arguments", "texts"),
+        [
+            (["--help-auth"], ["AuthType", "memory", "file", "anonymous"]),
+            (["--help-auth-type", "file"], ["Usage: --auth file", "ArgString format"]),
+            (["--help-auth-type", "sshkey"], ["WARNING: This authType is not supported"]),
+        ],
+    )
+    def test_help(self, arguments: list[str], texts: list[str]) -> None:
+        """The kinds of checkers are listed and described; those of no use here are not listed."""
+        options = Options()
+        options.authOutput = output = io.StringIO()
+        with pytest.raises(SystemExit):
+            options.parseOptions(arguments)  # type: ignore[no-untyped-call]
+        assert [text for text in texts if text not in output.getvalue()] == []
+        assert arguments != ["--help-auth"] or "sshkey" not in output.getvalue()
+
+    def test_usage(self) -> None:
+        """C{--help} tells of them."""
+        usage = Options().getUsage()
+        for option in ("--auth=", "--help-auth", "--help-auth-type=", "--token="):
+            assert option in usage
+
+    def test_login(self, tmp_path: Path) -> None:
+        """Who a checker knows is the user of that name in the file, and others are not let in."""
+        users, path = tmp_path / "users", tmp_path / "x.conf"
+        users.write_text("anna:apple\nbob:banana\n")
+        path.write_text("accounts { A { users: [ {user: anna, password: other} ] } }")
+        options = parsed("--auth", f"file:{users}", "-c", str(path))
+        host = Host.around(makeService(options, Reactor())).start()
+        try:
+            grants = {
+                name: host.client(_connect(name, password)).session.grant
+                for name, password in [("anna", "apple"), ("bob", "banana"), ("carl", "x")]
+            }
+            assert grants["anna"].account == "A"
+            assert (grants["bob"].account, grants["bob"].user) == ("$G", "bob")
+            assert grants["carl"] is None
+            assert host.client(_connect("anna", "other")).closed == "lost"
+            assert host.client(b'CONNECT {"verbose":false}\r\n').closed == "lost"
+        finally:
+            host.broker.stopService()
+
+    def test_reload(self, tmp_path: Path) -> None:
+        """A reload keeps the checkers and takes the file's accounts."""
+        path = tmp_path / "x.conf"
+        path.write_text("accounts { A { users: [ {user: anna} ] } }")
+        options = parsed("--auth", "memory:anna:apple", "-c", str(path))
+        host = Host.around(makeService(options, Reactor())).start()
+        try:
+            client = host.client(_connect("anna", "apple"))
+            assert client.closed == ""
+            path.write_text("accounts { B { users: [ {user: anna} ] } }")
+            host.broker.reload(options.read({}))
+            assert client.closed == "lost"
+            assert host.client(_connect("anna", "apple")).session.grant.account == "B"
+        finally:
+            host.broker.stopService()
+
+
+def _connect(user: str, password: str) -> bytes:
+    return (
+        b"CONNECT "
+        + json.dumps({"verbose": False, "user": user, "pass": password}).encode()
+        + b"\r\n"
+    )
 
 
 class TestService:

@@ -11,8 +11,6 @@ Must never know: the configuration, connections, or accounts; it is given identi
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -21,6 +19,7 @@ from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.auth.certificates import CertificateNames
+from natsbroker.auth.decoys import Decoys
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.revocations import Revocations
 from natsbroker.auth.signatures import checkSignature
@@ -99,8 +98,7 @@ class SettingsAuthorizer(Revocations):
         self.required = not self._open and not noAuthUser
         self.nonce = bool(self._keys)
         given = [*self._users.values(), *([single] if single else [])]
-        self._secrets = [identity.secret for identity in given] or [""]
-        self._salt = secrets.token_bytes(16)
+        self._decoys = Decoys(identity.secret for identity in given)
 
     def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
         """
@@ -155,20 +153,11 @@ class SettingsAuthorizer(Revocations):
         self, identity: Identity | None, name: str, hello: Hello, given: str
     ) -> Grant | Deferred[Grant]:
         known = identity is not None and identity.permits(hello.connectionType)
-        secret = identity.secret if identity is not None else self._decoyFor(name)
+        secret = identity.secret if identity is not None else self._decoys.secretFor(name)
         outcome = self._checks.check(secret, given)
         if isinstance(outcome, Deferred):
             return outcome.addCallback(_judged, identity if known else None)
         return _judged(outcome, identity if known else None)
-
-    def _decoyFor(self, name: str) -> str:
-        """
-        A secret to compare with for a user that does not exist: that of some user, always the same
-        for a name, so that names that exist are no more expensive, nor cheaper, than others.
-        """
-        text = name.encode("utf-8", "surrogateescape")
-        digest = hashlib.blake2b(text, digest_size=8, key=self._salt).digest()
-        return self._secrets[int.from_bytes(digest, "big") % len(self._secrets)]
 
 
 def _judged(same: bool, identity: Identity | None) -> Grant:

@@ -90,4 +90,6 @@ def _certificatesIn(path: str) -> list[Certificate]:
     """
     end = b"-----END CERTIFICATE-----"
     parts = Path(path).read_bytes().split(end)[:-1]
+    if not parts:
+        raise ValueError(f"{path} holds no certificate")
     return [Certificate.loadPEM(part + end) for part in parts]

@@ -13,6 +13,7 @@ from typing import Any
 
 from twisted.application.service import IService
 from twisted.plugin import getPlugins
+from zope.interface.exceptions import Invalid
 from zope.interface.interface import InterfaceClass
 from zope.interface.verify import verifyObject
 
@@ -49,32 +50,53 @@ class Plugins:
         """
         self._find = find
 
-    def named(self, interface: InterfaceClass, name: str) -> Any:
+    def named(self, interface: InterfaceClass, name: str, readyMade: Iterable[Any] = ()) -> Any:
         """
         The plugin with a name.
 
+        @param readyMade: those that nobody needs to install; one that is installed does not hide
+            them.
         @raise PluginError: if there is none.
         """
-        known = {each.name: each for each in self._find(interface)}
+        known = {each.name: each for each in readyMade}
+        if name in known:
+            return known[name]
+        known.update((each.name, each) for each in self._find(interface))
         if name not in known:
             there = ", ".join(sorted(known)) or "none"
             kind = interface.getName()  # type: ignore[no-untyped-call]
             raise PluginError(f'there is no {kind} named "{name}" (there is {there})')
         return known[name]
 
-    def authorizer(self, host: IBrokerHost, settings: Settings) -> IAuthorizer | None:
+    def authorizer(
+        self,
+        host: IBrokerHost,
+        settings: Settings,
+        given: IAuthorizer | IAuthorizerPlugin | None = None,
+        readyMade: Iterable[IAuthorizerPlugin] = (),
+    ) -> IAuthorizer | None:
         """
-        What the C{authorization} block names; C{None} if it names nothing.
+        The authorizer that was given, or what the C{authorization} block names; C{None} if there
+        is neither.
+
+        @param given: an authorizer, or what makes one.
+        @param readyMade: plugins that nobody needs to install.
+        @raise PluginError: if it cannot be made, or is no authorizer.
         """
         authorization = settings.authorization
-        if not authorization.plugin:
+        if given is not None and not IAuthorizerPlugin.providedBy(given):
+            return given
+        if given is None and not authorization.plugin:
             return None
-        plugin = self.named(IAuthorizerPlugin, authorization.plugin)
-        made = _made(
-            f'authorization plugin "{authorization.plugin}"',
-            lambda: plugin.makeAuthorizer(host, authorization.options),
-        )
-        verifyObject(IAuthorizer, made)
+        plugin: Any = given
+        if given is None:
+            plugin = self.named(IAuthorizerPlugin, authorization.plugin, readyMade)
+        what = f'authorization plugin "{plugin.name}"'
+        made = _made(what, lambda: plugin.makeAuthorizer(host, authorization.options))
+        try:
+            verifyObject(IAuthorizer, made)
+        except Invalid as error:
+            raise PluginError(f"{what} makes no authorizer: {error}") from error
         return made  # type: ignore[no-any-return]
 
     def routerFactory(self, settings: Settings) -> Callable[[str], ISubjectRouter] | None:

@@ -99,9 +99,18 @@ class ServerProcess:
                 _log.warn("{warning}", warning=warning)
             broker.startService()
         except (BrokerError, ValueError, OSError) as error:
-            _log.critical("{reason}", reason=str(error))
-            self.exitCode = 1
-            self.stop()
+            self._giveUp(str(error))
+        else:
+            waiting = broker.whenReady()
+            waiting.addErrback(lambda failure: self._giveUp(failure.getErrorMessage()))
+
+    def _giveUp(self, reason: str) -> None:
+        """
+        It cannot start, as is known at once or found out while it prepares.
+        """
+        _log.critical("{reason}", reason=reason)
+        self.exitCode = 1
+        self.stop()
 
     def _planLog(self, new: Settings, changes: Sequence[Change]) -> Step:
         try:

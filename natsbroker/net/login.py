@@ -74,6 +74,13 @@ class Login:
         if deferred is not None:
             deferred.cancel()
 
+    def giveUp(self) -> None:
+        """
+        It took too long; the outcome is not reported.
+        """
+        _log.error("The authorizer did not answer in time: denied")
+        self.cancel()
+
     def _answered(self, answer: Any) -> None:
         if isinstance(answer, Grant):
             self._finish(answer)

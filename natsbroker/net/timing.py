@@ -44,7 +44,7 @@ class TimedConversation(Conversation):
         if self._loginBy is not None and now >= self._loginBy:
             waited, self._login = self._login, None
             if waited is not None:
-                waited.cancel()
+                waited.giveUp()
                 self.close(errors.AUTHORIZATION)
             else:
                 self.close(errors.AUTH_TIMEOUT)

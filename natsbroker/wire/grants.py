@@ -70,6 +70,7 @@ class Grant:
         no limit.
     @ivar maxSubscriptions: how many subscriptions; C{None} for the server's limit.
     @ivar expires: when the grant ends, as seconds since the epoch; C{None} for never.
+    @raise TypeError: if a value is of another type: such a grant would be one of who knows what.
     """
 
     account: str = GLOBAL_ACCOUNT
@@ -80,3 +81,24 @@ class Grant:
     maxPayload: int | None = None
     maxSubscriptions: int | None = None
     expires: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, kinds in _KINDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kinds) or isinstance(value, bool):
+                raise TypeError(f"{name} of a grant cannot be {type(value).__name__}")
+
+
+_NOTHING = type(None)
+
+#: The types of what a grant says.
+_KINDS: dict[str, tuple[type, ...]] = {
+    "account": (str,),
+    "user": (str,),
+    "publish": (PermissionSet, _NOTHING),
+    "subscribe": (SubscribePermissions, _NOTHING),
+    "responses": (ResponsePermission, _NOTHING),
+    "maxPayload": (int, _NOTHING),
+    "maxSubscriptions": (int, _NOTHING),
+    "expires": (int, float, _NOTHING),
+}

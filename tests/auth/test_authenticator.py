@@ -4,16 +4,21 @@ The class to subclass for authorization of one's own.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from zope.interface.verify import verifyObject
 
 from natsbroker import errors
 from natsbroker.auth.authenticator import Authenticator
+from natsbroker.hosting.clients import sessionsOf
 from natsbroker.interfaces import IAuthorizer
+from natsbroker.testing.memory import MemoryBroker, MemoryConnection
 from natsbroker.wire.grants import Grant, Hello
+from tests.conftest import FlushLoggedErrors
+from tests.hosting.support import logLines
 
 HELLO = Hello(options={"user": "alice", "pass": "secret"})
 
@@ -163,3 +168,187 @@ class TestOverriding:
         authenticator.watchRevocations(lambda: told.append(1))
         authenticator.revoke()
         assert told == [1]
+
+
+async def coroutine(value: Any) -> Any:
+    """An answer that is awaited."""
+    return _outcome(value)
+
+
+def plain(value: Any) -> Any:
+    """An answer that is there at once."""
+    return _outcome(value)
+
+
+def deferred(value: Any) -> Any:
+    """An answer that a Deferred fires with."""
+    return fail(value) if isinstance(value, BaseException) else succeed(value)
+
+
+def _outcome(value: Any) -> Any:
+    if isinstance(value, BaseException):
+        raise value
+    return value
+
+
+def login(broker: MemoryBroker) -> MemoryConnection:
+    """A connection that says who it is; the answer is to be received."""
+    connection = broker.connect()
+    connection.receive()
+    connection.send(b'CONNECT {"verbose":false,"user":"alice","pass":"secret"}\r\n')
+    return connection
+
+
+class Custom(Authenticator):
+    """
+    Answers in one of its steps what the test says.
+    """
+
+    def __init__(self, step: str, answer: Any) -> None:
+        super().__init__()
+        self._step, self._answer = step, answer
+
+    def authenticate(self, hello: Hello) -> Any:
+        """See L{Authenticator.authenticate}."""
+        return self._answer() if self._step == "authenticate" else "alice"
+
+    def grant(self, avatar: Any, hello: Hello) -> Any:
+        """See L{Authenticator.grant}."""
+        return self._answer() if self._step == "grant" else super().grant(avatar, hello)
+
+    def grantFor(self, hello: Hello) -> Any:
+        """See L{Authenticator.grantFor}."""
+        return self._answer() if self._step == "grantFor" else super().grantFor(hello)
+
+
+@pytest.mark.parametrize("form", [plain, deferred, coroutine], ids=lambda form: form.__name__)
+@pytest.mark.parametrize("step", ["authenticate", "grant", "grantFor"])
+class TestInABroker:
+    """Custom authorizers in a broker: every form of answer, at every step."""
+
+    def test_letsIn(self, step: str, form: Any) -> None:
+        """A grant lets in."""
+        authenticator = Custom(step, lambda: form(Grant(user="alice")))
+        with MemoryBroker(authorizer=authenticator) as broker:
+            assert login(broker).request(b"PING\r\n") == b"PONG\r\n"
+
+    def test_denies(self, step: str, form: Any) -> None:
+        """A denial keeps out, and is no failure of anybody."""
+        with MemoryBroker(authorizer=Custom(step, lambda: form(errors.Unauthorized()))) as broker:
+            connection = login(broker)
+            assert connection.closed == "lost"
+            assert b"Authorization Violation" in connection.receive()
+
+    @pytest.mark.parametrize(
+        "error",
+        [ZeroDivisionError, RecursionError, MemoryError, StopAsyncIteration, CancelledError],
+    )
+    def test_raises(
+        self,
+        step: str,
+        form: Any,
+        error: type[Exception],
+        flushLoggedErrors: FlushLoggedErrors,
+    ) -> None:
+        """An exception keeps out and is logged."""
+        with MemoryBroker(authorizer=Custom(step, lambda: form(error()))) as broker:
+            assert login(broker).closed == "lost"
+            assert len(flushLoggedErrors(error)) == 1
+
+    @pytest.mark.parametrize(
+        "nonsense", [None, True, 1, "", b"alice", {"user": "alice"}, [Grant()], Grant, object()]
+    )
+    def test_nonsense(
+        self, step: str, form: Any, nonsense: Any, flushLoggedErrors: FlushLoggedErrors
+    ) -> None:
+        """What is no grant, or no name, keeps out."""
+        with logLines() as lines:
+            with MemoryBroker(authorizer=Custom(step, lambda: form(nonsense))) as broker:
+                assert login(broker).closed == "lost"
+        assert any("denied" in line or "Not authorized" in line for line in lines)
+
+    def test_wrongGrant(self, step: str, form: Any, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """A grant with a value of the wrong type cannot be made, and its maker keeps out."""
+        strange: Any = ["orders.>"]
+        authenticator = Custom(step, lambda: form(Grant(user="alice", publish=strange)))
+        with MemoryBroker(authorizer=authenticator) as broker:
+            assert login(broker).closed == "lost"
+            assert len(flushLoggedErrors(TypeError)) == 1
+
+    def test_unknownAccount(self, step: str, form: Any) -> None:
+        """A grant for an account that is not there keeps out."""
+        authenticator = Custom(step, lambda: form(Grant("NOWHERE", "alice")))
+        with logLines() as lines, MemoryBroker(authorizer=authenticator) as broker:
+            assert login(broker).closed == "lost"
+        assert any("Unknown account NOWHERE" in line for line in lines)
+
+    def test_ended(self, step: str, form: Any) -> None:
+        """A grant that has ended already lets nobody publish."""
+        authenticator = Custom(step, lambda: form(Grant(user="alice", expires=0.0)))
+        with MemoryBroker(authorizer=authenticator) as broker:
+            connection = login(broker)
+            broker.advance(0.1)
+            assert connection.closed == "lost"
+
+    def test_hangs(self, step: str, form: Any) -> None:
+        """One that does not answer keeps out when the time is over, and is told to stop; others
+        are served meanwhile."""
+        cancelled: list[Any] = []
+        waiting = [Deferred(cancelled.append), Grant(user="bob")]
+
+        def answer() -> Any:
+            first = waiting.pop(0)
+            if form is coroutine and isinstance(first, Deferred):
+                return _await(first)
+            return first if isinstance(first, Deferred) else form(first)
+
+        authenticator = Custom(step, answer)
+        with logLines() as lines, MemoryBroker(authorizer=authenticator) as broker:
+            connection, other = login(broker), login(broker)
+            assert other.request(b"PING\r\n") == b"PONG\r\n"
+            assert connection.closed == ""
+            assert connection.request(b"PING\r\n") == b""
+            broker.advance(2.5)
+            assert connection.receive() == b"-ERR 'Authorization Violation'\r\n"
+            assert (connection.closed, len(cancelled)) == ("lost", 1)
+            assert other.request(b"PING\r\n").endswith(b"PONG\r\n")
+        assert any("did not answer in time: denied" in line for line in lines)
+
+    def test_answersTooLate(self, step: str, form: Any) -> None:
+        """A grant that comes after the time, or after its connection, lets nobody in."""
+        gates: list[Any] = []
+
+        def answer() -> Any:
+            gates.append(Deferred())
+            return _await(gates[-1]) if form is coroutine else gates[-1]
+
+        with MemoryBroker(authorizer=Custom(step, answer)) as broker:
+            connection = login(broker)
+            broker.advance(2.5)
+            gates[0].callback(Grant(user="alice"))
+            assert (connection.closed, list(broker.broker.clientContext.connections)) == (
+                "lost",
+                [],
+            )
+
+
+async def _await(answer: Any) -> Any:
+    return await answer
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_endsTheProgram(error: type[BaseException]) -> None:
+    """What is to end the program lets nobody in either."""
+
+    def answer() -> Any:
+        raise error
+
+    broker = MemoryBroker(authorizer=Custom("grantFor", answer))
+    with suppress(error):
+        connection = broker.connect({"verbose": False})
+        assert connection.request(b"PING\r\n") == b""
+    assert all(
+        session.grant is None for session in sessionsOf(broker.broker.clientContext.connections)
+    )
+    with suppress(error):
+        broker.stop()

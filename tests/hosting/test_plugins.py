@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from twisted.application.service import Service
 from zope.interface import implementer
-from zope.interface.exceptions import Invalid
 
 from natsbroker.hosting.accounts import BuiltInRouter
 from natsbroker.hosting.plugins import PluginError, Plugins, nameOf
@@ -127,8 +126,32 @@ class TestAuthorizer:
     def test_noAuthorizer(self) -> None:
         """What is no authorizer is refused."""
         settings = settingsOf("authorization { plugin: mine }")
-        with pytest.raises(Invalid):
+        with pytest.raises(PluginError, match='"mine" makes no authorizer'):
             plugins(AuthorizerPlugin(made=object())).authorizer(HOST, settings)
+
+    def test_given(self) -> None:
+        """An authorizer that was given counts before what the settings name."""
+        settings = settingsOf("authorization { plugin: missing }")
+        given = Doorkeeper()
+        assert plugins().authorizer(HOST, settings, given) is given
+
+    def test_givenPlugin(self) -> None:
+        """What makes authorizers can be given instead of being installed."""
+        given = AuthorizerPlugin()
+        settings = settingsOf("authorization { colour: red, plugin: other }")
+        assert plugins().authorizer(HOST, settings, given) is given.made
+        assert given.given == [(HOST, {"colour": "red"})]
+
+    def test_readyMade(self) -> None:
+        """Ready-made ones need not be installed, and nobody can take their names."""
+        own, installed = AuthorizerPlugin(), AuthorizerPlugin()
+        settings = settingsOf("authorization { plugin: mine }")
+        found = plugins(installed)
+        assert found.authorizer(HOST, settings, readyMade=[own]) is own.made
+        assert found.authorizer(HOST, settings) is installed.made
+        missing = settingsOf("authorization { plugin: x }")
+        with pytest.raises(PluginError, match=r"\(there is a, mine\)"):
+            found.authorizer(HOST, missing, readyMade=[AuthorizerPlugin("a")])
 
 
 class TestRouter:

@@ -14,6 +14,7 @@ from natsbroker.errors import AUTH_REVOKED, Unauthorized
 from natsbroker.net.login import Login
 from natsbroker.wire.grants import Grant, Hello
 from tests.conftest import FlushLoggedErrors
+from tests.hosting.support import logLines
 from tests.support import Doorkeeper
 
 GRANT = Grant(user="me")
@@ -131,6 +132,15 @@ class TestCancelling:
         login.cancel()
         assert cancelled == [answer]
         assert (outcomes, login.waiting) == ([], False)
+
+    def test_giveUp(self) -> None:
+        """One that takes too long is cancelled, and that is logged."""
+        answer: Deferred[Grant] = Deferred()
+        login, outcomes = ask(lambda hello: answer)
+        with logLines() as lines:
+            login.giveUp()
+        assert (answer.called, outcomes, login.waiting) == (True, [], False)
+        assert [line for line in lines if "did not answer in time: denied" in line]
 
     @pytest.mark.parametrize("late", [GRANT, Unauthorized("no"), ZeroDivisionError(), "garbage"])
     def test_answerAfterwards(self, late: Any) -> None:

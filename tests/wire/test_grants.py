@@ -4,10 +4,12 @@ What an authorizer is told, and what it answers.
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
 
 import pytest
 
+from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.grants import GLOBAL_ACCOUNT, Grant, Hello
 from natsbroker.wire.values import Kind
 
@@ -49,3 +51,29 @@ class TestGrant:
         assert Grant(user="a") == Grant(user="a") != Grant(user="b")
         with pytest.raises(FrozenInstanceError):
             Grant().user = "root"  # type: ignore[misc]
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("account", None),
+            ("account", b"$G"),
+            ("user", 7),
+            ("user", None),
+            ("publish", ["a"]),
+            ("publish", True),
+            ("publish", SubscribePermissions([b"a"])),
+            ("subscribe", (b"a",)),
+            ("subscribe", PermissionSet([b"a"])),
+            ("responses", True),
+            ("maxPayload", "5"),
+            ("maxPayload", True),
+            ("maxSubscriptions", 1.5),
+            ("expires", "tomorrow"),
+        ],
+    )
+    def test_nonsense(self, name: str, value: Any) -> None:
+        """What is not of its type is refused, so that no grant says less than was meant."""
+        with pytest.raises(TypeError, match=f"^{name} of a grant cannot be"):
+            Grant(**{name: value})
+        with pytest.raises(TypeError):
+            replace(Grant(), **{name: value})

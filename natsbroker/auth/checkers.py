@@ -1,0 +1,225 @@
+"""
+Logins by the checkers of C{twisted.cred}: what exists for other Twisted programs, and one's own.
+
+Promises: a checker is asked for what it declares to understand; the first that knows a connection
+decides who it is, and none that knows it is a denial. A checker that fails, or answers what is no
+avatar id, is a denial too.
+Must never know: what an avatar may do; that is for whoever gives L{IAvatars}.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterable
+from typing import Any
+
+from twisted.cred.checkers import ANONYMOUS, InMemoryUsernamePasswordDatabaseDontUse
+from twisted.cred.credentials import (
+    IAnonymous,
+    ICredentials,
+    IUsernameHashedPassword,
+    IUsernamePassword,
+)
+from twisted.cred.error import LoginFailed
+from twisted.cred.error import Unauthorized as CredUnauthorized
+from twisted.internet.defer import maybeDeferred
+from zope.interface import Attribute, Interface, implementer
+
+from natsbroker import errors
+from natsbroker.auth.authenticator import Authenticator
+from natsbroker.wire.grants import Grant, Hello
+
+__all__ = [
+    "SUPPORTED",
+    "CheckerAuthenticator",
+    "EverythingGranted",
+    "IAvatars",
+    "IConnection",
+    "credentialsOf",
+]
+
+#: What a client may bring in CONNECT to say who it is.
+_SIGNS = ("user", "pass", "auth_token", "nkey", "jwt", "sig")
+
+
+class IConnection(ICredentials):
+    """
+    Everything that is known of a connection, as credentials: for checkers of tokens, keys,
+    certificates, or addresses.
+    """
+
+    hello = Attribute("A L{natsbroker.wire.grants.Hello}.")
+
+
+class IAvatars(Interface):
+    """
+    Says what avatars may do.
+    """
+
+    def grantOf(name: str, hello: Hello) -> Grant:
+        """
+        @param name: an avatar id, as text; empty for somebody who need not say.
+        @param hello: what is known of the connection.
+        @raise natsbroker.errors.Unauthorized: if the avatar may not be there.
+        """
+
+    def hasGuests() -> bool:
+        """
+        Whether somebody without credentials is let in without a checker being asked.
+        """
+
+
+@implementer(IAvatars)
+class EverythingGranted:
+    """
+    Lets every avatar do everything in the global account.
+    """
+
+    def grantOf(self, name: str, hello: Hello) -> Grant:
+        """
+        See L{IAvatars.grantOf}.
+        """
+        return Grant(user=name)
+
+    def hasGuests(self) -> bool:
+        """
+        See L{IAvatars.hasGuests}.
+        """
+        return False
+
+
+@implementer(IConnection)
+class _Connection:
+    def __init__(self, hello: Hello) -> None:
+        self.hello = hello
+
+
+@implementer(IAnonymous)
+class _Nobody(_Connection):
+    """
+    The credentials of a connection that brings none.
+    """
+
+
+@implementer(IUsernamePassword, IUsernameHashedPassword)
+class _Login(_Connection):
+    """
+    A name and a password. They are bytes, as C{twisted.cred} has them.
+    """
+
+    def __init__(self, hello: Hello) -> None:
+        super().__init__(hello)
+        self.username = hello.text("user").encode("utf-8")
+        self.password = hello.text("pass").encode("utf-8")
+
+    def checkPassword(self, password: Any) -> bool:
+        """
+        Compare in a time that does not tell where they differ.
+        """
+        return hmac.compare_digest(self.password, _encoded(password))
+
+
+def credentialsOf(hello: Hello) -> Any:
+    """
+    What a connection says of itself, as C{twisted.cred} has it: L{IConnection} always;
+    C{IUsernamePassword} and C{IUsernameHashedPassword} with a user; C{IAnonymous} with nothing.
+    """
+    if hello.text("user"):
+        return _Login(hello)
+    return _Connection(hello) if _brings(hello) else _Nobody(hello)
+
+
+def _brings(hello: Hello) -> bool:
+    return any(hello.text(name) for name in _SIGNS)
+
+
+#: The kinds of credentials that a checker can be asked about.
+SUPPORTED: Any = (IUsernamePassword, IUsernameHashedPassword, IAnonymous, IConnection)
+
+
+class CheckerAuthenticator(Authenticator):
+    """
+    Asks checkers, one after the other.
+    """
+
+    def __init__(self, checkers: Iterable[Any], avatars: Any = None) -> None:
+        """
+        @param checkers: provide C{twisted.cred.checkers.ICredentialsChecker}.
+        @param avatars: provides L{IAvatars}; L{EverythingGranted} by default.
+        @raise ValueError: if a checker understands nothing that a client can bring.
+        """
+        super().__init__()
+        self._checkers = list(map(_inBytes, checkers))
+        self._avatars = EverythingGranted() if avatars is None else avatars
+        for checker in self._checkers:
+            if not any(kind in SUPPORTED for kind in checker.credentialInterfaces):
+                raise ValueError(f"{type(checker).__name__} checks nothing that a client can bring")
+
+    @property
+    def required(self) -> bool:  # type: ignore[override]
+        """
+        See L{natsbroker.interfaces.IAuthorizer}.
+        """
+        return not self._avatars.hasGuests() and not any(
+            IAnonymous in checker.credentialInterfaces for checker in self._checkers
+        )
+
+    async def authenticate(self, hello: Hello) -> str:
+        """
+        See L{Authenticator.authenticate}.
+        """
+        credentials = credentialsOf(hello)
+        if IAnonymous.providedBy(credentials) and self._avatars.hasGuests():
+            return ""
+        for checker in self._checkers:
+            if not any(kind.providedBy(credentials) for kind in checker.credentialInterfaces):
+                continue
+            try:
+                avatar = await maybeDeferred(checker.requestAvatarId, credentials)
+            except (LoginFailed, CredUnauthorized):
+                continue
+            return _nameOf(avatar)
+        raise errors.Unauthorized("no checker knows who this is")
+
+    def grant(self, avatar: Any, hello: Hello) -> Any:
+        """
+        See L{Authenticator.grant}.
+        """
+        return self._avatars.grantOf(avatar, hello)
+
+
+def _inBytes(checker: Any) -> Any:
+    """
+    A checker whose names are bytes. C{--auth memory:...} makes one that keeps them as text, which
+    nobody's name is equal to.
+    """
+    if type(checker) is not InMemoryUsernamePasswordDatabaseDontUse:
+        return checker
+    corrected = InMemoryUsernamePasswordDatabaseDontUse()
+    users: dict[Any, Any] = checker.users
+    for name, password in users.items():
+        corrected.addUser(_encoded(name), _encoded(password))
+    return corrected
+
+
+def _encoded(text: str | bytes) -> bytes:
+    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+
+
+def _nameOf(avatar: Any) -> str:
+    """
+    The text of an avatar id.
+
+    @raise errors.Unauthorized: if it is empty.
+    @raise TypeError: if it is none.
+    @raise ValueError: if it is not UTF-8.
+    """
+    if avatar is ANONYMOUS or avatar == ANONYMOUS:
+        return ""
+    if isinstance(avatar, bytes):
+        avatar = avatar.decode("utf-8")
+    if not isinstance(avatar, str):
+        raise TypeError(f"{type(avatar).__name__} is no avatar id")
+    if not avatar:
+        raise errors.Unauthorized("the checker's answer is an empty avatar id")
+    return avatar

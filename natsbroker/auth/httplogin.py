@@ -1,0 +1,164 @@
+"""
+The authorizer that asks a service over HTTP.
+
+Promises: a service that is slow, gone, too long-winded or of no sense lets nobody in; it is asked a
+bounded number of questions at a time, and what is remembered of its answers is bounded, too, and
+holds no secret.
+Must never know: connections, or how the settings are written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.web.iweb import IAgent
+from zope.interface import implementer
+
+from natsbroker import errors
+from natsbroker.auth.inquiries import grantFromAnswer, question
+from natsbroker.auth.revocations import Revocations
+from natsbroker.auth.turnstile import Turnstile
+from natsbroker.auth.web import exchange
+from natsbroker.interfaces import IAuthorizer
+from natsbroker.wire.grants import Grant, Hello
+
+__all__ = ["AuthorizationServiceError", "HTTPAuthorizer", "HTTPTerms"]
+
+_OK = 200
+
+#: The statuses by which the service denies; all others mean that it is out of order.
+_DENIALS = frozenset({401, 403})
+
+
+class AuthorizationServiceError(Exception):
+    """
+    The service did not say whether somebody may come in.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPTerms:
+    """
+    How the service is asked.
+
+    @ivar url: where questions are posted to.
+    @ivar timeout: seconds for each.
+    @ivar longest: bytes of an answer.
+    @ivar atATime: how many questions may be open.
+    @ivar waiting: how many logins may wait besides.
+    @ivar cacheFor: for how many seconds an answer holds for the same question; 0 for not.
+    @ivar cacheSize: how many answers are remembered.
+    @ivar headers: of each request.
+    @ivar nonce: whether clients are given a nonce to sign, and the service is told it.
+    """
+
+    url: str
+    timeout: float = 1.5
+    longest: int = 65536
+    atATime: int = 16
+    waiting: int = 256
+    cacheFor: float = 0.0
+    cacheSize: int = 1024
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    nonce: bool = False
+
+
+@implementer(IAuthorizer)
+class HTTPAuthorizer(Revocations):
+    """
+    Asks the service about every connection.
+
+    @ivar required: see L{IAuthorizer}.
+    @ivar nonce: see L{IAuthorizer}.
+    """
+
+    required = True
+
+    def __init__(self, terms: HTTPTerms, agent: IAgent, clock: IReactorTime) -> None:
+        """
+        @param agent: makes the requests, and verifies the service's certificate.
+        """
+        super().__init__()
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        self.use(terms, agent)
+
+    def use(self, terms: HTTPTerms, agent: IAgent) -> None:
+        """
+        Ask in another way from now on. What was remembered is forgotten.
+        """
+        self._terms = terms
+        self._agent = agent
+        self._turnstile = Turnstile(terms.atATime, terms.waiting)
+        self._remembered: OrderedDict[bytes, tuple[float, Grant | None]] = OrderedDict()
+
+    @property
+    def nonce(self) -> bool:
+        """
+        See L{IAuthorizer}.
+        """
+        return self._terms.nonce
+
+    def revoke(self, account: str | None = None) -> None:
+        """
+        Forget what is remembered, and announce that grants may no longer hold.
+        """
+        self._remembered = OrderedDict()
+        super().revoke(account)
+
+    def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
+        """
+        See L{IAuthorizer.grantFor}.
+        """
+        body = question(hello, self._terms.nonce)
+        key = hashlib.blake2b(body, digest_size=32, key=self._key).digest()
+        until, grant = self._remembered.get(key, (0.0, None))
+        if self._clock.seconds() < until:
+            return _let(grant)
+        asking = self._turnstile.run(self._ask, body)
+        return asking.addCallback(self._answered, key, self._remembered)
+
+    def _ask(self, body: bytes) -> Deferred[tuple[int, bytes]]:
+        terms = self._terms
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        return exchange(
+            self._agent,
+            self._clock,
+            terms.url,
+            terms.timeout,
+            terms.longest,
+            body,
+            {**headers, **terms.headers},
+        )
+
+    def _answered(
+        self,
+        answer: tuple[int, bytes],
+        key: bytes,
+        remembered: OrderedDict[bytes, tuple[float, Grant | None]],
+    ) -> Grant:
+        status, body = answer
+        if status == _OK:
+            grant: Grant | None = grantFromAnswer(body)
+        elif status in _DENIALS:
+            grant = None
+        else:
+            raise AuthorizationServiceError(f"the authorization service answers {status}")
+        # An answer to what was asked before everything was forgotten is not to be remembered.
+        if self._terms.cacheFor > 0 and remembered is self._remembered:
+            remembered[key] = (self._clock.seconds() + self._terms.cacheFor, grant)
+            while len(remembered) > self._terms.cacheSize:
+                remembered.popitem(last=False)
+        return _let(grant)
+
+
+def _let(grant: Grant | None) -> Grant:
+    if grant is None:
+        raise errors.Unauthorized("the authorization service denies")
+    return grant

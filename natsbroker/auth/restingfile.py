@@ -1,0 +1,156 @@
+"""
+A file of text that somebody else writes, read anew when it has changed.
+
+Promises: nothing is read in the reactor's thread; what is being written is not read before it has
+come to rest; what cannot be read leaves in force what was read before, and is told once.
+Must never know: what the text means.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+__all__ = ["LONGEST", "RestingFile", "Snapshot", "readSnapshot"]
+
+#: Bytes that a file may have.
+LONGEST = 16 * 1024 * 1024
+
+_log = Logger()
+
+#: Calls a function with arguments in another thread.
+RunInThread = Callable[..., "Deferred[Any]"]
+
+#: What tells one state of a file from another.
+_Stamp = tuple[int, ...]
+
+
+class Snapshot(NamedTuple):
+    """
+    A file at one time.
+
+    @ivar text: what is in it; C{None} if nobody asked for it.
+    """
+
+    stamp: _Stamp
+    text: str | None
+
+
+def _stampOf(path: str) -> _Stamp:
+    found = os.stat(path)
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def readSnapshot(path: str) -> Snapshot:
+    """
+    Read all of a file.
+
+    @raise OSError: if it cannot be read.
+    @raise ValueError: if it is too long or not UTF-8.
+    """
+    stamp = _stampOf(path)
+    with open(path, "rb") as file:
+        data = file.read(LONGEST + 1)
+    if len(data) > LONGEST:
+        raise ValueError(f"{path} has more than {LONGEST} bytes")
+    try:
+        return Snapshot(stamp, data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8") from error
+
+
+def _look(path: str, known: _Stamp, seen: _Stamp) -> Snapshot:
+    """
+    Read a file if it is another than is known, and the same as was seen the last time.
+    """
+    stamp = _stampOf(path)
+    if stamp == known or stamp != seen:
+        return Snapshot(stamp, None)
+    snapshot = readSnapshot(path)
+    return snapshot if snapshot.stamp == _stampOf(path) else Snapshot(snapshot.stamp, None)
+
+
+class RestingFile:
+    """
+    One such file.
+
+    @ivar path: where it is.
+    """
+
+    def __init__(self, path: str, runInThread: RunInThread, take: Callable[[str], None]) -> None:
+        """
+        @param runInThread: calls its first argument with the others in another thread; fires with
+            the result.
+        @param take: called with the text when it is another one.
+        """
+        self.path = path
+        self._runInThread = runInThread
+        self._take = take
+        self._known: _Stamp = ()
+        self._seen: _Stamp = ()
+        self._looking: Deferred[Any] | None = None
+        self._complaint = ""
+
+    def load(self) -> Deferred[None]:
+        """
+        Read it for the first time.
+
+        @return: fires when that is done. Fails with C{OSError} or C{ValueError} if it cannot be
+            read.
+        """
+        return self._runInThread(readSnapshot, self.path).addCallback(self._loaded)
+
+    def _loaded(self, snapshot: Snapshot) -> None:
+        self.use(self.path, snapshot)
+
+    def use(self, path: str, snapshot: Snapshot) -> None:
+        """
+        Take what somebody has read from a file already, and watch that one from now on.
+        """
+        self.path = path
+        self._known = self._seen = snapshot.stamp
+        self._complaint = ""
+        self._take(snapshot.text or "")
+
+    def look(self) -> Deferred[None]:
+        """
+        Look whether it has changed. Called again before that is known, nothing happens.
+
+        @return: fires when that is done; does not fail.
+        """
+        if self._looking is not None:
+            return succeed(None)
+        path = self.path
+        looking = self._looking = self._runInThread(_look, path, self._known, self._seen)
+        return looking.addCallbacks(self._looked, self._failed, (path,)).addBoth(self._rested)
+
+    def _looked(self, snapshot: Snapshot, path: str) -> None:
+        if path != self.path:
+            return
+        self._seen = snapshot.stamp
+        if snapshot.text is not None:
+            self._known = snapshot.stamp
+            self._complaint = ""
+            self._take(snapshot.text)
+
+    def _failed(self, failure: Failure) -> None:
+        # Whatever it is next, it has to come to rest first.
+        self._seen = ()
+        complaint = str(failure.value)
+        if complaint != self._complaint:
+            self._complaint = complaint
+            _log.error(
+                "Cannot read {path}, so what it said before holds: {why}",
+                path=self.path,
+                why=complaint,
+            )
+
+    def _rested(self, outcome: Any) -> None:
+        self._looking = None
+        if isinstance(outcome, Failure):
+            _log.failure("{path} could not be used", outcome, path=self.path)

@@ -1,0 +1,313 @@
+"""
+Tests of L{natsbroker.auth.checkers}: Twisted's own checkers, and strange ones.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.cred.checkers import (
+    ANONYMOUS,
+    AllowAnonymousAccess,
+    FilePasswordDB,
+    InMemoryUsernamePasswordDatabaseDontUse,
+)
+from twisted.cred.credentials import (
+    CramMD5Credentials,
+    IAnonymous,
+    ICredentials,
+    IUsernameHashedPassword,
+    IUsernamePassword,
+)
+from twisted.cred.error import LoginDenied, LoginFailed, UnauthorizedLogin
+from twisted.cred.error import Unauthorized as CredUnauthorized
+from twisted.cred.strcred import makeChecker
+from twisted.internet.defer import Deferred, ensureDeferred, fail, succeed
+from zope.interface import implementer
+
+from natsbroker.auth.checkers import (
+    CheckerAuthenticator,
+    EverythingGranted,
+    IAvatars,
+    IConnection,
+    credentialsOf,
+)
+from natsbroker.errors import Unauthorized
+from natsbroker.testing.contracts import authorizerTests
+from natsbroker.wire.grants import Grant, Hello
+
+
+def hello(**options: Any) -> Hello:
+    """What a client says."""
+    return Hello(options=options)
+
+
+ANNA = hello(user="anna", **{"pass": "apple"})
+
+
+def memory() -> CheckerAuthenticator:
+    """Twisted's checker of users in memory."""
+    return CheckerAuthenticator([makeChecker("memory:anna:apple:bob:banana")])
+
+
+TestContract = authorizerTests(
+    memory,
+    ANNA,
+    hello(user="anna", **{"pass": "banana"}),
+    lambda authenticator: authenticator.revoke(),
+)
+
+
+class Scripted:
+    """A checker that answers what the test says."""
+
+    def __init__(self, answer: Any, *interfaces: Any) -> None:
+        self.answer = answer
+        self.credentialInterfaces = interfaces or (IUsernamePassword,)
+        self.asked: list[Any] = []
+
+    def requestAvatarId(self, credentials: Any) -> Any:
+        """See C{ICredentialsChecker}."""
+        self.asked.append(credentials)
+        answer = self.answer
+        if isinstance(answer, Exception):
+            raise answer
+        return answer() if callable(answer) else answer
+
+
+async def coroutine(value: Any) -> Any:
+    """An answer that comes by awaiting."""
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+def outcome(authenticator: CheckerAuthenticator, asked: Hello = ANNA) -> Any:
+    """The grant, or the type of the failure; C{None} while there is no answer."""
+    answer: Any = authenticator.grantFor(asked)
+    found: list[Any] = []
+    if not isinstance(answer, Deferred):
+        answer = ensureDeferred(answer)
+    answer.addCallbacks(found.append, lambda why: found.append(type(why.value)))
+    return found[0] if found else None
+
+
+class TestTwisted:
+    """Checkers that come with Twisted."""
+
+    @pytest.mark.parametrize(
+        ("user", "password", "expected"),
+        [
+            ("anna", "apple", Grant(user="anna")),
+            ("bob", "banana", Grant(user="bob")),
+            ("anna", "banana", Unauthorized),
+            ("anna", "", Unauthorized),
+            ("carl", "apple", Unauthorized),
+            ("", "apple", Unauthorized),
+        ],
+    )
+    def test_memory(self, user: str, password: str, expected: Any) -> None:
+        """C{memory:} lets in who has the password."""
+        assert outcome(memory(), hello(user=user, **{"pass": password})) == expected
+
+    def test_file(self, tmp_path: Path) -> None:
+        """C{file:} lets in who stands in the file; names and passwords are UTF-8."""
+        path = tmp_path / "users"
+        path.write_text("anna:apple\n\u00fcte:\u00e4pfel\n", "utf-8")
+        authenticator = CheckerAuthenticator([makeChecker(f"file:{path}")])
+        assert outcome(authenticator) == Grant(user="anna")
+        ute = hello(user="\u00fcte", **{"pass": "\u00e4pfel"})
+        assert outcome(authenticator, ute) == Grant(user="\u00fcte")
+        assert outcome(authenticator, hello(user="anna", **{"pass": "x"})) is Unauthorized
+
+    def test_hashedFile(self, tmp_path: Path) -> None:
+        """A file with a hash function needs the password itself, and gets it."""
+        path = tmp_path / "users"
+        path.write_text("anna:elppa\n")
+        checker = FilePasswordDB(str(path), hash=lambda name, given, kept: given[::-1])
+        assert outcome(CheckerAuthenticator([checker])) == Grant(user="anna")
+
+    def test_anonymous(self) -> None:
+        """C{anonymous} lets in who brings nothing, and nobody else."""
+        authenticator = CheckerAuthenticator([AllowAnonymousAccess()])
+        assert not authenticator.required
+        assert outcome(authenticator, hello()) == Grant()
+        assert outcome(authenticator, hello(user="")) == Grant()
+        for brought in ("user", "pass", "auth_token", "nkey", "jwt", "sig"):
+            assert outcome(authenticator, hello(**{brought: "x"})) is Unauthorized
+
+    def test_anonymousBesideOthers(self) -> None:
+        """A wrong password does not become a guest."""
+        authenticator = CheckerAuthenticator(
+            [InMemoryUsernamePasswordDatabaseDontUse(anna=b"apple"), AllowAnonymousAccess()]
+        )
+        assert outcome(authenticator) == Grant(user="anna")
+        assert outcome(authenticator, hello()) == Grant()
+        assert outcome(authenticator, hello(user="anna", **{"pass": "x"})) is Unauthorized
+
+    def test_unsupported(self) -> None:
+        """A checker of nothing that a client can bring is refused when it is given."""
+        with pytest.raises(ValueError, match="Scripted checks nothing"):
+            CheckerAuthenticator([Scripted(b"x", CramMD5Credentials)])
+
+
+class TestCredentials:
+    """What a checker is asked."""
+
+    def test_login(self) -> None:
+        """A name and a password are bytes, and compare themselves in either form."""
+        credentials = credentialsOf(hello(user="\u00fc", **{"pass": "\u00e4"}))
+        for kind in (IUsernamePassword, IUsernameHashedPassword, IConnection):
+            assert kind.providedBy(credentials)
+        assert not IAnonymous.providedBy(credentials)
+        assert credentials.username == b"\xc3\xbc"
+        assert credentials.password == b"\xc3\xa4"
+        assert credentials.checkPassword(b"\xc3\xa4") and credentials.checkPassword("\u00e4")
+        assert not credentials.checkPassword(b"") and not credentials.checkPassword("a")
+
+    def test_nothing(self) -> None:
+        """Who brings nothing is anonymous."""
+        credentials = credentialsOf(Hello(host="::1"))
+        assert IAnonymous.providedBy(credentials) and IConnection.providedBy(credentials)
+        assert not IUsernamePassword.providedBy(credentials)
+        assert credentials.hello.host == "::1"
+
+    def test_others(self) -> None:
+        """A token is neither a login nor nothing, but can be checked by who wants it all."""
+
+        @implementer(ICredentials)
+        class Tokens(Scripted):
+            def requestAvatarId(self, credentials: Any) -> Any:
+                token = credentials.hello.text("auth_token")
+                return {"t0ken": b"robot"}.get(token) or fail(UnauthorizedLogin())
+
+        authenticator = CheckerAuthenticator(
+            [Tokens(None, IConnection), Scripted(b"never"), Scripted(b"never", IAnonymous)]
+        )
+        assert outcome(authenticator, hello(auth_token="t0ken")) == Grant(user="robot")
+        assert outcome(authenticator, hello(auth_token="other")) is Unauthorized
+
+    @pytest.mark.parametrize("name", ["user", "pass", "auth_token", "jwt"])
+    def test_strangeTypes(self, name: str) -> None:
+        """Options that are no text are as if they were not there."""
+        assert IAnonymous.providedBy(credentialsOf(hello(**{name: 7})))
+
+
+class TestAnswers:
+    """What checkers answer."""
+
+    @pytest.mark.parametrize(
+        "wrapped", [lambda v: v, succeed, coroutine], ids=["plain", "Deferred", "coroutine"]
+    )
+    @pytest.mark.parametrize(
+        ("avatar", "expected"),
+        [
+            (b"anna", Grant(user="anna")),
+            ("anna", Grant(user="anna")),
+            (ANONYMOUS, Grant()),
+            (b"", Unauthorized),
+            ("", Unauthorized),
+            (None, TypeError),
+            (True, TypeError),
+            (0, TypeError),
+            (object(), TypeError),
+            (["anna"], TypeError),
+            (Grant(user="anna"), TypeError),
+            (b"\xff", UnicodeDecodeError),
+        ],
+    )
+    def test_avatars(self, wrapped: Any, avatar: Any, expected: Any) -> None:
+        """An avatar id is a name, in bytes or text; anything else lets nobody in."""
+        checker = Scripted(lambda: wrapped(avatar))
+        assert outcome(CheckerAuthenticator([checker])) == expected
+
+    @pytest.mark.parametrize("error", [UnauthorizedLogin, LoginFailed, LoginDenied])
+    def test_denials(self, error: type[Exception]) -> None:
+        """A checker that does not know somebody leaves it to the next."""
+        for answer in (
+            error(),
+            lambda: fail(error()),
+            lambda: coroutine(error()),
+        ):
+            second = Scripted(b"second")
+            assert outcome(CheckerAuthenticator([Scripted(answer), second])) == Grant(user="second")
+            assert outcome(CheckerAuthenticator([Scripted(answer)])) is Unauthorized
+
+    def test_credUnauthorized(self) -> None:
+        """So does one that raises the base of its refusals."""
+        assert outcome(CheckerAuthenticator([Scripted(CredUnauthorized())])) is Unauthorized
+
+    def test_firstDecides(self) -> None:
+        """The first that knows somebody decides; the next is not asked."""
+        second = Scripted(b"second")
+        assert outcome(CheckerAuthenticator([Scripted(b"first"), second])) == Grant(user="first")
+        assert second.asked == []
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            ZeroDivisionError(),
+            lambda: fail(ZeroDivisionError()),
+            lambda: coroutine(ZeroDivisionError()),
+        ],
+        ids=["plain", "Deferred", "coroutine"],
+    )
+    def test_broken(self, answer: Any) -> None:
+        """A checker that fails lets nobody in, and hides behind no other."""
+        second = Scripted(b"second")
+        assert outcome(CheckerAuthenticator([Scripted(answer), second])) is ZeroDivisionError
+        assert second.asked == []
+
+    def test_hangs(self) -> None:
+        """A checker that never answers is cancelled with whoever asks."""
+        cancelled: list[Any] = []
+        checker = Scripted(lambda: Deferred(cancelled.append))
+        asking: Any = CheckerAuthenticator([checker]).grantFor(ANNA)
+        asking.cancel()
+        found: list[Any] = []
+        asking.addErrback(found.append)
+        assert len(cancelled) == len(found) == 1
+
+    def test_nobodyAsked(self) -> None:
+        """Without a checker for what somebody brings, nobody is let in."""
+        assert outcome(CheckerAuthenticator([])) is Unauthorized
+        assert outcome(memory(), hello()) is Unauthorized
+        assert memory().required
+
+
+@implementer(IAvatars)
+class Avatars(EverythingGranted):
+    """Guests in an account of their own; others by name."""
+
+    def grantOf(self, name: str, hello: Hello) -> Grant:
+        """See L{IAvatars.grantOf}."""
+        if name == "bob":
+            raise Unauthorized("not today")
+        return Grant("A" if name else "GUESTS", name)
+
+    def hasGuests(self) -> bool:
+        """See L{IAvatars.hasGuests}."""
+        return True
+
+
+class TestAvatars:
+    """What avatars may do."""
+
+    def test_granted(self) -> None:
+        """Whoever gives the avatars says what they may do, or that they may not be there."""
+        checker = makeChecker("memory:anna:apple:bob:banana")
+        authenticator = CheckerAuthenticator([checker], Avatars())
+        assert outcome(authenticator) == Grant("A", "anna")
+        bob = hello(user="bob", **{"pass": "banana"})
+        assert outcome(authenticator, bob) is Unauthorized
+
+    def test_guests(self) -> None:
+        """Guests are not asked for by checkers, and nobody with a wrong password is one."""
+        checker = Scripted(UnauthorizedLogin())
+        authenticator = CheckerAuthenticator([checker], Avatars())
+        assert not authenticator.required
+        assert outcome(authenticator, hello()) == Grant("GUESTS")
+        assert checker.asked == []
+        assert outcome(authenticator) is Unauthorized
