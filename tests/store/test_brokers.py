@@ -1,0 +1,222 @@
+"""
+Whole brokers: ended in the middle of streaming, and with disks that fail.
+
+Promises: one round of each kind; C{python -m tests.store.brokers} goes on for any number. Clients
+that wait for an answer get one.
+Must never know: how the broker stores anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.store import shim
+from tests.store.brokers import WAYS, Journal, endOnce, start
+from tests.store.history import Lost
+from tests.store.shim import FOR_EVER, Act, Call, Orders, Plan
+from tests.store.streamclient import PATIENCE, Refused, StreamClient, connectStream
+
+WHY_NOT = shim.whyNot()
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+
+Story = Callable[[int, StreamClient, Orders], Coroutine[Any, Any, None]]
+
+
+def test_ended(tmp_path: Path) -> None:
+    """Nothing acknowledged is lost when the broker is killed, stopped, and its power is cut."""
+    journal = Journal()
+    for number, way in enumerate(WAYS):
+        endOnce(tmp_path, Random(number), journal, way, longest=0.3)
+    assert journal.count > 10
+
+
+def test_noticesDisksThatLie(tmp_path: Path) -> None:
+    """With a disk that says to have synced what it has not, something is lost."""
+    with pytest.raises(Lost):
+        journal = Journal()
+        for number in range(4):
+            endOnce(tmp_path, Random(number), journal, "power", isHonest=False, longest=0.2)
+
+
+def tell(tmp_path: Path, story: Story) -> None:
+    """
+    Start a broker whose disk obeys, connect a client, and tell a story.
+    """
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    orders = Orders(tmp_path / "orders")
+    orders.clear()
+    broker = start(disk / "store", shim.environment(disk, orders.path))
+
+    async def run() -> None:
+        client = await connectStream(broker.port, "teller")
+        try:
+            await asyncio.wait_for(story(broker.port, client, orders), 3 * PATIENCE)
+        finally:
+            orders.clear()
+            await client.leave()
+
+    try:
+        asyncio.run(run())
+    finally:
+        orders.clear()
+        broker.stop()
+        orders.close()
+
+
+async def untilRefused(client: StreamClient) -> tuple[int, str]:
+    """
+    Publish until a message is refused.
+
+    @return: how many were stored, and the error.
+    """
+    stored = 0
+    while not (error := await client.publish("full", b"x" * 100_000)):
+        stored += 1
+    return stored, error
+
+
+async def untilStored(client: StreamClient) -> None:
+    """
+    Publish until a message is stored.
+    """
+    while await client.publish("full", b"x" * 100_000):
+        await asyncio.sleep(0.1)
+
+
+async def delivered(client: StreamClient, channel: str, count: int) -> list[int]:
+    """
+    The first sequences of a channel.
+    """
+    found: list[int] = []
+    complete = asyncio.Event()
+
+    def take(message: Any) -> bool:
+        found.append(message.sequence)
+        if len(found) >= count:
+            complete.set()
+        return True
+
+    await client.subscribe(channel, take)
+    await asyncio.wait_for(complete.wait(), PATIENCE)
+    return found
+
+
+async def checkBus(client: StreamClient) -> None:
+    """
+    Messages that nobody stores are delivered.
+    """
+    replies = await client.nc.subscribe("bus")
+    await client.nc.publish("bus", b"hello")
+    assert (await replies.next_msg(PATIENCE)).data == b"hello"
+    await replies.unsubscribe()
+
+
+FAILURES = {
+    "full": Plan(space=0),
+    "no space for writes": Plan(Act.FAIL, Call.WRITE | Call.SIZE, 1, FOR_EVER, errno.ENOSPC),
+    "syncs fail": Plan(Act.FAIL, Call.SYNC),
+    "writes fail": Plan(Act.FAIL, Call.WRITE),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_diskFails(tmp_path: Path, failure: str) -> None:
+    """While the disk is full or fails, publishers are answered with an error, others are connected
+    or refused but not left waiting, what is stored is delivered, and the bus goes on. Afterwards
+    messages are stored again, by the same broker."""
+
+    async def story(port: int, client: StreamClient, orders: Orders) -> None:
+        reader = await connectStream(port, "reader")
+        for _ in range(5):
+            assert await client.publish("full", b"x" * 100_000) == ""
+        orders.give(FAILURES[failure])
+        stored, error = await untilRefused(client)
+        assert "store" in error or "space" in error, error
+        assert (await untilRefused(client))[0] == 0
+        await checkBus(client)
+        try:
+            await (await connectStream(port, "newcomer")).leave()
+        except Refused:
+            pass  # there may be room for one more client, but not for a message
+        orders.clear()
+        await untilStored(client)
+        found = await delivered(reader, "full", 6 + stored)
+        assert found[:5] == [1, 2, 3, 4, 5]
+        assert found == sorted(set(found))
+        await reader.leave()
+
+    tell(tmp_path, story)
+
+
+def test_deliversMeanwhile(tmp_path: Path) -> None:
+    """Who subscribed before the disk failed is delivered what is stored, while it fails."""
+
+    async def story(port: int, client: StreamClient, orders: Orders) -> None:
+        for _ in range(200):
+            assert await client.publish("full", b"x" * 10_000) == ""
+        found: list[int] = []
+        complete = asyncio.Event()
+
+        def take(message: Any) -> bool:
+            found.append(message.sequence)
+            if len(found) == 1:
+                orders.give(Plan(Act.FAIL, Call.SYNC))
+            if len(found) == 200:
+                complete.set()
+            return True
+
+        await client.subscribe("full", take, most=4)
+        await asyncio.wait_for(complete.wait(), PATIENCE)
+        assert found == [*range(1, 201)]
+        assert await client.publish("full", b"x") != ""
+
+    tell(tmp_path, story)
+
+
+def test_slowDisk(tmp_path: Path) -> None:
+    """A disk that takes its time keeps only those waiting who asked to have something stored."""
+
+    async def story(port: int, client: StreamClient, orders: Orders) -> None:
+        assert await client.publish("slow", b"x") == ""
+        orders.give(Plan(Act.DELAY, Call.SYNC, microseconds=2_000_000))
+        waiting = [await client.send("slow", b"x") for _ in range(100)]
+        for _ in range(20):
+            await checkBus(client)
+        assert not any(each.done() for each in waiting)
+        orders.clear()
+        assert set(await asyncio.gather(*waiting)) == {""}
+
+    tell(tmp_path, story)
+
+
+def test_lateIsFull(tmp_path: Path) -> None:
+    """A broker that starts with a full disk serves the bus, and refuses whoever wants to have
+    something stored."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    start(disk / "store").stop()
+    orders = Orders(tmp_path / "orders")
+    orders.give(Plan(Act.FAIL, Call.WRITE | Call.SIZE, 1, FOR_EVER, errno.ENOSPC))
+    broker = start(disk / "store", shim.environment(disk, orders.path))
+
+    async def run() -> None:
+        with pytest.raises(Refused):
+            await connectStream(broker.port, "newcomer")
+        orders.clear()
+        client = await connectStream(broker.port, "newcomer")
+        assert await client.publish("full", b"x") == ""
+        await client.leave()
+
+    try:
+        asyncio.run(run())
+    finally:
+        broker.stop()
+        orders.close()
