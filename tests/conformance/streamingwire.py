@@ -1,0 +1,145 @@
+"""
+NATS Streaming by hand: fields are numbers, and everything is bytes.
+
+Promises: nothing of natsbroker encodes or decodes what is sent here, so a mistake in our messages
+cannot hide.
+Must never know: what the fields mean.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import count
+from typing import NamedTuple
+
+from natsbroker.testing.memory import MemoryBroker
+
+Value = int | bytes
+
+#: What a message says: the values of its fields, by their number.
+Fields = dict[int, Value]
+
+
+def encode(fields: dict[int, Value | str]) -> bytes:
+    """
+    A message.
+    """
+    encoded = b""
+    for number, value in fields.items():
+        if isinstance(value, int):
+            encoded += _varint(number << 3) + _varint(value & (1 << 64) - 1)
+        else:
+            data = value.encode() if isinstance(value, str) else value
+            encoded += _varint(number << 3 | 2) + _varint(len(data)) + data
+    return encoded
+
+
+def decode(message: bytes) -> Fields:
+    """
+    The fields of a message.
+
+    @raise ValueError: if it has other kinds of fields than those of this protocol.
+    """
+    fields: Fields = {}
+    rest = iter(message)
+    for first in rest:
+        tag = _readVarint(first, rest)
+        number, kind = tag >> 3, tag & 7
+        if kind not in (0, 2) or number in fields:
+            raise ValueError(f"field {number} of kind {kind} in {message!r}")
+        value = _readVarint(next(rest), rest)
+        fields[number] = value if kind == 0 else bytes(next(rest) for _ in range(value))
+    return fields
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 127:
+        encoded.append(value & 127 | 128)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _readVarint(first: int, rest: Iterator[int]) -> int:
+    value, shift, byte = first & 127, 7, first
+    while byte > 127:
+        byte = next(rest)
+        value |= (byte & 127) << shift
+        shift += 7
+    return value
+
+
+class Came(NamedTuple):
+    """
+    A message that came.
+    """
+
+    subject: str
+    reply: str
+    payload: bytes
+
+
+_PING = b"PING\r\n"
+_HEAD = re.compile(rb"MSG (\S+) 1 (?:(\S+) )?(\d+)\r\n")
+
+
+class Wire:
+    """
+    A connection that hears everything below C{me.}
+    """
+
+    def __init__(self, broker: MemoryBroker, **options: str) -> None:
+        self.broker = broker
+        self._connection = broker.connect({"verbose": False, "pedantic": False, **options})
+        self._connection.send(b"SUB me.> 1\r\n")
+        self._replies = count(1)
+        self._unread: list[Came] = []
+
+    def publish(self, subject: str, payload: bytes, reply: str = "") -> None:
+        """
+        Send a message.
+        """
+        head = f"PUB {subject} {reply} {len(payload)}\r\n".encode()
+        self._connection.send(head + payload + b"\r\n")
+
+    def came(self, prefix: str = "me.") -> list[Came]:
+        """
+        What came since the last call on subjects that begin like this, in order.
+        """
+        data = self._connection.receive()
+        while data:
+            if data.startswith(_PING):
+                self._connection.send(b"PONG\r\n")
+                data = data[len(_PING) :]
+                continue
+            head = _HEAD.match(data)
+            assert head, data
+            end = head.end() + int(head[3])
+            reply = (head[2] or b"").decode()
+            self._unread.append(Came(head[1].decode(), reply, data[head.end() : end]))
+            data = data[end + 2 :]
+        found = [each for each in self._unread if each.subject.startswith(prefix)]
+        self._unread = [each for each in self._unread if each not in found]
+        return found
+
+    def ask(self, subject: str, request: bytes | dict[int, Value | str]) -> bytes | None:
+        """
+        Send a request.
+
+        @return: the answer; C{None} if none comes at once.
+        """
+        reply = f"me.reply.{next(self._replies)}"
+        self.publish(subject, request if isinstance(request, bytes) else encode(request), reply)
+        answers = self.came(reply)
+        assert len(answers) <= 1
+        return answers[0].payload if answers else None
+
+    def fields(self, subject: str, request: bytes | dict[int, Value | str]) -> Fields:
+        """
+        The same, with the answer taken apart.
+        """
+        answer = self.ask(subject, request)
+        assert answer is not None, "no answer"
+        return decode(answer)
