@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,9 +26,9 @@ from natsbroker.auth.checkers import SUPPORTED
 from natsbroker.broker import Broker
 from natsbroker.config.addresses import checkPort
 from natsbroker.config.build import buildDefaults, buildFile
+from natsbroker.config.commandline import configurationFile, takeStreaming
 from natsbroker.config.errors import ConfigError
-from natsbroker.config.flags import KINDS, STREAMING_FLAGS
-from natsbroker.config.goflags import FlagError, FlagValue, parseFlags
+from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import Settings
 from natsbroker.config.overrides_streaming import withStreaming
 from natsbroker.errors import BrokerError
@@ -50,13 +51,14 @@ class Options(UsageOptions, AuthOptionMixin):
     """
 
     synopsis = "[options]"
-    longdesc = "A message broker for NATS clients."
+    longdesc = (
+        "A message broker for NATS clients. The flags of nats-streaming-server, with one dash or "
+        "two, turn NATS Streaming on: natsbroker --help lists them."
+    )
     optFlags = [
         ["debug", "D", "Log debugging lines."],
         ["trace", "V", "Log the protocol."],
         ["pure", None, "Do not use the compiled fast lane."],
-        ["replace_durable", None, "Replace an active durable subscription, do not refuse."],
-        ["streaming", None, "Serve NATS Streaming, with its defaults."],
     ]
     optParameters = [
         ["config", "c", None, "Configuration file, in the language of nats-server.conf."],
@@ -66,19 +68,6 @@ class Options(UsageOptions, AuthOptionMixin):
         ["pass", None, None, "The user's password."],
         ["token", None, None, "Token that clients must bring."],
         ["ports_file_dir", None, None, "Folder for the file that lists the ports in use."],
-        ["cluster_id", None, None, "Id of a NATS Streaming cluster; turns NATS Streaming on."],
-        ["cid", None, None, "The same."],
-        ["store", None, None, "Where its channels are: memory, file, or a plugin's name."],
-        ["dir", None, None, "Folder for a store on disk."],
-        ["max_channels", None, None, "Channels; 0 for any number."],
-        ["max_subs", None, None, "Subscriptions of a channel; 0 for any number."],
-        ["max_msgs", None, None, "Messages of a channel; 0 for any number."],
-        ["max_bytes", None, None, "Bytes of a channel; 0 for any number."],
-        ["max_age", None, None, "How long a message is kept; 0s for ever."],
-        ["max_inactivity", None, None, "When a channel that nobody uses is deleted."],
-        ["hb_interval", None, None, "Time between heartbeats of a client."],
-        ["hb_timeout", None, None, "Time to answer one."],
-        ["hb_fail_count", None, None, "How many a client may leave unanswered."],
     ]
     compData: Any = None
     supportedInterfaces: Any = SUPPORTED
@@ -87,6 +76,20 @@ class Options(UsageOptions, AuthOptionMixin):
         super().__init__()  # type: ignore[no-untyped-call]
         self.clients: list[str] = []
         self.settings = Settings()
+        self._flags: dict[str, FlagValue] = {}
+
+    def parseOptions(self, options: Sequence[str] | None = None) -> None:
+        """
+        Read a command line; nats-streaming-server's flags are read as it reads them.
+
+        @raise UsageError: if it is not right.
+        """
+        arguments = sys.argv[1:] if options is None else options
+        try:
+            self._flags, rest = takeStreaming(arguments)
+        except ConfigError as error:
+            raise UsageError(str(error)) from error
+        super().parseOptions(rest)  # type: ignore[no-untyped-call]
 
     def opt_client(self, description: str) -> None:
         """
@@ -132,12 +135,22 @@ class Options(UsageOptions, AuthOptionMixin):
 
         @raise ConfigError: if it is not right.
         """
-        path = self["config"]
-        if path is None:
+        path = self.path
+        if not path:
             return buildDefaults(self._override).settings
         return buildFile(path, environment, self._override).settings
 
+    @property
+    def path(self) -> str:
+        """
+        The configuration file; empty without one.
+
+        @raise ConfigError: if two are named.
+        """
+        return configurationFile({**self._flags, "c": self["config"] or ""})
+
     def _override(self, settings: Settings) -> Settings:
+        settings = withStreaming(settings, self._flags)
         logging, authorization = settings.logging, settings.authorization
         if self["debug"] or self["trace"]:
             logging = replace(
@@ -150,7 +163,7 @@ class Options(UsageOptions, AuthOptionMixin):
                 given: Any = {name: self[option], "defined": True}
                 authorization = replace(authorization, **given)
         return replace(
-            withStreaming(settings, self._streaming()),
+            settings,
             logging=logging,
             authorization=authorization,
             monitoring=self._monitoring(settings),
@@ -158,21 +171,6 @@ class Options(UsageOptions, AuthOptionMixin):
             ports_file_dir=self["ports_file_dir"] or settings.ports_file_dir,
             fast_lane=settings.fast_lane and not self["pure"],
         )
-
-    def _streaming(self) -> dict[str, FlagValue]:
-        """
-        The options of NATS Streaming, under the first spelling of their flags.
-        """
-        given: dict[str, FlagValue] = {}
-        for flag in STREAMING_FLAGS:
-            for name in flag.names:
-                if self.get(name) not in (None, 0):
-                    try:
-                        found, _ = parseFlags([f"--{name}={self[name]}"], KINDS)
-                    except FlagError as error:
-                        raise ConfigError(str(error)) from None
-                    given[flag.names[0]] = found[name]
-        return given
 
     def _monitoring(self, settings: Settings) -> Any:
         if self["http"] is None:
@@ -253,7 +251,7 @@ def makeService(
         )
     except (BrokerError, ValueError) as error:
         raise UsageError(str(error)) from error
-    read = (lambda: options.read(os.environ)) if options["config"] else None
+    read = (lambda: options.read(os.environ)) if options.path else None
     surroundings = Surroundings(broker, "natsbroker", read)
     surroundings.setServiceParent(broker)  # type: ignore[no-untyped-call]
     signals = SignalService(broker.reactor, broker, surroundings)

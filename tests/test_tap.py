@@ -15,6 +15,7 @@ import pytest
 from twisted.python.usage import UsageError
 
 from natsbroker.broker import Broker
+from natsbroker.config.streaming import Streaming
 from natsbroker.tap import Options, makeService
 from tests.hosting.support import Host, logLines
 from tests.hosting.test_process import Reactor
@@ -23,7 +24,7 @@ from tests.hosting.test_process import Reactor
 def parsed(*arguments: str) -> Options:
     """Options of a command line."""
     options = Options()
-    options.parseOptions(list(arguments))  # type: ignore[no-untyped-call]
+    options.parseOptions(list(arguments))
     return options
 
 
@@ -140,7 +141,7 @@ class TestAuth:
         options = Options()
         options.authOutput = output = io.StringIO()
         with pytest.raises(SystemExit):
-            options.parseOptions(arguments)  # type: ignore[no-untyped-call]
+            options.parseOptions(arguments)
         assert [text for text in texts if text not in output.getvalue()] == []
         assert arguments != ["--help-auth"] or "sshkey" not in output.getvalue()
 
@@ -193,6 +194,69 @@ def _connect(user: str, password: str) -> bytes:
         + json.dumps({"verbose": False, "user": user, "pass": password}).encode()
         + b"\r\n"
     )
+
+
+class TestStreaming:
+    """The flags of nats-streaming-server."""
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "-cid c -st FILE -dir d -mc 1 -msu 2 -mm 3 -mb 4 -ma 5s -mi 6s -hbi 7s -hbt 8s -hbf 9",
+            "--cid=c --store file --dir=d --mc=1 --msu=2 --mm=3 --mb=4 --ma=5s --mi=6s --hbi=7s "
+            "--hbt=8s --hbf=9",
+            "--cluster_id c --store FILE --dir d --max_channels 1 --max_subs 2 --max_msgs 3 "
+            "--max_bytes 4 --max_age 5s --max_inactivity 6s --hb_interval 7s --hb_timeout 8s "
+            "--hb_fail_count 9",
+        ],
+    )
+    def test_each(self, line: str) -> None:
+        """Each means what it means there, however it is spelled and dashed."""
+        assert parsed(*line.split()).settings.streaming == Streaming(
+            "c", store="lmdb", dir="d", max_channels=1, max_subs=2, max_msgs=3, max_bytes=4,
+            max_age=5.0, max_inactivity=6.0, hb_interval=7.0, hb_timeout=8.0, hb_fail_count=9,
+        )  # fmt: skip
+
+    def test_among(self) -> None:
+        """They stand anywhere among the options of twistd's kind."""
+        options = parsed("-n", "given", "-mc", "0", "--client", "tcp:1", "-file_sync=false", "-V")
+        assert options.settings.streaming == Streaming(max_channels=0)
+        assert (options.clients, options.settings.server_name) == (["tcp:1"], "given")
+        assert options.settings.logging.trace
+
+    def test_switches(self) -> None:
+        """Switches may say what they mean; -SD is debugging alone."""
+        assert parsed("--replace_durable").settings.streaming == Streaming(replace_durable=True)
+        assert parsed("-replace_durable=true").settings.streaming == Streaming(replace_durable=True)
+        assert parsed("--streaming").settings.streaming == Streaming()
+        settings = parsed("-SD").settings
+        assert (settings.logging.debug, settings.streaming) == (True, None)
+
+    @pytest.mark.parametrize("flag", ["-c", "-sc", "--stan_config"])
+    def test_file(self, flag: str, tmp_path: Path) -> None:
+        """They win over the file, which may be given as nats-streaming-server has it."""
+        path = tmp_path / "x.conf"
+        path.write_text("streaming { id: filed, limits { mm: 7 } }")
+        options = parsed(flag, str(path), "-cid", "given")
+        assert options.settings.streaming == Streaming("given", max_msgs=7)
+        assert options.path == str(path)
+
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            ("-cid", "flag needs an argument: -cid"),
+            ("-mm many", 'invalid value "many" for flag -mm'),
+            ("-mm -5", "max messages limit cannot be negative"),
+            ("-st file", "root directory must be specified"),
+            ("-clustered", "clusters of NATS Streaming servers"),
+            ("-ns nats://x", "not supported yet"),
+            ("-c a -sc b", "one configuration file for both"),
+        ],
+    )
+    def test_wrong(self, line: str, message: str) -> None:
+        """What is wrong, or not there, is a usage error."""
+        with pytest.raises(UsageError, match=message):
+            parsed(*line.split())
 
 
 class TestService:

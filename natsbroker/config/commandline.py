@@ -17,13 +17,22 @@ from enum import Enum
 from natsbroker.config.build import Built, buildDefaults, buildFile
 from natsbroker.config.errors import ConfigError, ConfigErrors, NotSupportedYet
 from natsbroker.config.features import missing
-from natsbroker.config.flags import KINDS, flagNamed
-from natsbroker.config.goflags import FlagError, FlagValue, parseFlags
+from natsbroker.config.flags import KINDS, STREAMING_FLAGS, TUNING_FLAGS, flagNamed
+from natsbroker.config.goflags import FlagError, FlagValue, parseFlags, takeFlags
 from natsbroker.config.model import Settings
 from natsbroker.config.overrides import overriding
 from natsbroker.config.syntax import readText
 
-__all__ = ["Action", "Invocation", "UsageError", "invocationFrom", "redacted", "validReport"]
+__all__ = [
+    "Action",
+    "Invocation",
+    "UsageError",
+    "configurationFile",
+    "invocationFrom",
+    "redacted",
+    "takeStreaming",
+    "validReport",
+]
 
 SIGNALS = ("reload", "reopen", "stop", "quit", "term", "ldm")
 
@@ -96,6 +105,23 @@ def invocationFrom(
         return _signal(str(given["sl"]), read)
     _refuseMissing(given)
     return _configured(given, environment, read)
+
+
+def takeStreaming(arguments: Sequence[str]) -> tuple[dict[str, FlagValue], list[str]]:
+    """
+    Take nats-streaming-server's flags out of another program's command line.
+
+    @return: the values by the first spelling of their flag, and all other arguments.
+    @raise ConfigError: for flags that are not right, or ask for what is not built.
+    """
+    kinds = {name: flag.kind for flag in STREAMING_FLAGS + TUNING_FLAGS for name in flag.names}
+    try:
+        spelled, rest = takeFlags(arguments, kinds)
+    except FlagError as error:
+        raise UsageError(str(error)) from None
+    given = _byFirstName(spelled)
+    _refuseMissing(given)
+    return given, rest
 
 
 def validReport(program: str, settings: Settings) -> str:
@@ -210,7 +236,7 @@ def _configured(
     environment: Mapping[str, str],
     read: Callable[[str], str],
 ) -> Invocation:
-    path, testing = _path(given), bool(given.get("t"))
+    path, testing = configurationFile(given), bool(given.get("t"))
     if testing and not path:
         raise ConfigError("must specify [-c, --config] option to check configuration file syntax")
     override = overriding(given, read)
@@ -220,9 +246,12 @@ def _configured(
     return _invocation(Action.TEST if testing else Action.RUN, built, override)
 
 
-def _path(given: Mapping[str, FlagValue]) -> str:
+def configurationFile(given: Mapping[str, FlagValue]) -> str:
     """
     Find the configuration file; nats-streaming-server's own flag for it may be used instead.
+
+    @param given: values by the first spelling of their flag.
+    @raise ConfigError: if two files are named.
     """
     path, other = str(given.get("c", "")), str(given.get("sc", ""))
     if path and other and path != other:

@@ -162,8 +162,16 @@ TUNING_FLAGS = (
     _flag("io_batch_size", _INTEGER, "streaming.file_options"),
     _flag("io_sleep_time", _INTEGER, "streaming.file_options"),
     _flag("syslog_name", _STRING, "streaming.syslog_name"),
+    _flag("cluster_log_cache_size", _INTEGER),
+    _flag("cluster_log_snapshots", _INTEGER),
+    _flag("cluster_trailing_logs", _INTEGER),
+    _flag("cluster_sync", _BOOLEAN),
+    _flag("cluster_raft_logging", _BOOLEAN),
+    _flag("cluster_proceed_on_restore_failure", _BOOLEAN),
+    _flag("cluster_allow_add_remove_node", _BOOLEAN),
 )
-"""Those of nats-streaming-server that tune what works otherwise here: they have no effect."""
+"""Those of nats-streaming-server that tune what works otherwise here, or a cluster's log, which
+C{clustered} would ask for: they have no effect."""
 
 EVERY_FLAG = FLAGS + STREAMING_FLAGS + TUNING_FLAGS
 

@@ -16,7 +16,7 @@ from enum import Enum
 from natsbroker.config.durations import secondsFrom
 from natsbroker.config.numbers import integerFrom
 
-__all__ = ["FlagError", "FlagKind", "FlagValue", "parseFlags"]
+__all__ = ["FlagError", "FlagKind", "FlagValue", "parseFlags", "takeFlags"]
 
 FlagValue = str | int | bool | float
 
@@ -81,6 +81,33 @@ def parseFlags(
             text = rest.pop(0)
         values[name] = _READERS[kind](name, text)
     return values, rest
+
+
+def takeFlags(
+    arguments: Sequence[str], kinds: Mapping[str, FlagKind]
+) -> tuple[dict[str, FlagValue], list[str]]:
+    """
+    Take some flags out of a command line that is not Go's, wherever they stand before C{--}.
+
+    @param kinds: every flag that is taken by each of its names, without dashes.
+    @return: the values, as those of L{parseFlags}, and all other arguments.
+    @raise FlagError: for a missing or a wrong value.
+    """
+    taken: list[str] = []
+    others: list[str] = []
+    rest = list(arguments)
+    while rest and rest[0] != "--":
+        argument = rest.pop(0)
+        body = argument[2:] if argument.startswith("--") else argument[1:]
+        name, equals, _ = body.partition("=")
+        if not argument.startswith("-") or name not in kinds:
+            others.append(argument)
+            continue
+        taken.append(argument)
+        if kinds[name] is not FlagKind.BOOLEAN and not equals and rest:
+            taken.append(rest.pop(0))
+    values, _ = parseFlags(taken, kinds)
+    return values, others + rest
 
 
 def _split(argument: str) -> tuple[str, str, str]:

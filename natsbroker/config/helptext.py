@@ -93,6 +93,9 @@ _FLAGS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("--file_slice_max_msgs; --file_slice_max_bytes; --file_slice_max_age", ""),
             ("--file_slice_archive_script; --file_fds_limit; --file_parallel_recovery", ""),
             ("--file_truncate_bad_eof; --io_batch_size; --io_sleep_time; --syslog_name", ""),
+            ("--cluster_log_cache_size; --cluster_log_snapshots; --cluster_trailing_logs", ""),
+            ("--cluster_sync; --cluster_raft_logging; --cluster_allow_add_remove_node", ""),
+            ("--cluster_proceed_on_restore_failure", ""),
         ),
     ),
     (

@@ -30,10 +30,11 @@ STREAMING_SPELLINGS = """
     file_compact_interval file_compact_min_size file_buffer_size file_read_buffer_size file_crc
     file_crc_poly file_sync file_slice_max_msgs file_slice_max_bytes file_slice_max_age
     file_slice_archive_script file_fds_limit file_parallel_recovery file_truncate_bad_eof
-    file_auto_sync io_batch_size io_sleep_time syslog_name
+    file_auto_sync io_batch_size io_sleep_time syslog_name cluster_log_cache_size
+    cluster_log_snapshots cluster_trailing_logs cluster_sync cluster_raft_logging
+    cluster_proceed_on_restore_failure cluster_allow_add_remove_node
 """
-"""The flags of nats-streaming-server 0.25, without those that tune a cluster's log, and
-C{streaming}."""
+"""The flags of nats-streaming-server 0.25, and C{streaming}."""
 
 
 def test_spellings() -> None:

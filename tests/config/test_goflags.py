@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.config.goflags import FlagError, FlagKind, FlagValue, parseFlags
+from natsbroker.config.goflags import FlagError, FlagKind, FlagValue, parseFlags, takeFlags
 
 KINDS = {
     "b": FlagKind.BOOLEAN,
@@ -105,3 +105,23 @@ def test_anyArguments(arguments: list[str]) -> None:
     except FlagError:
         return
     assert rest == arguments[len(arguments) - len(rest) :]
+
+
+@pytest.mark.parametrize(
+    ("line", "values", "others"),
+    [
+        ("", {}, []),
+        ("-x 1 -i 5 y --s=z -b", {"i": 5, "s": "z", "b": True}, ["-x", "1", "y"]),
+        ("--b=false -bx", {"b": False}, ["-bx"]),
+        ("-s -x -i", {"s": "-x"}, None),
+        ("-b -- -b -i 5", {"b": True}, ["--", "-b", "-i", "5"]),
+        ("- -i -1 i", {"i": -1}, ["-", "i"]),
+    ],
+)
+def test_take(line: str, values: dict[str, FlagValue], others: list[str] | None) -> None:
+    """Some flags can be taken out of another program's command line, which stays as it is."""
+    if others is None:
+        with pytest.raises(FlagError, match="needs an argument"):
+            takeFlags(line.split(), KINDS)
+    else:
+        assert takeFlags(line.split(), KINDS) == (values, others)

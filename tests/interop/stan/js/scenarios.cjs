@@ -226,6 +226,7 @@ const scenarios = {
 
   async channels(say, url) {
     const session = await Session.open(url, "js-channels");
+    await session.publish("settling", "x");
     let error = "";
     for (let number = 0; number < 100; number++) {
       error = error || (await session.tryToPublish(`js.channels.${number}`, "x"));

@@ -265,6 +265,7 @@ async def channels(url: str) -> None:
     Make more channels than there may be.
     """
     session = await Session("py-channels").open(url)
+    await session.publish("settling", "x")
     error = ""
     for number in range(100):
         error = error or await session.tryToPublish(f"py.channels.{number}", "x")
