@@ -83,6 +83,14 @@ class ISubscription(Interface):
 
     pattern = Attribute("The subject pattern, as bytes.")
     queue = Attribute("The queue group; no bytes for a plain subscription.")
+    tag = Attribute("What was given to L{IMessageBus.subscribe}.")
+    delivered = Attribute("How many messages it has had.")
+    closed = Attribute("Whether it has ended.")
+    permissions = Attribute(
+        "The L{natsbroker.subjects.permissions.SubscribePermissions} that are asked about each "
+        "message, where only some that match may be delivered; C{None} if all may. Whoever made "
+        "the subscription may set it."
+    )
 
     def cancel() -> None:
         """
