@@ -369,7 +369,10 @@ class Broker(MultiService):
             announceListener(listener, self.settings)
         _log.info("Server is ready")
         if self.streaming is not None:
-            _log.info("Streaming Server is ready")
+            isServing = self.streaming.isServing
+            _log.info(
+                "Streaming Server is ready" if isServing else "Streaming Server is on standby"
+            )
 
     def _failed(self, failure: Failure) -> None:
         self._outcome = failure

@@ -88,7 +88,8 @@ class ServiceFigures:
     """
     The whole service.
 
-    @ivar state: C{STANDALONE}, or C{FAILED} while the store takes no writes.
+    @ivar state: C{STANDALONE}, with a store that brokers share C{FT_ACTIVE} or C{FT_STANDBY}, or
+        C{FAILED} while the store takes no writes.
     @ivar subscriptions: offline durable ones included.
     """
 
@@ -114,18 +115,32 @@ class StreamingModel:
     def __init__(self, service: StreamingService) -> None:
         self._service = service
 
+    @property
+    def isServing(self) -> bool:
+        """
+        Whether it serves: it does not on standby, while another broker does.
+        """
+        return self._service.isServing
+
     def figures(self) -> ServiceFigures:
         """
         The figures of the whole service.
 
         @raise RuntimeError: while it is not running.
         """
-        service, parts = self._service, self._service.parts
+        service = self._service
+        if self._isOnStandby:
+            nothing = [0] * 9
+            return ServiceFigures(
+                service.options.clusterId, "FT_STANDBY", service.options.storeName, *nothing
+            )
+        parts = service.parts
+        state = "FT_ACTIVE" if service.isShared else "STANDALONE"
         channels = [each for each in parts.channels if each.isOpen]
         traffic = parts.traffic
         return ServiceFigures(
             service.options.clusterId,
-            "FAILED" if service.trouble else "STANDALONE",
+            "FAILED" if service.trouble else state,
             service.options.storeName,
             len(parts.clients),
             sum(1 for channel in channels for _ in channel.subscriptions),
@@ -138,16 +153,22 @@ class StreamingModel:
             traffic.outBytes,
         )
 
+    @property
+    def _isOnStandby(self) -> bool:
+        return self._service.isShared and not self._service.isServing
+
     def clientNames(self) -> list[str]:
         """
         The ids of all clients, sorted.
         """
-        return sorted(self._service.parts.clients.byID)
+        return [] if self._isOnStandby else sorted(self._service.parts.clients.byID)
 
     def channelNames(self) -> list[str]:
         """
         The names of all channels, sorted.
         """
+        if self._isOnStandby:
+            return []
         return sorted(channel.name for channel in self._service.parts.channels)
 
     def client(self, name: str) -> ClientFigures:
@@ -196,9 +217,13 @@ class StreamingModel:
         return [_subscriptionFigures(each) for each in self._channel(name).subscriptions]
 
     def _client(self, name: str) -> Client:
+        if self._isOnStandby:
+            raise KeyError(name)
         return self._service.parts.clients.byID[name]
 
     def _channel(self, name: str) -> Channel:
+        if self._isOnStandby:
+            raise KeyError(name)
         channel = self._service.parts.channels.get(name)
         if channel is None or not channel.isOpen:
             raise KeyError(name)

@@ -2,8 +2,10 @@
 NATS Streaming as a service on a message bus and a store.
 
 Promises: everything that the service is made of is introduced to each other here. It is ready when
-what the store remembers is in force again; when it has stopped, everything is written down and the
-store is closed. Only public interfaces are used: L{IMessageBus}, L{IStreamStore}, L{IOrigin}.
+what the store remembers is in force again, or when another broker serves the same channels of a
+store that several share; then it serves as soon as that one does not. When it has stopped,
+everything is written down and the store is closed. Only public interfaces are used:
+L{IMessageBus}, L{IStreamStore}, L{IOrigin}.
 Must never know: what bus and which store these are.
 """
 
@@ -15,14 +17,15 @@ from typing import Any
 
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from natsbroker._istore import StoreError
-from natsbroker.interfaces import IMessageBus, IPrepared, IStreamStore
+from natsbroker._istore import LogElsewhere, StoreError
+from natsbroker.interfaces import ILeasedStore, IMessageBus, IPrepared, IStreamStore
 from natsbroker.requests import newInbox
+from natsbroker.stan.leading import lead
 from natsbroker.stan.names import Subjects
 from natsbroker.stan.options import StreamingOptions
 from natsbroker.stan.parts import Parts
@@ -32,6 +35,9 @@ from natsbroker.stan.storewatch import StoreWatch
 __all__ = ["StreamingService"]
 
 _log = Logger(namespace="natsbroker.stan")
+
+AGAIN = 1.0
+"""Seconds until a service that had to stop serving tries to serve again."""
 
 OpenStore = Callable[[], Deferred[IStreamStore]]
 
@@ -46,6 +52,7 @@ class StreamingService(Service):
     @ivar options: what is configured.
     @ivar monotonic: seconds, of a clock that nobody sets.
     @ivar now: the wall clock, in nanoseconds.
+    @ivar isShared: whether other brokers may share the store.
     """
 
     def __init__(
@@ -73,11 +80,15 @@ class StreamingService(Service):
         self._openStore = openStore
         self._store: IStreamStore | None = None
         self._watch = StoreWatch()
+        self.isShared = False
         self._parts: Parts | None = None
         self._running: set[Deferred[None]] = set()
         self._starting: Deferred[None] | None = None
         self._outcome: Failure | bool | None = None
         self._waiting: list[Deferred[None]] = []
+        self._isRetreating = False
+        self._retreating: Deferred[None] | None = None
+        self._again: IDelayedCall | None = None
 
     # Starting.
 
@@ -86,6 +97,10 @@ class StreamingService(Service):
         Begin to open the store.
         """
         super().startService()  # type: ignore[no-untyped-call]
+        self._begin()
+
+    def _begin(self) -> None:
+        self._again = None
         self._starting = ensureDeferred(self._start())
         self._starting.addBoth(self._started)
 
@@ -100,7 +115,10 @@ class StreamingService(Service):
 
     async def _start(self) -> None:
         self._store = store = await self._openStore()
+        self._watch = StoreWatch(self._lost)
         store.watch(self._watch)
+        self.isShared = ILeasedStore.providedBy(store)
+        await lead(store, self.options.clusterId, self._standBy)
         self._parts = parts = Parts(self, store, self._subjects)
         remembered = await parts.ledger.load()
         await parts.channels.recover()
@@ -115,15 +133,32 @@ class StreamingService(Service):
         for subscription in recovery.active:
             self.run(parts.redelivery.restart(subscription, self.now))
 
+    def _standBy(self) -> None:
+        self._outcome = True
+        _log.info("Streaming cluster {id} is served elsewhere", id=self.options.clusterId)
+        self._tell()
+
     def _started(self, result: Failure | None) -> None:
-        self._outcome = result if isinstance(result, Failure) else True
-        if result is None:
+        wasReady = self._outcome is True
+        if not isinstance(result, Failure):
+            self._outcome = True
             _log.info(
                 "Streaming cluster {id}: {channels} channels, {clients} clients",
                 id=self.options.clusterId,
                 channels=len(self.parts.channels),
                 clients=len(self.parts.clients),
             )
+            if wasReady:
+                _log.info("Streaming Server is ready")
+        elif isinstance(result.value, LogElsewhere) or wasReady:
+            # Another broker may serve meanwhile.
+            self._outcome = True
+            if not isinstance(result.value, CancelledError):
+                why = result.getErrorMessage()
+                _log.error("Streaming cluster {id}: {why}", id=self.options.clusterId, why=why)
+                self._lost()
+        else:
+            self._outcome = result
         self._tell()
 
     def _tell(self) -> None:
@@ -151,6 +186,25 @@ class StreamingService(Service):
         ):
             _log.failure("The streaming service failed", result)
 
+    # Standing by.
+
+    def _lost(self) -> None:
+        """
+        Another broker may serve the channels: end, and begin anew, unless that is happening.
+        """
+        if self.running and not self._isRetreating:
+            self._isRetreating = True
+            self._retreating = ensureDeferred(self._finishAll())
+            self._retreating.addBoth(self._retreated)
+
+    def _retreated(self, result: Failure | None) -> None:
+        self._isRetreating = False
+        self._retreating = None
+        if isinstance(result, Failure):
+            _log.failure("The streaming service failed", result)
+        if self.running:
+            self._again = self.reactor.callLater(AGAIN, self._begin)
+
     # Stopping.
 
     def stopService(self) -> Deferred[None]:
@@ -161,6 +215,16 @@ class StreamingService(Service):
         return ensureDeferred(self._stop())
 
     async def _stop(self) -> None:
+        again, self._again = self._again, None
+        if again is not None:
+            again.cancel()
+        if self._retreating is not None:
+            retreated: Deferred[None] = Deferred()
+            self._retreating.addBoth(lambda _: retreated.callback(None))
+            await retreated
+        await self._finishAll()
+
+    async def _finishAll(self) -> None:
         starting, self._starting = self._starting, None
         if starting is not None:
             starting.cancel()
@@ -202,6 +266,13 @@ class StreamingService(Service):
         if self._parts is None:
             raise RuntimeError("the streaming service is not running")
         return self._parts
+
+    @property
+    def isServing(self) -> bool:
+        """
+        Whether it serves: it does not on standby.
+        """
+        return self._parts is not None
 
     @property
     def trouble(self) -> str:

@@ -4,6 +4,8 @@ What goes wrong in the store, in words for the log.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -22,8 +24,12 @@ class StoreWatch:
     @ivar stopped: why the store takes no writes; empty while it does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lost: Callable[[], object] = lambda: None) -> None:
+        """
+        @param lost: called when another broker may serve what this one did.
+        """
         self.stopped = ""
+        self._lost = lost
 
     def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
         """
@@ -71,3 +77,4 @@ class StoreWatch:
         See L{IStoreWatcher}.
         """
         _log.error("{log} is served by another broker now", log=log)
+        self._lost()

@@ -1,8 +1,9 @@
 """
 Stores that do what the test says.
 
-Promises: a L{HeldStore} keeps the contract of a store whose disk is slow or fails: what was asked
-is done, in order, when the test says so, or fails; reading is by memory.
+Promises: a L{LeasedStore} is one broker's view of a store that several share, whose leases change
+hands when the test says so. A L{HeldStore} keeps the contract of a store whose disk is slow or
+fails: what was asked is done, in order, when the test says so, or fails; reading is by memory.
 Must never know: the service.
 """
 
@@ -15,8 +16,8 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from natsbroker._istore import Entry, LogBounds, Record, Retention
-from natsbroker.interfaces import IRetainedLog, IStateStore, IStreamStore
+from natsbroker._istore import Entry, LogBounds, LogElsewhere, Record, Retention, StoreClosed
+from natsbroker.interfaces import ILeasedStore, IRetainedLog, IStateStore, IStreamStore
 from natsbroker.store.memory import MemoryStore
 
 
@@ -191,3 +192,77 @@ class HeldStates:
         """See L{IStateStore}."""
         copied = dict(changes)
         return self._store.do(lambda: self._inner.change(copied))
+
+
+class Shared:
+    """
+    What brokers share.
+
+    @ivar inner: where everything is.
+    @ivar holder: the broker that has all leases.
+    """
+
+    def __init__(self, inner: MemoryStore) -> None:
+        self.inner = inner
+        self.holder: LeasedStore | None = None
+        self.waiting: list[tuple[LeasedStore, str, Deferred[Any]]] = []
+
+    def free(self) -> None:
+        """The leases are over: who waits for them first gets them; who had them knows nothing."""
+        self.holder = None
+        for each in self.waiting[:1]:
+            self.waiting.remove(each)
+            store, name, waiting = each
+            store.open(name).chainDeferred(waiting)
+
+
+@implementer(ILeasedStore)
+class LeasedStore(HeldStore):
+    """
+    A broker's view of a store that several share.
+    """
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared.inner)
+        self.shared = shared
+        self._isClosed = False
+        self._watchers: list[Any] = []
+
+    def do(self, call: Callable[[], Any]) -> Deferred[Any]:
+        """Do something, if this broker may."""
+        if self._isClosed:
+            return fail(StoreClosed("closed"))
+        if self.shared.holder is None:
+            self.shared.holder = self
+        if self.shared.holder is not self:
+            return fail(LogElsewhere("another broker serves it"))
+        return super().do(call)
+
+    def whenFree(self, name: str) -> Deferred[Any]:
+        """See L{ILeasedStore}."""
+        entry: list[Any] = []
+        waiting: Deferred[Any] = Deferred(lambda _: self.shared.waiting.remove(entry[0]))
+        entry.append((self, name, waiting))
+        self.shared.waiting.append(entry[0])
+        return waiting
+
+    def giveUp(self, name: str) -> Deferred[None]:
+        """See L{ILeasedStore}."""
+        return fail(NotImplementedError())
+
+    def watch(self, watcher: Any) -> Callable[[], None]:
+        """See L{ILeasedStore}."""
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
+    def notice(self, log: str) -> None:
+        """Notice that a log is another broker's."""
+        for each in list(self._watchers):
+            each.logLost(log)
+
+    def close(self) -> Deferred[None]:
+        """See L{ILeasedStore}."""
+        self._isClosed = True
+        if self.shared.holder is self:
+            self.shared.free()
+        return succeed(None)

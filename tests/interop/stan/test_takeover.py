@@ -1,0 +1,260 @@
+"""
+Brokers that share a database, as processes: one is killed, or stands still, and another takes over.
+
+Promises: what one broker acknowledged is there on the next one, once; what a broker is asked after
+another has taken over is not stored.
+Must never know: how the store works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+from nats.aio.client import Client as Connection
+from nats.errors import NoRespondersError
+from nats.errors import TimeoutError as NoAnswer
+
+from natsbroker.stan import protocol
+from tests.interop.conftest import showLogs
+from tests.interop.servers import OURS_FAST, PATIENCE, Server
+from tests.interop.stan.programs import PROGRAMS, Line, runScenarios
+from tests.postgresql import PostgresServer
+
+CLUSTER = "test-cluster"
+
+READY: Line = {"event": "ready"}
+
+
+class Brokers:
+    """
+    Brokers that share a schema.
+    """
+
+    def __init__(self, postgres: PostgresServer, directory: Path, node: pytest.Item) -> None:
+        self._postgres = postgres
+        self._schema = postgres.newSchema()
+        self._directory = directory
+        self._node = node
+        self._started: list[Server] = []
+
+    def start(self) -> Server:
+        """
+        Start one more.
+        """
+        config = (
+            f'streaming {{ store: sql, sql {{ source: "{self._postgres.source}" }}\n'
+            f'store_options {{ schema: "{self._schema}", lease: "1s" }} }}\n'
+        )
+        directory = self._directory / f"broker-{len(self._started)}"
+        directory.mkdir()
+        broker = Server(OURS_FAST, directory, config)
+        self._started.append(broker)
+        showLogs(self._node, broker)
+        return broker.start()
+
+    def expire(self) -> None:
+        """
+        Let the time of all leases be over.
+        """
+        self._postgres.execute(self._schema, "UPDATE holder SET expires = clock_timestamp()")
+
+    def end(self) -> None:
+        """
+        Stop all.
+        """
+        for broker in self._started:
+            broker.stop()
+        self._postgres.execute(self._schema, f'DROP SCHEMA "{self._schema}" CASCADE')
+
+
+@pytest.fixture
+def brokers(
+    postgres: PostgresServer, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Brokers]:
+    """
+    Brokers, of which none has started.
+    """
+    brokers = Brokers(postgres, tmp_path, request.node)
+    yield brokers
+    brokers.end()
+
+
+class Stan:
+    """
+    A client that says little and believes nothing.
+    """
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self._connection = connection
+        self._name = name
+        self._id = name.encode()
+
+    @classmethod
+    async def connect(cls, url: str, name: str) -> Stan:
+        """
+        Connect, as soon as somebody answers.
+        """
+        self = cls(await nats.connect(url), name)
+        heartbeats = f"_INBOX.{name}.heartbeats"
+
+        async def beat(message: Any) -> None:
+            await message.respond(b"")
+
+        await self._connection.subscribe(heartbeats, cb=beat)
+        request = protocol.ConnectRequest(
+            clientID=name, heartbeatInbox=heartbeats, protocol=1, connID=self._id
+        )
+        while True:
+            try:
+                answer = await self._ask(f"_STAN.discover.{CLUSTER}", request, 1)
+            except (NoAnswer, NoRespondersError):
+                await asyncio.sleep(0.05)
+            else:
+                assert protocol.ConnectResponse.FromString(answer).error == ""
+                return self
+
+    async def _ask(self, subject: str, request: Any, timeout: float = PATIENCE) -> bytes:
+        data = request.SerializeToString()
+        answer = await self._connection.request(subject, data, timeout=timeout)
+        return answer.data
+
+    async def publish(self, data: bytes) -> str:
+        """
+        Publish, and give the error of the answer.
+        """
+        message = protocol.PubMsg(
+            clientID=self._name, guid=data.decode(), subject="foo", data=data, connID=self._id
+        )
+        answer = await self._ask(f"_STAN.pub.{CLUSTER}.foo", message)
+        return str(protocol.PubAck.FromString(answer).error)
+
+    async def received(self, count: int) -> list[tuple[int, bytes]]:
+        """
+        Subscribe from the first message on, and wait for so many.
+        """
+        inbox = f"_INBOX.{self._name}.messages"
+        got: list[tuple[int, bytes]] = []
+        enough = asyncio.Event()
+
+        async def came(message: Any) -> None:
+            delivered = protocol.MsgProto.FromString(message.data)
+            got.append((delivered.sequence, delivered.data))
+            if len(got) >= count:
+                enough.set()
+
+        await self._connection.subscribe(inbox, cb=came)
+        request = protocol.SubscriptionRequest(
+            clientID=self._name,
+            subject="foo",
+            inbox=inbox,
+            maxInFlight=1000,
+            ackWaitInSecs=60,
+            startPosition=protocol.FIRST,
+        )
+        answer = await self._ask(f"_STAN.sub.{CLUSTER}", request)
+        assert protocol.SubscriptionResponse.FromString(answer).error == ""
+        await asyncio.wait_for(enough.wait(), PATIENCE)
+        return got
+
+    async def close(self) -> None:
+        """
+        Leave without a word.
+        """
+        await self._connection.close()
+
+
+def numbered(start: int, stop: int) -> list[bytes]:
+    """Payloads."""
+    return [b"%d" % each for each in range(start, stop)]
+
+
+def test_killed(brokers: Brokers) -> None:
+    """A broker that is killed is followed by the one on standby, which has all that was
+    acknowledged, and goes on with the next sequence."""
+    first, second = brokers.start(), brokers.start()
+
+    async def play() -> None:
+        client = await Stan.connect(first.url, "one")
+        for data in numbered(1, 21):
+            assert await client.publish(data) == ""
+        first.signal("KILL")
+        first.exitStatus()
+        other = await Stan.connect(second.url, "two")
+        for data in numbered(21, 31):
+            assert await other.publish(data) == ""
+        assert await other.received(30) == list(enumerate(numbered(1, 31), 1))
+        await client.close()
+        await other.close()
+
+    asyncio.run(play())
+
+
+def test_stoppedInOrder(brokers: Brokers) -> None:
+    """A broker that stops as it should is followed as well."""
+    first, second = brokers.start(), brokers.start()
+
+    async def play() -> None:
+        client = await Stan.connect(first.url, "one")
+        assert await client.publish(b"1") == ""
+        first.stop()
+        other = await Stan.connect(second.url, "two")
+        assert await other.publish(b"2") == ""
+        assert await other.received(2) == [(1, b"1"), (2, b"2")]
+        await client.close()
+        await other.close()
+
+    asyncio.run(play())
+
+
+def test_stoodStill(brokers: Brokers) -> None:
+    """A broker that stood still while another took over stores nothing of what it is asked when
+    it goes on; it follows when the other one ends."""
+    first, second = brokers.start(), brokers.start()
+
+    async def play() -> None:
+        client = await Stan.connect(first.url, "one")
+        for data in numbered(1, 6):
+            assert await client.publish(data) == ""
+        first.signal("STOP")
+        late = asyncio.ensure_future(client.publish(b"late"))
+        other = await Stan.connect(second.url, "two")
+        for data in numbered(6, 11):
+            assert await other.publish(data) == ""
+        first.signal("CONT")
+        try:
+            assert "another broker serves" in await late
+        except (NoAnswer, NoRespondersError):
+            pass  # It had noticed before it read that.
+        assert await other.publish(b"11") == ""
+        assert await other.received(11) == list(enumerate(numbered(1, 12), 1))
+        second.signal("KILL")
+        second.exitStatus()
+        again = await Stan.connect(first.url, "three")
+        assert await again.publish(b"12") == ""
+        assert await again.received(12) == list(enumerate(numbered(1, 13), 1))
+        for each in (client, other, again):
+            await each.close()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_realClients(name: str, brokers: Brokers) -> None:
+    """Clients of NATS Streaming that publish all the while go on when a broker is killed and
+    another takes over: nothing that was acknowledged is lost or doubled."""
+    broker = brokers.start()
+
+    def restart(line: Line) -> None:
+        if line == READY:
+            broker.signal("KILL")
+            broker.exitStatus()
+            brokers.expire()
+            broker.restart()
+
+    killed = runScenarios(PROGRAMS[name], broker.url, "killed", onLine=restart)["killed"]
+    assert killed == [READY, {"lost": [], "many": True, "ordered": True, "sequences": True}]
