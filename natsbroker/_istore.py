@@ -320,7 +320,10 @@ class IStreamStore(Interface):
 class ILeasedStore(IStreamStore):
     """
     A store that several brokers share. Opening a log takes a lease on it: no other broker can
-    open it until this one closes the store, calls C{giveUp}, or is gone.
+    open it until this one closes the store, calls C{giveUp}, or is gone. A space of state has a
+    lease as well, from its first use until this broker closes the store or is gone; what others
+    ask of it fails with L{LogElsewhere}. Whoever has lost a lease cannot write any more, whatever
+    it believes.
     """
 
     def whenFree(name: str) -> Deferred[IStreamLog]:

@@ -369,10 +369,8 @@ class Broker(MultiService):
             announceListener(listener, self.settings)
         _log.info("Server is ready")
         if self.streaming is not None:
-            isServing = self.streaming.isServing
-            _log.info(
-                "Streaming Server is ready" if isServing else "Streaming Server is on standby"
-            )
+            state = "ready" if self.streaming.isServing else "on standby"
+            _log.info("Streaming Server is {state}", state=state)
 
     def _failed(self, failure: Failure) -> None:
         self._outcome = failure

@@ -177,6 +177,7 @@ def test_killed(brokers: Brokers) -> None:
     """A broker that is killed is followed by the one on standby, which has all that was
     acknowledged, and goes on with the next sequence."""
     first, second = brokers.start(), brokers.start()
+    second.waitForLog("Streaming Server is on standby")
 
     async def play() -> None:
         client = await Stan.connect(first.url, "one")
@@ -184,6 +185,7 @@ def test_killed(brokers: Brokers) -> None:
             assert await client.publish(data) == ""
         first.signal("KILL")
         first.exitStatus()
+        second.waitForLog("Streaming Server is ready")
         other = await Stan.connect(second.url, "two")
         for data in numbered(21, 31):
             assert await other.publish(data) == ""
