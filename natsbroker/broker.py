@@ -25,7 +25,7 @@ from zope.interface.verify import verifyObject
 from natsbroker import errors, hot
 from natsbroker.advisories import LameDuckStarted, Reloaded
 from natsbroker.auth.passwords import PasswordChecks
-from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
+from natsbroker.config.model import GLOBAL_ACCOUNT, TLS, Monitoring, Settings
 from natsbroker.core.bus import Bus
 from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
 from natsbroker.hosting.authorizers import READY_MADE
@@ -146,9 +146,11 @@ class Broker(MultiService):
             chosen = operators.authorizer
         self.clientContext = self._makeContext(turn, chosen or authorizerFrom(settings, checks))
         terms = None if settings.tls is None else termsFrom(settings.tls, settings.allow_non_tls)
+        self._isElsewhere = endpoints is not None
         if endpoints is None:
             endpoints = [addressEndpoint(self.reactor, settings.host, settings.port)]
-        self.listeners = Listeners(self.reactor, self.clientContext, endpoints, terms)
+        policy = settings.tls or TLS()
+        self.listeners = Listeners(self.reactor, self.clientContext, endpoints, terms, policy)
         self.monitoring = MonitoringModel(
             self.clientContext,
             self.accounts,
@@ -176,7 +178,7 @@ class Broker(MultiService):
         }
         self._planners: list[Planner] = [
             limitsPlanner(self.clientContext),
-            tlsPlanner(self.listeners, self._pages),
+            tlsPlanner(self.clientContext, self.listeners, self._pages),
             authorizationPlanner(
                 self.clientContext, self.accounts, checks if chosen is None else None
             )
@@ -406,7 +408,7 @@ class Broker(MultiService):
             settings = withOperators(settings)
         except ValueError as error:
             raise ReloadError([str(error)]) from error
-        new = settled(self.settings, settings)
+        new = settled(self.settings, settings, self._isElsewhere)
         changes, apply = plan(self.settings, new, self._planners)
         self.settings = new
         apply()

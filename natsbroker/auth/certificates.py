@@ -16,6 +16,8 @@ from typing import Any
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from natsbroker.auth.distinguished import nameOf, readName
+
 __all__ = ["CertificateNames"]
 
 #: What Go's C{pkix.Name} prints, in its order; domain components it leaves out.
@@ -31,6 +33,9 @@ _PRINTED = (
     (NameOID.COUNTRY_NAME, "C"),
 )
 
+#: Go keeps one value of these, the last.
+_SINGLE = frozenset({NameOID.COMMON_NAME, NameOID.SERIAL_NUMBER})
+
 _SPECIAL = frozenset(',+"\\<>;')
 
 
@@ -41,7 +46,7 @@ class CertificateNames:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(names)
-        parsed = [(name, _distinguished(name)) for name in self._names]
+        parsed = [(name, readName(name)) for name in sorted(self._names)]
         self._distinguished = [(name, each) for name, each in parsed if each is not None]
 
     def namesIn(self, certificate: x509.Certificate) -> Iterator[str]:
@@ -52,13 +57,13 @@ class CertificateNames:
             if candidate in self._names:
                 yield candidate
         subject = certificate.subject
-        for name, wanted in self._distinguished:
-            if wanted == subject:
-                yield name
-        parts = Counter(subject.rdns)
-        for name, wanted in self._distinguished:
-            if Counter(wanted.rdns) == parts:
-                yield name
+        parts = nameOf(subject)
+        if parts is not None:
+            yield from (name for name, wanted in self._distinguished if wanted == parts)
+            counted = Counter(parts)
+            for name, wanted in self._distinguished:
+                if Counter(wanted) == counted:
+                    yield name
         for candidate in _printed(subject):
             if candidate in self._names:
                 yield candidate
@@ -73,18 +78,6 @@ def _alternatives(certificate: x509.Certificate) -> Iterator[str]:
         yield from extension.value.get_values_for_type(kind)
 
 
-def _distinguished(name: str) -> x509.Name | None:
-    """
-    A user's name read as a distinguished name; C{None} for any other name.
-    """
-    if "=" not in name:
-        return None
-    try:
-        return x509.Name.from_rfc4514_string(name)
-    except ValueError:
-        return None
-
-
 def _printed(subject: x509.Name) -> Iterator[str]:
     """
     The subject as Go prints it: with its domain components at the end, then without any.
@@ -92,6 +85,8 @@ def _printed(subject: x509.Name) -> Iterator[str]:
     parts = []
     for oid, label in _PRINTED:
         values = [_escaped(each.value) for each in subject.get_attributes_for_oid(oid)]
+        if oid in _SINGLE:
+            values = values[-1:]
         if values:
             parts.append("+".join(f"{label}={value}" for value in values))
     text = ",".join(parts)

@@ -2,7 +2,8 @@
 How a client comes to its connection: over an endpoint, or inside the broker's own process.
 
 Promises: the Deferred fires when the server has let us in, or fails with the reason why not; then
-no connection is left.
+no connection is left. No TLS is begun that would take any server's certificate for the one that is
+meant.
 Must never know: what the client is for.
 """
 
@@ -12,8 +13,15 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IProtocol, IReactorTime, IStreamClientEndpoint
+from twisted.internet.endpoints import SSL4ClientEndpoint
+from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
+    IProtocol,
+    IReactorTime,
+    IStreamClientEndpoint,
+)
 from twisted.internet.protocol import Factory
+from twisted.internet.ssl import CertificateOptions
 from twisted.python.failure import Failure
 
 from natsbroker.client.client import Client
@@ -68,7 +76,7 @@ def connect(
     @param options: who we are.
     @param tls: for a server that greets in clear text and then encrypts, as NATS servers mostly do:
         what C{twisted.internet.ssl.optionsForClientTLS} gives. The connection is then encrypted or
-        fails.
+        fails, also if the server's certificate is not for the name given there.
     @param timeout: how long it may take until the server lets us in, in seconds.
     @param pingInterval: between PINGs to a server that is silent, in seconds.
     @param onError: called with the text when the server refuses something; by default that is
@@ -76,7 +84,10 @@ def connect(
     @param reactor: for timers; by default the global one.
     @return: fires with the client. Fails with what the endpoint failed with, or a L{ClientError}.
         Cancelling it gives up.
+    @raise ValueError: if C{tls} or the endpoint would not look at the name in the server's
+        certificate: a C{CertificateOptions}, or C{ssl:} without a C{hostname}.
     """
+    _checkVerifying(endpoint, tls)
     clock = _globalReactor() if reactor is None else reactor
     client = Client(clock, Terms(options, tls, False, pingInterval), onError)
     outcome = _limited(clock, client, timeout)
@@ -109,6 +120,23 @@ def connectInProcess(
     protocol = broker.inProcessFactory().buildProtocol(PipeAddress())
     connectPipe(clock, client.conversation, protocol)
     return outcome
+
+
+def _checkVerifying(endpoint: IStreamClientEndpoint, tls: Any) -> None:
+    """
+    Refuse to dial without knowing whom. Twisted offers ways that check a certificate's signature
+    at most, never its name.
+    """
+    makers = [] if tls is None else [tls]
+    if isinstance(endpoint, SSL4ClientEndpoint):
+        makers.append(endpoint._sslContextFactory)
+    for each in makers:
+        isBare = isinstance(each, CertificateOptions)
+        if isBare or not IOpenSSLClientConnectionCreator.providedBy(each):
+            raise ValueError(
+                f"{type(each).__name__} does not check the name in the server's certificate: "
+                "use optionsForClientTLS, or an endpoint tls:HOST:PORT"
+            )
 
 
 def _limited(clock: IReactorTime, client: Client, timeout: float) -> Deferred[Client]:

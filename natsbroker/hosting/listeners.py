@@ -7,23 +7,23 @@ Must never know: what is spoken there, or why they are closed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IStreamServerEndpoint
 from twisted.internet.protocol import Factory
 
+from natsbroker.config.model import TLS
+from natsbroker.hosting.sslendpoints import SSLEndpoint
 from natsbroker.hosting.start import cannotListen
 from natsbroker.net.client import ClientFactory
 from natsbroker.net.context import ClientContext
 from natsbroker.net.fast import Hub
 from natsbroker.net.listen import Listener, endpointFor, urlOf
-from natsbroker.net.tls import Begin, TLSClientFactory, TLSTerms
+from natsbroker.net.tls import TLSClientFactory, TLSTerms
 
 __all__ = ["Listeners"]
-
-_BEFORE_US = TLSTerms(None, Begin.BEFORE_US)
 
 
 class Listeners:
@@ -37,42 +37,63 @@ class Listeners:
         context: ClientContext,
         endpoints: Iterable[str | IStreamServerEndpoint],
         terms: TLSTerms | None,
+        policy: TLS = TLS(),  # noqa: B008 - an immutable value
     ) -> None:
         """
         @param endpoints: where to listen, as objects or as descriptions (C{tcp:4222}).
-        @param terms: how TLS is done; C{None} for not at all. Endpoints that do TLS by themselves
-            (C{ssl:...}) have their own terms.
-        @raise ValueError: if a description is none.
+        @param terms: how TLS is done; C{None} for not at all. Places that are described as
+            C{ssl:...} have their own.
+        @param policy: what holds for those besides their certificates.
+        @raise ValueError: if a description is none, or its files are not right.
         """
         self._context = context
         self._hub: Hub | None = None
         self._listeners: list[Listener] = []
-        self._secured: set[Listener] = set()
+        self._secured: dict[Listener, SSLEndpoint] = {}
         for each in endpoints:
-            endpoint = endpointFor(reactor, each) if isinstance(each, str) else each
-            isSecured = isinstance(each, str) and each.startswith("ssl:")
-            listener = Listener(endpoint, self._factoryFor(_BEFORE_US if isSecured else terms))
+            if isinstance(each, str) and SSLEndpoint.isMeant(each):
+                described = SSLEndpoint.fromDescription(each)
+                factory = self._factoryFor(described.terms(policy))
+                listener = Listener(described.endpoint(reactor), factory)
+                self._secured[listener] = described
+            else:
+                endpoint = endpointFor(reactor, each) if isinstance(each, str) else each
+                listener = Listener(endpoint, self._factoryFor(terms))
             self._listeners.append(listener)
-            if isSecured:
-                self._secured.add(listener)
 
     def _factoryFor(self, terms: TLSTerms | None) -> Factory:
         if terms is None:
             return ClientFactory(self._context)
         return TLSClientFactory(self._context, terms)
 
-    def useTerms(self, terms: TLSTerms | None) -> None:
+    def planTerms(
+        self,
+        terms: TLSTerms | None,
+        policy: TLS = TLS(),  # noqa: B008 - an immutable value
+    ) -> Callable[[], None]:
         """
-        Do TLS in another way for the connections to come.
+        Prepare to do TLS in another way for the connections to come. Files of C{ssl:} endpoints are
+        read anew.
+
+        @param terms: see L{Listeners}.
+        @param policy: see L{Listeners}.
+        @return: what puts it into force; cannot fail.
+        @raise ValueError: if a file is not right; nothing has changed.
         """
-        for listener in self._listeners:
-            factory = listener.factory
-            if listener in self._secured:
-                continue
-            if terms is not None and isinstance(factory, TLSClientFactory):
-                factory.terms = terms
-            elif terms is not None or isinstance(factory, TLSClientFactory):
-                listener.use(self._factoryFor(terms), self._hub)
+        secured = {each: self._secured[each].terms(policy) for each in self._secured}
+
+        def apply() -> None:
+            for listener in self._listeners:
+                self._use(listener, secured.get(listener, terms))
+
+        return apply
+
+    def _use(self, listener: Listener, terms: TLSTerms | None) -> None:
+        factory = listener.factory
+        if terms is not None and isinstance(factory, TLSClientFactory):
+            factory.terms = terms
+        elif terms is not None or isinstance(factory, TLSClientFactory):
+            listener.use(self._factoryFor(terms), self._hub)
 
     def __iter__(self) -> Iterator[Listener]:
         return iter(self._listeners)

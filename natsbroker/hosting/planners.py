@@ -16,7 +16,7 @@ from twisted.application.service import IService
 from natsbroker import errors
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.diff import Change
-from natsbroker.config.model import Settings
+from natsbroker.config.model import TLS, Settings
 from natsbroker.hosting.accounts import AccountRegistry
 from natsbroker.hosting.clients import sessionsOf
 from natsbroker.hosting.credentials import authorizerFrom
@@ -29,6 +29,7 @@ from natsbroker.hosting.reload import Planner, Step
 from natsbroker.hosting.tls import termsFrom
 from natsbroker.interfaces import IReloadable
 from natsbroker.net.context import ClientContext
+from natsbroker.net.tls import TLSClientProtocol
 
 __all__ = [
     "authorizationPlanner",
@@ -152,21 +153,29 @@ def _planPlugin(authorizer: Any, new: Settings, changes: Sequence[Change]) -> St
     return step
 
 
-def tlsPlanner(listeners: Listeners, monitoring: MonitoringService | None) -> Planner:
+def tlsPlanner(
+    context: ClientContext, listeners: Listeners, monitoring: MonitoringService | None
+) -> Planner:
     """
     Certificates and whatever else a C{tls} block says, for the connections to come; files are read
-    anew although their names are the same.
+    anew although their names are the same. Those who are there stay, except whose key is no longer
+    among the pinned ones.
     """
 
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
         terms = None if new.tls is None else termsFrom(new.tls, new.allow_non_tls)
         if terms is None and monitoring is not None and monitoring.scheme == "https":
             raise ValueError("config reload not supported for TLS: the monitoring pages need it")
+        use = listeners.planTerms(terms, new.tls or TLS())
 
         def apply() -> None:
-            listeners.useTerms(terms)
+            use()
             if terms is not None and terms.creator is not None and monitoring is not None:
                 monitoring.useCreator(terms.creator)
+            for session in sessionsOf(context.connections):
+                peer = session.peer
+                if isinstance(peer, TLSClientProtocol):
+                    peer.termsChanged()
 
         return apply
 

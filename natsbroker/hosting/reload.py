@@ -41,9 +41,12 @@ class ReloadError(BrokerError):
         super().__init__("; ".join(self.problems))
 
 
-def settled(old: Settings, new: Settings) -> Settings:
+def settled(old: Settings, new: Settings, isElsewhere: bool = False) -> Settings:
     """
     The new settings, with the ports that the kernel chose for the old ones where they ask for any.
+
+    @param isElsewhere: whether clients connect at endpoints that the settings do not know; the
+        address in them means nothing then.
     """
     monitoring = new.monitoring
     for name in ("http_port", "https_port"):
@@ -53,8 +56,9 @@ def settled(old: Settings, new: Settings) -> Settings:
                 monitoring = replace(monitoring, http_port=kept)
             else:
                 monitoring = replace(monitoring, https_port=kept)
-    port = old.port if new.port == RANDOM_PORT else new.port
-    return replace(new, port=port, monitoring=monitoring)
+    port = old.port if new.port == RANDOM_PORT or isElsewhere else new.port
+    host = old.host if isElsewhere else new.host
+    return replace(new, host=host, port=port, monitoring=monitoring)
 
 
 def plan(old: Settings, new: Settings, planners: Iterable[Planner]) -> tuple[list[Change], Step]:

@@ -9,18 +9,23 @@ Must never know: connections.
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Sequence
 from typing import Any
 
 from cryptography import x509
 from OpenSSL import SSL
 from OpenSSL.SSL import Context
+from twisted.logger import Logger
 
 from natsbroker.config.model import TLS
 from natsbroker.net.tls import Begin, ConnectionCreator, TLSTerms
 
 __all__ = ["TLSError", "contextFrom", "termsFrom"]
+
+_log = Logger(namespace="natsbroker")
 
 _OPTIONS = (
     SSL.OP_NO_COMPRESSION
@@ -50,15 +55,16 @@ class TLSError(ValueError):
     """
 
 
-def termsFrom(tls: TLS, optional: bool) -> TLSTerms:
+def termsFrom(tls: TLS, optional: bool, chain: str = "") -> TLSTerms:
     """
     How a client listener does TLS.
 
     @param optional: whether clients may stay in the clear.
+    @param chain: see L{contextFrom}.
     @raise TLSError: if the files or names are not right.
     """
     return TLSTerms(
-        ConnectionCreator(contextFrom(tls)),
+        ConnectionCreator(contextFrom(tls, chain)),
         _beginOf(tls, optional),
         tls.timeout,
         tls.handshake_first_fallback,
@@ -74,16 +80,21 @@ def _beginOf(tls: TLS, optional: bool) -> Begin:
     return Begin.BY_CLIENT if optional else Begin.AFTER_INFO
 
 
-def contextFrom(tls: TLS) -> Context:
+def contextFrom(tls: TLS, chain: str = "") -> Context:
     """
     An OpenSSL context for a server.
 
+    @param chain: a file with more certificates to show, from the one that signed the first of ours
+        to one that clients know; empty where they stand in the certificate's own file.
     @raise TLSError: if the files or names are not right.
     """
     if not tls.certs:
         raise TLSError("tls: there is no certificate")
     contexts = [_contextWith(tls, certificate, key) for certificate, key in tls.certs]
     default = contexts[0]
+    if chain:
+        for each in _certificatesIn(chain):
+            default.add_extra_chain_cert(each)
     if len(contexts) > 1:
         named = [
             (names, context)
@@ -105,8 +116,24 @@ def _contextWith(tls: TLS, certificate: str, key: str) -> Context:
     _attempt(f"cert_file {certificate}", context.use_certificate_chain_file, certificate)
     _attempt(f"key_file {key}", context.use_privatekey_file, key)
     _attempt(f"key_file {key} does not belong to {certificate}", context.check_privatekey)
+    _warnOfReaders(key)
     _setVerification(context, tls)
     return context
+
+
+def _warnOfReaders(key: str) -> None:
+    """
+    Say if others than the owner can read a key. It is used all the same, as nats-server does: where
+    keys come from a volume of the cluster's, their modes are not the operator's choice.
+    """
+    mode = stat.S_IMODE(os.stat(key).st_mode)
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        _log.warn(
+            "tls: key_file {path} can be used by others than its owner (mode {mode}); "
+            "chmod 600 makes it private",
+            path=key,
+            mode=f"{mode:04o}",
+        )
 
 
 def _setVerification(context: Context, tls: TLS) -> None:
@@ -172,13 +199,20 @@ def _namesIn(path: str) -> list[str]:
     """
     The DNS names that a certificate file is for.
     """
-    with open(path, "rb") as file:
-        certificate = x509.load_pem_x509_certificates(file.read())[0]
+    certificate = _certificatesIn(path)[0]
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
         return []
     return [name.lower() for name in extension.value.get_values_for_type(x509.DNSName)]
+
+
+def _certificatesIn(path: str) -> list[x509.Certificate]:
+    try:
+        with open(path, "rb") as file:
+            return x509.load_pem_x509_certificates(file.read())
+    except (OSError, ValueError) as error:
+        raise TLSError(f"tls: certificates {path}: {error}") from error
 
 
 def _choose(connection: SSL.Connection, named: Sequence[tuple[list[str], Context]]) -> None:

@@ -32,10 +32,12 @@ class ClientProtocol(Protocol):
 
     @ivar session: the conversation.
     @ivar certificate: the peer's verified TLS certificate, if it has one.
+    @ivar isSecured: see L{natsbroker.net.peer.Peer}.
     """
 
     connectionType = "STANDARD"
     certificate: Any = None
+    isSecured = False
     host = ""
     port = 0
 

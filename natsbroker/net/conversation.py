@@ -19,6 +19,7 @@ from natsbroker import errors, hot
 from natsbroker.advisories import ClientRefused, SlowConsumer
 from natsbroker.net.context import ClientContext, ClosedClient
 from natsbroker.net.facts import ConnectionFacts, factsAtEnd, factsOf
+from natsbroker.net.info import ServerInfo
 from natsbroker.net.labels import authenticationFailure, clientLabel
 from natsbroker.net.login import Login
 from natsbroker.net.peer import Peer
@@ -150,7 +151,7 @@ class Conversation(ABC):
         if context.authorizer.nonce:
             nonce = base64.urlsafe_b64encode(context.nonceBytes(11)).rstrip(b"=")
             self._nonce = nonce.decode("ascii")
-        self.outbox.write(context.info.line(self.cid, self._peer.host, nonce=self._nonce))
+        self.outbox.write(self._serverInfo().line(self.cid, self._peer.host, nonce=self._nonce))
         if context.authorizer.required:
             self._loginBy = self.started + context.limits.auth_timeout
         self._schedule()
@@ -169,8 +170,18 @@ class Conversation(ABC):
         """
         The connection is there, but one too many: say so and close it.
         """
-        self.outbox.write(self._context.info.line(self.cid, self._peer.host, nonce=self._nonce))
+        self.outbox.write(self._serverInfo().line(self.cid, self._peer.host, nonce=self._nonce))
         self.close(limit.error)
+
+    def _serverInfo(self) -> ServerInfo:
+        """
+        What INFO says to this client: where there is no way but TLS, it is required, also where
+        the settings do not say so for all listeners.
+        """
+        info = self._context.info
+        if not self._peer.isSecured or info.tls_required or info.tls_available:
+            return info
+        return info.changed(tls_required=True)
 
     def received(self, data: bytes) -> None:
         """

@@ -31,26 +31,33 @@ __all__ = ["BACKLOG", "Listener", "addressEndpoint", "describe", "endpointFor", 
 BACKLOG = 4096
 
 
-def addressEndpoint(reactor: Any, host: str, port: int) -> IStreamServerEndpoint:
+def addressEndpoint(
+    reactor: Any, host: str, port: int, backlog: int = BACKLOG
+) -> IStreamServerEndpoint:
     """
     An endpoint for an address and a port.
 
     @param host: an address or a name.
     @param port: negative for one that the kernel chooses.
+    @param backlog: how many connections may wait to be accepted.
     """
     make = TCP6ServerEndpoint if ":" in host else TCP4ServerEndpoint
-    return make(reactor, max(port, 0), backlog=BACKLOG, interface=host)
+    return make(reactor, max(port, 0), backlog=backlog, interface=host)
 
 
 def endpointFor(reactor: Any, description: str) -> IStreamServerEndpoint:
     """
     An endpoint from its description, with our backlog unless it names one.
 
-    @param description: as C{tcp:4222:interface=127.0.0.1}, C{ssl:...} or C{unix:/path}.
+    @param description: as C{tcp:4222:interface=127.0.0.1} or C{unix:/path}.
     @raise ValueError: if it is none, or a file that it names is no good.
     """
     kind = description.partition(":")[0]
-    if kind in ("tcp", "tcp6", "ssl", "unix") and "backlog=" not in description:
+    if kind == "tls":
+        raise ValueError(
+            f"{description}: describe it as ssl:, or list its certificates in tls.certs"
+        )
+    if kind in ("tcp", "tcp6", "unix") and "backlog=" not in description:
         description = f"{description}:backlog={BACKLOG}"
     try:
         endpoint: IStreamServerEndpoint = serverFromString(reactor, description)

@@ -15,12 +15,15 @@ __all__ = ["Peer"]
 class Peer(Protocol):
     """
     The transport of a session, as far as it needs one.
+
+    @ivar isSecured: whether what is written is encrypted.
     """
 
     host: str
     port: int
     connectionType: str
     certificate: Any
+    isSecured: bool
 
     def write(self, data: bytes) -> object:
         """

@@ -210,7 +210,7 @@ class ClientSession(AdmittedConversation):
             return
         account = self.grant.account
         self.outbox.write(
-            self._context.info.line(
+            self._serverInfo().line(
                 self.cid,
                 self._peer.host,
                 self.decoder.maxPayload,

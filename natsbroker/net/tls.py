@@ -22,6 +22,7 @@ from twisted.internet.interfaces import (
     IAddress,
     IHandshakeListener,
     IOpenSSLServerConnectionCreator,
+    ISSLTransport,
 )
 from twisted.internet.protocol import Factory, connectionDone
 from twisted.logger import Logger
@@ -49,7 +50,7 @@ class Begin(Enum):
     @cvar FIRST_OR_INFO: when the client begins it; if it does not soon, as C{AFTER_INFO}.
     @cvar BY_CLIENT: INFO is sent in the clear; then the client's first byte decides whether at
         all.
-    @cvar BEFORE_US: the transport does it by itself.
+    @cvar BEFORE_US: the transport does it by itself, whatever the terms say.
     """
 
     AFTER_INFO = "after INFO"
@@ -108,7 +109,8 @@ class TLSClientProtocol(ClientProtocol):
     def __init__(self, context: ClientContext, factory: TLSClientFactory) -> None:
         super().__init__(context)
         self._terms = factory.terms
-        self._allowed = factory.allowHandshake
+        self._begin = factory.terms.begin
+        self._makers = factory
         self._receive: Callable[[bytes], None] = super().dataReceived
         self._timer: Any = None
         self._soon: Any = None
@@ -118,8 +120,10 @@ class TLSClientProtocol(ClientProtocol):
         """
         Greet the client, or wait for a handshake, or both.
         """
+        if ISSLTransport.providedBy(self.transport):
+            self._begin = Begin.BEFORE_US
         self._attach()
-        _BEGINNINGS[self._terms.begin](self)
+        _BEGINNINGS[self._begin](self)
 
     # The beginnings.
 
@@ -173,7 +177,7 @@ class TLSClientProtocol(ClientProtocol):
         session = self.session
         if session is None:
             return
-        if not self._allowed(self._context.reactor.seconds()):
+        if not self._makers.allowHandshake(self._context.reactor.seconds()):
             session.close(errors.THROTTLED)
             return
         session.outbox.flush()
@@ -227,11 +231,12 @@ class TLSClientProtocol(ClientProtocol):
         to be done.
         """
         self._isPending = False
+        self.isSecured = True
         self._stopTimer()
         self.certificate = self._peerCertificate()
-        if not self._isPinned():
+        if not self._isPinned(self._terms.pins):
             self._failed("certificate not pinned")
-        elif self._terms.begin in _GREET_LATE and not self._isGreeted():
+        elif self._begin in _GREET_LATE and not self._isGreeted():
             self._greet()
         elif self.session is not None:
             self.session.secured()
@@ -244,8 +249,15 @@ class TLSClientProtocol(ClientProtocol):
         found = self._stream.getPeerCertificate()
         return None if found is None else found.to_cryptography()
 
-    def _isPinned(self) -> bool:
-        pins = self._terms.pins
+    def termsChanged(self) -> None:
+        """
+        The factory's terms were replaced. A connection keeps those that it began with, but not the
+        trust in its key.
+        """
+        if self.isSecured and not self._isPinned(self._makers.terms.pins):
+            self._failed("certificate not pinned any more")
+
+    def _isPinned(self, pins: frozenset[str]) -> bool:
         if not pins:
             return True
         if self.certificate is None:

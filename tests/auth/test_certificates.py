@@ -79,8 +79,16 @@ class TestSubject:
 
     def test_multiValued(self) -> None:
         """Parts of several values are compared as a whole."""
-        assert first(["CN=bob+UID=7,O=acme"], subject="CN=bob+UID=7,O=acme") is not None
-        assert first(["CN=bob,UID=7,O=acme"], subject="CN=bob+UID=7,O=acme") is None
+        subject = "CN=bob+OU=7,O=acme"
+        assert first(["OU=7+CN=bob,O=acme"], subject=subject) is not None
+        assert first(["CN=bob,OU=8,O=acme"], subject=subject) is None
+
+    def test_unknown(self) -> None:
+        """Where the subject has an attribute that nats-server does not know, only the text that Go
+        prints counts, which is without it."""
+        subject = "CN=bob,UID=7,O=acme"
+        assert first([subject], subject=subject) is None
+        assert first(["CN=bob,O=acme"], subject=subject) is not None
 
     def test_nul(self) -> None:
         """A NUL in a name ends nothing."""
@@ -109,6 +117,11 @@ class TestPrinted:
         subject = "C=CH,ST=ZH,L=Zurich,O=acme,OU=b+OU=a,CN=bob"
         user = "CN=bob,OU=b+OU=a,O=acme,L=Zurich,ST=ZH,C=CH"
         assert user in set(CertificateNames([user]).namesIn(certificate(subject)))
+
+    def test_twoNames(self) -> None:
+        """Of two common names it prints the last in the certificate's order."""
+        assert first(["CN=bob,O=acme"], subject="CN=bob,CN=eve,O=acme") is not None
+        assert first(["CN=eve,O=acme"], subject="CN=bob,CN=eve,O=acme") is None
 
     def test_nothing(self) -> None:
         """A certificate without any name names nobody."""

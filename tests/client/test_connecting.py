@@ -6,10 +6,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from twisted.internet.defer import CancelledError, Deferred, fail
+from twisted.internet.endpoints import clientFromString
 from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.ssl import CertificateOptions, optionsForClientTLS
 from twisted.internet.task import Clock
+from twisted.internet.testing import MemoryReactorClock
 from zope.interface import implementer
 
 from natsbroker.client.client import Client
@@ -189,3 +193,38 @@ class TestInProcess:
                 connectInProcess(broker.broker).addBoth(outcomes.append)
                 broker.advance(0)
             assert str(outcomes[1].value) == "maximum connections exceeded"
+
+
+class TestNames:
+    """The name in the server's certificate."""
+
+    def test_optionsWithoutName(self) -> None:
+        """TLS options that would take a certificate for any name are refused."""
+        with pytest.raises(ValueError, match=r"CertificateOptions does not check the name"):
+            connect(Endpoint(Clock()), tls=CertificateOptions(), reactor=Clock())
+
+    @pytest.mark.parametrize("text", ["ssl:127.0.0.1:4222", "ssl:127.0.0.1:4222:timeout=3"])
+    def test_endpointWithoutName(self, text: str) -> None:
+        """So is an endpoint that would."""
+        reactor: Any = MemoryReactorClock()
+        with pytest.raises(ValueError, match="does not check the name"):
+            connect(clientFromString(reactor, text), reactor=reactor)
+
+    @pytest.mark.parametrize(
+        "text", ["ssl:127.0.0.1:4222:hostname=localhost", "tls:localhost:4222", "tcp:127.0.0.1:1"]
+    )
+    def test_endpointWithName(self, text: str) -> None:
+        """One that knows the name, or does no TLS, dials."""
+        reactor: Any = MemoryReactorClock()
+        connecting = connect(clientFromString(reactor, text), reactor=reactor)
+        connecting.addErrback(lambda failure: None)
+        connecting.cancel()
+
+    def test_optionsWithName(self) -> None:
+        """Options for a name are taken."""
+        clock = Clock()
+        endpoint = Endpoint(clock)
+        connecting = connect(endpoint, tls=optionsForClientTLS("localhost"), reactor=clock)
+        connecting.addErrback(lambda failure: None)
+        assert endpoint.factory is not None
+        connecting.cancel()

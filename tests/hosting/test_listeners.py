@@ -4,6 +4,7 @@ All places where clients can connect.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactor
 
+from natsbroker.config.model import TLS
 from natsbroker.hosting.listeners import Listeners
 from natsbroker.hosting.start import StartError
 from natsbroker.net.client import ClientFactory
 from natsbroker.net.listen import addressEndpoint
 from natsbroker.net.tls import Begin, TLSClientFactory, TLSTerms
+from tests.interop.certificates import writeCertificates
 
 CONTEXT: Any = object()
 
@@ -135,7 +138,7 @@ class TestFactories:
         made = listeners(1, terms=TERMS)
         [before] = [listener.factory for listener in made]
         other = TLSTerms(None, Begin.FIRST)
-        made.useTerms(other)
+        made.planTerms(other)()
         [after] = [listener.factory for listener in made]
         assert after is before
         assert after.terms is other  # type: ignore[attr-defined]
@@ -144,9 +147,9 @@ class TestFactories:
         """TLS can be switched on and off while it listens."""
         made = listeners(1)
         outcome(made.open(None))
-        made.useTerms(TERMS)
+        made.planTerms(TERMS)()
         assert self.kinds(made) == [TLSClientFactory]
-        made.useTerms(None)
+        made.planTerms(None)()
         assert self.kinds(made) == [ClientFactory]
         [listener] = made
         port: Any = listener.port
@@ -156,7 +159,7 @@ class TestFactories:
         """Where there is none before and after, nothing changes."""
         made = listeners(1)
         [before] = [listener.factory for listener in made]
-        made.useTerms(None)
+        made.planTerms(None)()
         assert [listener.factory for listener in made] == [before]
 
     def test_described(self) -> None:
@@ -164,3 +167,60 @@ class TestFactories:
         made = listeners("tcp:7:interface=127.0.0.1")
         outcome(made.open(None))
         assert made.firstAddress()[1] == 7
+
+
+class TestSecured:
+    """Places that are described as C{ssl:...}."""
+
+    @pytest.fixture
+    def description(self, tmp_path: Path) -> str:
+        """One of them."""
+        writeCertificates(tmp_path)
+        key, certificate = tmp_path / "server-key.pem", tmp_path / "server.pem"
+        return f"ssl:7:privateKey={key}:certKey={certificate}:interface=127.0.0.1"
+
+    def termsOf(self, made: Listeners) -> list[Any]:
+        """The terms of each place."""
+        return [getattr(listener.factory, "terms", None) for listener in made]
+
+    def test_besideOthers(self, description: str) -> None:
+        """It does TLS first, with terms of its own; others do what the settings say."""
+        made = listeners(description, 8)
+        outcome(made.open(None))
+        terms, none = self.termsOf(made)
+        assert none is None
+        assert terms.begin is Begin.FIRST and not terms.optional
+        assert made.urls() == ["tls://127.0.0.1:7", "nats://127.0.0.1:8"]
+
+    def test_policy(self, description: str) -> None:
+        """What holds besides the certificates is what the settings say."""
+        policy = TLS(timeout=7.0, pinned_certs=frozenset({"ab" * 32}), connection_rate_limit=3)
+        made = Listeners(MemoryReactor(), CONTEXT, [description], None, policy)
+        [terms] = self.termsOf(made)
+        assert (terms.timeout, terms.pins, terms.rate) == (7.0, policy.pinned_certs, 3)
+
+    def test_reload(self, description: str) -> None:
+        """Its files are read anew, and it stays what it is when TLS is switched on and off."""
+        made = listeners(description, 8)
+        [before, _] = self.termsOf(made)
+        made.planTerms(TERMS, TLS(timeout=9.0))()
+        [after, other] = self.termsOf(made)
+        assert after is not before and after.creator is not before.creator
+        assert (after.timeout, other) == (9.0, TERMS)
+        made.planTerms(None)()
+        assert self.termsOf(made)[1] is None
+        assert self.termsOf(made)[0].begin is Begin.FIRST
+
+    def test_reloadFails(self, description: str, tmp_path: Path) -> None:
+        """If a file is no good any more, nothing changes."""
+        made = listeners(description, 8)
+        before = self.termsOf(made)
+        (tmp_path / "server.pem").write_text("nothing")
+        with pytest.raises(ValueError, match=r"server\.pem"):
+            made.planTerms(TERMS)
+        assert self.termsOf(made) == before
+
+    def test_missing(self) -> None:
+        """A file that is not there is named."""
+        with pytest.raises(ValueError, match="/missing"):
+            listeners("ssl:7:privateKey=/missing")

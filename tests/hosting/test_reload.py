@@ -44,6 +44,19 @@ def planned(old: str, new: str, *owners: Planner) -> tuple[list[Change], Step]:
     return plan(settingsOf(old), settingsOf(new), owners)
 
 
+class TestSettled:
+    """What stays as it is."""
+
+    def test_elsewhere(self) -> None:
+        """Where clients connect at endpoints of their own, the address in the settings means
+        nothing: it cannot be a reason to refuse them."""
+        old = replace(Settings(), host="127.0.0.1", port=40001)
+        for text in ("max_payload: 5", "listen: 'localhost:1'"):
+            new = settled(old, settingsOf(text), True)
+            assert (new.host, new.port) == ("127.0.0.1", 40001)
+        assert settled(old, settingsOf("port: 1")).port == 1
+
+
 class TestPlan:
     """All or nothing."""
 

@@ -17,6 +17,7 @@ from natsbroker.config.build_tls import CIPHER_SUITES
 from natsbroker.config.model import TLS
 from natsbroker.hosting.tls import TLSError, contextFrom, termsFrom
 from natsbroker.net.tls import Begin
+from tests.hosting.support import logLines
 from tests.interop.certificates import writeCertificates
 
 
@@ -282,6 +283,20 @@ class TestFiles:
         """So is an authority that is none."""
         with pytest.raises(TLSError, match="ca_file"):
             contextFrom(settings(folder, verify=True, ca_file=str(folder / "server-key.pem")))
+
+    @pytest.mark.parametrize(("mode", "isTold"), [(0o600, False), (0o400, False), (0o644, True)])
+    def test_readers(self, folder: Path, mode: int, isTold: bool) -> None:
+        """A key that others can read is used, as by nats-server, and the log says so."""
+        key = folder / "server-key.pem"
+        key.chmod(mode)
+        try:
+            with logLines() as lines:
+                contextFrom(settings(folder))
+        finally:
+            key.chmod(0o600)
+        said = [line for line in lines if "server-key.pem can be used by others" in line]
+        assert len(said) == isTold
+        assert all(line.startswith("[WRN]") and f"mode {mode:04o}" in line for line in said)
 
     def test_none(self) -> None:
         """There must be a certificate."""

@@ -50,6 +50,12 @@ class TestEndpoints:
         Listener(endpointFor(reactor, "tcp:4222:interface=127.0.0.1"), FACTORY).open()
         assert reactor.tcpServers == [(4222, FACTORY, BACKLOG, "127.0.0.1")]
 
+    def test_addressWithBacklog(self) -> None:
+        """Another backlog may be asked for."""
+        reactor = memory()
+        Listener(addressEndpoint(reactor, "127.0.0.1", 1, 7), FACTORY).open()
+        assert reactor.tcpServers == [(1, FACTORY, 7, "127.0.0.1")]
+
     def test_descriptionWithBacklog(self) -> None:
         """A description may name another backlog."""
         reactor = memory()
@@ -63,7 +69,7 @@ class TestEndpoints:
         assert reactor.unixServers[0][0] == "/run/n.sock"
 
     @pytest.mark.parametrize(
-        "text", ["nowhere:1", "", "tcp:1:bogus=2", "ssl:4222:privateKey=/missing"]
+        "text", ["nowhere:1", "", "tcp:1:bogus=2", "tls:/folder:4222", "unix:/x:mode=9"]
     )
     def test_wrong(self, text: str) -> None:
         """What describes nothing is refused."""

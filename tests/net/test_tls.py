@@ -17,8 +17,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from OpenSSL import SSL
 from twisted.internet.address import IPv4Address
 from twisted.internet.error import ConnectionLost
-from twisted.internet.interfaces import IHandshakeListener, IOpenSSLServerConnectionCreator
+from twisted.internet.interfaces import (
+    IHandshakeListener,
+    IOpenSSLServerConnectionCreator,
+    ISSLTransport,
+)
 from twisted.python.failure import Failure
+from zope.interface import directlyProvides
 from zope.interface.verify import verifyObject
 
 from natsbroker.net.limits import Limits
@@ -94,10 +99,15 @@ class Peer:
 
     def __init__(self, begin: Begin, world: World | None = None, **terms: Any) -> None:
         self.world = world or World()
-        factory = TLSClientFactory(self.world.context, TLSTerms(CREATOR, begin, **terms))
+        self.begin = begin
+        isBeforeUs = begin is Begin.BEFORE_US
+        asked = TLSTerms(CREATOR, Begin.AFTER_INFO if isBeforeUs else begin, **terms)
+        self.factory = TLSClientFactory(self.world.context, asked)
         address = IPv4Address("TCP", "127.0.0.1", 50000)
-        self.protocol = factory.buildProtocol(address)
+        self.protocol = self.factory.buildProtocol(address)
         self.transport = Secure(self.world.clock, self.protocol, address)
+        if isBeforeUs:
+            directlyProvides(self.transport, ISSLTransport)
         self.transport.connect()
 
     def ask(self, data: bytes) -> bytes:
@@ -115,11 +125,6 @@ class Peer:
         assert self.transport.started == [CREATOR] or self.begin is Begin.BEFORE_US
         self.transport.peerCertificate = shown
         self.protocol.handshakeCompleted()
-
-    @property
-    def begin(self) -> Begin:
-        """When the handshake begins."""
-        return self.protocol._terms.begin
 
     @property
     def isShaking(self) -> bool:
@@ -295,7 +300,7 @@ class TestByClient:
 
 
 class TestBeforeUs:
-    """A transport that does TLS by itself."""
+    """A transport that does TLS by itself, whatever the terms say."""
 
     def test_afterHandshake(self) -> None:
         """The client is greeted when the handshake is over."""
@@ -351,6 +356,89 @@ class TestCertificates:
         assert peer.reason == "TLS Handshake Failure"
 
 
+class TestPinsChange:
+    """Other keys are pinned while a connection is there."""
+
+    def shaken(self, **terms: Any) -> Peer:
+        """A client that showed its certificate."""
+        peer = Peer(Begin.AFTER_INFO, **terms)
+        peer.receive()
+        peer.shake(Given())
+        return peer
+
+    def repin(self, peer: Peer, *pins: str) -> None:
+        """Pin other keys."""
+        peer.factory.terms = replace(peer.factory.terms, pins=frozenset(pins))
+        peer.protocol.termsChanged()
+
+    def test_gone(self) -> None:
+        """One whose key is no longer among them is cut, as if it had not shaken hands."""
+        peer = self.shaken(pins=frozenset({Given().pin}))
+        assert works(peer)
+        with logLines() as lines:
+            self.repin(peer, "00" * 32)
+        assert (peer.closed, peer.reason) == ("aborted", "TLS Handshake Failure")
+        assert any("certificate not pinned any more" in line for line in lines)
+
+    @pytest.mark.parametrize("pins", [(), ("00" * 32, Given().pin)])
+    def test_stays(self, pins: tuple[str, ...]) -> None:
+        """One whose key is among them stays, and so does everybody where none are pinned."""
+        peer = self.shaken()
+        self.repin(peer, *pins)
+        assert works(peer)
+
+    def test_withoutCertificate(self) -> None:
+        """One that showed none is cut when some are pinned."""
+        peer = Peer(Begin.AFTER_INFO)
+        peer.receive()
+        peer.shake()
+        self.repin(peer, Given().pin)
+        assert peer.closed == "aborted"
+
+    def test_clear(self) -> None:
+        """One that may be and is in the clear is not asked for a key."""
+        peer = Peer(Begin.BY_CLIENT)
+        peer.receive()
+        assert works(peer)
+        self.repin(peer, Given().pin)
+        assert works(peer)
+
+    def test_shaking(self) -> None:
+        """One that still shakes hands is judged by what it began with."""
+        peer = Peer(Begin.AFTER_INFO)
+        peer.receive()
+        self.repin(peer, "00" * 32)
+        peer.shake(Given())
+        assert works(peer)
+
+
+class TestInfo:
+    """What INFO says of TLS."""
+
+    @pytest.mark.parametrize("begin", [Begin.FIRST, Begin.BEFORE_US])
+    def test_inside(self, begin: Begin) -> None:
+        """Inside TLS it says that TLS is required, also where that holds for this place only."""
+        peer = Peer(begin)
+        peer.shake()
+        info = json.loads(peer.receive()[5:])
+        assert info["tls_required"] is True
+        assert "tls_available" not in info
+
+    def test_available(self) -> None:
+        """Where the settings leave it to the client, INFO says only that."""
+        peer = Peer(Begin.FIRST_OR_INFO, optional=True)
+        peer.world.context.info = peer.world.context.info.changed(tls_available=True)
+        peer.ask(HELLO)
+        peer.shake()
+        info = json.loads(peer.receive()[5:])
+        assert info["tls_available"] is True
+        assert "tls_required" not in info
+
+    def test_plain(self) -> None:
+        """A plain listener's says nothing of it."""
+        assert b"tls_" not in World().dial().receive()
+
+
 class TestFailures:
     """Handshakes that fail."""
 
@@ -398,9 +486,8 @@ class TestRate:
     def test_answer(self) -> None:
         """The client is told so in the clear."""
         peer = Peer(Begin.AFTER_INFO, rate=1)
-        factory: Any = peer.protocol.factory
         address = IPv4Address("TCP", "127.0.0.1", 50001)
-        protocol = factory.buildProtocol(address)
+        protocol = peer.factory.buildProtocol(address)
         transport = Secure(peer.world.clock, protocol, address)
         transport.connect()
         peer.world.settle()

@@ -1,0 +1,93 @@
+"""
+Servers that greet like NATS and show whatever certificate one gives them.
+
+Promises: they keep everything that they are told after the handshake, or without one.
+Must never know: who dials.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+import warnings
+from pathlib import Path
+
+from tests.interop.servers import PATIENCE
+from tests.interop.tls.authority import Issued
+
+__all__ = ["INFO", "Impostor"]
+
+INFO = b'INFO {"server_id":"S","tls_required":true,"max_payload":1000} \r\n'
+
+
+class Impostor:
+    """
+    One server for one connection.
+
+    @ivar port: where it listens.
+    @ivar told: what it was told.
+    """
+
+    def __init__(
+        self,
+        place: Path,
+        shown: Issued | None,
+        *more: Issued,
+        greeting: bytes = INFO,
+        newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
+    ) -> None:
+        """
+        @param shown: its certificate; C{None}: it does no TLS.
+        @param more: certificates that it shows too.
+        """
+        self.told = b""
+        self._greeting = greeting
+        self._context = None if shown is None else _contextWith(place, newest, shown, *more)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening.settimeout(PATIENCE)
+        self.port: int = self._listening.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """
+        Listen no more, and wait for the end.
+        """
+        # A thread that waits in accept() is not woken by close().
+        with contextlib.suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
+        self._thread.join(PATIENCE)
+        self._listening.close()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = self._listening.accept()
+            with connection:
+                connection.settimeout(PATIENCE)
+                connection.sendall(self._greeting)
+                self._talk(connection)
+
+    def _talk(self, connection: socket.socket) -> None:
+        if self._context is not None:
+            connection = self._context.wrap_socket(connection, server_side=True)
+        while data := connection.recv(65536):
+            self.told += data
+            if b"PING\r\n" in data:
+                connection.sendall(b"PONG\r\n")
+
+
+def _contextWith(
+    place: Path, newest: ssl.TLSVersion, shown: Issued, *more: Issued
+) -> ssl.SSLContext:
+    shown.write(place, "shown", *more)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+    with warnings.catch_warnings():
+        # The old versions are there to be refused.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.maximum_version = newest
+    context.load_cert_chain(str(place / "shown.pem"), str(place / "shown-key.pem"))
+    return context

@@ -1,0 +1,143 @@
+"""
+Certificates and pins that change while clients are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import ssl
+from pathlib import Path
+
+import pytest
+
+from tests.interop.conftest import StartServer
+from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
+from tests.interop.tls.authority import authority, issue
+from tests.interop.tls.conftest import BLOCK, VERIFY, writeFiles
+from tests.interop.tls.test_certificates import pinOf
+from tests.interop.tls.twistd import twistd
+from tests.interop.tls.wire import CONNECT, Wire, contextFor, isAccepted, shakeHands
+
+realAndOurs = pytest.mark.parametrize(
+    "flavour", (REAL, OURS_FAST), ids=lambda flavour: flavour.name
+)
+
+
+def shownTo(wire: Wire) -> str:
+    """
+    @return: the SHA-256 of the server's certificate.
+    """
+    assert isinstance(wire.socket, ssl.SSLSocket)
+    return hashlib.sha256(wire.socket.getpeercert(True) or b"").hexdigest()
+
+
+def reload(server: Server, pattern: str = "Reloaded server configuration") -> None:
+    """
+    Have a server read its files again.
+    """
+    since = server.logLength()
+    server.signal("HUP")
+    server.waitForLog(pattern, since)
+
+
+@realAndOurs
+def test_certificate(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
+    """A new certificate under the old name is shown to new clients; those who are there stay, and
+    notice nothing."""
+    writeFiles(tmp_path)
+    server = startServer(flavour, (BLOCK % "").replace("$DIR", str(tmp_path)))
+    with shakeHands(server.port, contextFor()) as old:
+        assert old.ask(CONNECT % b"" + b"SUB here 1\r\n") == b"PONG\r\n"
+        before = shownTo(old)
+        ours = authority("CN=new authority")
+        ours.write(tmp_path, "ca")
+        issue(ours, names=["localhost"]).write(tmp_path, "server")
+        reload(server)
+        with shakeHands(server.port, contextFor(tmp_path)) as new:
+            assert shownTo(new) != before
+            assert new.ask(CONNECT % b"" + b"PUB here 2\r\nhi\r\n") == b"PONG\r\n"
+        assert old.ask() == b"MSG here 1 2\r\nhi\r\nPONG\r\n"
+
+
+@realAndOurs
+def test_broken(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
+    """A certificate that is none, or a key that does not fit, changes nothing."""
+    writeFiles(tmp_path)
+    server = startServer(flavour, (BLOCK % "").replace("$DIR", str(tmp_path)))
+    good = (tmp_path / "server-key.pem").read_bytes()
+    (tmp_path / "server-key.pem").write_bytes((tmp_path / "client-key.pem").read_bytes())
+    reload(server, r"\[ERR\].*[Rr]eload")
+    assert isAccepted(server.port, contextFor(tmp_path))
+    (tmp_path / "server-key.pem").write_bytes(good)
+    reload(server)
+    assert isAccepted(server.port, contextFor(tmp_path))
+
+
+@realAndOurs
+def test_demand(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
+    """That clients need a certificate from now on holds for those to come."""
+    writeFiles(tmp_path)
+    server = startServer(flavour, (BLOCK % "").replace("$DIR", str(tmp_path)))
+    with shakeHands(server.port, contextFor(tmp_path)) as old:
+        assert old.ask(CONNECT % b"") == b"PONG\r\n"
+        server.writeConfig((BLOCK % VERIFY).replace("$DIR", str(tmp_path)))
+        reload(server)
+        assert not isAccepted(server.port, contextFor(tmp_path))
+        assert isAccepted(server.port, contextFor(tmp_path, "client"))
+        assert old.ask() == b"PONG\r\n"
+
+
+class TestPins:
+    """Other keys are pinned."""
+
+    def config(self, files: Path, *names: str) -> str:
+        """A block in which the keys of some certificates are pinned."""
+        pins = ", ".join(f'"{pinOf(files / f"{name}.pem")}"' for name in names)
+        return (BLOCK % f"{VERIFY} pinned_certs: [{pins}]").replace("$DIR", str(files))
+
+    @realAndOurs
+    def test_new(self, flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
+        """New clients need one of them."""
+        writeFiles(tmp_path)
+        server = startServer(flavour, self.config(tmp_path, "client"))
+        server.writeConfig(self.config(tmp_path, "second"))
+        reload(server)
+        assert not isAccepted(server.port, contextFor(tmp_path, "client"))
+        assert isAccepted(server.port, contextFor(tmp_path, "second"))
+
+    def test_dropped(self, startServer: StartServer, tmp_path: Path) -> None:
+        """Those who are there with a key that is not pinned any more are cut, the others stay.
+        (nats-server 2.15.1 compares with the pins from before, and cuts nobody.)"""
+        writeFiles(tmp_path)
+        server = startServer(OURS_FAST, self.config(tmp_path, "client", "second"))
+        client, second = (
+            shakeHands(server.port, contextFor(tmp_path, name)) for name in ("client", "second")
+        )
+        with client, second:
+            for wire in (client, second):
+                assert wire.ask(CONNECT % b"") == b"PONG\r\n"
+            server.writeConfig(self.config(tmp_path, "second"))
+            reload(server)
+            assert client.rest() == b""
+            assert second.ask() == b"PONG\r\n"
+        server.waitForLog(r"TLS handshake error: certificate not pinned any more")
+
+
+def test_endpoint(tmp_path: Path) -> None:
+    """The files of an C{ssl:} endpoint are read anew as well."""
+    writeFiles(tmp_path)
+    (tmp_path / "x.conf").write_text("max_payload: 100\n")
+    with twistd(tmp_path, tmp_path, "--config", str(tmp_path / "x.conf")) as started:
+        with Wire(started.port, contextFor(tmp_path)) as old:
+            info = old.info()
+            assert (info["max_payload"], info["tls_required"]) == (100, True)
+            before = shownTo(old)
+            assert old.ask(CONNECT % b"") == b"PONG\r\n"
+            writeFiles(tmp_path)
+            os.kill(started.pid, signal.SIGHUP)
+            started.waitForLog("Reloaded server configuration")
+            with Wire(started.port, contextFor(tmp_path)) as new:
+                assert shownTo(new) != before
+            assert old.ask() == b"PONG\r\n"
