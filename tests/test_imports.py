@@ -56,7 +56,7 @@ _TWISTED = "twisted zope constantly automat"
 _TLS = "OpenSSL service_identity cryptography"
 _COMPOSED = (
     f"{_SERVICE} wire hot config core auth store gateways stan jetstream stats net client"
-    " hosting broker tap main"
+    " hosting broker tap main peernames"
 )
 
 MAP: dict[str, Row] = {
@@ -73,6 +73,7 @@ MAP: dict[str, Row] = {
     "_istore": row(f"{_CONTRACTS} {_VALUES}", "zope", typing=_ANNOTATIONS),
     "_inet": row(f"{_CONTRACTS} {_VALUES}", "zope", typing=_ANNOTATIONS),
     "_iservice": row(f"{_CONTRACTS} {_VALUES}", "zope", typing=_ANNOTATIONS),
+    "peernames": row("", f"{_TWISTED} {_TLS}"),
     "requests": row(f"{_CONTRACTS} {_VALUES} wire.headers subjects errors", _TWISTED),
     "core": row(f"{_CONTRACTS} hot wire subjects errors advisories", "zope"),
     "auth": row(_SERVICE, f"{_TWISTED} {_TLS} bcrypt nacl nkeys"),
@@ -81,8 +82,8 @@ MAP: dict[str, Row] = {
     "stan": row(_SERVICE, f"{_TWISTED} google"),
     "jetstream": row(_SERVICE, _TWISTED),
     "stats": row(_SERVICE, _TWISTED),
-    "net": row(f"{_CONTRACTS} hot wire subjects errors advisories", f"{_TWISTED} {_TLS}"),
-    "client": row(f"{_SERVICE} hot wire", f"{_TWISTED} {_TLS}"),
+    "net": row(f"{_CONTRACTS} hot wire subjects errors advisories peernames", f"{_TWISTED} {_TLS}"),
+    "client": row(f"{_SERVICE} hot wire peernames", f"{_TWISTED} {_TLS}"),
     "hosting": row(_COMPOSED, f"{_TWISTED} {_TLS}"),
     "broker": row(_COMPOSED, f"{_TWISTED} {_TLS}"),
     "tap": row(_COMPOSED, f"{_TWISTED} {_TLS}"),

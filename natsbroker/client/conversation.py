@@ -5,7 +5,8 @@ The server greets with INFO. If it wants TLS, or we do, the connection is encryp
 our CONNECT with a PING behind it; its PONG means that we are in, C{-ERR} before it that we are not.
 
 Promises: whoever owns the conversation is told once that it began and once that it ended, with the
-server's last word if there was one; nothing that came before TLS began is believed afterwards.
+server's last word if there was one; nothing that came before TLS began is believed afterwards, and
+nothing is said in it before the server's certificate was looked at.
 Must never know: subscriptions or requests.
 """
 
@@ -17,13 +18,20 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol
 
-from twisted.internet.interfaces import IDelayedCall, IReactorTime, ISSLTransport
+from twisted.internet.interfaces import (
+    IDelayedCall,
+    IHandshakeListener,
+    IReactorTime,
+    ISSLTransport,
+)
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from natsbroker.client.errors import ClientError, ConnectionEnded, ServerError, TLSError
 from natsbroker.client.options import ConnectOptions, connectFields
+from natsbroker.peernames import NamelessCertificate, checkNames
 from natsbroker.wire import ops
 from natsbroker.wire.keepalive import Keepalive, KeepaliveAction
 from natsbroker.wire.serverside import ServerDecoder, connectLine
@@ -91,11 +99,13 @@ class Terms:
 
 class _Phase(Enum):
     GREETING = "INFO is to come"
+    HANDSHAKE = "TLS is to begin"
     LOGIN = "the answer to CONNECT is to come"
     OPEN = "let in"
     ENDED = "gone"
 
 
+@implementer(IHandshakeListener)
 class Conversation(TwistedProtocol):
     """
     The protocol of one connection.
@@ -203,22 +213,41 @@ class Conversation(TwistedProtocol):
         terms = self._terms
         transport: Any = self.transport
         isTLS = ISSLTransport.providedBy(transport)
-        if not (isTLS or terms.isPrivate):
-            if terms.tls is not None:
-                if not (self.info.get("tls_required") or self.info.get("tls_available")):
-                    self.abort(TLSError("the server does not do TLS"))
-                    return
-                if self._decoder.pending:
-                    self.abort(TLSError("something came before TLS could begin"))
-                    return
+        if isTLS or terms.isPrivate:
+            self._logIn(isTLS)
+        elif terms.tls is not None:
+            if not (self.info.get("tls_required") or self.info.get("tls_available")):
+                self.abort(TLSError("the server does not do TLS"))
+            elif self._decoder.pending:
+                self.abort(TLSError("something came before TLS could begin"))
+            else:
+                self._phase = _Phase.HANDSHAKE
                 transport.startTLS(terms.tls)
-                isTLS = True
-            elif self.info.get("tls_required"):
-                self.abort(TLSError("the server requires TLS"))
-                return
+        elif self.info.get("tls_required"):
+            self.abort(TLSError("the server requires TLS"))
+        else:
+            self._logIn(False)
+
+    def handshakeCompleted(self) -> None:
+        """
+        See L{IHandshakeListener}: whatever made the TLS connection has compared the name in the
+        server's certificate, if there was one to be compared.
+        """
+        transport: Any = self.transport
+        shown = transport.getPeerCertificate()
+        try:
+            checkNames(None if shown is None else shown.to_cryptography())
+        except NamelessCertificate as error:
+            self.abort(TLSError(str(error)))
+            return
+        if self._phase is _Phase.HANDSHAKE:
+            self._logIn(True)
+
+    def _logIn(self, isTLS: bool) -> None:
         self._phase = _Phase.LOGIN
         nonce = self.info.get("nonce")
-        fields = connectFields(terms.options, nonce if isinstance(nonce, str) else "", isTLS)
+        fields = connectFields(self._terms.options, nonce if isinstance(nonce, str) else "", isTLS)
+        transport: Any = self.transport
         transport.write(connectLine(fields) + b"PING\r\n")
 
     def _pong(self) -> None:

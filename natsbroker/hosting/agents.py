@@ -16,7 +16,6 @@ from twisted.internet.ssl import (
     Certificate,
     PrivateCertificate,
     TLSVersion,
-    optionsForClientTLS,
     trustRootFromCertificates,
 )
 from twisted.web.client import Agent, HTTPConnectionPool
@@ -24,6 +23,7 @@ from twisted.web.iweb import IAgent, IPolicyForHTTPS
 from zope.interface import implementer
 
 from natsbroker.config.model import TLS
+from natsbroker.peernames import clientTLS
 
 __all__ = ["agentFor"]
 
@@ -76,7 +76,7 @@ class _Policy:
         """
         See L{IPolicyForHTTPS}.
         """
-        return optionsForClientTLS(
+        return clientTLS(
             hostname.decode("ascii"),
             trustRoot=self._trusted,
             clientCertificate=self._ours,

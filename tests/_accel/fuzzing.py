@@ -180,6 +180,7 @@ class SocketPeer:
     """
 
     host, port, connectionType, certificate = "127.0.0.1", 1, "STANDARD", None
+    isSecured = False
 
     def __init__(self, world: World, poller: Any, end: socket.socket) -> None:
         self._socket = end

@@ -17,6 +17,7 @@ from natsbroker.client.errors import ClientError, ConnectionEnded, ServerError, 
 from natsbroker.client.options import ConnectOptions
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.values import Message
+from tests.auth.certificates import certificate
 
 INFO = b'INFO {"server_id":"S","max_payload":100} \r\n'
 
@@ -50,6 +51,19 @@ class Listener:
         self.events.append(text)
 
 
+class Shown:
+    """
+    A certificate as pyOpenSSL gives it.
+    """
+
+    def __init__(self, shown: Any) -> None:
+        self._shown = shown
+
+    def to_cryptography(self) -> Any:
+        """The certificate."""
+        return self._shown
+
+
 class Call:
     """
     A conversation with a server that the test plays.
@@ -64,6 +78,8 @@ class Call:
         self.transport = transport
         self.started: list[Any] = []
         transport.startTLS = self.started.append
+        transport.getPeerCertificate = lambda: self.shown
+        self.shown: Any = Shown(certificate(names=["localhost"]))
         if isTLS:
             alsoProvides(self.transport, ISSLTransport)
         self.transport.connect()
@@ -163,11 +179,37 @@ class TestTLS:
 
     @pytest.mark.parametrize("field", ["tls_required", "tls_available"])
     def test_upgrade(self, field: str) -> None:
-        """Where we want TLS and the server does it, it begins before CONNECT."""
+        """Where we want TLS and the server does it, CONNECT comes after the handshake."""
         call = Call(tls="creator")
-        said = call.say(b'INFO {"%b":true}\r\n' % field.encode())
+        assert call.say(b'INFO {"%b":true}\r\n' % field.encode()) == b""
         assert call.started == ["creator"]
-        assert b'"tls_required":true' in said
+        call.conversation.handshakeCompleted()
+        assert b'"tls_required":true' in call.hear()
+
+    @pytest.mark.parametrize("isTLS", [False, True])
+    @pytest.mark.parametrize(
+        "shown",
+        [None, Shown(certificate("CN=localhost")), Shown(certificate(names=["127.0.0.1"]))],
+    )
+    def test_nameless(self, shown: Any, isTLS: bool) -> None:
+        """Nothing is said to somebody whose certificate has no name that can have been compared,
+        whoever began TLS."""
+        call = Call(isTLS, tls="creator")
+        call.shown = shown
+        if not isTLS:
+            call.say(self.REQUIRED)
+        call.conversation.handshakeCompleted()
+        assert call.hear() == b""
+        [reason] = call.events
+        assert isinstance(reason, TLSError)
+        assert call.transport.closed == "aborted"
+
+    def test_named(self) -> None:
+        """Where TLS came before INFO, that is answered as ever."""
+        call = Call(isTLS=True)
+        call.conversation.handshakeCompleted()
+        assert call.hear() == b""
+        assert call.say(self.REQUIRED).startswith(b"CONNECT")
 
     def test_serverDoesNot(self) -> None:
         """Where we want TLS and the server does not do it, nothing is said in clear text."""

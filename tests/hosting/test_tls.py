@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import requires, version
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +263,27 @@ class TestNames:
         assert certificate is not None
         expected = x509.load_pem_x509_certificate((folder / f"{shown}.pem").read_bytes())
         assert certificate.to_cryptography() == expected
+
+    def test_failing(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """If choosing fails, so does the handshake (CVE-2026-27448): nobody comes in by it."""
+
+        def fail(*arguments: object) -> None:
+            raise ZeroDivisionError("chosen badly")
+
+        monkeypatch.setattr("natsbroker.hosting.tls._choose", fail)
+        pairs = tuple(
+            (str(folder / f"{name}.pem"), str(folder / f"{name}-key.pem"))
+            for name in ("client", "server")
+        )
+        shaking = Handshake(contextFrom(TLS(certs=pairs)), clientContext(), b"localhost")
+        with pytest.raises((SSL.Error, ZeroDivisionError)):
+            shaking.run()
+
+    def test_library(self) -> None:
+        """The package demands a pyOpenSSL that fails so."""
+        needed = [each for each in requires("natsbroker") or () if "pyopenssl" in each.lower()]
+        assert needed == ["pyOpenSSL>=26.0"]
+        assert int(version("pyOpenSSL").partition(".")[0]) >= 26
 
 
 class TestFiles:

@@ -35,8 +35,8 @@ def writeFiles(directory: Path) -> None:
     """
     ours, theirs = authority(), authority("CN=another authority")
     ours.write(directory, "ca")
-    here = {"names": ["localhost"], "addresses": ["127.0.0.1"]}
-    issue(ours, **here).write(directory, "server")
+    server = issue(ours, names=["localhost"], addresses=["127.0.0.1"])
+    server.write(directory, "server")
     issue(ours, "CN=client", emails=["client@example.com"]).write(directory, "client")
     issue(ours, "CN=second").write(directory, "second")
     issue(theirs, "CN=client", emails=["client@example.com"]).write(directory, "stranger")

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -154,7 +155,11 @@ class Naming:
         )
 
 
-EVERY = {"emails": ("a@{n}", "b@{n}"), "names": ("x.{n}", "y.{n}"), "urls": ("u://{n}/a",)}
+EVERY: dict[str, Any] = {
+    "emails": ("a@{n}", "b@{n}"),
+    "names": ("x.{n}", "y.{n}"),
+    "urls": ("u://{n}/a",),
+}
 
 NAMINGS = [
     # The order of the kinds of names.
