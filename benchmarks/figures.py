@@ -33,6 +33,7 @@ class Unit(enum.Enum):
     PER_SECOND = ("/s", False)
     MICROSECONDS = ("us", True)
     MILLISECONDS = ("ms", True)
+    SECONDS = ("s", True)
     KIBIBYTES = ("KiB", True)
     MEBIBYTES = ("MiB", True)
     TIMES = ("x", True)

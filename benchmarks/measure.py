@@ -7,6 +7,7 @@ wrongly is an error and no figure. Must never know: which server it is, or what 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -151,6 +152,58 @@ def measureStalled(work: Work) -> Sample:
     return Sample(figures)
 
 
+def measureStore(work: Work) -> Sample:
+    """
+    @return: acknowledged messages a second, and the 99th percentile of PING for another client
+        meanwhile, in milliseconds.
+    """
+    server = work.server
+    report = work.generator.run("store", server.port, server.pid, work.load, work.seconds)
+    figures = {"rate": report["rate"], "ping_p99": report["ping_p99_us"] / 1e3}
+    return Sample(figures, notesOf(report))
+
+
+def measureReplay(work: Work) -> Sample:
+    """
+    @return: stored messages a second that one subscriber is delivered and acknowledges.
+    """
+    server = work.server
+    report = work.generator.run("replay", server.port, server.pid, work.load, work.seconds)
+    return Sample({"rate": report["rate"]}, notesOf(report))
+
+
+def measureLength(work: Work) -> Sample:
+    """
+    @return: by how many MiB the server's own memory grows while a stream becomes ten times as long.
+        What is mapped from files does not count: the kernel takes it back when it wants to. Less
+        than 64 KiB counts as so much.
+    """
+    server = work.server
+    count = argument(work.load, "--count")
+    place = work.load.index("--count")
+    before = 0
+    for each in (count // 10, count - count // 10):
+        load = (*work.load[:place], "--count", str(each), *work.load[place + 2 :])
+        work.generator.run("store", server.port, server.pid, load, work.seconds)
+        after = settledMemory(server.pid, "RssAnon")
+        before = before or after
+    return Sample({"memory": max(after - before, 1 << 16) / (1 << 20)})
+
+
+def measureRestart(work: Work) -> Sample:
+    """
+    @return: seconds from starting a server that was killed until it serves what it has stored.
+    """
+    server = work.server
+    if server.restart is None:
+        raise GeneratorFailed("the server cannot be started again")
+    work.generator.run("store", server.port, server.pid, work.load, work.seconds)
+    began = time.monotonic()
+    again = server.restart()
+    work.generator.run("answer", again.port, again.pid, (), work.seconds)
+    return Sample({"seconds": time.monotonic() - began})
+
+
 KINDS: Mapping[str, Callable[[Work], Sample]] = {
     "traffic": measureTraffic,
     "request": measureRequests,
@@ -158,6 +211,10 @@ KINDS: Mapping[str, Callable[[Work], Sample]] = {
     "subscriptions": measureSubscriptions,
     "storm": measureStorm,
     "stalled": measureStalled,
+    "store": measureStore,
+    "replay": measureReplay,
+    "length": measureLength,
+    "restart": measureRestart,
 }
 
 

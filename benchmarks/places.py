@@ -66,15 +66,16 @@ def peakMemory(pid: int) -> int:
     return memory(pid, "VmHWM")
 
 
-def settledMemory(pid: int) -> int:
+def settledMemory(pid: int, field: str = "VmRSS") -> int:
     """
+    @param field: which memory, as C{/proc/PID/status} calls it.
     @return: the resident bytes, once they stay within half a percent for half a second.
     """
     deadline = time.monotonic() + SETTLING
-    steady, last = 0, memory(pid, "VmRSS")
+    steady, last = 0, memory(pid, field)
     while steady < 5 and time.monotonic() < deadline:
         time.sleep(0.1)
-        now = memory(pid, "VmRSS")
+        now = memory(pid, field)
         steady = steady + 1 if abs(now - last) <= last / 200 else 0
         last = now
     return last

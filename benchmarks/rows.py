@@ -177,6 +177,63 @@ STALLED = Row(
     fresh=True,
 )
 
+WINDOW = ("--window", "1024", "--size", "128")
+STORED = Unit.PER_SECOND
+
+STREAMS = (
+    Row(
+        "stream-publish",
+        "acknowledged publishes, 128 B, window 1,024: synced beside not",
+        "store",
+        WINDOW,
+        (
+            Figure("rate", STORED, "acknowledged", atLeast(0.6)),
+            Figure("ping_p99", Unit.MILLISECONDS, "PING p99 of another", limit=atMost(20)),
+        ),
+        setting="stream",
+        fresh=True,
+    ),
+    Row(
+        "stream-publish-synced",
+        "acknowledged publishes, 128 B, window 1,024: synced beside synced",
+        "store",
+        WINDOW,
+        (
+            Figure("rate", STORED, "acknowledged", atLeast(8)),
+            Figure("ping_p99", Unit.MILLISECONDS, "PING p99 of another", limit=atMost(20)),
+        ),
+        setting="stream-synced",
+        fresh=True,
+    ),
+    Row(
+        "stream-replay",
+        "replay to one subscriber that acknowledges, 128 B",
+        "replay",
+        (*WINDOW, "--count", "200000"),
+        (Figure("rate", STORED, "", atLeast(0.7)),),
+        setting="stream",
+        fresh=True,
+    ),
+    Row(
+        "stream-length",
+        "memory while a stream grows to ten times its length",
+        "length",
+        (*WINDOW, "--count", "500000"),
+        (Figure("memory", Unit.MEBIBYTES, limit=atMost(16)),),
+        setting="stream",
+        fresh=True,
+    ),
+    Row(
+        "stream-restart",
+        "killed with a million stored messages, until it serves again",
+        "restart",
+        (*WINDOW, "--count", "1000000"),
+        (Figure("seconds", Unit.SECONDS, limit=atMost(2)),),
+        setting="stream",
+        fresh=True,
+    ),
+)
+
 ONE = ("--subscribers", "1")
 FAN = ("--subscribers", "8", "--fanout")
 SMALL = SIZES[:3]
@@ -236,6 +293,7 @@ def table() -> Iterator[Row]:
     yield from map(encrypted, traffic("fan8", "fan-out 1 to 8", SIZES[1:2], 0, *FAN))
     yield encrypted(requests(1, 0))
     yield from memories()
+    yield from STREAMS
     yield STORM
     yield STALLED
     yield encrypted(STALLED)

@@ -14,7 +14,7 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,10 +41,13 @@ class ServerFailed(Exception):
 class Server:
     """
     A server that listens.
+
+    @ivar restart: kills it, and starts it again on what it has stored.
     """
 
     pid: int
     port: int
+    restart: Callable[[], Server] | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,13 @@ class Contestant:
         """
         raise NotImplementedError
 
+    @property
+    def isOurs(self) -> bool:
+        """
+        Whether it is our own server.
+        """
+        return False
+
     def objection(self, log: str) -> str:
         """
         @param log: what the server wrote until it listened.
@@ -89,6 +99,13 @@ class NatsServer(Contestant):
     """
 
     lane: str = ""
+
+    @property
+    def isOurs(self) -> bool:
+        """
+        Whether it is our own server: only that has lanes.
+        """
+        return bool(self.lane)
 
     def commandLine(self, folder: Path, setting: Path | None, load: Sequence[str]) -> list[str]:
         """
@@ -185,27 +202,40 @@ def started(
     """
     with TemporaryDirectory(prefix="natsbroker-benchmarks-") as name:
         folder = Path(name)
-        command = contestant.commandLine(folder, setting.write(folder), load)
-        with open(folder / "log", "wb") as log:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=folder,
-                env=environmentOf(contestant),
-                preexec_fn=pinned(cores),
-            )
+        command = contestant.commandLine(folder, setting.write(folder, contestant.isOurs), load)
+        processes: list[subprocess.Popen[bytes]] = []
+
+        def start() -> Server:
+            with open(folder / "log", "wb") as log:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=folder,
+                    env=environmentOf(contestant),
+                    preexec_fn=pinned(cores),
+                )
+            processes.append(process)
+            return Server(process.pid, awaitPort(process, folder), restart)
+
+        def restart() -> Server:
+            processes[-1].kill()
+            processes[-1].wait()
+            for each in folder.glob("*.ports"):
+                each.unlink()
+            return start()
+
         try:
-            port = awaitPort(process, folder)
+            server = start()
             objection = contestant.objection((folder / "log").read_text("utf-8", "replace"))
             if objection:
                 raise ServerFailed(objection)
             if setting.forbidden:
-                proveRefusal(port, setting)
-            yield Server(process.pid, port)
+                proveRefusal(server.port, setting)
+            yield server
         finally:
-            stop(process)
+            stop(processes[-1])
 
 
 def proveRefusal(port: int, setting: Setting) -> None:

@@ -1,8 +1,8 @@
 """
 The configurations that rows ask for, in the nats-server.conf language that both servers read.
 
-Promises: the same file for every server that is compared; each setting is a name, the text of the
-file, and the credentials that the load generator then needs.
+Promises: the same file for every server that is compared, except for what they call differently;
+each setting is a name, the text of the file, and the credentials that the load generator then needs.
 
 Must never know: which server reads it.
 """
@@ -53,13 +53,27 @@ tls {{
 """
 
 
+STREAMING = """
+streaming {{ store: file, dir: "{folder}/store" }}
+"""
+
+JETSTREAM = """
+jetstream {{ store_dir: "{folder}/store" }}
+"""
+
+JETSTREAM_SYNCED = """
+jetstream {{ store_dir: "{folder}/store", sync_interval: always }}
+"""
+
+
 @dataclass(frozen=True)
 class Setting:
     """
     One configuration.
 
-    @ivar text: the configuration, with C{{folder}} for the place of the certificate; empty for a
-        server without any.
+    @ivar text: the configuration, with C{{folder}} for the place of the certificate or the store;
+        empty for a server without any.
+    @ivar theirs: the configuration of nats-server, where that has to be another.
     @ivar load: what the load generator needs to be let in.
     @ivar encrypted: whether a certificate has to be there.
     @ivar forbidden: a subject to which the generator's user must not be able to publish, if any.
@@ -69,17 +83,20 @@ class Setting:
     load: tuple[str, ...] = ()
     encrypted: bool = False
     forbidden: str = ""
+    theirs: str = ""
 
-    def write(self, folder: Path) -> Path | None:
+    def write(self, folder: Path, isOurs: bool = True) -> Path | None:
         """
         @param folder: where the file and what it names are written.
+        @param isOurs: whether our own server will read it.
         @return: the configuration file, or C{None} when there is none.
         """
         if not self.text:
             return None
-        text = self.text
+        text = self.text if isOurs or not self.theirs else self.theirs
         if self.encrypted:
             writeCertificate(folder / "certificate.pem", folder / "key.pem")
+        if self.encrypted or self.theirs:
             text = text.format(folder=folder)
         path = folder / "server.conf"
         path.write_text(text, "utf-8")
@@ -93,5 +110,7 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "tls": Setting(TLS, encrypted=True),
     "stalled": Setting(STALLED),
+    "stream": Setting(STREAMING, theirs=JETSTREAM),
+    "stream-synced": Setting(STREAMING, theirs=JETSTREAM_SYNCED),
     "stalled-tls": Setting(STALLED + TLS, encrypted=True),
 }

@@ -58,6 +58,9 @@ void runSubscriptions(void);
 void runStorm(void);
 void runStalled(void);
 void runMirror(void);
+void runStore(void);
+void runReplay(void);
+void runAnswer(void);
 
 /* traffic.c: the wire text that traffic, stalled and mirror share */
 extern const char headerBlock[];

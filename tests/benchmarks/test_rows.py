@@ -76,6 +76,16 @@ def test_tlsTargets() -> None:
     assert row("tls-one-1024").figures[0].fast == Bound(1.0, least=True)
 
 
+def test_streamTargets() -> None:
+    """Streams, always synced, are aimed at nats-server's that are not synced, and that are."""
+    assert row("stream-publish").figures[0].fast == Bound(0.6, least=True)
+    assert row("stream-publish-synced").figures[0].fast == Bound(8, least=True)
+    assert row("stream-replay").figures[0].fast == Bound(0.7, least=True)
+    assert row("stream-restart").figures[0].limit == Bound(2, least=False)
+    assert "sync_interval: always" in SETTINGS["stream-synced"].theirs
+    assert "sync" not in SETTINGS["stream"].theirs
+
+
 def test_chooseKeepsOrder() -> None:
     """Rows come in the table's order, each once, whatever the order of the patterns."""
     assert [each.key for each in choose(["storm", "request-*", "request-1"])] == [

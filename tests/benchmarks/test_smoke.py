@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,11 @@ from benchmarks.rows import Row, choose
 from benchmarks.servers import Contestant, NatsServer, Server, ServerFailed, started
 from benchmarks.settings import SETTINGS
 
+ROOT = Path(__file__).resolve().parents[2]
+
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+
+STREAMS = [row.key for row in choose(["stream-*"])]
 
 SMALL = {
     "--connections": "5",
@@ -97,6 +102,7 @@ def plain(reference: Contestant) -> Iterator[Server]:
         "memory-wildcards",
         "tls-memory-idle",
         "storm",
+        *STREAMS,
     ],
 )
 def test_rowAgainstNatsServer(key: str, generator: Generator, reference: Contestant) -> None:
@@ -109,6 +115,26 @@ def test_rowAgainstNatsServer(key: str, generator: Generator, reference: Contest
     assert set(sample.figures) == {figure.key for figure in row.figures}
     if row.kind in ("traffic", "request"):
         assert all(value > 0 for value in sample.figures.values())
+
+
+@pytest.mark.parametrize("key", STREAMS)
+def test_streamAgainstOurs(key: str, generator: Generator) -> None:
+    """Each row of streams yields all of its figures against our server, over NATS Streaming."""
+    row = inSmall(key)
+    command = (sys.executable, "-m", "natsbroker")
+    environment = {"PYTHONPATH": str(ROOT), "NATSBROKER_PURE": "1"}
+    ours = NatsServer("pure", "ours", command, environment, lane="off")
+    with started(ours, SETTINGS[row.setting], row.load) as server:
+        assert generator.run("answer", server.port, server.pid, [], 0.05) == {}
+        sample = measure(generator, server, row, row.setting, 0.05)
+    assert set(sample.figures) == {figure.key for figure in row.figures}
+    assert all(value > 0 for value in sample.figures.values())
+
+
+def test_streamThatStoresNothing(generator: Generator, plain: Server) -> None:
+    """A server without streams is an error, not a figure."""
+    with pytest.raises(GeneratorFailed):
+        generator.run("store", plain.port, plain.pid, [], 0.05)
 
 
 def test_refusedSubjectIsAnError(generator: Generator, reference: Contestant) -> None:
