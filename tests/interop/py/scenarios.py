@@ -130,9 +130,10 @@ async def queue(url: str) -> None:
     for which, client in enumerate(members):
         await client.subscribe("work", queue="workers", cb=member(which))
         await client.flush()
-    for _ in range(200):
-        await publisher.publish("work", b"x")
-    await publisher.flush()
+    for _ in range(20):
+        for _ in range(10):
+            await publisher.publish("work", b"x")
+        await publisher.flush()
     await asyncio.wait_for(done.wait(), PATIENCE)
     say(total=sum(counts), shared=min(counts) > 0)
     for client in [*members, publisher]:
