@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from natsbroker.subjects.cache import MatchCache
+from natsbroker.subjects.grammar import isSubset
 from natsbroker.subjects.index import SubjectIndex
 from natsbroker.subjects.renaming import numbered
 from natsbroker.subjects.transforms import InvalidMapping, RandRange, SubjectTransform
@@ -174,6 +175,9 @@ class MappingTable:
             else the mapping that decides for each.
         """
         found = self._index.match(subject)
+        if subject == b">" or subject.endswith(b".>") or b".>." in subject:
+            # To nats-server a > that is published is more than a * of a mapping stands for.
+            found = [each for each in found if isSubset(subject, each[1].source)]
         if not found:
             return subject
         mapping = min(found, key=lambda each: each[0])[1]

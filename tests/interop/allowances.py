@@ -133,3 +133,61 @@ def allowed(script: bytes, theirs: Answer, ours: Answer) -> list[Allowance]:
     if len(explained) < len(used) or not fitting:
         return []
     return explained
+
+
+@dataclass(frozen=True)
+class VerdictAllowance:
+    """
+    One accepted difference of verdicts about logins, publications and subscriptions.
+
+    @ivar reason: why it is accepted.
+    @ivar matter: matches the names of the configurations that it is about.
+    @ivar ours: matches a frame that only natsbroker sends, which it does once at least.
+    @ivar theirs: matches a frame that only nats-server sends.
+    """
+
+    reason: str
+    matter: re.Pattern[str]
+    ours: re.Pattern[bytes]
+    theirs: re.Pattern[bytes] | None = None
+
+
+VERDICTS = [
+    VerdictAllowance(
+        "a subscription to foo.> is wider than an allowed foo.*, and refused as such",
+        re.compile(r".*"),
+        ours=re.compile(
+            rb"-ERR 'Permissions Violation for Subscription to \"[^\"]*>\"( using queue .*)?'\r\n"
+        ),
+        theirs=re.compile(rb"H?MSG .*", re.DOTALL),
+    ),
+]
+
+
+def explained(matter: str, theirs: list[list[bytes]], ours: list[list[bytes]]) -> str:
+    """
+    @param matter: the name of a configuration.
+    @param theirs: what nats-server's clients heard, step by step.
+    @param ours: what natsbroker's heard.
+    @return: the reason that explains all that is different; empty if there is none.
+    """
+    for allowance in VERDICTS:
+        if allowance.matter.fullmatch(matter) and _fits(allowance, theirs, ours):
+            return allowance.reason
+    return ""
+
+
+def _fits(allowance: VerdictAllowance, theirs: list[list[bytes]], ours: list[list[bytes]]) -> bool:
+    if len(theirs) != len(ours):
+        return False
+    onlyOurs: list[bytes] = []
+    onlyTheirs: list[bytes] = []
+    for one, other in zip(theirs, ours, strict=True):
+        onlyTheirs += (Counter(one) - Counter(other)).elements()
+        onlyOurs += (Counter(other) - Counter(one)).elements()
+    isTheirs = allowance.theirs.fullmatch if allowance.theirs else lambda frame: None
+    return (
+        bool(onlyOurs)
+        and all(map(allowance.ours.fullmatch, onlyOurs))
+        and all(map(isTheirs, onlyTheirs))
+    )

@@ -19,7 +19,7 @@ from typing import Any
 from natsbroker.testing.frames import splitFrames
 from tests.interop.servers import PATIENCE, Server
 
-__all__ = ["Client", "Scenario", "Step", "hpub", "play", "pub"]
+__all__ = ["Client", "Scenario", "Step", "hpub", "partsOf", "plain", "play", "pub"]
 
 _REPLY = re.compile(rb"_R_\.[0-9A-Za-z]{6}\.[0-9A-Za-z]{6}(\.[0-9A-Za-z_-]+)?(\.T)?")
 _INFO = re.compile(rb"Nats-Request-Info: ([^\r\n]*)\r\n")
@@ -179,7 +179,7 @@ class Client:
     def _seen(self, frames: list[bytes]) -> list[bytes]:
         seen = []
         for frame in frames:
-            self.reply = _partsOf(frame)[3] or self.reply
+            self.reply = partsOf(frame)[3] or self.reply
             if frame != b"PING\r\n" and not frame.startswith(b"INFO "):
                 seen.append(frame)
         return seen
@@ -218,13 +218,13 @@ def _done(clients: dict[str, Client], step: Step, anyMember: bool) -> dict[str, 
         who, count = step.awaits
         seen[who] += clients[who].take(count - len(seen[who]))
     return {
-        who: sorted(_plain(frame, anyMember) for frame in frames)
+        who: sorted(plain(frame, anyMember) for frame in frames)
         for who, frames in sorted(seen.items())
         if frames
     }
 
 
-def _partsOf(frame: bytes) -> tuple[bytes, bytes, bytes, bytes, int]:
+def partsOf(frame: bytes) -> tuple[bytes, bytes, bytes, bytes, int]:
     """
     @return: operation, subject, sid, reply and length of the headers of a message; nothing of
         anything else.
@@ -237,11 +237,11 @@ def _partsOf(frame: bytes) -> tuple[bytes, bytes, bytes, bytes, int]:
     return words[0], words[1], words[2], reply, int(words[-2]) if sizes == 2 else 0
 
 
-def _plain(frame: bytes, anyMember: bool) -> bytes:
+def plain(frame: bytes, anyMember: bool) -> bytes:
     """
     @return: a frame without what depends on chance or time.
     """
-    kind, subject, sid, reply, header = _partsOf(frame)
+    kind, subject, sid, reply, header = partsOf(frame)
     if not kind:
         return _REPLY.sub(b"_R_.*", frame)
     line, _, body = frame[:-2].partition(b"\r\n")

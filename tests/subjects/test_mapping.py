@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.subjects.grammar import matches
+from natsbroker.subjects.grammar import isSubset, matches
 from natsbroker.subjects.mapping import NOWHERE, Destination, InvalidMapping, Mapping, MappingTable
 from tests.subjects.strategies import DELIVERABLE, PATTERNS
 from tests.subjects.test_transforms import noChance
@@ -157,6 +157,24 @@ class TestMappingTable:
         """A wildcard in a published subject is mapped as a literal."""
         assert self.table((b"a.*", b"b.$1")).map(b"a.*") == b"b.*"
 
+    @pytest.mark.parametrize(
+        ("source", "subject", "isMapped"),
+        [
+            (b"a.*", b"a.>", False),
+            (b"*", b">", False),
+            (b"a.*.b", b"a.>.b", False),
+            (b"a.>", b"a.>", True),
+            (b"a.>", b"a.b.>", True),
+            (b"*.>", b"a.>", True),
+            (b">", b">", True),
+            (b"a.*", b"a.x>", True),
+        ],
+    )
+    def test_publishedRest(self, source: bytes, subject: bytes, isMapped: bool) -> None:
+        """A C{>} that is published is more than a C{*} of a mapping stands for."""
+        table = self.table((source, b"there" + b".>" * source.endswith(b">")))
+        assert table.map(subject).startswith(b"there") == isMapped
+
     def test_lostWhenInvalid(self) -> None:
         """A message whose subject would be no subject goes nowhere."""
         assert self.table((b"a.*", b"{{split(1,-)}}")).map(b"a.---") == NOWHERE
@@ -183,7 +201,11 @@ class TestMappingTable:
             Mapping(s, [Destination(b"to%d" % n + b".>" * (s.split(b".")[-1] == b">"))])
             for n, s in enumerate(dict.fromkeys(sources))
         ]
-        expected = [n for n, s in enumerate(dict.fromkeys(sources)) if matches(s, subject)][:1]
+        expected = [
+            number
+            for number, source in enumerate(dict.fromkeys(sources))
+            if matches(source, subject) and isSubset(subject, source)
+        ][:1]
         result = MappingTable(mappings, noChance).map(subject)
         assert [b"to%d" % n for n in expected] == [result.split(b".")[0]] * len(expected)
         if not expected:

@@ -1,0 +1,3 @@
+"""
+The same configuration files and the same attempts on nats-server and on natsbroker.
+"""

@@ -1,0 +1,148 @@
+"""
+A client that says what it is told to say, and tells what it hears.
+
+Promises: when a call returns, everything that it caused has been heard by its caller; what depends
+on chance is replaced by a star.
+Must never know: which server it talks to, or what is right.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+from typing import Any
+
+import nkeys  # type: ignore[import-untyped]
+
+from natsbroker.testing.frames import splitFrames
+from tests.interop.auth.differential.attempts import Conversation, Login
+from tests.interop.neighbours import partsOf, plain
+from tests.interop.servers import PATIENCE
+
+__all__ = ["Caller", "converse"]
+
+#: A nonce that no server has sent.
+_OTHER_NONCE = b"AAAAAAAAAAAAAAA"
+
+#: A key that nobody has.
+_OTHER_SEED = b"SUAIBDPBAUTWCWBKIO6XHQNINK5FWJW4OHLXC3HQ2KFE4PEJUA44CNHTC4"
+
+_GONE = b"[closed]"
+
+
+class Caller:
+    """
+    One connection.
+
+    @ivar isGone: whether the server has closed it.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._rest = b""
+        self._reply = b"nowhere"
+        self.isGone = False
+        [info] = self._read(1)
+        self._info: dict[str, Any] = json.loads(info[5:])
+
+    def logIn(self, login: Login) -> list[bytes]:
+        """
+        Say who this is.
+        """
+        options: dict[str, Any] = {"verbose": False, "pedantic": False, **dict(login.options)}
+        if login.seed:
+            options.update(self._signed(login))
+        return self.say(b"CONNECT %b\r\n" % json.dumps(options).encode())
+
+    def _signed(self, login: Login) -> dict[str, str]:
+        nonce = self._info.get("nonce", "").encode()
+        seed = login.seed.encode()
+        key = nkeys.from_seed(bytearray(seed))
+        options = {"nkey": key.public_key.decode()}
+        if login.signature == "of another nonce":
+            nonce = _OTHER_NONCE
+        elif login.signature == "of another key":
+            key = nkeys.from_seed(bytearray(_OTHER_SEED))
+        if login.signature == "garbage":
+            options["sig"] = "bm8"
+        elif login.signature != "missing":
+            options["sig"] = base64.urlsafe_b64encode(key.sign(nonce)).rstrip(b"=").decode()
+        return options
+
+    def say(self, data: bytes) -> list[bytes]:
+        """
+        Send, and hear all that it comes to.
+        """
+        if self.isGone:
+            return []
+        try:
+            self._socket.sendall(data.replace(b"{reply}", self._reply) + b"PING\r\n")
+        except ConnectionError:
+            pass  # what it had to say is still to be read
+        heard = []
+        for frame in self._read():
+            reply = partsOf(frame)[3]
+            self._reply = reply or self._reply
+            heard.append(frame if frame == _GONE else plain(frame, False))
+        return heard
+
+    def listen(self) -> list[bytes]:
+        """
+        Hear what others have caused.
+        """
+        return self.say(b"")
+
+    def _read(self, count: int = 0) -> list[bytes]:
+        """
+        @param count: how many frames; 0 for all until the PONG.
+        """
+        found: list[bytes] = []
+        while not self.isGone:
+            frames, self._rest = splitFrames(self._rest)
+            found += [each for each in frames if count or not each.startswith((b"INFO ", b"PING"))]
+            if b"PONG\r\n" in found:
+                found.remove(b"PONG\r\n")
+                break
+            if count and len(found) >= count:
+                break
+            try:
+                data = self._socket.recv(1 << 16)
+            except ConnectionError:
+                data = b""
+            if not data:
+                self.isGone = True
+                found.append(_GONE)
+            self._rest += data
+        return found
+
+    def close(self) -> None:
+        """
+        Hang up.
+        """
+        self._socket.close()
+
+
+def converse(port: int, conversation: Conversation) -> list[list[bytes]]:
+    """
+    @return: what each client heard after each login and each try, in an order of no chance.
+    """
+    callers: list[Caller] = []
+    told: list[list[bytes]] = []
+    try:
+        for login in conversation.logins:
+            callers.append(Caller(port))
+            told.append(callers[-1].logIn(login))
+        for each in conversation.tries:
+            said = callers[each.who].say(each.data)
+            told.append(sorted(said))
+            told += [
+                sorted(caller.listen())
+                for number, caller in enumerate(callers)
+                if number != each.who
+            ]
+    finally:
+        for caller in callers:
+            caller.close()
+    return told

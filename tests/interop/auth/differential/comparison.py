@@ -1,0 +1,162 @@
+"""
+nats-server and natsbroker side by side, taking one configuration after the other.
+
+Promises: a difference that no allowance explains is reported with what was tried, what each said,
+and one command that tries it again.
+Must never know: which of the two is right.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.interop.allowances import explained
+from tests.interop.auth.differential.attempts import Conversation, Matter, conversation
+from tests.interop.auth.differential.caller import converse
+from tests.interop.servers import REAL, Flavour, Server
+
+__all__ = ["Comparison", "Difference"]
+
+#: A difference must show every time: a server may be busy forgetting the clients before.
+_TIMES = 4
+
+_NOTHING = "# nothing\n"
+
+#: What is logged after a reload, and the reason if it is refused.
+_RELOADED = r"Reloaded server configuration|Failed to reload server configuration: (.*)"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """
+    A conversation in which two servers say different things.
+    """
+
+    matter: str
+    seed: int
+    number: int
+    flavour: str
+    conversation: Conversation
+    theirs: list[list[bytes]]
+    ours: list[list[bytes]]
+
+    def __str__(self) -> str:
+        again = (
+            f"python -m tests.interop.auth.differential --only {self.matter} --seed {self.seed} "
+            f"--number {self.number} --flavour {self.flavour}"
+        )
+        lines = [again, *(f"  login {login}" for login in self.conversation.logins)]
+        lines += [f"  {each.who}: {each.data!r}" for each in self.conversation.tries]
+        for place, (theirs, ours) in enumerate(zip(self.theirs, self.ours, strict=False)):
+            mark = "  " if theirs == ours else "! "
+            lines.append(f"{mark}{place} theirs {theirs}")
+            if theirs != ours:
+                lines.append(f"{mark}{place} ours   {ours}")
+        return "\n".join(lines)
+
+
+class Comparison:
+    """
+    Two servers. nats-server is started anew with each configuration; natsbroker takes it as a
+    reload where it can.
+
+    @ivar attempts: how many logins, publications and subscriptions were compared.
+    @ivar explained: how many differences each allowance's reason explained.
+    """
+
+    def __init__(self, flavour: Flavour, directory: Path) -> None:
+        """
+        @param flavour: of the server to compare with nats-server.
+        """
+        self.flavour = flavour
+        self.attempts = 0
+        self.explained: Counter[str] = Counter()
+        self._places = [directory / name for name in ("theirs", "ours")]
+        for place in self._places:
+            place.mkdir()
+        self._theirs: Server | None = None
+        self._ours = Server(flavour, self._places[1], _NOTHING)
+
+    def __enter__(self) -> Comparison:
+        self._ours.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stopTheirs()
+        self._ours.stop()
+
+    def _stopTheirs(self) -> None:
+        if self._theirs is not None:
+            self._theirs.stop()
+            self._theirs = None
+
+    def theirsRefuses(self, text: str) -> str:
+        """
+        Start nats-server with a configuration.
+
+        @return: what it says if it does not start; empty if it does.
+        """
+        self._stopTheirs()
+        server = Server(REAL, self._places[0], text)
+        try:
+            self._theirs = server.start()
+        except RuntimeError as error:
+            return str(error)
+        return ""
+
+    def oursRefuses(self, text: str) -> str:
+        """
+        Have natsbroker take a configuration.
+
+        @return: why it does not; empty if it does.
+        """
+        length = self._ours.logLength()
+        self._ours.writeConfig(text)
+        self._ours.signal("HUP")
+        return self._ours.waitForLog(_RELOADED, length)[1] or ""
+
+    def differences(self, matter: Matter, seed: int, numbers: range) -> Iterator[Difference]:
+        """
+        @return: what of some conversations no allowance explains.
+        @raise AssertionError: if a server does not take the configuration.
+        """
+        text = matter.path.read_text("utf-8")
+        if matter.isAlone:
+            self._restart(text)
+        refusals = [self.theirsRefuses(text), self.oursRefuses(text)]
+        assert refusals == ["", ""], matter.name
+        yield from self.again(matter, seed, numbers)
+        if matter.isAlone:
+            self._restart(_NOTHING)
+
+    def again(self, matter: Matter, seed: int, numbers: range) -> Iterator[Difference]:
+        """
+        The same with the configurations that the servers have.
+        """
+        for number in numbers:
+            difference = self._difference(matter, seed, number)
+            if difference is not None:
+                yield difference
+
+    def _restart(self, text: str) -> None:
+        """
+        Start natsbroker anew.
+        """
+        self._ours.stop()
+        self._ours = Server(self.flavour, self._places[1], text).start()
+
+    def _difference(self, matter: Matter, seed: int, number: int) -> Difference | None:
+        tried = conversation(matter, seed, number)
+        self.attempts += tried.attempts
+        for _ in range(_TIMES):
+            assert self._theirs is not None
+            theirs, ours = (converse(each.port, tried) for each in (self._theirs, self._ours))
+            if theirs == ours:
+                return None
+            if reason := explained(matter.name, theirs, ours):
+                self.explained[reason] += 1
+                return None
+        return Difference(matter.name, seed, number, self.flavour.name, tried, theirs, ours)

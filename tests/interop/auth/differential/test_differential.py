@@ -1,0 +1,171 @@
+"""
+A short run of the corpus, and the corpus itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.interop.allowances import explained
+from tests.interop.auth.differential.attempts import (
+    FOLDER,
+    Conversation,
+    Login,
+    Matter,
+    Try,
+    conversation,
+    matters,
+)
+from tests.interop.auth.differential.comparison import Comparison, Difference
+from tests.interop.servers import OURS, OURS_FAST, Flavour, requireRealServer
+
+SEED = int(os.environ.get("NATSBROKER_SEED", "1"))
+
+#: For each configuration.
+CONVERSATIONS = range(10)
+
+REFUSED = sorted((FOLDER / "refused").glob("*.conf"))
+
+
+@pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
+def test_sameVerdicts(flavour: Flavour, tmp_path: Path) -> None:
+    """Every login, publication and subscription that is tried comes to the same, or the difference
+    is explained."""
+    requireRealServer()
+    with Comparison(flavour, tmp_path) as comparison:
+        found = [
+            str(difference)
+            for matter in matters()
+            for difference in comparison.differences(matter, SEED, CONVERSATIONS)
+        ]
+    assert not found, "\n".join(found)
+    assert comparison.attempts > 2_000
+
+
+def test_sameRefusals(tmp_path: Path) -> None:
+    """What nats-server does not start with, natsbroker does not take, and it goes on with what it
+    had."""
+    requireRealServer()
+    matter = next(matter for matter in matters() if matter.name == "users")
+    with Comparison(OURS_FAST, tmp_path) as comparison:
+        assert list(comparison.differences(matter, SEED, range(2))) == []
+        for path in REFUSED:
+            text = path.read_text("utf-8")
+            theirs, ours = comparison.theirsRefuses(text), comparison.oursRefuses(text)
+            assert theirs and ours, (path.name, theirs, ours)
+        assert comparison.theirsRefuses(matter.path.read_text("utf-8")) == ""
+        assert list(comparison.again(matter, SEED, range(2, 6))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("publish-several", '"a.*", ', ""),
+        ("subscribe-denied", '"a.b"', '"a.c"'),
+        ("users", "banana", "cherry"),
+        ("accounts", "B {", "C {}, B { mappings { a: a.b }, "),
+    ],
+)
+def test_differencesAreFound(name: str, old: str, new: str, tmp_path: Path) -> None:
+    """A server that decides otherwise is found out."""
+    requireRealServer()
+    matter = next(matter for matter in matters() if matter.name == name)
+    text = matter.path.read_text("utf-8")
+    assert old in text
+    with Comparison(OURS_FAST, tmp_path) as comparison:
+        assert list(comparison.differences(matter, SEED, range(3))) == []
+        assert comparison.oursRefuses(text.replace(old, new)) == ""
+        assert list(comparison.again(matter, SEED, range(40)))
+
+
+class TestCorpus:
+    """The files, and what is made of them."""
+
+    def test_size(self) -> None:
+        """There are enough files and attempts."""
+        known = matters()
+        assert len(known) >= 40
+        assert len(REFUSED) >= 40
+        attempts = [
+            conversation(matter, SEED, number).attempts
+            for matter in known
+            for number in CONVERSATIONS
+        ]
+        assert sum(attempts) > 2_000
+
+    def test_everyLogin(self) -> None:
+        """Every login that a file names is tried as it should be, and with mistakes."""
+        for matter in matters():
+            tried = [
+                login for number in range(40) for login in conversation(matter, SEED, number).logins
+            ]
+            assert set(matter.logins) <= set(tried), matter.name
+            assert set(tried) - set(matter.logins), matter.name
+
+    def test_everyKind(self) -> None:
+        """Everything that can be tried is tried."""
+        words: Counter[bytes] = Counter()
+        for matter in matters():
+            for number in CONVERSATIONS:
+                tries = conversation(matter, SEED, number).tries
+                words.update(each.data.split()[0] for each in tries)
+                words.update(b"reply" for each in tries if b"{reply}" in each.data)
+        assert set(words) == {b"SUB", b"UNSUB", b"PUB", b"reply"}
+
+    def test_repeatable(self) -> None:
+        """A seed and a number always make the same conversation, and different ones another."""
+        matter = matters()[0]
+        made = [conversation(matter, 5, number) for number in range(20)]
+        assert made == [conversation(matter, 5, number) for number in range(20)]
+        assert len(set(made)) > 15
+
+    def test_remarks(self, tmp_path: Path) -> None:
+        """The remarks say who can log in and what is worth trying."""
+        path = tmp_path / "x.conf"
+        path.write_text(
+            '# login user "a b" c\n# login none\n# subject a b.>\n# alone\n# queue q\nx: 1'
+        )
+        assert Matter.read(path) == Matter(
+            "x",
+            path,
+            (Login((("user", "a b"), ("pass", "c"))), Login()),
+            (b"a", b"b.>"),
+            (b"q",),
+            True,
+        )
+
+    def test_report(self) -> None:
+        """A difference is reported with the command that makes it again."""
+        talk = Conversation((Login(),), (Try(0, b"SUB a 1\r\n"),))
+        difference = Difference("users", 3, 17, "ours-pure", talk, [[b"a"], []], [[b"b"], []])
+        report = str(difference).splitlines()
+        assert report[0] == (
+            "python -m tests.interop.auth.differential --only users --seed 3 --number 17 "
+            "--flavour ours-pure"
+        )
+        assert "! 0 theirs [b'a']" in report
+
+
+WIDER = b"-ERR 'Permissions Violation for Subscription to \"a.>\"'\r\n"
+MESSAGE = b"MSG a.b 1  0 1\r\nx"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "isExplained"),
+    [
+        ([[]], [[WIDER]], True),
+        ([[], [MESSAGE]], [[WIDER], []], True),
+        ([[MESSAGE]], [[]], False),
+        ([[]], [[WIDER, MESSAGE]], False),
+        ([[]], [[WIDER.replace(b">", b"b")]], False),
+        ([[WIDER]], [[]], False),
+        ([[]], [[WIDER], []], False),
+    ],
+)
+def test_allowances(theirs: list[list[bytes]], ours: list[list[bytes]], isExplained: bool) -> None:
+    """A difference is explained as a whole or not at all."""
+    assert bool(explained("users", theirs, ours)) == isExplained
