@@ -24,15 +24,16 @@ from zope.interface.verify import verifyObject
 
 from natsbroker import errors, hot
 from natsbroker.advisories import LameDuckStarted, Reloaded
+from natsbroker.auth.callouts import Callouts
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import GLOBAL_ACCOUNT, TLS, Monitoring, Settings
 from natsbroker.core.bus import Bus
 from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
+from natsbroker.hosting.authorization import Authorization
 from natsbroker.hosting.authorizers import READY_MADE
 from natsbroker.hosting.clients import closeAll, closeExcess, sessionsOf
-from natsbroker.hosting.credentials import authorizerFrom
 from natsbroker.hosting.derived import infoFrom, limitsFrom, tracingFrom
-from natsbroker.hosting.descriptions import describing
+from natsbroker.hosting.descriptions import describing, identifying
 from natsbroker.hosting.health import listeningCheck, storeCheck
 from natsbroker.hosting.identity import ServerKeys
 from natsbroker.hosting.lameduck import LameDuck
@@ -139,12 +140,13 @@ class Broker(MultiService):
         makeRouter = routerFactory or found.routerFactory(settings) or self._builtInRouter
         self.accounts = AccountRegistry(turn, makeRouter, self._random, self.reactor)
         self.accounts.configure(settings)
-        checks = PasswordChecks(self._inThread, self.reactor)
-        operators = self._makeOperators(settings)
+        callouts = self._makeCallouts()
+        own = Authorization(PasswordChecks(self._inThread, self.reactor), callouts)
+        operators = self._makeOperators(settings, callouts)
         chosen = found.authorizer(self, settings, authorizer, READY_MADE)
         if chosen is None and operators is not None:
             chosen = operators.authorizer
-        self.clientContext = self._makeContext(turn, chosen or authorizerFrom(settings, checks))
+        self.clientContext = self._makeContext(turn, chosen or own.authorizerFor(settings))
         terms = None if settings.tls is None else termsFrom(settings.tls, settings.allow_non_tls)
         self._isElsewhere = endpoints is not None
         if endpoints is None:
@@ -180,7 +182,7 @@ class Broker(MultiService):
             limitsPlanner(self.clientContext),
             tlsPlanner(self.clientContext, self.listeners, self._pages),
             authorizationPlanner(
-                self.clientContext, self.accounts, checks if chosen is None else None
+                self.clientContext, self.accounts, own.authorizerFor if chosen is None else None
             )
             if operators is None
             else operatorPlanner(self.clientContext, operators),
@@ -229,7 +231,16 @@ class Broker(MultiService):
         context.fastLane = settings.fast_lane
         return context
 
-    def _makeOperators(self, settings: Settings) -> OperatorService | None:
+    def _makeCallouts(self) -> Callouts:
+        keys = self.keys
+        identify = identifying(lambda: self.clientContext.info, lambda: self.settings)
+
+        def timeout() -> float:
+            return self.clientContext.limits.auth_timeout
+
+        return Callouts(keys.signer, keys.curve, identify, self.bus, self.reactor, timeout)
+
+    def _makeOperators(self, settings: Settings, callouts: Callouts) -> OperatorService | None:
         if not settings.operator.isOn:
             return None
         operators = OperatorService(
@@ -239,6 +250,7 @@ class Broker(MultiService):
             self._inThread,
             describing(lambda: self.clientContext.info, self.reactor.seconds),
             lambda account: closeExcess(self.clientContext, self.accounts, account),
+            callouts,
         )
         operators.setServiceParent(self)  # type: ignore[no-untyped-call]
         return operators

@@ -25,7 +25,7 @@ from natsbroker.subjects.permissions import (
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.grants import Grant
 
-__all__ = ["ServerLimits", "grantOf", "rulesInto", "termsOf"]
+__all__ = ["ServerLimits", "expiryOf", "grantOf", "rulesInto", "termsOf"]
 
 _SECOND = 1_000_000_000
 
@@ -94,16 +94,25 @@ def grantOf(
     subscriptions = _least(terms.subscriptions, account.terms.subscriptions, limits.subscriptions)
     if subscriptions == 0:
         raise errors.Unauthorized("the user may have no subscriptions")
-    expires = min(until, user.token.expires or math.inf)
     grant = Grant(
         account=account.token.subject,
         user=user.token.subject,
         maxPayload=_least(terms.payload, account.terms.payload, limits.payload),
         maxSubscriptions=subscriptions,
-        expires=None if expires == math.inf else expires,
+        expires=expiryOf(user, until),
     )
     rules = terms.rules if terms.rules != Rules() else account.defaults
     return rulesInto(grant, rules)
+
+
+def expiryOf(user: UserClaims, until: float) -> float | None:
+    """
+    When a user's grant ends; C{None} for never.
+
+    @param until: see L{grantOf}.
+    """
+    expires = min(until, user.token.expires or math.inf)
+    return None if expires == math.inf else expires
 
 
 def rulesInto(grant: Grant, rules: Rules) -> Grant:

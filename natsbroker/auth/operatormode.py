@@ -26,7 +26,7 @@ from natsbroker.auth.granting import ServerLimits, grantOf, termsOf
 from natsbroker.auth.presence import isFrom, validUntil
 from natsbroker.auth.revocations import Revocations
 from natsbroker.auth.signatures import checkSignature
-from natsbroker.auth.terms import Terms
+from natsbroker.auth.terms import CONNECTION_TYPES, Terms
 from natsbroker.auth.userclaims import UserClaims
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import Grant, Hello
@@ -35,24 +35,31 @@ __all__ = ["Delegate", "OperatorAuthorizer", "checkPresence"]
 
 _log = Logger()
 
-#: The kinds of connection that a JWT may name.
-_CONNECTION_TYPES = frozenset(
-    {"STANDARD", "WEBSOCKET", "LEAFNODE", "LEAFNODE_WS", "MQTT", "MQTT_WS", "IN_PROCESS"}
-)
-
 
 class Delegate(Protocol):
     """
     Decides in the place of an account that has its users looked at by somebody else.
     """
 
-    def ask(self, account: AccountClaims, hello: Hello, user: str, jwt: str) -> Deferred[Grant]:
+    def ask(self, account: AccountClaims, hello: Hello, user: UserClaims) -> Deferred[Grant]:
         """
         Ask.
 
-        @param user: how the client is named so far.
-        @param jwt: the user JWT that it was let in with.
+        @param user: what the client was let in with.
         @return: fires with the grant, or fails with L{errors.Unauthorized}.
+        """
+
+    def guarded(self, grant: Grant, account: AccountClaims) -> Grant:
+        """
+        What the owner of a grant may do who is not asked about.
+        """
+
+    def reconsidered(self, hello: Hello) -> Grant | Deferred[Grant] | None:
+        """
+        What somebody may do now about whom was asked before.
+
+        @return: C{None} if nobody was asked about it.
+        @raise errors.Unauthorized: if it may be there no more. The Deferred may fail with it too.
         """
 
 
@@ -113,6 +120,10 @@ class OperatorAuthorizer(Revocations):
         """
         See L{IAuthorizer.grantFor}.
         """
+        if self._delegate is not None and hello.granted is not None:
+            again = self._delegate.reconsidered(hello)
+            if again is not None:
+                return again
         user = self._userIn(hello)
         if user.terms.proxyRequired:
             raise errors.Unauthorized("the user must come through a trusted proxy")
@@ -158,11 +169,12 @@ class OperatorAuthorizer(Revocations):
         The users of an account with auth callout are let in by its service; only the service's own
         are let in by us.
         """
+        delegate = self._delegate
         if user.token.subject in account.external.users:
-            return grant
-        if self._delegate is None:
+            return grant if delegate is None else delegate.guarded(grant, account)
+        if delegate is None:
             raise errors.Unauthorized("nobody to ask about the users of the account")
-        return self._delegate.ask(account, hello, user.token.subject, user.token.text)
+        return delegate.ask(account, hello, user)
 
 
 def checkPresence(terms: Terms, hello: Hello, now: float) -> float:
@@ -173,7 +185,7 @@ def checkPresence(terms: Terms, hello: Hello, now: float) -> float:
     @raise errors.Unauthorized: if not.
     """
     types = terms.connectionTypes
-    if types and hello.connectionType not in _CONNECTION_TYPES.intersection(types):
+    if types and hello.connectionType not in CONNECTION_TYPES.intersection(types):
         raise errors.Unauthorized("not with this kind of connection")
     if not isFrom(hello.host, terms.sources):
         raise errors.Unauthorized("not from this address")

@@ -18,6 +18,7 @@ from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.subjects.grammar import isValidSubject
 
 __all__ = [
+    "CONNECTION_TYPES",
     "NO_LIMIT",
     "Rules",
     "Terms",
@@ -28,6 +29,11 @@ __all__ = [
     "readTerms",
     "zoneOf",
 ]
+
+#: The kinds of connection that a JWT may name.
+CONNECTION_TYPES = frozenset(
+    {"STANDARD", "WEBSOCKET", "LEAFNODE", "LEAFNODE_WS", "MQTT", "MQTT_WS", "IN_PROCESS"}
+)
 
 NO_LIMIT = -1
 

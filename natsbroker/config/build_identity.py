@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from natsbroker.config.build_callout import calloutFrom
 from natsbroker.config.build_exchange import Exchanges
 from natsbroker.config.build_permissions import permissionsFrom
 from natsbroker.config.errors import ConfigError
@@ -75,6 +76,7 @@ class Identities:
         self._checkSecret(block, "pass")
         self._checkSecret(block, "token")
         self._checkTimeout(block)
+        callout = block.block("auth_callout")
         return Authorization(
             defined=True,
             user=block.text("user"),
@@ -83,6 +85,7 @@ class Identities:
             timeout=block.seconds("timeout"),
             users=self._users(block, GLOBAL_ACCOUNT, default),
             default_permissions=default,
+            auth_callout=None if callout is None else calloutFrom(callout, self._findings),
             plugin=block.text("plugin"),
             options=block.others,
         )

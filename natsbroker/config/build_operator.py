@@ -63,6 +63,9 @@ def checkOperators(settings: Settings, root: Reading, findings: Findings) -> Non
         error("operators do not allow Accounts to be configured directly", "accounts")
     if settings.authorization.users:
         error("operators do not allow users to be configured directly", "authorization")
+    if settings.authorization.auth_callout is not None:
+        message = "operators do not allow authorization callouts to be configured directly"
+        error(message, "authorization")
     if settings.no_auth_user:
         error("no_auth_user not compatible with Trusted Operator", "no_auth_user")
     if settings.no_system_account and mode.resolver is not None and mode.resolver.type == FULL:

@@ -91,6 +91,9 @@ class _Checker:
             )
             self._error(message, "no_auth_user")
         self._singles(bool(names))
+        authorization = settings.authorization
+        if authorization.plugin and authorization.auth_callout is not None:
+            self._error("auth_callout does not go with a plugin", "authorization")
 
     def _singles(self, others: bool) -> None:
         authorization = self._settings.authorization

@@ -45,7 +45,6 @@ NOT_YET: dict[str, Missing] = {
     "accounts.*.jetstream": Missing("JetStream", _OFF),
     "accounts.*.msg_trace": Missing("message tracing"),
     "accounts.*.users[].proxy_required": _PROXIES,
-    "authorization.auth_callout": Missing("auth callout"),
     "authorization.proxy_required": _PROXIES,
     "authorization.users[].proxy_required": _PROXIES,
     "cluster": Missing("routes between servers"),

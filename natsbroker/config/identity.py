@@ -128,6 +128,26 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
+class AuthCallout:
+    """
+    A service that decides who may connect.
+
+    @ivar issuer: the public key of the account that signs its answers.
+    @ivar account: the account that it is asked in.
+    @ivar auth_users: the names, or keys, of the users that it is not asked about.
+    @ivar xkey: the public key that questions are sealed for; empty for questions in the clear.
+    @ivar allowed_accounts: whose users it has a say in, beside the global account's; empty for
+        all.
+    """
+
+    issuer: str
+    account: str = GLOBAL_ACCOUNT
+    auth_users: tuple[str, ...] = ()
+    xkey: str = ""
+    allowed_accounts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Authorization:
     """
     The top-level C{authorization} block.
@@ -139,6 +159,7 @@ class Authorization:
     @ivar timeout: how many seconds a client has to authenticate.
     @ivar users: the users of the block; they belong to the global account.
     @ivar default_permissions: already applied to C{users}.
+    @ivar auth_callout: the service that decides, or L{None} without.
     @ivar plugin: the name of the authorization plugin, or empty for the built-in one.
     @ivar options: every key of the block that is not ours, for the plugin.
     """
@@ -150,5 +171,6 @@ class Authorization:
     timeout: float = 2.0
     users: tuple[User, ...] = ()
     default_permissions: Permissions | None = None
+    auth_callout: AuthCallout | None = None
     plugin: str = ""
     options: Mapping[str, object] = field(default_factory=dict, repr=False)

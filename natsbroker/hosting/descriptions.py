@@ -12,10 +12,11 @@ from itertools import count
 from typing import Any
 
 from natsbroker.auth.answering import Describe
+from natsbroker.config.model import Settings
 from natsbroker.net.info import ServerInfo
 from natsbroker.stats.formats import instant
 
-__all__ = ["describing"]
+__all__ = ["describing", "identifying"]
 
 
 def describing(info: Callable[[], ServerInfo], now: Callable[[], float]) -> Describe:
@@ -41,3 +42,24 @@ def describing(info: Callable[[], ServerInfo], now: Callable[[], float]) -> Desc
         }
 
     return describe
+
+
+def identifying(info: Callable[[], ServerInfo], settings: Callable[[], Settings]) -> Describe:
+    """
+    Make what names a broker to auth callout services.
+
+    @param info: tells what INFO says now.
+    @param settings: tells the settings in force.
+    """
+
+    def identify() -> dict[str, Any]:
+        known, tags = info(), settings().server_tags
+        named = {
+            "name": known.server_name,
+            "host": known.host,
+            "id": known.server_id,
+            "version": known.version,
+        }
+        return {**named, "tags": list(tags)} if tags else named
+
+    return identify

@@ -21,11 +21,13 @@ from twisted.logger import Logger
 
 from natsbroker.auth.accountclaims import AccountClaims
 from natsbroker.auth.answering import Describe
+from natsbroker.auth.calloutdelegate import CalloutDelegate
+from natsbroker.auth.callouts import Callouts
 from natsbroker.auth.claimsservice import ClaimsService
 from natsbroker.auth.directory import AccountDirectory, placeholder
 from natsbroker.auth.folderresolver import FolderResolver
 from natsbroker.auth.granting import ServerLimits
-from natsbroker.auth.operatormode import Delegate, OperatorAuthorizer
+from natsbroker.auth.operatormode import OperatorAuthorizer
 from natsbroker.auth.resolvers import TIMEOUT, MemoryResolver, URLResolver
 from natsbroker.auth.tokenfolder import Deletion, FolderError, TokenFolder
 from natsbroker.config.model import SYSTEM_ACCOUNT, Resolver, Settings
@@ -76,14 +78,14 @@ class OperatorService(Service):
         runInThread: Callable[..., Deferred[Any]],
         describe: Describe,
         closeExcess: CloseExcess,
-        delegate: Delegate | None = None,
+        callouts: Callouts | None = None,
     ) -> None:
         """
         @param registry: where accounts are.
         @param runInThread: calls its first argument with the others in another thread.
         @param describe: what answers say about this server.
         @param closeExcess: called with the name of an account whose limits are others now.
-        @param delegate: decides for accounts with auth callout.
+        @param callouts: asks about users of accounts with auth callout; without, they are refused.
         @raise ValueError: if the settings of operator mode contradict themselves.
         """
         operators = operatorsIn(settings)
@@ -103,6 +105,9 @@ class OperatorService(Service):
         resolver = self._resolverFor(operators.resolver, settings, runInThread)
         self.directory = AccountDirectory(operators.trust, resolver, reactor)
         self.directory.watch(self)
+        self._delegate: CalloutDelegate | None = None
+        if callouts is not None:
+            self._delegate = CalloutDelegate(self.directory, callouts, serverLimits(settings))
         pinned = settings.operator.resolver_pinned_accounts
         self.authorizer = OperatorAuthorizer(
             self.directory,
@@ -110,7 +115,7 @@ class OperatorService(Service):
             serverLimits(settings),
             None if pinned is None else frozenset([*pinned, self._system]),
             settings.operator.default_sentinel,
-            delegate,
+            self._delegate,
         )
 
     def _resolverFor(
@@ -241,6 +246,8 @@ class OperatorService(Service):
 
         def apply() -> None:
             self.authorizer.limits = serverLimits(settings)
+            if self._delegate is not None:
+                self._delegate.limits = self.authorizer.limits
             self.authorizer.sentinel = mode.default_sentinel
             if self._memory is not None:
                 self._memory.replace(mode.resolver_preload)

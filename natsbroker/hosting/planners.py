@@ -8,18 +8,16 @@ Must never know: where new settings come from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from twisted.application.service import IService
 
 from natsbroker import errors
-from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.diff import Change
 from natsbroker.config.model import TLS, Settings
 from natsbroker.hosting.accounts import AccountRegistry
 from natsbroker.hosting.clients import sessionsOf
-from natsbroker.hosting.credentials import authorizerFrom
 from natsbroker.hosting.derived import limitsFrom, tracingFrom
 from natsbroker.hosting.exchange import checkExchange
 from natsbroker.hosting.listeners import Listeners
@@ -27,7 +25,7 @@ from natsbroker.hosting.monitoring import MonitoringService
 from natsbroker.hosting.operatorservice import OperatorService
 from natsbroker.hosting.reload import Planner, Step
 from natsbroker.hosting.tls import termsFrom
-from natsbroker.interfaces import IReloadable
+from natsbroker.interfaces import IAuthorizer, IReloadable
 from natsbroker.net.context import ClientContext
 from natsbroker.net.tls import TLSClientProtocol
 
@@ -86,13 +84,13 @@ def _closeExcess(context: ClientContext) -> None:
 def authorizationPlanner(
     context: ClientContext,
     accounts: AccountRegistry,
-    checks: PasswordChecks | None,
+    makeAuthorizer: Callable[[Settings], IAuthorizer] | None,
 ) -> Planner:
     """
     Users, accounts and their permissions.
 
-    @param checks: for the default authorizer; C{None} if there is another one, which the users of
-        the settings do not concern.
+    @param makeAuthorizer: makes the default authorizer; C{None} if there is another one, which the
+        users of the settings do not concern.
     """
     paths = ("authorization", "accounts", "mappings", "no_auth_user", "tls.verify_and_map")
 
@@ -101,10 +99,10 @@ def authorizationPlanner(
         concerned = below(changes, *paths, "max_payload", "max_subscriptions")
         authorizer = context.authorizer
         plugin = _nothing
-        if checks is None:
+        if makeAuthorizer is None:
             plugin = _planPlugin(authorizer, new, changes)
         else:
-            authorizer = authorizerFrom(new, checks)
+            authorizer = makeAuthorizer(new)
 
         def apply() -> None:
             if not concerned:

@@ -17,6 +17,7 @@ from natsbroker import __version__, hot
 from natsbroker.auth.passwords import isHash
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
+from natsbroker.hosting.accounts import accountNames
 from natsbroker.hosting.identity import NATS_VERSION
 from natsbroker.net.listen import Listener, describe
 
@@ -66,11 +67,27 @@ def _announceRisks(settings: Settings) -> None:
         passwords.append(settings.authorization.password)
     if not all(map(isHash, passwords)):
         _log.warn("Plaintext passwords detected, use nkeys or bcrypt")
+    _announceCallout(settings)
     if settings.max_payload > _LARGE_PAYLOAD:
         _log.warn(
             "Maximum payloads over 8.00 MB are generally discouraged and could lead to poor "
             "performance"
         )
+
+
+def _announceCallout(settings: Settings) -> None:
+    """
+    Say with which auth callout nobody can log in.
+    """
+    callout = settings.authorization.auth_callout
+    if callout is None:
+        return
+    if callout.account not in accountNames(settings):
+        _log.error('Authorization callout account "{name}" not valid', name=callout.account)
+    known = {user.user for user in settings.users()}
+    for user in callout.auth_users:
+        if user not in known:
+            _log.error('Authorization callout user "{name}" not valid', name=user)
 
 
 def _reason() -> str:

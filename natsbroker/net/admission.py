@@ -78,6 +78,8 @@ class AdmittedConversation(TimedConversation):
             nonce=self._nonce,
             certificate=self._peer.certificate,
             connectionType=self._peer.connectionType,
+            cid=self.cid,
+            granted=self.grant,
         )
         self._decided = decided
         login = self._login = Login(lambda grant: self._inTurn(self._answered, decided, grant))

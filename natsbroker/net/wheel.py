@@ -102,5 +102,6 @@ class DeadlineWheel:
                     continue
                 if again is not None:
                     self.schedule(who, max(again, now))
-        if self._buckets and self._call is None:
+        if self._buckets:
+            # Whoever was rescheduled meanwhile may have armed for later than others wait.
             self._arm(min(self._buckets))

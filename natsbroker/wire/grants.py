@@ -38,6 +38,9 @@ class Hello:
         was verified; C{None} without.
     @ivar connectionType: C{STANDARD}, C{WEBSOCKET}, C{LEAFNODE} and so on, as users' C{allowed
         connection types} name them; C{IN_PROCESS} for a client inside this process.
+    @ivar cid: the number of the connection; 0 where it has none.
+    @ivar tls: version and cipher of TLS; C{None} without.
+    @ivar granted: what was granted to it before, if it is looked at again; C{None} at a login.
     """
 
     kind: Kind = Kind.CLIENT
@@ -46,6 +49,9 @@ class Hello:
     nonce: str = ""
     certificate: Any = None
     connectionType: str = "STANDARD"
+    cid: int = 0
+    tls: tuple[str, str] | None = None
+    granted: Grant | None = None
 
     def text(self, name: str) -> str:
         """
@@ -70,6 +76,8 @@ class Grant:
         no limit.
     @ivar maxSubscriptions: how many subscriptions; C{None} for the server's limit.
     @ivar expires: when the grant ends, as seconds since the epoch; C{None} for never.
+    @ivar memo: what the authorizer wants to know of it when the connection is looked at again;
+        nobody else looks at it.
     @raise TypeError: if a value is of another type: such a grant would be one of who knows what.
     """
 
@@ -81,6 +89,7 @@ class Grant:
     maxPayload: int | None = None
     maxSubscriptions: int | None = None
     expires: float | None = None
+    memo: object = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name, kinds in _KINDS.items():

@@ -5,6 +5,7 @@ Tests of L{natsbroker.auth.operatormode}.
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from natsbroker.auth.accountclaims import AccountClaims
 from natsbroker.auth.granting import ServerLimits
 from natsbroker.auth.nkeys import Role, encodeKey
 from natsbroker.auth.operatormode import OperatorAuthorizer
+from natsbroker.auth.userclaims import UserClaims
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import Grant, Hello
@@ -323,12 +325,22 @@ class Service:
     """
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str, str]] = []
+        self.asked: list[tuple[str, str]] = []
+        self.before: list[Grant | None] = []
 
-    def ask(self, account: AccountClaims, hello: Hello, user: str, jwt: str) -> Deferred[Grant]:
+    def ask(self, account: AccountClaims, hello: Hello, user: UserClaims) -> Deferred[Grant]:
         """See L{natsbroker.auth.operatormode.Delegate}."""
-        self.asked.append((account.token.subject, user, jwt))
+        self.asked.append((account.token.subject, user.token.text))
         return succeed(Grant("elsewhere", "else"))
+
+    def guarded(self, grant: Grant, account: AccountClaims) -> Grant:
+        """See L{natsbroker.auth.operatormode.Delegate}."""
+        return replace(grant, memo=account.token.subject)
+
+    def reconsidered(self, hello: Hello) -> Grant | None:
+        """See L{natsbroker.auth.operatormode.Delegate}."""
+        self.before.append(hello.granted)
+        return hello.granted if hello.granted and hello.granted.user == "else" else None
 
 
 class TestDelegating:
@@ -342,7 +354,17 @@ class TestDelegating:
         door = Door(issued(nats=self.EXTERNAL), delegate=service)
         jwt = ACCOUNT.user(other)
         assert door.ask(hello(jwt, other)) == Grant("elsewhere", "else")
-        assert service.asked == [(ACCOUNT.key, other.key, jwt)]
+        assert service.asked == [(ACCOUNT.key, jwt)]
+
+    def test_again(self) -> None:
+        """When a connection is looked at again, whoever asked about it decides first."""
+        service = Service()
+        door = Door(issued(nats=self.EXTERNAL), delegate=service)
+        asked = Grant("elsewhere", "else")
+        assert door.ask(hello("nonsense", granted=asked)) is asked
+        assert door.ask(hello(granted=Grant(ACCOUNT.key, USER.key))).user == USER.key
+        assert service.before[0] is asked
+        assert service.asked == []
 
     def test_unproved(self) -> None:
         """Users who did not are not even asked about."""
@@ -355,7 +377,9 @@ class TestDelegating:
         """The service's own users are let in without it."""
         service = Service()
         door = Door(issued(nats=self.EXTERNAL), delegate=service)
-        assert door.ask(hello()) == Grant(ACCOUNT.key, USER.key)
+        granted = door.ask(hello())
+        assert granted == Grant(ACCOUNT.key, USER.key)
+        assert granted.memo == ACCOUNT.key
         assert service.asked == []
 
     def test_nobodyToAsk(self) -> None:

@@ -4,7 +4,8 @@ Tests of L{natsbroker.hosting.descriptions}.
 
 from __future__ import annotations
 
-from natsbroker.hosting.descriptions import describing
+from natsbroker.config.model import Settings
+from natsbroker.hosting.descriptions import describing, identifying
 from natsbroker.net.info import ServerInfo
 
 
@@ -26,3 +27,12 @@ def test_describing() -> None:
     now, info = 1.5, info.changed(server_name="two")
     later = describe()
     assert (later["name"], later["seq"], later["time"]) == ("two", 2, "1970-01-01T00:00:01.5Z")
+
+
+def test_identifying() -> None:
+    """Services are told who asks, with its tags if it has any."""
+    info = ServerInfo("N1", "one", "2.15.1", "0.1", host="127.0.0.1")
+    named = {"name": "one", "host": "127.0.0.1", "id": "N1", "version": "2.15.1"}
+    assert identifying(lambda: info, Settings)() == named
+    tagged = Settings(server_tags=("a", "b"))
+    assert identifying(lambda: info, lambda: tagged)() == {**named, "tags": ["a", "b"]}

@@ -67,6 +67,16 @@ class TestWheel:
             wheel.forget(sleeper)
         assert clock.getDelayedCalls() == []
 
+    def test_againLater(self) -> None:
+        """Whoever wants to be called again much later does not hold up those in between."""
+        clock = Clock()
+        wheel = DeadlineWheel(clock)
+        often, between = Sleeper(lambda now: now + 100), Sleeper()
+        wheel.schedule(often, 1)
+        wheel.schedule(between, 2)
+        advance(clock, 3)
+        assert (len(often.called), len(between.called)) == (1, 1)
+
     def test_replaced(self) -> None:
         """A later request replaces an earlier one, to an earlier or a later time."""
         clock = Clock()

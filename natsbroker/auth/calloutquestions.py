@@ -1,0 +1,111 @@
+"""
+What an auth callout service is asked.
+
+Promises: the members of nats-server's authorization request, absent where they are absent there; a
+question names a user key that nobody used before, so that an answer is good for one connection.
+Must never know: how a question is sent, or what is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from natsbroker.wire.grants import Hello
+
+__all__ = ["Applicant", "nameIn", "questionOf"]
+
+#: What stands in the place of a token.
+_REDACTED = "[REDACTED]"
+
+#: What monitoring calls a kind of connection.
+_TYPES = {"WEBSOCKET": "websocket", "MQTT": "mqtt"}
+
+#: Options of CONNECT that a service is told, by their names in the request.
+_OPTIONS = ("jwt", "nkey", "sig", "auth_token", "user", "pass", "name", "lang", "version")
+
+
+@dataclass(frozen=True, slots=True)
+class Applicant:
+    """
+    What is known of somebody about whom a service is asked.
+
+    @ivar user: how it is named; never a secret.
+    @ivar jwt: the user JWT that it was let in with so far.
+    @ivar tags: of that JWT.
+    @ivar nameTag: the name that it says.
+    """
+
+    user: str = ""
+    jwt: str = ""
+    tags: tuple[str, ...] = ()
+    nameTag: str = ""
+
+
+def nameIn(hello: Hello) -> str:
+    """
+    How somebody is named who was not let in so far.
+    """
+    return (
+        hello.text("nkey")
+        or hello.text("user")
+        or (_REDACTED if hello.text("auth_token") and not hello.text("jwt") else "")
+    )
+
+
+def questionOf(
+    server: Mapping[str, Any], key: str, hello: Hello, applicant: Applicant
+) -> dict[str, Any]:
+    """
+    The claims of a question that are particular to NATS.
+
+    @param server: what is said of the server.
+    @param key: the user key that the answer must be about.
+    """
+    claims: dict[str, Any] = {
+        "server_id": server,
+        "user_nkey": key,
+        "client_info": _present(
+            {
+                "host": hello.host,
+                "id": hello.cid,
+                "user": applicant.user,
+                "name": hello.text("name"),
+                "tags": list(applicant.tags),
+                "name_tag": applicant.nameTag,
+                "kind": "Client",
+                "type": _TYPES.get(hello.connectionType, "nats"),
+                "nonce": hello.nonce if hello.text("sig") else "",
+            }
+        ),
+        "connect_opts": _optionsIn(hello, applicant),
+    }
+    if hello.tls is not None:
+        claims["client_tls"] = _security(hello)
+    return claims
+
+
+def _optionsIn(hello: Hello, applicant: Applicant) -> dict[str, Any]:
+    given = {name: hello.text(name) for name in _OPTIONS}
+    given["jwt"] = applicant.jwt
+    protocol = hello.options.get("protocol", 0)
+    return {**_present(given), "protocol": protocol if isinstance(protocol, int) else 0}
+
+
+def _security(hello: Hello) -> dict[str, Any]:
+    """
+    How the connection is secured. A client's certificate has been verified.
+    """
+    version, cipher = hello.tls or ("", "")
+    said: dict[str, Any] = _present({"version": version, "cipher": cipher})
+    if hello.certificate is not None:
+        text = hello.certificate.public_bytes(Encoding.PEM).decode("ascii")
+        said["verified_chains"] = [[text]]
+    return said
+
+
+def _present(members: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value}

@@ -1,0 +1,67 @@
+"""
+The authorizer of some settings.
+
+Promises: users of the settings alone decide, unless the settings name an auth callout service; then
+that decides.
+Must never know: connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from natsbroker.auth.calloutauthorizer import CalloutAuthorizer
+from natsbroker.auth.callouts import Callouts, CalloutService
+from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.config.model import Settings, User
+from natsbroker.hosting.accounts import accountNames
+from natsbroker.hosting.credentials import authorizerFrom, grantFrom
+from natsbroker.interfaces import IAuthorizer
+from natsbroker.wire.grants import Grant
+
+__all__ = ["Authorization"]
+
+
+class Authorization:
+    """
+    Makes authorizers.
+    """
+
+    def __init__(self, checks: PasswordChecks, callouts: Callouts) -> None:
+        """
+        @param checks: compares secrets.
+        @param callouts: asks services.
+        """
+        self._checks = checks
+        self._callouts = callouts
+
+    def authorizerFor(self, settings: Settings) -> IAuthorizer:
+        """
+        Make the authorizer of some settings.
+
+        @raise ValueError: see L{authorizerFrom}.
+        """
+        authorizer = authorizerFrom(settings, self._checks)
+        callout = settings.authorization.auth_callout
+        if callout is None:
+            return authorizer
+        return CalloutAuthorizer(
+            authorizer,
+            self._callouts,
+            CalloutService(callout.account, callout.issuer, callout.xkey),
+            frozenset(callout.auth_users),
+            frozenset(callout.allowed_accounts),
+            _members(settings),
+        )
+
+
+def _members(settings: Settings) -> Callable[[str], Grant | None]:
+    """
+    Tells what members of accounts may do whom nothing is forbidden.
+    """
+    names = accountNames(settings)
+
+    def memberOf(account: str) -> Grant | None:
+        return grantFrom(User("", account=account), settings) if account in names else None
+
+    return memberOf

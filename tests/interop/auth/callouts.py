@@ -1,0 +1,89 @@
+"""
+An auth callout service as people write them, with nats-py: it reads the server's questions and
+answers what a test wants.
+
+Promises: questions are noted as they came; the service ends with the test.
+
+This module must never know which server asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import nats
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from tests.auth.questions import Curve, Question
+from tests.interop.servers import PATIENCE, Server
+
+__all__ = ["CalloutService"]
+
+#: What is answered: bytes, or nothing.
+Decide = Callable[[Question], "bytes | None"]
+
+
+class CalloutService:
+    """
+    The service, on a thread of its own.
+
+    @ivar questions: what was asked.
+    @ivar decide: says what is answered.
+    """
+
+    def __init__(
+        self, server: Server, decide: Decide, curve: Curve | None = None, **login: Any
+    ) -> None:
+        """
+        @param login: how the service logs in.
+        """
+        self.decide = decide
+        self.questions: list[Question] = []
+        self._curve = curve
+        self._url = server.url
+        self._login = login
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._client: Client | None = None
+
+    def __enter__(self) -> CalloutService:
+        self._thread.start()
+        self._run(self._start())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._run(self._stop())
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def _run(self, coroutine: Any) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE)
+
+    async def _start(self) -> None:
+        self._client = await nats.connect(self._url, connect_timeout=PATIENCE, **self._login)
+        await self._client.subscribe("$SYS.REQ.USER.AUTH", cb=self._asked)
+        await self._client.flush()
+
+    async def _stop(self) -> None:
+        assert self._client is not None
+        await self._client.close()
+
+    async def _asked(self, message: Msg) -> None:
+        question = Question(message.data, dict(message.headers or {}), self._curve)
+        self.questions.append(question)
+        answer = self.decide(question)
+        if answer is not None:
+            await message.respond(answer)
