@@ -1,0 +1,401 @@
+"""
+Auth callout with a service written with nats-py: the same answers to nats-server and to natsbroker,
+the same verdicts and the same questions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import Any
+
+import nats
+import pytest
+
+from tests.auth.chain import Account, Identity, Operator, claimsOf, token
+from tests.auth.questions import Curve, Question
+from tests.interop.auth.callouts import CalloutService
+from tests.interop.auth.peers import Both, Peer
+from tests.interop.servers import PATIENCE, Server
+
+ISSUER, OTHER = Account(Operator()), Account(Operator())
+CURVE = Curve()
+NO = "Authorization Violation"
+
+CONFIG = f"""
+accounts {{
+    AUTH {{ users: [ {{user: auth, password: pw}}, {{user: member, password: pw}} ] }}
+    APP {{ users: [ {{user: app, password: pw}} ] }}
+    FULL {{ limits {{ max_conn: 0 }} }}
+    SYS {{}}
+}}
+system_account: SYS
+authorization {{ timeout: 1, auth_callout {{
+    issuer: {ISSUER.key}, account: AUTH, auth_users: [auth] %s
+}} }}
+"""
+
+#: What a service decides.
+Decide = Callable[[Question], "bytes | None"]
+
+
+class Worlds:
+    """
+    Both servers, with a service on each.
+    """
+
+    def __init__(self, both: Both, curve: Curve | None = None) -> None:
+        self.both = both
+        self._services = [
+            CalloutService(server, lambda question: None, curve, user="auth", password="pw")
+            for server in both.servers
+        ]
+        for service in self._services:
+            service.__enter__()
+
+    def stop(self) -> None:
+        """
+        Stop all.
+        """
+        for service in self._services:
+            service.__exit__(None, None, None)
+        self.both.stop()
+
+    def questions(self) -> list[Question]:
+        """
+        The last question of each server.
+        """
+        return [service.questions[-1] for service in self._services]
+
+    def counts(self) -> list[int]:
+        """
+        How many questions each has asked.
+        """
+        return [len(service.questions) for service in self._services]
+
+    def compare(self, decide: Decide, play: Callable[[Server], Any]) -> Any:
+        """
+        Do the same with each, while the service decides in a way.
+
+        @return: what came of it on both.
+        """
+        for service in self._services:
+            service.decide = decide
+        return self.both.compare(play)
+
+    def login(
+        self, decide: Decide, options: Mapping[str, Any] | None = None, *asks: bytes
+    ) -> list[str]:
+        """
+        Log in, and ask some things if that is possible.
+        """
+        hello = {"user": "bob", "pass": "secret"} if options is None else options
+
+        def play(server: Server) -> list[str]:
+            with closing(Peer(server)) as peer:
+                answers = [peer.login(options=hello)]
+                if not answers[0]:
+                    answers += [peer.ask(each) for each in asks]
+                return answers
+
+        found: list[str] = self.compare(decide, play)
+        return found
+
+
+@pytest.fixture(scope="module")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
+    """
+    Both servers and services, in the clear.
+    """
+    running = Worlds(Both(tmp_path_factory.mktemp("callout"), CONFIG % ""))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
+    """
+    Both servers and services, with a key for sealing.
+    """
+    directory = tmp_path_factory.mktemp("sealed")
+    running = Worlds(Both(directory, CONFIG % f", xkey: {CURVE.key}"), CURVE)
+    yield running
+    running.stop()
+
+
+def placed(question: Question, nats: Mapping[str, Any] | None = None, **claims: Any) -> bytes:
+    """
+    An answer that places somebody into the account APP.
+    """
+    user = question.user(ISSUER, nats, **{"aud": "APP", **claims})
+    return question.response(ISSUER, {"jwt": user})
+
+
+def user(**nats: Any) -> Decide:
+    """
+    Place somebody with something in the user JWT.
+    """
+    return lambda question: placed(question, nats)
+
+
+def claims(**more: Any) -> Decide:
+    """
+    Place somebody with other claims of the user JWT.
+    """
+    return lambda question: placed(question, None, **more)
+
+
+def response(**more: Any) -> Decide:
+    """
+    Place somebody with other claims of the answer.
+    """
+    return lambda question: question.response(
+        ISSUER, {"jwt": question.user(ISSUER, aud="APP")}, **more
+    )
+
+
+def said(**nats: Any) -> Decide:
+    """
+    Answer something in place of a user JWT.
+    """
+    return lambda question: question.response(ISSUER, nats)
+
+
+def elsewhere(question: Question) -> bytes:
+    """
+    A user JWT about another key than the question's.
+    """
+    body = {"pub": {}, "sub": {}, "subs": -1, "data": -1, "payload": -1}
+    text = token(ISSUER, claimsOf("user", ISSUER, Identity("U").key, body, aud="APP"))
+    return question.response(ISSUER, {"jwt": text})
+
+
+def hours(start: int, end: int) -> dict[str, Any]:
+    """
+    A time of the day, so many hours from now.
+    """
+    now = time.time()
+    texts = [time.strftime("%H:%M:%S", time.gmtime(now + each * 3600)) for each in (start, end)]
+    return {"times": [{"start": texts[0], "end": texts[1]}], "times_location": "UTC"}
+
+
+SOON = 500
+
+ANSWERS: dict[str, tuple[Decide, str]] = {
+    "place": (placed, ""),
+    "name": (claims(name="robert"), ""),
+    "bearer": (user(bearer_token=True), ""),
+    "no limits": (user(subs=0, data=0, payload=0), ""),
+    "other network": (user(src=["10.0.0.0/8"]), ""),
+    "other type": (user(allowed_connection_types=["WEBSOCKET"]), ""),
+    "unknown type": (user(allowed_connection_types=["SMOKE"]), NO),
+    "right time": (user(**hours(-2, 2)), ""),
+    "wrong time": (user(**hours(2, 4)), NO),
+    "global account": (claims(aud="$G"), ""),
+    "system account": (claims(aud="SYS"), ""),
+    "full account": (claims(aud="FULL"), "maximum account active connections exceeded"),
+    "no account": (claims(aud=""), NO),
+    "unknown account": (claims(aud="NOPE"), NO),
+    "issuer account": (user(issuer_account=ISSUER.key), NO),
+    "bad permissions": (user(pub={"allow": ["a b"]}), NO),
+    "expired user": (claims(exp=int(time.time()) - 5), NO),
+    "user to come": (claims(nbf=int(time.time()) + SOON), NO),
+    "another user": (elsewhere, NO),
+    "user of another issuer": (
+        lambda question: question.response(ISSUER, {"jwt": question.user(OTHER, aud="APP")}),
+        NO,
+    ),
+    "another signer": (
+        lambda question: question.response(OTHER, {"jwt": question.user(ISSUER, aud="APP")}),
+        NO,
+    ),
+    "for another user": (response(sub=Identity("U").key), NO),
+    "for another server": (response(aud=Identity("N").key), NO),
+    "for nobody": (response(aud=""), NO),
+    "expired": (response(exp=5), NO),
+    "to come": (response(nbf=int(time.time()) + SOON), NO),
+    "error": (said(error="go away"), NO),
+    "both": (lambda question: question.response(ISSUER, {"error": "x", "jwt": "y"}), NO),
+    "neither": (said(), NO),
+    "empty": (lambda question: b"", NO),
+    "nonsense": (lambda question: b"hello", NO),
+    "nonsense inside": (said(jwt="hello"), NO),
+    "only a user": (lambda question: question.user(ISSUER, aud="APP").encode(), NO),
+    "silence": (lambda question: None, NO),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answer(worlds: Worlds, name: str) -> None:
+    """Whatever the service says, the client is let in or not as by nats-server."""
+    decide, expected = ANSWERS[name]
+    assert worlds.login(decide) == [expected]
+
+
+@pytest.mark.parametrize("isAnswerSealed", [True, False])
+@pytest.mark.parametrize("name", ["place", "error", "another signer", "another user", "nonsense"])
+def test_sealedAnswer(sealed: Worlds, name: str, isAnswerSealed: bool) -> None:
+    """The same where questions are sealed; answers may be."""
+    plain = ANSWERS[name][0]
+
+    def decide(question: Question) -> bytes:
+        assert question.sealed and question.headers["Nats-Server-Xkey"] == question.sender
+        answer = plain(question) or b""
+        return CURVE.seal(answer, question.sender) if isAnswerSealed else answer
+
+    sealed.login(decide)
+    assert all(
+        question.nats["server_id"]["xkey"] == question.sender for question in sealed.questions()
+    )
+
+
+def test_sealedByAnother(sealed: Worlds) -> None:
+    """What somebody else sealed lets nobody in."""
+    assert sealed.login(lambda question: Curve().seal(placed(question), question.sender)) == [NO]
+
+
+def test_permissions(worlds: Worlds) -> None:
+    """The permissions of the user JWT hold; its limits do not."""
+    decide = user(pub={"allow": ["a"]}, sub={"deny": ["b"]}, subs=1, payload=1)
+    asks = (b"PUB a 2\r\nxx\r\n", b"PUB b 0\r\n\r\n", b"SUB b 1\r\n", b"SUB c 2\r\nSUB d 3\r\n")
+    answers = worlds.login(decide, None, *asks)
+    assert answers[:2] == ["", ""] and answers[4] == ""
+    assert "Publish" in answers[2] and "Subscription" in answers[3]
+
+
+def test_nobodyElseAsks(worlds: Worlds) -> None:
+    """Whoever is in the service's account cannot ask it, not even the service."""
+    ask = b"PUB $SYS.REQ.USER.AUTH 0\r\n\r\n"
+    own = {"user": "auth", "pass": "pw"}
+    expected = ["", 'Permissions Violation for Publish to "$SYS.REQ.USER.AUTH"']
+    assert worlds.login(claims(aud="AUTH"), None, ask) == expected
+    assert worlds.login(said(error="no"), own, ask) == expected
+
+
+def test_expires(worlds: Worlds) -> None:
+    """A user is told when its JWT expires, and cut."""
+
+    def play(server: Server) -> tuple[str, str]:
+        with closing(Peer(server)) as peer:
+            return peer.login(options={"user": "bob"}), peer.end()
+
+    expires = int(time.time()) + 2
+    found = worlds.compare(claims(exp=expires + 1), play)
+    assert found == ("", "User Authentication Expired")
+
+
+class TestWhoIsAskedAbout:
+    """The users of the configuration, and everybody else."""
+
+    def test_members(self, worlds: Worlds) -> None:
+        """Users of the configuration are asked about too, and the service's word counts."""
+        for name in ("app", "member"):
+            hello = {"user": name, "pass": "pw"}
+            before = worlds.counts()
+            assert worlds.login(placed, hello) == [""]
+            assert worlds.login(said(error="no"), hello) == [NO]
+            assert worlds.counts() == [count + 2 for count in before]
+
+    def test_itsOwn(self, worlds: Worlds) -> None:
+        """The service's own users are not."""
+        before = worlds.counts()
+        assert worlds.login(said(error="no"), {"user": "auth", "pass": "pw"}) == [""]
+        assert worlds.login(placed, {"user": "auth", "pass": "wrong"}) == [NO]
+        assert worlds.counts() == before
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"user": "bob", "pass": "secret"},
+        {},
+        {"auth_token": "t"},
+        {"nkey": ISSUER.key, "sig": "xx"},
+        {"jwt": "abc"},
+        {"user": "u", "name": "n", "lang": "python3", "version": "2.1", "protocol": 0, "x": 1},
+    ],
+)
+def test_question(worlds: Worlds, options: dict[str, Any]) -> None:
+    """The service is told the same of a client by both servers."""
+    assert worlds.login(placed, options) == [""]
+    theirs, ours = (told(question) for question in worlds.questions())
+    assert ours == theirs
+
+
+def told(question: Question) -> dict[str, Any]:
+    """
+    A question without what differs from server to server and from connection to connection.
+    """
+    assert question.headers == {}
+    said = dict(question.claims)
+    server = said["nats"]["server_id"]
+    assert said["iss"] == server["id"] == server["name"]
+    assert said["exp"] - said["iat"] == 1
+    assert said["nats"]["client_info"].pop("id") > 0
+    for name in ("jti", "iat", "exp", "iss"):
+        del said[name]
+    assert re.fullmatch("U[A-Z2-7]{55}", said["nats"].pop("user_nkey"))
+    del server["id"], server["name"]
+    return said
+
+
+def test_natsPy(worlds: Worlds) -> None:
+    """nats-py logs in through the service, and works."""
+
+    def decide(question: Question) -> bytes:
+        isRight = question.options.get("pass") == "secret"
+        return placed(question) if isRight else question.response(ISSUER, {"error": "wrong"})
+
+    async def connected(server: Server, password: str) -> str:
+        async def ignore(error: Exception) -> None:
+            """What the test cares for, it sees otherwise."""
+
+        client = await nats.connect(
+            server.url, user="bob", password=password, allow_reconnect=False, error_cb=ignore
+        )
+        heard = await client.subscribe("news")
+        await client.publish("news", b"hi")
+        message = await heard.next_msg(PATIENCE)
+        await client.close()
+        return message.data.decode()
+
+    def play(server: Server) -> tuple[str, str]:
+        right = asyncio.run(connected(server, "secret"))
+        with pytest.raises(nats.errors.Error) as refused:
+            asyncio.run(connected(server, "wrong"))
+        return right, str(refused.value)
+
+    assert worlds.compare(decide, play)[0] == "hi"
+
+
+def test_allowedAccounts(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """About users of other accounts than the allowed ones the service has no say."""
+    both = Both(tmp_path_factory.mktemp("allowed"), CONFIG % ", allowed_accounts: [AUTH]")
+    running = Worlds(both)
+    try:
+        assert running.login(said(error="no"), {"user": "app", "pass": "pw"}) == [""]
+        assert running.login(said(error="no"), {"user": "app", "pass": "x"}) == [NO]
+        assert running.login(said(error="no"), {"user": "member", "pass": "pw"}) == [NO]
+        assert running.login(placed) == [""]
+    finally:
+        running.stop()
+
+
+def test_nobodyThere(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Without the service, its own users come and nobody else."""
+    both = Both(tmp_path_factory.mktemp("alone"), CONFIG % "")
+
+    def play(server: Server) -> list[str]:
+        answers = []
+        for name in ("auth", "app", "bob"):
+            with closing(Peer(server)) as peer:
+                answers.append(peer.login(options={"user": name, "pass": "pw"}))
+        return answers
+
+    try:
+        assert both.compare(play) == ["", NO, NO]
+    finally:
+        both.stop()
