@@ -64,8 +64,9 @@ class Stage:
         options: StreamingOptions | None = None,
         makeStore: Callable[[Stage], Any] | None = None,
         start: bool = True,
+        clock: Clock | None = None,
     ) -> None:
-        self.clock = Clock()
+        self.clock = clock or Clock()
         self.steps = 0
         self._turn = hot.Turn(lambda call: self.clock.callLater(0, call))
         self.account = Account("A", Router(), self._turn, Random(1))
