@@ -48,7 +48,7 @@ PAUSE = 0.05
 """Seconds between two attempts at that."""
 
 ATTEMPTS = 5
-"""How often a transaction is made again that the server ended for reasons of its own."""
+"""How often a transaction is made that fails again and again for reasons that may pass."""
 
 _AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
 
@@ -267,6 +267,8 @@ class Committer:
                     self._replace(failure, deadline)
                     if transaction is not None and session.hasCommitted():
                         return transaction
+                    if attempts >= ATTEMPTS:
+                        raise
                 else:
                     raise
 
