@@ -197,15 +197,23 @@ class History:
 
     def check(self, directory: Path, mayLose: bool = False, mayReturn: bool = False) -> Recorder:
         """
-        Open the store and compare. What is there and was not acknowledged is known from now on,
-        because whoever reads the store has seen it.
+        Open the store on disk and compare; see L{compare}.
+        """
+        reactor = PumpedReactor()
+        store = reactor.wait(openLMDB(reactor, directory))
+        return self.compare(reactor, store, mayLose, mayReturn)
+
+    def compare(
+        self, reactor: PumpedReactor, store: Any, mayLose: bool = False, mayReturn: bool = False
+    ) -> Recorder:
+        """
+        Compare with a store, and close it. What is there and was not acknowledged is known from
+        now on, because whoever reads the store has seen it.
 
         @param mayLose: whether records may be missing whose loss the store reports.
         @param mayReturn: whether what was deleted may be there again, if the store reports damage.
         @raise Lost: if something is not as it must be.
         """
-        reactor = PumpedReactor()
-        store = reactor.wait(openLMDB(reactor, directory))
         recorder = Recorder()
         store.watch(recorder)
         mayReturn = mayReturn and any(not key for _, key, _ in recorder.states)

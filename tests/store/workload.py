@@ -240,13 +240,21 @@ def say(what: dict[str, Any]) -> None:
 
 def work(directory: str, seed: str, steps: int, pause: Callable[[Any], None]) -> None:
     """
+    Work a store on disk; see L{workOn}.
+    """
+    reactor = PumpedReactor()
+    workOn(reactor, reactor.wait(openLMDB(reactor, directory)), seed, steps, pause)
+
+
+def workOn(
+    reactor: PumpedReactor, store: Any, seed: str, steps: int, pause: Callable[[Any], None]
+) -> None:
+    """
     Work a store.
 
     @param steps: how many; 0 for no end.
     @param pause: called with the store when it is open, before the first step.
     """
-    reactor = PumpedReactor()
-    store = reactor.wait(openLMDB(reactor, directory))
     say({"open": True})
     workload = Workload(reactor, store, seed, time.time_ns() // 1000, say)
     pause(store)
