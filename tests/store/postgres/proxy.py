@@ -72,7 +72,7 @@ class Proxy:
     def _toServer(self, client: socket.socket, server: socket.socket) -> None:
         try:
             while data := client.recv(65536):
-                if b"COMMIT" in data and self.cut == "before":
+                if b"COMMIT\0" in data and self.cut == "before":
                     self._cutNow()
                     break
                 server.sendall(data)

@@ -184,7 +184,10 @@ class LeaseTests(PostgresHarness, SynchronousTestCase):
         self.failsWith(StoreClosed, self.other.whenFree("log"))
 
     def test_space(self) -> None:
-        """State belongs to who used it first; who lost it cannot write to it any more."""
+        """
+        State belongs to who used it first; who lost it cannot write to it any more, and when it is
+        free again, only after having loaded it.
+        """
         ours, theirs = self.one.states("space"), self.other.states("space")
         self.wait(ours.put(b"k", b"1"))
         self.failsWith(LogElsewhere, theirs.load())
@@ -195,6 +198,10 @@ class LeaseTests(PostgresHarness, SynchronousTestCase):
         self.failsWith(LogElsewhere, ours.put(b"k", b"4"))
         self.failsWith(LogElsewhere, ours.delete(b"k"))
         assert self.wait(theirs.load()) == {b"k": b"3"}
+        self.wait(self.other.close())
+        self.failsWith(LogElsewhere, ours.put(b"k", b"5"))
+        assert self.wait(ours.load()) == {b"k": b"3"}
+        self.wait(ours.put(b"k", b"6"))
 
     def test_forgotten(self) -> None:
         """A broker that was forgotten because it held nothing for long goes on all the same."""
