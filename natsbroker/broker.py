@@ -32,6 +32,7 @@ from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
 from natsbroker.hosting.authorization import Authorization
 from natsbroker.hosting.authorizers import READY_MADE
 from natsbroker.hosting.clients import closeAll, closeExcess, sessionsOf
+from natsbroker.hosting.cluster import ClusterMembership
 from natsbroker.hosting.derived import infoFrom, limitsFrom, tracingFrom
 from natsbroker.hosting.descriptions import describing, identifying
 from natsbroker.hosting.health import listeningCheck, storeCheck
@@ -44,6 +45,7 @@ from natsbroker.hosting.operators import withOperators
 from natsbroker.hosting.operatorservice import OperatorService
 from natsbroker.hosting.planners import (
     authorizationPlanner,
+    clusterPlanner,
     limitsPlanner,
     operatorPlanner,
     sectionsPlanner,
@@ -94,6 +96,7 @@ class Broker(MultiService):
     @ivar listeners: where clients can connect.
     @ivar monitoring: what is behind the monitoring pages.
     @ivar streaming: what there is to know about NATS Streaming; C{None} without.
+    @ivar membership: its part in a cluster; C{None} without.
     """
 
     def __init__(
@@ -163,6 +166,7 @@ class Broker(MultiService):
         self._pages = self._makePages(None if terms is None else terms.creator)
         self._authorizer = chosen
         self._adopt(chosen)
+        self.membership = self._makeMembership()
         self._services = dict(found.services(self, settings, services))
         self.streaming: StreamingModel | None = None
         if settings.streaming is not None:
@@ -187,6 +191,7 @@ class Broker(MultiService):
             if operators is None
             else operatorPlanner(self.clientContext, operators),
             sectionsPlanner(self._services),
+            clusterPlanner(self.membership),
         ]
 
     @property
@@ -263,6 +268,20 @@ class Broker(MultiService):
         pages.setServiceParent(self)  # type: ignore[no-untyped-call]
         return pages
 
+    def _makeMembership(self) -> ClusterMembership | None:
+        settings = self.settings
+        if settings.cluster is None or not settings.cluster.port:
+            return None
+        return ClusterMembership(
+            self.reactor,
+            settings,
+            self.clientContext,
+            self.accounts,
+            self.serverId,
+            self._random,
+            self._clusterChanged,
+        )
+
     # What it offers.
 
     def bus(self, account: str = GLOBAL_ACCOUNT) -> Bus:
@@ -300,12 +319,13 @@ class Broker(MultiService):
 
     def addresses(self) -> dict[str, list[str]]:
         """
-        Where it listens, as URLs by what is there: C{nats} and C{monitoring}.
+        Where it listens, as URLs by what is there: C{nats}, C{monitoring} and C{cluster}.
         """
         pages = self._pages
         isThere = pages is not None and pages.address is not None
         monitoring = [urlOf(pages.scheme, pages.address)] if pages is not None and isThere else []
-        return {"nats": self.listeners.urls(), "monitoring": monitoring}
+        cluster = [] if self.membership is None else self.membership.urls()
+        return {"nats": self.listeners.urls(), "monitoring": monitoring, "cluster": cluster}
 
     def whenReady(self) -> Deferred[None]:
         """
@@ -346,6 +366,8 @@ class Broker(MultiService):
             settings, port=self._portInUse(), monitoring=self._monitoringInUse()
         )
         self.monitoring.reloaded(self.settings)
+        if self.membership is not None:
+            await self.membership.open(self.settings.host, self.settings.port)
         self._refreshInfo()
 
     def _portInUse(self) -> int:
@@ -368,12 +390,33 @@ class Broker(MultiService):
         host, port = settings.host, settings.port
         if self.listeners.isOpen:
             host, port = self.clientAddress()
-        context.info = self._info(context.authorizer, host, port)
+        info = self._info(context.authorizer, host, port)
+        context.info = info.changed(ldm=self.isLameDuck, **self._clusterInfo())
 
     def _info(self, authorizer: IAuthorizer, host: str, port: int) -> ServerInfo:
         return infoFrom(
             self.settings, self.serverId, host, port, authorizer.required, self.keys.xkey
         )
+
+    def _clusterInfo(self) -> dict[str, Any]:
+        """
+        What INFO tells clients of the cluster.
+        """
+        if self.membership is None:
+            return {}
+        cluster = self.membership.cluster
+        return {
+            "cluster": cluster.terms.name,
+            "cluster_dynamic": cluster.terms.isDynamic,
+            "connect_urls": cluster.connectUrls(),
+        }
+
+    def _clusterChanged(self) -> None:
+        context = self.clientContext
+        before, context.info = context.info, context.info.changed(**self._clusterInfo())
+        if context.info != before:
+            for session in sessionsOf(context.connections):
+                session.infoChanged()
 
     def _opened(self, _: None) -> None:
         # Whoever reads the last line may rely on what those do who waited for it.
@@ -381,6 +424,8 @@ class Broker(MultiService):
         self._tell()
         for listener in self.listeners:
             announceListener(listener, self.settings)
+        if self.membership is not None:
+            self.membership.announce()
         _log.info("Server is ready")
         if self.streaming is not None:
             state = "ready" if self.streaming.isServing else "on standby"
@@ -452,7 +497,9 @@ class Broker(MultiService):
 
     async def _leave(self, lameDuck: LameDuck) -> None:
         await self.listeners.close()
-        await lameDuck.depart()
+        if self.membership is not None:
+            self.membership.cluster.leave()
+        await lameDuck.depart(self._clusterInfo().get("connect_urls", ()))
 
     @property
     def isLameDuck(self) -> bool:
@@ -474,7 +521,11 @@ class Broker(MultiService):
 
     async def _stop(self) -> None:
         await self.listeners.close()
+        if self.membership is not None:
+            await self.membership.stopListening()
         await closeAll(self.clientContext.connections)
+        if self.membership is not None:
+            await self.membership.close()
         await super().stopService()  # type: ignore[no-untyped-call]
         self.accounts.close()
         if self._hub is not None:

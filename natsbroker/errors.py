@@ -117,6 +117,27 @@ TLS_HANDSHAKE = WireError("", "TLS Handshake Failure")
 PEER_ERROR = WireError("", "Parse Error")
 INTERNAL = WireError("", "Internal Client")
 
+WRONG_ROUTE_PORT = WireError("attempted to connect to route port", "Incorrect Port")
+GATEWAY_ON_ROUTE = WireError(
+    'Rejecting connection from gateway "%s" on the Route port', "Wrong Gateway"
+)
+CLUSTER_NAME = WireError(
+    'Rejecting connection, cluster name "%s" does not match "%s"', "Cluster Name Conflict"
+)
+CLUSTER_CONFLICT = WireError("", "Cluster Name Conflict")
+DUPLICATE_SERVER_NAME = WireError("", "Duplicate Server Name")
+DUPLICATE_ROUTE = WireError("", "Duplicate Route")
+ROUTE_REMOVED = WireError("", "Route Removed")
+NO_DEDICATED_ROUTE = WireError(
+    'Not possible to have a dedicated route for account "%s" between those servers',
+    "Protocol Violation",
+)
+UNKNOWN_ROUTE_ACCOUNT = WireError('No route for account "%s"', "Protocol Violation")
+WRONG_POOL_INDEX = WireError("Invalid route pool index: %s - pool size is %s", "Protocol Violation")
+SET_POOL_INDEX = WireError(
+    "Route pool index should not be set but is set to %s", "Protocol Violation"
+)
+
 INVALID_SUBJECT = WireError("Invalid Subject")
 INVALID_PUBLISH_SUBJECT = WireError("Invalid Publish Subject")
 MAX_SUBSCRIPTIONS = WireError("maximum subscriptions exceeded")

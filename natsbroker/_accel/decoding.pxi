@@ -25,6 +25,7 @@ cdef class Decoder:
     cdef public Py_ssize_t maxControlLine, maxPayload
     cdef public long long messages, messageBytes, received
     cdef public double heard
+    cdef public object dialect
 
     def __cinit__(self):
         self.data = NULL
@@ -33,7 +34,8 @@ cdef class Decoder:
         self.capacity = 0
         self.isShared = False
 
-    def __init__(self, maxControlLine=4096, maxPayload=1 << 20):
+    def __init__(self, maxControlLine=4096, maxPayload=1 << 20, dialect=CLIENT):
+        self.dialect = dialect
         self.maxControlLine = maxControlLine
         self.maxPayload = maxPayload
         self.authorized = True
@@ -165,7 +167,7 @@ cdef class Decoder:
             self.skipping = 0
             self.start = end + 1
             return frame
-        frame = readLine(self.cut(self.start, end), self)
+        frame = self.dialect.readLine(self.cut(self.start, end), self)
         self.start = end + 1
         if frame[0] == HEAD:
             self.head = frame
@@ -177,7 +179,7 @@ cdef class Decoder:
         if self.skipping:
             self.start = self.stop
             return None
-        frame = readPartial(self.cut(self.start, self.stop), self)
+        frame = self.dialect.readPartial(self.cut(self.start, self.stop), self)
         if frame is None:
             return None
         if frame[0] == SKIP:
@@ -204,9 +206,9 @@ cdef class Decoder:
         self.start = end + 2
         self.messages += 1
         self.messageBytes += size
-        _, op, subject, reply, headerLength, _, sizeText, headerText = self.head
+        frame = (*self.head[1:5], body, *self.head[6:])
         self.head = None
-        return (op, subject, reply, headerLength, body, sizeText, headerText)
+        return frame
 
     cdef violation(self, tuple fault):
         self.fault = fault

@@ -24,7 +24,7 @@ import os
 
 from natsbroker.subjects.matcher import isDeliverable
 from natsbroker.wire import ops
-from natsbroker.wire.lines import HEAD, SKIP, STRIP, readLine, readPartial
+from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP
 from natsbroker.wire.outbox import frameFor
 from natsbroker import errors
 

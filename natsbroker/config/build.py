@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from natsbroker.config.build_cluster import clusterFrom
 from natsbroker.config.build_exchange import Exchanges
 from natsbroker.config.build_identity import Identities
 from natsbroker.config.build_operator import operatorModeFrom
@@ -162,6 +163,7 @@ def _settings(reading: Reading, findings: Findings, read: Callable[[str], str]) 
         plugins=_sections(reading, "plugins"),
         services=_sections(reading, "services"),
         streaming=streamingFrom(reading),
+        cluster=clusterFrom(reading, findings, read),
         deferred=_deferred(reading),
     )
 

@@ -14,17 +14,20 @@ Stricter than nats-server 2.15, on purpose:
   - the global account is not the system account;
   - C{--user}, C{--pass} and C{--auth} beside users of the file, or C{--auth} beside a
     user, are an error (nats-server ignores one of them);
-  - a TLS listener needs a certificate.
+  - a TLS listener needs a certificate;
+  - a route listener that other machines reach needs C{authorization}, C{tls}, or
+    C{insecure_listen: true}.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import replace
 
+from natsbroker.config.build_cluster import checkCluster
 from natsbroker.config.build_operator import checkOperators
 from natsbroker.config.build_streaming import checkStreaming
-from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
+from natsbroker.config.loopback import isLoopback
+from natsbroker.config.model import GLOBAL_ACCOUNT, Cluster, Monitoring, Settings
 from natsbroker.config.reading import Findings, Reading
 
 LOOPBACK = "127.0.0.1"
@@ -46,19 +49,12 @@ def check(settings: Settings, root: Reading, findings: Findings) -> Settings:
     if not authorization.timeout:
         timeout = settings.tls.timeout + 1.0 if settings.tls else AUTH_TIMEOUT
         authorization = replace(authorization, timeout=timeout)
-    return replace(settings, monitoring=monitoring, authorization=authorization)
-
-
-def isLoopback(host: str) -> bool:
-    """
-    Tell whether a listener on a host is out of reach for other machines.
-    """
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return replace(
+        settings,
+        monitoring=monitoring,
+        authorization=authorization,
+        cluster=checker.cluster(),
+    )
 
 
 class _Checker:
@@ -149,6 +145,15 @@ class _Checker:
         streaming = self._settings.streaming
         if streaming is not None:
             checkStreaming(streaming, self._root, self._findings)
+
+    def cluster(self) -> Cluster | None:
+        """
+        Check the cluster, wherever its settings come from.
+        """
+        cluster = self._settings.cluster
+        if cluster is None:
+            return None
+        return checkCluster(cluster, self._root, self._findings)
 
     def monitoring(self) -> Monitoring:
         """

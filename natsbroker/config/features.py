@@ -33,6 +33,7 @@ class Missing:
 
 
 _OFF = (False,)
+_UNCOMPRESSED = (False, "off", "disabled", "accept", "not supported")
 _PROXIES = Missing("trusted proxies", _OFF)
 _PROFILING = Missing("profiling", (0,))
 _WRITE_TIMEOUT = Missing("write timeout policies", ("default",))
@@ -47,7 +48,10 @@ NOT_YET: dict[str, Missing] = {
     "accounts.*.users[].proxy_required": _PROXIES,
     "authorization.proxy_required": _PROXIES,
     "authorization.users[].proxy_required": _PROXIES,
-    "cluster": Missing("routes between servers"),
+    "cluster.authorization.proxy_required": _PROXIES,
+    "cluster.compression": Missing("compression of routes", _UNCOMPRESSED),
+    "cluster.dialect": Missing("the classic dialect of routes", ("modern",)),
+    "cluster.write_timeout": _WRITE_TIMEOUT,
     "default_js_domain": Missing("JetStream"),
     "feature_flags": Missing("feature flags"),
     "gateway": Missing("gateways"),

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from natsbroker.config.cluster import Cluster
 from natsbroker.config.exchange import SubjectMapping
 from natsbroker.config.identity import (
     GLOBAL_ACCOUNT,
@@ -30,6 +31,7 @@ from natsbroker.config.identity import (
 )
 from natsbroker.config.operator import OperatorMode, Resolver
 from natsbroker.config.streaming import Streaming
+from natsbroker.config.tlsblock import TLS
 
 __all__ = [
     "DEFAULT_PORT",
@@ -41,6 +43,7 @@ __all__ = [
     "AccountLimits",
     "AuthCallout",
     "Authorization",
+    "Cluster",
     "Logging",
     "Monitoring",
     "OperatorMode",
@@ -112,45 +115,6 @@ class Monitoring:
 
 
 @dataclass(frozen=True, slots=True)
-class TLS:
-    """
-    A C{tls} block.  The files are named, not read.
-
-    @ivar certs: every (certificate, key) pair of paths; the first is C{cert_file} and
-        C{key_file} where those are used.
-    @ivar verify: clients must present a certificate that C{ca_file} vouches for.
-    @ivar verify_and_map: and that certificate names the user.
-    @ivar insecure: do not check the peer's certificate where we are the TLS client.
-    @ivar timeout: seconds for the handshake.
-    @ivar min_version: C{"1.2"} or C{"1.3"}.
-    @ivar cipher_suites: names as in C{--help_tls}, best first; empty for the defaults.
-    @ivar curve_preferences: names as in C{--help_tls}; empty for the defaults.
-    @ivar pinned_certs: lower-case hexadecimal SHA-256 of the public key of each client
-        certificate that is accepted; empty for any.
-    @ivar handshake_first: handshake before INFO is sent.
-    @ivar handshake_first_fallback: seconds to wait for a handshake before INFO is sent
-        in the clear after all; 0 for no such fallback.
-    @ivar connection_rate_limit: handshakes a second; 0 for any number.
-    """
-
-    cert_file: str = ""
-    key_file: str = ""
-    ca_file: str = ""
-    certs: tuple[tuple[str, str], ...] = ()
-    verify: bool = False
-    verify_and_map: bool = False
-    insecure: bool = False
-    timeout: float = 2.0
-    min_version: str = "1.2"
-    cipher_suites: tuple[str, ...] = ()
-    curve_preferences: tuple[str, ...] = ()
-    pinned_certs: frozenset[str] = frozenset()
-    handshake_first: bool = False
-    handshake_first_fallback: float = 0.0
-    connection_rate_limit: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Router:
     """
     The C{router} block.
@@ -194,6 +158,7 @@ class Settings:
     @ivar plugins: sections of third-party services, by name.
     @ivar services: sections of third-party services, by name.
     @ivar streaming: NATS Streaming, or L{None} without.
+    @ivar cluster: how the broker takes part in a cluster, or L{None} when it does not.
     @ivar fast_lane: use the compiled fast lane where it is installed.
     @ivar max_subject_shapes: distinct sets of wildcard positions that one account's
         subscriptions may have.
@@ -243,6 +208,7 @@ class Settings:
     plugins: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
     services: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
     streaming: Streaming | None = None
+    cluster: Cluster | None = None
     fast_lane: bool = True
     max_subject_shapes: int = 1024
     deferred: Mapping[str, object] = field(default_factory=dict, repr=False)

@@ -16,6 +16,7 @@ from natsbroker.config.errors import ConfigError
 from natsbroker.config.flags import flagNamed
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import DEFAULT_PORT, TLS, Settings
+from natsbroker.config.overrides_cluster import withCluster
 from natsbroker.config.overrides_streaming import withStreaming
 from natsbroker.config.pem import CERTIFICATE, PRIVATE_KEY, pemProblem
 
@@ -40,9 +41,16 @@ def overriding(
             change = _CHANGES.get(name)
             if change is not None:
                 settings = _changed(settings, name, change, value)
-        return _withTLS(withStreaming(settings, given), given, read)
+        return _withTLS(_withCluster(withStreaming(settings, given), given), given, read)
 
     return override
+
+
+def _withCluster(settings: Settings, given: Mapping[str, FlagValue]) -> Settings:
+    try:
+        return withCluster(settings, given)
+    except ValueError as error:
+        raise ConfigError(str(error), flagNamed("cluster").name) from None
 
 
 def _changed(settings: Settings, name: str, change: Change, value: FlagValue) -> Settings:

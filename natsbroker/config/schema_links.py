@@ -55,6 +55,8 @@ CLUSTER = Section(
         "ping_interval": TIME,
         "ping_max": COUNT,
         **WRITING,
+        "dialect": TEXT,
+        "insecure_listen": FLAG,
     },
 )
 

@@ -46,13 +46,15 @@ class LameDuck:
         self._random = random
         self._waiting: Deferred[Any] | None = None
 
-    async def depart(self) -> None:
+    async def depart(self, urls: tuple[str, ...] = ()) -> None:
         """
         Tell the clients, wait for the grace period, and close them. Nobody can connect any more
         when it is called. It ends early when L{cancel} is called, or no client is left.
+
+        @param urls: where else they can connect.
         """
         context = self._context
-        context.info = context.info.changed(ldm=True, connect_urls=())
+        context.info = context.info.changed(ldm=True, connect_urls=urls)
         sessions = sessionsOf(context.connections)
         for session in sessions:
             session.sendInfo()

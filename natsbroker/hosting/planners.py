@@ -18,6 +18,7 @@ from natsbroker.config.diff import Change
 from natsbroker.config.model import TLS, Settings
 from natsbroker.hosting.accounts import AccountRegistry
 from natsbroker.hosting.clients import sessionsOf
+from natsbroker.hosting.cluster import ClusterMembership
 from natsbroker.hosting.derived import limitsFrom, tracingFrom
 from natsbroker.hosting.exchange import checkExchange
 from natsbroker.hosting.listeners import Listeners
@@ -32,6 +33,7 @@ from natsbroker.net.tls import TLSClientProtocol
 __all__ = [
     "authorizationPlanner",
     "below",
+    "clusterPlanner",
     "limitsPlanner",
     "operatorPlanner",
     "sectionsPlanner",
@@ -201,6 +203,23 @@ def sectionsPlanner(services: Mapping[str, IService]) -> Planner:
                 step()
 
         return apply
+
+    return plan
+
+
+def clusterPlanner(membership: ClusterMembership | None) -> Planner:
+    """
+    Routes, and what passes over them. It comes after whoever changes accounts.
+
+    @param membership: C{None} for a broker that is in no cluster.
+    """
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        if membership is not None:
+            return membership.plan(new, changes)
+        if new.cluster is not None and new.cluster.port:
+            raise ValueError("config reload not supported for cluster: it cannot be joined")
+        return _nothing
 
     return plan
 

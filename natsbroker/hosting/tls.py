@@ -13,6 +13,7 @@ import os
 import re
 import stat
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from cryptography import x509
@@ -23,7 +24,7 @@ from twisted.logger import Logger
 from natsbroker.config.model import TLS
 from natsbroker.net.tls import Begin, ConnectionCreator, TLSTerms
 
-__all__ = ["TLSError", "contextFrom", "termsFrom"]
+__all__ = ["TLSError", "bothContextsFrom", "contextFrom", "termsFrom"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -105,8 +106,25 @@ def contextFrom(tls: TLS, chain: str = "") -> Context:
     return default
 
 
-def _contextWith(tls: TLS, certificate: str, key: str) -> Context:
-    context = Context(SSL.TLS_SERVER_METHOD)
+def bothContextsFrom(tls: TLS) -> tuple[Context, Context]:
+    """
+    OpenSSL contexts for those who both answer and dial: the certificate of a peer is always
+    checked, unless C{insecure} says that whoever dials does not.
+
+    @return: for answering, and for dialling.
+    @raise TLSError: if the files or names are not right.
+    """
+    answering = contextFrom(replace(tls, verify=True))
+    dialling = _contextWith(
+        replace(tls, verify=not tls.insecure), *tls.certs[0], SSL.TLS_CLIENT_METHOD
+    )
+    return answering, dialling
+
+
+def _contextWith(
+    tls: TLS, certificate: str, key: str, method: int = SSL.TLS_SERVER_METHOD
+) -> Context:
+    context = Context(method)
     context.set_min_proto_version(_VERSIONS[tls.min_version])
     context.set_options(_OPTIONS)
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)

@@ -23,6 +23,8 @@ class ServerInfo:
     @ivar version: the nats-server release whose behaviour we match: clients switch features off
         for less.
     @ivar natsbroker: our own version.
+    @ivar cluster: the cluster's name; empty without one.
+    @ivar cluster_dynamic: whether that name was made up.
     @ivar connect_urls: where else clients can connect, as C{host:port}.
     @ivar ldm: whether the server is a lame duck.
     """
@@ -41,6 +43,8 @@ class ServerInfo:
     tls_available: bool = False
     max_payload: int = 1 << 20
     jetstream: bool = False
+    cluster: str = ""
+    cluster_dynamic: bool = False
     connect_urls: tuple[str, ...] = ()
     ldm: bool = False
     xkey: str = ""
@@ -91,6 +95,8 @@ class ServerInfo:
             "client_id": cid,
             "client_ip": client_ip,
             "nonce": nonce,
+            "cluster": self.cluster,
+            "cluster_dynamic": self.cluster_dynamic,
             "connect_urls": list(self.connect_urls),
             "ldm": self.ldm,
             "connect_info": connect_info,

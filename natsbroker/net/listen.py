@@ -25,7 +25,7 @@ from twisted.python.compat import nativeString
 from natsbroker.net.client import ClientFactory
 from natsbroker.net.fast import Hub, takeOver
 
-__all__ = ["BACKLOG", "Listener", "addressEndpoint", "describe", "endpointFor", "urlOf"]
+__all__ = ["BACKLOG", "Listener", "addressEndpoint", "describe", "endpointFor", "joined", "urlOf"]
 
 #: How many connections may wait to be accepted: enough for a storm of reconnects.
 BACKLOG = 4096
@@ -149,7 +149,14 @@ def describe(address: Any) -> str:
     if host is None:
         name = getattr(address, "name", b"") or b""
         return nativeString(name)
-    return f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
+    return joined(host, address.port)
+
+
+def joined(host: str, port: int) -> str:
+    """
+    C{host:port}, with an IPv6 address in brackets.
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def urlOf(scheme: str, address: Any) -> str:

@@ -202,6 +202,13 @@ class ClientSession(AdmittedConversation):
         if self.subscriptions is not None:
             self.subscriptions.ended(tag)
 
+    def infoChanged(self) -> None:
+        """
+        INFO says something else now. A client that has not had its PONG yet hears of it then.
+        """
+        if self._greeted:
+            self.sendInfo()
+
     def sendInfo(self, connect_info: bool = False) -> None:
         """
         Send an asynchronous INFO, if the client said in CONNECT that it understands one.

@@ -1,5 +1,5 @@
 """
-Client bytes to frames, one frame at a time.
+Bytes to frames, one frame at a time: those of clients, or of whatever dialect it is given.
 
 Promises: any split of the same bytes gives the same frames; memory is bounded by the longest
 control line and the largest payload; input that breaks the protocol gives one C{FAULT} frame, as
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from natsbroker import errors
 from natsbroker.wire import ops
-from natsbroker.wire.lines import HEAD, SKIP, STRIP, Frame, readLine, readPartial
+from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP, Dialect, Frame
 
 __all__ = ["Decoder", "Frame"]
 
@@ -21,7 +21,7 @@ _UNKNOWN: Frame = (ops.FAULT, errors.UNKNOWN_OPERATION)
 
 class Decoder:
     """
-    Cuts the bytes of one client connection into frames.
+    Cuts the bytes of one connection into frames.
 
     The caller may change the attributes between two frames; the next frame is read accordingly.
 
@@ -35,6 +35,7 @@ class Decoder:
     @ivar messageBytes: how many bytes of headers and payload they had.
     @ivar received: how many bytes were appended.
     @ivar heard: when the peer last sent anything but PONG; kept here for whoever reads for it.
+    @ivar dialect: reads the lines.
     """
 
     __slots__ = (
@@ -47,6 +48,7 @@ class Decoder:
         "_skipping",
         "announce",
         "authorized",
+        "dialect",
         "headers",
         "heard",
         "maxControlLine",
@@ -56,7 +58,10 @@ class Decoder:
         "received",
     )
 
-    def __init__(self, maxControlLine: int = 4096, maxPayload: int = 1 << 20) -> None:
+    def __init__(
+        self, maxControlLine: int = 4096, maxPayload: int = 1 << 20, dialect: Dialect = CLIENT
+    ) -> None:
+        self.dialect = dialect
         self.maxControlLine = maxControlLine
         self.maxPayload = maxPayload
         self.headers = False
@@ -150,7 +155,7 @@ class Decoder:
         if self._skipping:
             skipped, self._skipping = self._skipping, 0
             return (skipped,)
-        frame = readLine(buffer[start:end], self)
+        frame = self.dialect.readLine(buffer[start:end], self)
         if frame[0] == HEAD:
             self._head = frame
             return (ops.ANNOUNCED, frame[2]) if self.announce else self._payload(frame)
@@ -160,7 +165,7 @@ class Decoder:
         if not line or self._skipping:
             self._forget()
             return None
-        frame = readPartial(line, self)
+        frame = self.dialect.readPartial(line, self)
         if frame is None:
             return None
         if frame[0] == SKIP:
@@ -174,7 +179,7 @@ class Decoder:
         return self._violation(frame)
 
     def _payload(self, head: Frame) -> Frame | None:
-        _, op, subject, reply, headerLength, size, sizeText, headerText = head
+        size = head[5]
         if self._chunks:
             self._buffer = b"".join([self._buffer[self._position :], *self._chunks])
             self._position = 0
@@ -193,7 +198,7 @@ class Decoder:
         self._position = end + 2
         self.messages += 1
         self.messageBytes += size
-        return (op, subject, reply, headerLength, buffer[start:end], sizeText, headerText)
+        return (*head[1:5], buffer[start:end], *head[6:])
 
     def _violation(self, fault: Frame) -> Frame:
         self._fault = fault

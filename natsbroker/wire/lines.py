@@ -1,5 +1,5 @@
 """
-One control line of a client to a frame.
+One control line to a frame, for whichever dialect.
 
 Promises: pure functions of a line and of what the connection allows by now; shared by the pure and
 the compiled decoder, so these cannot disagree on anything but buffering.
@@ -8,23 +8,38 @@ Must never know: buffers, or how a line arrived.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from natsbroker import errors
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import client
 
-__all__ = ["HEAD", "SKIP", "STRIP", "Frame", "LineRules", "readLine", "readPartial"]
+__all__ = [
+    "BAD",
+    "CLIENT",
+    "HEAD",
+    "SKIP",
+    "STRIP",
+    "Dialect",
+    "Frame",
+    "LineReader",
+    "LineRules",
+    "checkedHead",
+    "readLine",
+    "readPartial",
+]
 
 #: The operation code, then what belongs to it:
 #: C{(CONNECT | INFO | SUB | UNSUB | ERR, arguments)}, C{(PING,)}, C{(PONG,)}, C{(OK,)},
 #: C{(PUB, subject, reply, 0, body, sizeText, b"")},
 #: C{(HPUB, subject, reply, headerLength, body, sizeText, headerText)},
-#: C{(ANNOUNCED, subject)} and C{(FAULT, WireError)}.
+#: C{(ANNOUNCED, subject)} and C{(FAULT, WireError)}. Dialects of links have more operations, and
+#: append what else belongs to a message to its frame.
 Frame = tuple[Any, ...]
 
-#: What L{readLine} gives for a publish, which is complete only with its payload: C{(HEAD,
-#: operation, subject, reply, headerLength, size, sizeText, headerText)}.
+#: What L{readLine} gives for a message, which is complete only with its payload: C{(HEAD,
+#: operation, subject, reply, headerLength, size, sizeText, headerText)}, and what a dialect adds.
 HEAD = -1
 
 #: What L{readPartial} gives when the rest of a line does not matter: C{(SKIP, operation)}.
@@ -33,15 +48,11 @@ SKIP = -2
 #: What L{readPartial} gives when a line ends in blanks that do not matter: C{(STRIP, count)}.
 STRIP = -3
 
-_NAMES = (*client.LINE_OPERATIONS, *client.BARE_OPERATIONS)
-_EXACT = {
-    spelling: rule
-    for name, rule in client.LINE_OPERATIONS.items()
-    for spelling in (name, name.lower())
-}
+#: The line's arguments are wrong: the connection ends in silence.
+BAD: Frame = (ops.FAULT, errors.BAD_ARGUMENTS)
+
 _CONNECTING = (b"C", b"c")
 _UNKNOWN: Frame = (ops.FAULT, errors.UNKNOWN_OPERATION)
-_BAD: Frame = (ops.FAULT, errors.BAD_ARGUMENTS)
 _TOO_LONG: Frame = (ops.FAULT, errors.CONTROL_LINE)
 _TOO_LARGE: Frame = (ops.FAULT, errors.PAYLOAD)
 _UNAUTHORIZED: Frame = (ops.FAULT, errors.AUTHORIZATION)
@@ -58,98 +69,164 @@ class LineRules(Protocol):
     maxPayload: int
 
 
-def readLine(line: bytes, rules: LineRules) -> Frame:
+class Dialect(Protocol):
     """
-    Read a whole line.
-
-    @param line: the line without its LF, perhaps with a CR.
-    @return: a frame, which may be a C{FAULT}, or a L{HEAD}.
+    What a decoder needs to know of what is spoken on a connection.
     """
-    if not rules.authorized and not line.startswith(_CONNECTING):
-        return _UNAUTHORIZED
-    name, _, rest = line.partition(b" ")
-    rule = _EXACT.get(name)
-    if rule is None or rest[:1] in (b"", b" ", b"\t", b"\r"):
-        return _readUnusual(line, rules)
-    return _readArguments(rule[0], rest, rules)
+
+    def readLine(self, line: bytes, rules: LineRules) -> Frame:
+        """
+        See L{LineReader.readLine}.
+        """
+
+    def readPartial(self, line: bytes, rules: LineRules) -> Frame | None:
+        """
+        See L{LineReader.readPartial}.
+        """
 
 
-def _readUnusual(line: bytes, rules: LineRules) -> Frame:
-    name = _operation(line)
-    bare = client.BARE_OPERATIONS.get(name)
-    if bare is not None:
-        return (bare,)
-    rule = client.LINE_OPERATIONS.get(name)
-    if rule is None or (rule[1] and line[len(name) : len(name) + 1] not in (b" ", b"\t")):
-        return _UNKNOWN
-    return _readArguments(rule[0], line[len(name) :].lstrip(b" \t"), rules)
+#: Makes the L{HEAD} of a message, or a C{FAULT}, of the operation and its arguments.
+HeadReader = Callable[[int, bytes, LineRules], Frame]
 
 
-def _readArguments(op: int, rest: bytes, rules: LineRules) -> Frame:
-    if rest.endswith(b"\r"):
-        rest = rest[:-1]
-    if len(rest) > rules.maxControlLine:
-        return _TOO_LONG
-    if op == ops.PUB or op == ops.HPUB:
-        return _readPublish(op, rest, rules)
-    return (op, rest)
+class LineReader:
+    """
+    Reads the lines of one dialect.
+    """
+
+    __slots__ = ("_bare", "_exact", "_heads", "_names", "_operations")
+
+    def __init__(
+        self,
+        operations: Mapping[bytes, tuple[int, bool]],
+        bare: Mapping[bytes, int],
+        heads: Mapping[int, HeadReader],
+    ) -> None:
+        """
+        @param operations: those whose arguments run to the end of the line, with whether a blank
+            must follow the name. No name begins with another one.
+        @param bare: those that are complete with their name; what follows is skipped.
+        @param heads: reads the arguments of those that a payload follows.
+        """
+        self._operations = dict(operations)
+        self._bare = dict(bare)
+        self._heads = dict(heads)
+        self._names = (*operations, *bare)
+        self._exact = {
+            spelling: rule for name, rule in operations.items() for spelling in (name, name.lower())
+        }
+
+    def readLine(self, line: bytes, rules: LineRules) -> Frame:
+        """
+        Read a whole line.
+
+        @param line: the line without its LF, perhaps with a CR.
+        @return: a frame, which may be a C{FAULT}, or a L{HEAD}.
+        """
+        if not rules.authorized and not line.startswith(_CONNECTING):
+            return _UNAUTHORIZED
+        name, _, rest = line.partition(b" ")
+        rule = self._exact.get(name)
+        if rule is None or rest[:1] in (b"", b" ", b"\t", b"\r"):
+            return self._readUnusual(line, rules)
+        return self._readArguments(rule[0], rest, rules)
+
+    def _readUnusual(self, line: bytes, rules: LineRules) -> Frame:
+        name = self._operation(line)
+        bare = self._bare.get(name)
+        if bare is not None:
+            return (bare,)
+        rule = self._operations.get(name)
+        if rule is None or (rule[1] and line[len(name) : len(name) + 1] not in (b" ", b"\t")):
+            return _UNKNOWN
+        return self._readArguments(rule[0], line[len(name) :].lstrip(b" \t"), rules)
+
+    def _readArguments(self, op: int, rest: bytes, rules: LineRules) -> Frame:
+        if rest.endswith(b"\r"):
+            rest = rest[:-1]
+        if len(rest) > rules.maxControlLine:
+            return _TOO_LONG
+        head = self._heads.get(op)
+        return (op, rest) if head is None else head(op, rest, rules)
+
+    def readPartial(self, line: bytes, rules: LineRules) -> Frame | None:
+        """
+        Look at a line that is not complete yet.
+
+        @param line: what there is of it: at least one byte, no LF.
+        @return: a C{FAULT} if it cannot become right any more, a L{SKIP} if the rest of it does not
+            matter, a L{STRIP} if some blanks do not, else C{None}.
+        """
+        if not rules.authorized and not line.startswith(_CONNECTING):
+            return _UNAUTHORIZED
+        name = self._operation(line)
+        bare = self._bare.get(name)
+        if bare is not None:
+            return (SKIP, bare)
+        rule = self._operations.get(name)
+        if rule is None:
+            capitals = line[:8].upper()
+            return None if any(each.startswith(capitals) for each in self._names) else _UNKNOWN
+        if rule[1] and line[len(name) : len(name) + 1] not in (b"", b" ", b"\t"):
+            return _UNKNOWN
+        arguments = line[len(name) :].lstrip(b" \t")
+        if not arguments and len(line) > len(name) + 1:
+            return (STRIP, len(line) - len(name) - 1)
+        if len(arguments) - arguments.endswith(b"\r") > rules.maxControlLine:
+            return _TOO_LONG
+        return None
+
+    def _operation(self, line: bytes) -> bytes:
+        """
+        The operation that a line begins with, in capitals; what begins with none is given back
+        whole.
+        """
+        for name in self._names:
+            if line[: len(name)].upper() == name:
+                return name
+        return line
+
+
+def checkedHead(
+    op: int, subject: bytes, reply: bytes, sizes: tuple[bytes, bytes], rules: LineRules
+) -> Frame:
+    """
+    A L{HEAD} whose sizes are right, or a C{FAULT}.
+
+    @param sizes: of the headers, as no bytes for none, and of the whole.
+    """
+    headerText, sizeText = sizes
+    size = client.parseSize(sizeText)
+    headerLength = client.parseSize(headerText) if headerText else 0
+    if size < 0 or not 0 <= headerLength <= size:
+        return BAD
+    if 0 <= rules.maxPayload < size:
+        return _TOO_LARGE
+    return (HEAD, op, subject, reply, headerLength, size, sizeText, headerText)
 
 
 def _readPublish(op: int, rest: bytes, rules: LineRules) -> Frame:
     arguments = client.splitBlanks(rest)
     count = len(arguments)
-    headerLength = 0
     headerText = b""
     if op == ops.HPUB:
         if not rules.headers or not 3 <= count <= 4:
-            return _BAD
+            return BAD
         headerText = arguments[-2]
-        headerLength = client.parseSize(headerText)
     elif not 2 <= count <= 3:
-        return _BAD
-    sizeText = arguments[-1]
-    size = client.parseSize(sizeText)
-    if size < 0 or not 0 <= headerLength <= size or b"\r" in rest:
-        return _BAD
-    if 0 <= rules.maxPayload < size:
-        return _TOO_LARGE
+        return BAD
+    if b"\r" in rest:
+        return BAD
     reply = arguments[1] if count == (4 if headerText else 3) else b""
-    return (HEAD, op, arguments[0], reply, headerLength, size, sizeText, headerText)
+    return checkedHead(op, arguments[0], reply, (headerText, arguments[-1]), rules)
 
 
-def readPartial(line: bytes, rules: LineRules) -> Frame | None:
-    """
-    Look at a line that is not complete yet.
+#: What clients speak.
+CLIENT = LineReader(
+    client.LINE_OPERATIONS,
+    client.BARE_OPERATIONS,
+    {ops.PUB: _readPublish, ops.HPUB: _readPublish},
+)
 
-    @param line: what there is of it: at least one byte, no LF.
-    @return: a C{FAULT} if it cannot become right any more, a L{SKIP} if the rest of it does not
-        matter, a L{STRIP} if some blanks do not, else C{None}.
-    """
-    if not rules.authorized and not line.startswith(_CONNECTING):
-        return _UNAUTHORIZED
-    name = _operation(line)
-    bare = client.BARE_OPERATIONS.get(name)
-    if bare is not None:
-        return (SKIP, bare)
-    rule = client.LINE_OPERATIONS.get(name)
-    if rule is None:
-        capitals = line[:8].upper()
-        return None if any(each.startswith(capitals) for each in _NAMES) else _UNKNOWN
-    if rule[1] and line[len(name) : len(name) + 1] not in (b"", b" ", b"\t"):
-        return _UNKNOWN
-    arguments = line[len(name) :].lstrip(b" \t")
-    if not arguments and len(line) > len(name) + 1:
-        return (STRIP, len(line) - len(name) - 1)
-    if len(arguments) - arguments.endswith(b"\r") > rules.maxControlLine:
-        return _TOO_LONG
-    return None
-
-
-def _operation(line: bytes) -> bytes:
-    """
-    The operation that a line begins with, in capitals; what begins with none is given back whole.
-    """
-    for name in _NAMES:
-        if line[: len(name)].upper() == name:
-            return name
-    return line
+readLine = CLIENT.readLine
+readPartial = CLIENT.readPartial

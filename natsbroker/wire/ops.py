@@ -24,6 +24,14 @@ ERR = 10
 ANNOUNCED = 11
 MSG = 12
 HMSG = 13
+#: Interest of another member of a cluster, and messages from it.
+RS_PLUS = 14
+RS_MINUS = 15
+RMSG = 16
+#: The same on behalf of a leafnode of another cluster.
+LS_PLUS = 17
+LS_MINUS = 18
+LMSG = 19
 
 NAMES: dict[int, bytes] = {
     CONNECT: b"CONNECT",
@@ -38,4 +46,10 @@ NAMES: dict[int, bytes] = {
     ERR: b"-ERR",
     MSG: b"MSG",
     HMSG: b"HMSG",
+    RS_PLUS: b"RS+",
+    RS_MINUS: b"RS-",
+    RMSG: b"RMSG",
+    LS_PLUS: b"LS+",
+    LS_MINUS: b"LS-",
+    LMSG: b"LMSG",
 }

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.config.checks import isLoopback
+from natsbroker.config.loopback import isLoopback
 from tests.config.support import complaintsOf, settingsOf
 
 USERS = "authorization { users: [ {user: a} ] }"

@@ -1,0 +1,280 @@
+"""
+The broker's part in a cluster, with everything that it has of the world: a listener, whom it dials,
+and the settings.
+
+Promises: it listens before it dials; whoever is to be dialled is dialled by one at a time; a reload
+adds and removes routes, and changes what passes over those that stay.
+Must never know: what is said on a route, or who is a member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import HostnameEndpoint
+from twisted.internet.error import CannotListenError
+from twisted.logger import Logger
+
+from natsbroker.config.cluster import Cluster as ClusterSettings
+from natsbroker.config.diff import Change
+from natsbroker.config.model import Settings
+from natsbroker.hosting.accounts import AccountRegistry
+from natsbroker.hosting.clustersettings import (
+    clientUrls,
+    dialTermsFrom,
+    identityFrom,
+    linkLimitsFrom,
+    linkTLSFrom,
+    termsFrom,
+)
+from natsbroker.hosting.identity import newServerId
+from natsbroker.hosting.reload import Step
+from natsbroker.hosting.start import StartError, listenDetail
+from natsbroker.interfaces import IMessageBus
+from natsbroker.net.cluster import Cluster
+from natsbroker.net.clusterterms import RouteTarget
+from natsbroker.net.context import ClientContext
+from natsbroker.net.dialling import Dialler
+from natsbroker.net.linkcontext import LinkContext
+from natsbroker.net.linkprotocol import LinkFactory
+from natsbroker.net.listen import Listener, addressEndpoint, describe, urlOf
+from natsbroker.wire.values import Kind
+
+__all__ = ["ClusterMembership", "RouteDoors"]
+
+_log = Logger(namespace="natsbroker")
+
+#: How long one attempt to connect may take, in seconds.
+_DIAL = 5.0
+
+
+class RouteDoors:
+    """
+    The doors to the accounts for what comes over routes.
+    """
+
+    def __init__(self, accounts: AccountRegistry) -> None:
+        self._accounts = accounts
+
+    def door(self, account: str) -> IMessageBus | None:
+        """
+        See L{natsbroker.net.routeinterest.AccountDoors.door}.
+        """
+        try:
+            return self._accounts[account].busFor(Kind.ROUTE)
+        except KeyError:
+            return None
+
+    def names(self) -> Iterable[str]:
+        """
+        See L{natsbroker.net.routeinterest.AccountDoors.names}.
+        """
+        return self._accounts.names()
+
+
+class ClusterMembership:
+    """
+    One broker's part.
+
+    @ivar cluster: who is a member, and the routes.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        settings: Settings,
+        clients: ClientContext,
+        accounts: AccountRegistry,
+        serverId: str,
+        random: Random,
+        changed: Callable[[], None],
+    ) -> None:
+        """
+        @param settings: with a C{cluster} block that has a port.
+        @param clients: what is shared with client connections: turns, deadlines, tracing.
+        @param changed: called when it has changed where clients can connect, or the cluster's name.
+        @raise natsbroker.hosting.tls.TLSError: if a certificate is no good.
+        """
+        block = _blockOf(settings)
+        self._reactor = reactor
+        self._settings = settings
+        self._clients = clients
+        self._serverId = serverId
+        self._random = random
+        self._tls = linkTLSFrom(block.tls)
+        self._name = newServerId()[1:23]
+        self._diallers: dict[tuple[str, int, str], Dialler] = {}
+        self._isOpen = False
+        context = LinkContext(
+            reactor, clients.turn, clients.wheel, random, linkLimitsFrom(settings, block)
+        )
+        self.cluster = Cluster(
+            context,
+            identityFrom(settings, block, serverId, max(block.port, 0)),
+            RouteDoors(accounts),
+            termsFrom(settings, block, self._name),
+            self._dial,
+            changed,
+        )
+        self._factory = LinkFactory(self.cluster.routeFor(None), self._tls)
+        self._listener = Listener(addressEndpoint(reactor, block.host, block.port), self._factory)
+        self.tracingChanged()
+
+    # Beginning and end.
+
+    async def open(self, host: str, port: int) -> None:
+        """
+        Listen for other members, and dial those that the settings name.
+
+        @param host: where clients are listened for.
+        @param port: likewise.
+        @raise StartError: if the place is taken.
+        """
+        block = _blockOf(self._settings)
+        try:
+            await self._listener.open()
+        except CannotListenError as error:
+            raise StartError(
+                f"Error listening on router port: {block.port} - {listenDetail(error)}"
+            ) from error
+        cluster = self.cluster
+        chosen = self._listener.address.port
+        cluster.identity = identityFrom(self._settings, block, self._serverId, chosen)
+        cluster.urls = clientUrls(self._settings, host, port)
+        self._isOpen = True
+        for target in cluster.terms.targets:
+            cluster.dial(target, 0.0)
+
+    def announce(self) -> None:
+        """
+        Say where other members can connect.
+        """
+        terms = self.cluster.terms
+        _log.info("Cluster name is {name}", name=terms.name)
+        if terms.isDynamic:
+            _log.warn("Cluster name was dynamically generated, consider setting one")
+        where = describe(self._listener.address)
+        _log.info("Listening for route connections on {where}", where=where)
+        if self._tls is not None and self._tls.insecure:
+            _log.warn(
+                "TLS certificate chain and hostname of solicited routes will not be verified. "
+                "DO NOT USE IN PRODUCTION!"
+            )
+
+    async def stopListening(self) -> None:
+        """
+        Let no member connect any more, and dial none.
+        """
+        self._isOpen = False
+        await self._listener.close()
+        diallers, self._diallers = self._diallers, {}
+        for dialler in diallers.values():
+            dialler.stop()
+
+    async def close(self) -> None:
+        """
+        End everything.
+        """
+        await self.stopListening()
+        gone: Deferred[None] = Deferred()
+        self.cluster.close(lambda: gone.callback(None))
+        await gone
+
+    @property
+    def port(self) -> int:
+        """
+        Where it listens; 0 while it does not.
+        """
+        address = self._listener.address
+        return 0 if address is None else int(address.port)
+
+    def urls(self) -> list[str]:
+        """
+        Where it listens, as URLs.
+        """
+        address = self._listener.address
+        return [] if address is None else [urlOf("nats-route", address)]
+
+    # Dialling.
+
+    def _dial(self, target: RouteTarget, after: float) -> None:
+        key = target.host, target.port, target.account
+        if not self._isOpen or key in self._diallers:
+            return
+        terms = dialTermsFrom(self._settings, _blockOf(self._settings), target.isConfigured)
+        dialler = self._diallers[key] = Dialler(
+            self._reactor,
+            self._random,
+            terms,
+            lambda: self._connect(target),
+            f"route {target}",
+            lambda _: self._dialled(key, dialler),
+        )
+        dialler.start(after)
+
+    def _dialled(self, key: tuple[str, int, str], dialler: Dialler) -> None:
+        if self._diallers.get(key) is dialler:
+            del self._diallers[key]
+
+    def _connect(self, target: RouteTarget) -> Deferred[Any]:
+        _log.debug("Trying to connect to route on {target}", target=str(target))
+        endpoint = HostnameEndpoint(
+            self._reactor, target.host.encode("ascii", "replace"), target.port, timeout=_DIAL
+        )
+        name = target.name or target.host
+        connecting: Deferred[Any] = endpoint.connect(
+            LinkFactory(self.cluster.routeFor(target), self._tls, name)
+        )
+        return connecting
+
+    # Changing.
+
+    def tracingChanged(self) -> None:
+        """
+        How much is traced has changed.
+        """
+        tracing = self._clients.tracing
+        self.cluster.context.tracing = tracing.protocol
+        self.cluster.context.maxTraced = tracing.maxLength
+
+    def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
+        """
+        See L{natsbroker.hosting.reload.Planner}.
+        """
+        block = new.cluster
+        if block is None or not block.port:
+            raise ValueError("config reload not supported for cluster: it cannot be left")
+        tls = linkTLSFrom(block.tls)
+        terms = termsFrom(new, block, self.cluster.terms.name)
+        limits = linkLimitsFrom(new, block)
+
+        def apply() -> None:
+            self._settings = new
+            self._tls = self._factory.tls = tls
+            cluster = self.cluster
+            cluster.context.limits = limits
+            for route in cluster:
+                route.limitsChanged()
+            self.tracingChanged()
+            self._stopUnwanted(terms.targets)
+            cluster.identity = identityFrom(new, block, self._serverId, self.port)
+            cluster.accountsChanged()
+            cluster.use(terms)
+
+        return apply
+
+    def _stopUnwanted(self, targets: Sequence[RouteTarget]) -> None:
+        before = self.cluster.terms.targets
+        gone = {(each.host, each.port) for each in before if each not in targets}
+        for key in [each for each in self._diallers if each[:2] in gone]:
+            self._diallers.pop(key).stop()
+
+
+def _blockOf(settings: Settings) -> ClusterSettings:
+    block = settings.cluster
+    if block is None or not block.port:
+        raise ValueError("the settings have no cluster")
+    return block

@@ -1,0 +1,494 @@
+"""
+The cluster as one of its members sees it.
+
+Promises: everybody who is told of is dialled, once; of two connections for the same purpose one
+goes; clients learn where else they can connect, as members come and go; whose interest passes over
+which connection follows from the pool, from one moment to the next.
+Must never know: the reactor's endpoints, accounts' insides, or configuration files.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from twisted.logger import Logger
+
+from natsbroker import errors
+from natsbroker.net import gossip
+from natsbroker.net.clusterterms import (
+    ClusterTerms,
+    Identity,
+    RouteTarget,
+    connectOptions,
+    infoDocument,
+)
+from natsbroker.net.labels import quoted
+from natsbroker.net.linkcontext import LinkContext, LinkPeer
+from natsbroker.net.linktls import isAddress
+from natsbroker.net.members import Member, poolIndex, prevails
+from natsbroker.net.route import Route
+from natsbroker.net.routeinterest import AccountDoors
+from natsbroker.wire.serverinfo import GossipMode, ServerDocument, infoLine
+
+__all__ = ["Cluster"]
+
+_log = Logger(namespace="natsbroker")
+
+#: How long after a route was lost it is dialled again, in seconds.
+_REDIAL = 1.0
+
+
+class Cluster:
+    """
+    All routes of one broker.
+
+    @ivar context: what routes share.
+    @ivar identity: who we are.
+    @ivar doors: where messages find their accounts.
+    @ivar terms: how we take part.
+    @ivar members: the others, by their ids.
+    @ivar urls: where our own clients connect.
+    """
+
+    def __init__(
+        self,
+        context: LinkContext,
+        identity: Identity,
+        doors: AccountDoors,
+        terms: ClusterTerms,
+        dial: Callable[[RouteTarget, float], None],
+        changed: Callable[[], None],
+    ) -> None:
+        """
+        @param dial: has somebody dialled after so many seconds, unless that is going on already.
+        @param changed: called when it has changed where clients can connect, or the cluster's name.
+        """
+        self.context = context
+        self.identity = identity
+        self.doors = doors
+        self.terms = terms
+        self.members: dict[str, Member] = {}
+        self.urls: tuple[str, ...] = ()
+        self.isLeaving = False
+        self._dial = dial
+        self._changed = changed
+        self._routes: dict[int, Route] = {}
+        self._selves: set[tuple[str, int]] = set()
+        self._learned: set[str] = set()
+        self._waiting: list[Callable[[], None]] = []
+        self._isOver = False
+
+    def routeFor(self, target: RouteTarget | None) -> Callable[[LinkPeer], Route]:
+        """
+        What makes the session of a connection.
+
+        @param target: whom we dialled; C{None} where we are dialled.
+        """
+        return lambda peer: Route(self, peer, target)
+
+    def __iter__(self) -> Iterator[Route]:
+        return iter(list(self._routes.values()))
+
+    def __len__(self) -> int:
+        return len(self._routes)
+
+    # What others are told.
+
+    def document(self, account: str, index: int, mode: GossipMode) -> dict[str, Any]:
+        """
+        What our INFO says on a connection.
+        """
+        urls = () if self.isLeaving or not self.terms.advertises else self.urls
+        return infoDocument(
+            self.identity,
+            self.terms,
+            connect_urls=list(urls),
+            ldm=self.isLeaving,
+            route_pool_idx=index,
+            route_account=account,
+            gossip_mode=int(mode),
+        )
+
+    def connectOptions(self, target: RouteTarget) -> dict[str, Any]:
+        """
+        What our CONNECT says to whom we dial.
+        """
+        return connectOptions(self.identity, self.terms, target)
+
+    # Who is let in.
+
+    def admits(self, user: str, password: str) -> bool:
+        """
+        Whether somebody who dialled us says the right thing.
+        """
+        terms = self.terms
+        if not terms.user:
+            return True
+        rightUser = hmac.compare_digest(user.encode(), terms.user.encode())
+        return hmac.compare_digest(password.encode(), terms.password.encode()) and rightUser
+
+    def agreesOn(self, name: str, isDynamic: bool, remoteId: str) -> bool:
+        """
+        Whether a peer is of our cluster. If our name was made up and it has a better one, its name
+        becomes ours, and whoever else we had a route to is of another cluster.
+        """
+        terms = self.terms
+        if name == terms.name:
+            return True
+        if not name or not terms.isDynamic or (isDynamic and name < terms.name):
+            return False
+        self.terms = replace(terms, name=name, isDynamic=isDynamic)
+        _log.info("Cluster name updated to {name}", name=quoted(name)[1:-1])
+        for route in self:
+            if route.traffic is not None and route.remoteId != remoteId:
+                route.close(errors.CLUSTER_CONFLICT)
+        self._changed()
+        return True
+
+    def introduced(self, route: Route, document: ServerDocument) -> None:
+        """
+        A peer has said who it is: give its connection a place, or close it.
+        """
+        if self._isOver:
+            route.close(errors.SERVER_SHUTDOWN)
+            return
+        size = self.terms.poolSize
+        route.isPooled = document.route_pool_size > 0 and size > 0
+        largest = max(size, document.route_pool_size)
+        index = document.route_pool_idx
+        if not route.isPooled and route.account:
+            route.mayRedial = False
+            route.close(errors.NO_DEDICATED_ROUTE, route.account)
+        elif route.isPooled and route.isDialled and index:
+            route.close(errors.SET_POOL_INDEX, str(index))
+        elif route.isPooled and not 0 <= index < largest:
+            route.close(errors.WRONG_POOL_INDEX, str(index), str(document.route_pool_size))
+        elif route.account and not self._isDedicated(route.account):
+            route.close(errors.UNKNOWN_ROUTE_ACCOUNT, route.account)
+        else:
+            member = self.members.get(document.server_id)
+            if member is None:
+                member = self.members[document.server_id] = Member(document)
+            if route.account:
+                self._placeDedicated(route, member)
+            else:
+                self._placePooled(route, member, document, largest if route.isPooled else 1)
+
+    def _isDedicated(self, account: str) -> bool:
+        known = account in self.terms.dedicated or account in self._learned
+        return known and self.doors.door(account) is not None
+
+    def _placeDedicated(self, route: Route, member: Member) -> None:
+        there = member.dedicated.get(route.account)
+        if not self._prevails(route, there):
+            return
+        member.dedicated[route.account] = route
+        self._makeWay(there, route)
+        route.begin([route.account])
+        self._tellAbout(route, member)
+
+    def _placePooled(
+        self, route: Route, member: Member, document: ServerDocument, size: int
+    ) -> None:
+        member.isPooled, member.size = route.isPooled, max(size, member.size)
+        index = member.placeFor(route, document.route_pool_idx)
+        if index is None:
+            self._makeWay(route, member.first)
+            return
+        there, isFirst = member.pool.get(index), not member.pool
+        if not self._prevails(route, there):
+            return
+        route.poolIndex = index
+        member.pool[index] = route
+        self._makeWay(there, route)
+        route.begin(self._accountsOf(route, member))
+        if isFirst:
+            member.urls = document.connect_urls
+            self._tellAbout(route, member)
+            self._changed()
+        if route.isDialled and route.isPooled:
+            route.wantsMore = True
+            route.ping()
+
+    def _prevails(self, newcomer: Route, there: Route | None) -> bool:
+        """
+        Whether a connection gets a place; one that does not is closed.
+        """
+        now = self.context.reactor.seconds()
+        if there is None or prevails(newcomer, there, self.identity.server_id, now):
+            return True
+        self._makeWay(newcomer, there)
+        return False
+
+    def _makeWay(self, goes: Route | None, stays: Route | None) -> None:
+        """
+        Close one of two connections for the same purpose; the other one takes over why it was
+        dialled.
+        """
+        if goes is None:
+            return
+        target = goes.target
+        if target is not None and stays is not None:
+            if stays.target is None or target.isConfigured:
+                stays.target = target
+        goes.mayRedial = False
+        goes.close(errors.DUPLICATE_ROUTE)
+
+    def extend(self, route: Route) -> None:
+        """
+        A peer that we dialled has let us in: dial the other connections that there are to be.
+        """
+        member, target = self.members.get(route.remoteId), route.target
+        if member is None or target is None:
+            return
+        if len(member.pool) < member.size:
+            self._dial(target, 0.0)
+        for account in self.terms.dedicated:
+            if account not in member.dedicated and self._isDedicated(account):
+                self._dial(target.forAccount(account), 0.0)
+
+    def metSelf(self, route: Route) -> None:
+        """
+        We have dialled ourselves.
+        """
+        if route.target is not None:
+            self._selves.add((route.target.host, route.target.port))
+            _log.debug("Detected route to self, ignoring {target}", target=str(route.target))
+
+    # News.
+
+    def _tellAbout(self, route: Route, member: Member) -> None:
+        document = route.document
+        if document is None or not gossip.isNews(route, document):
+            return
+        told = gossip.reachable(document, route.peer.host).changed(
+            nonce="", route_account=route.account
+        )
+        for other in list(self.members.values()):
+            listener = other.dedicated.get(route.account) or other.first
+            if other is member or listener is None or (route.account and not other.isPooled):
+                continue
+            mode = gossip.modeFor(route, listener)
+            listener.say(infoLine(told.changed(gossip_mode=int(mode)).raw))
+
+    def informed(self, route: Route, document: ServerDocument) -> None:
+        """
+        A peer has said something more: of itself, or of another member.
+        """
+        if document.client_id or document.gateway:
+            return
+        if document.route_acc_add_reqid:
+            self._dedicatedLater(route, document)
+        elif document.server_id != route.remoteId:
+            self._heardOf(document)
+        elif document.ldm:
+            self._setUrls(route, ())
+        else:
+            before, route.document = route.document, document
+            if before is not None and before.permitExport != document.permitExport:
+                route.repeat()
+            self._setUrls(route, document.connect_urls)
+
+    def _setUrls(self, route: Route, urls: tuple[str, ...]) -> None:
+        member = self.members.get(route.remoteId)
+        if member is not None and member.urls != urls:
+            member.urls = urls
+            self._changed()
+
+    def _dedicatedLater(self, route: Route, document: ServerDocument) -> None:
+        """
+        An account gets connections of its own while we run: interest in it is told over those from
+        now on.
+        """
+        account = document.route_account
+        if not account:
+            return
+        if self.doors.door(account) is None:
+            _log.error(
+                "{link} - Error looking up account {name}: account missing",
+                link=str(route),
+                name=quoted(account),
+            )
+            return
+        self._learned.add(account)
+        self.accountsChanged()
+        for member in self.members.values():
+            for each in member.pool.values():
+                if each.isPooled and each.traffic is not None:
+                    each.traffic.forget(account)
+        route.say(infoLine(document.changed(route_account="").raw))
+
+    def _heardOf(self, document: ServerDocument) -> None:
+        terms, account = self.terms, document.route_account
+        member = self.members.get(document.server_id)
+        if document.server_id == self.identity.server_id:
+            return
+        if account:
+            isThere = member is not None and account in member.dedicated
+            if isThere or terms.poolSize <= 0 or not self._isDedicated(account):
+                return
+        elif member is not None and member.pool:
+            return
+        if gossip.isConfigured(document, terms.targets):
+            return
+        try:
+            target = gossip.targetFrom(document, terms.user, terms.password, self._certified())
+        except ValueError as error:
+            _log.error("Error parsing URL from INFO: {why}", why=quoted(str(error))[1:-1])
+            return
+        self.dial(target, 0.0)
+
+    def _certified(self) -> str:
+        """
+        The name that certificates of members are for where they are dialled by their addresses:
+        the first that the settings name.
+        """
+        return next((each.host for each in self.terms.targets if not isAddress(each.host)), "")
+
+    def dial(self, target: RouteTarget, after: float) -> None:
+        """
+        Have somebody dialled, unless it is us.
+        """
+        if not self._isOver and (target.host, target.port) not in self._selves:
+            self._dial(target, after)
+
+    # Coming and going.
+
+    def joined(self, route: Route) -> None:
+        """
+        There is one more connection.
+        """
+        self._routes[route.number] = route
+        if self._isOver:
+            route.close(errors.SERVER_SHUTDOWN)
+
+    def parted(self, route: Route) -> None:
+        """
+        A connection ends: at once it leads to nobody.
+        """
+        member = self.members.get(route.remoteId)
+        if member is None:
+            return
+        wasLast = member.remove(route)
+        if not member:
+            del self.members[member.serverId]
+        if wasLast and member.urls:
+            self._changed()
+
+    def forgotten(self, route: Route) -> None:
+        """
+        A connection is gone: dial again if somebody wants it.
+        """
+        self._routes.pop(route.number, None)
+        if not self._routes:
+            waiting, self._waiting = self._waiting, []
+            for call in waiting:
+                call()
+        target = route.target
+        if target is None or not route.mayRedial or self._isOver or not self._isWanted(target):
+            return
+        member = self.members.get(route.remoteId)
+        if member is not None:
+            if route.account in member.dedicated:
+                return
+            first = member.first
+            if not route.account and not member.isPooled and first is not None:
+                first.target = first.target or target
+                return
+        isBrief = not target.isConfigured and route.document is not None
+        self.dial(target, _REDIAL / 10 if isBrief else _REDIAL)
+
+    def _isWanted(self, target: RouteTarget) -> bool:
+        if target.account and not self._isDedicated(target.account):
+            return False
+        return not target.isConfigured or target.forAccount("") in self.terms.targets
+
+    # Changing.
+
+    def use(self, terms: ClusterTerms) -> None:
+        """
+        Take part in another way from now on.
+        """
+        before, self.terms = self.terms, terms
+        isOther = (before.poolSize, before.dedicated, before.hasTLS) != (
+            terms.poolSize,
+            terms.dedicated,
+            terms.hasTLS,
+        )
+        self._selves.clear()
+        for route in self:
+            connect = route.credentials
+            if isOther or (route.target is not None and not self._isWanted(route.target)):
+                route.close(errors.ROUTE_REMOVED)
+            elif connect is not None and not self.admits(*connect):
+                route.close(errors.AUTHORIZATION)
+            elif route.traffic is not None:
+                route.traffic.permit(terms.permissions)
+                route.update()
+        known = set(before.targets)
+        for target in terms.targets:
+            if target not in known:
+                self.dial(target, 0.0)
+
+    def accountsChanged(self) -> None:
+        """
+        There may be other accounts now.
+        """
+        for member in list(self.members.values()):
+            for route in member:
+                if route.traffic is not None:
+                    route.traffic.accountsChanged()
+                    route.traffic.tell(self._accountsOf(route, member))
+
+    def _accountsOf(self, route: Route, member: Member) -> list[str]:
+        """
+        Whose interest is told over a connection.
+        """
+        if route.account:
+            return [route.account]
+        names = self.doors.names()
+        if not member.isPooled:
+            return list(names)
+        size = self.terms.poolSize
+        return [
+            name
+            for name in names
+            if not self._isDedicated(name) and poolIndex(size, name) == route.poolIndex
+        ]
+
+    def connectUrls(self) -> tuple[str, ...]:
+        """
+        Where clients can connect in the whole cluster: our own places first.
+        """
+        if not self.terms.advertises:
+            return ()
+        found = dict.fromkeys(() if self.isLeaving else self.urls)
+        for member in self.members.values():
+            found.update(dict.fromkeys(member.urls))
+        return tuple(found)
+
+    def leave(self) -> None:
+        """
+        Tell the others that our clients will come to them.
+        """
+        self.isLeaving = True
+        for member in self.members.values():
+            if member.first is not None:
+                member.first.update()
+
+    def close(self, done: Callable[[], None]) -> None:
+        """
+        End all routes.
+
+        @param done: called when there is none.
+        """
+        self._isOver = True
+        if not self._routes:
+            done()
+            return
+        self._waiting.append(done)
+        for route in self:
+            route.close(errors.SERVER_SHUTDOWN)

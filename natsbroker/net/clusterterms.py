@@ -1,0 +1,163 @@
+"""
+How a broker takes part in a cluster, and what it says of that.
+
+Promises: frozen values, which a reload replaces as a whole; the members of INFO and CONNECT have
+the real server's names and order, and one of our own, C{natsbroker}.
+Must never know: connections, or who else is in the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from natsbroker.net.routeinterest import RoutePermissions
+from natsbroker.wire.serverinfo import GossipMode
+
+__all__ = ["ClusterTerms", "Identity", "RouteTarget", "connectOptions", "infoDocument"]
+
+#: What our INFO claims to understand: accounts on routes, and not the tracing of messages.
+_PROTO = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """
+    Who we are to other members.
+
+    @ivar version: the nats-server release whose behaviour we match.
+    @ivar natsbroker: our own version.
+    @ivar host: where we listen for them.
+    @ivar port: likewise.
+    @ivar ip: where they are to dial us, as a URL; empty for where they see us.
+    """
+
+    server_id: str
+    server_name: str
+    version: str
+    natsbroker: str
+    host: str = "0.0.0.0"
+    port: int = 0
+    ip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTarget:
+    """
+    Somebody to dial, and why.
+
+    @ivar host: a name or an address.
+    @ivar user: as whom; empty for nobody.
+    @ivar password: of that user.
+    @ivar isConfigured: whether the settings name it; else another member told of it.
+    @ivar account: the account that the connection is dedicated to; empty for none.
+    @ivar gossip: what becomes of the news of whom we reach.
+    @ivar name: whom the certificate must be for, if that is not the host.
+    """
+
+    host: str
+    port: int
+    user: str = ""
+    password: str = ""
+    isConfigured: bool = True
+    account: str = ""
+    gossip: GossipMode = GossipMode.DEFAULT
+    name: str = ""
+
+    def forAccount(self, account: str) -> RouteTarget:
+        """
+        The same for a connection that is dedicated to an account.
+        """
+        return replace(self, account=account)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTerms:
+    """
+    How we take part. A reload replaces the whole.
+
+    @ivar name: of the cluster.
+    @ivar isDynamic: the name was made up, and another one is taken.
+    @ivar user: as whom others dial us; empty for anybody.
+    @ivar password: of that user.
+    @ivar permissions: what passes.
+    @ivar shownPermissions: the same for our INFO, under C{import} and C{export}.
+    @ivar poolSize: how many connections to each member are shared among accounts; negative for one
+        connection for everything.
+    @ivar dedicated: accounts that have a connection of their own to each member.
+    @ivar targets: whom we dial.
+    @ivar advertises: whether others learn where our clients connect, and our clients where else
+        they could.
+    @ivar headers: whether we understand headers.
+    @ivar maxPayload: what our clients may send.
+    @ivar hasTLS: whether routes are encrypted.
+    """
+
+    name: str
+    isDynamic: bool = False
+    user: str = ""
+    password: str = field(default="", repr=False)
+    permissions: RoutePermissions = field(default_factory=RoutePermissions)
+    shownPermissions: Mapping[str, Any] = field(default_factory=dict)
+    poolSize: int = 3
+    dedicated: tuple[str, ...] = ()
+    targets: tuple[RouteTarget, ...] = ()
+    advertises: bool = True
+    headers: bool = True
+    maxPayload: int = 1 << 20
+    hasTLS: bool = False
+
+
+def infoDocument(identity: Identity, terms: ClusterTerms, **connection: Any) -> dict[str, Any]:
+    """
+    What an INFO says.
+
+    @param connection: what belongs to the connection and the moment.
+    """
+    return {
+        "server_id": identity.server_id,
+        "server_name": identity.server_name,
+        "version": identity.version,
+        "proto": _PROTO,
+        "go": "",
+        "host": identity.host,
+        "port": identity.port,
+        "headers": terms.headers,
+        "auth_required": bool(terms.user),
+        "tls_required": terms.hasTLS,
+        "tls_verify": terms.hasTLS,
+        "max_payload": terms.maxPayload,
+        "ip": identity.ip,
+        "cluster": terms.name,
+        "cluster_dynamic": terms.isDynamic,
+        **terms.shownPermissions,
+        "lnoc": True,
+        "lnocu": True,
+        "route_pool_size": max(terms.poolSize, 0),
+        **connection,
+        "natsbroker": identity.natsbroker,
+    }
+
+
+def connectOptions(identity: Identity, terms: ClusterTerms, target: RouteTarget) -> dict[str, Any]:
+    """
+    What a CONNECT says.
+    """
+    return {
+        "echo": True,
+        "verbose": False,
+        "pedantic": False,
+        "user": target.user,
+        "pass": target.password,
+        "tls_required": terms.hasTLS,
+        "headers": terms.headers,
+        "name": identity.server_id,
+        "cluster": terms.name,
+        "cluster_dynamic": terms.isDynamic,
+        "lnoc": True,
+    }

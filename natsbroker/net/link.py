@@ -1,0 +1,392 @@
+"""
+A conversation with another server, from its first byte to its last, without a transport.
+
+Promises: frames are handled in order, and nothing escapes what they cause; a peer that is silent is
+sent PINGs, and given up if it does not answer; what waits for it is bounded, and so is the time in
+which it must take some; when it ends, for whatever reason, what it stood for is taken back at once,
+exactly once.
+Must never know: what is spoken, or sockets. The layers above and below do.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from twisted.logger import Logger
+
+from natsbroker import errors, hot
+from natsbroker.net.labels import quoted
+from natsbroker.net.linkcontext import LinkContext, LinkPeer
+from natsbroker.net.stall import Stall
+from natsbroker.net.trace import redactedConnect
+from natsbroker.wire import ops
+from natsbroker.wire.keepalive import Keepalive, KeepaliveAction
+from natsbroker.wire.lines import Dialect
+
+__all__ = ["Link"]
+
+_log = Logger(namespace="natsbroker")
+
+#: What a handler does with a frame: a callable that takes what follows the operation.
+Handler = Callable[..., None]
+
+
+class Link(ABC):
+    """
+    @cvar CREATED: what the kind of link is called when it is made.
+    @cvar KIND: what it is called when it is closed.
+    @cvar LETTER: begins the link's number in the log.
+    @ivar number: tells links apart.
+    @ivar outbox: what waits for the peer.
+    @ivar decoder: what came from it.
+    @ivar started: when the connection began.
+    @ivar reason: why it was closed; empty while it is open.
+    @ivar handlers: what is done with which operation.
+    """
+
+    CREATED: ClassVar[str]
+    KIND: ClassVar[str]
+    LETTER: ClassVar[str]
+
+    def __init__(self, context: LinkContext, peer: LinkPeer, dialect: Dialect) -> None:
+        limits = context.limits
+        now = context.reactor.seconds()
+        self.context = context
+        self.peer = peer
+        self.number = context.nextNumber()
+        self.started = now
+        self.reason = ""
+        self.decoder = hot.Decoder(limits.max_control_line, limits.max_payload, dialect)
+        self.decoder.heard = now
+        self.decoder.headers = True
+        self.outbox = hot.Outbox(context.turn, self, peer.write, limits.max_pending)
+        self.handlers: dict[int, Handler] = {
+            ops.PING: self._pinged,
+            ops.PONG: self._ponged,
+            ops.OK: _nothing,
+            ops.ERR: self._peerFailed,
+            ops.FAULT: self.close,
+        }
+        self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
+        self._handshakeBy: float | None = now + limits.handshake
+        self._stuckSince: float | None = None
+        self._stall: Stall | None = None
+        self._holds = 0
+        self._isOver = False
+
+    # What the layer above adds.
+
+    @abstractmethod
+    def greet(self) -> None:
+        """
+        The connection is there, and encrypted if it is to be: say what comes first.
+        """
+
+    @abstractmethod
+    def ended(self) -> None:
+        """
+        Take back what the peer stood for. Called exactly once, and at once.
+        """
+
+    @abstractmethod
+    def forgotten(self) -> None:
+        """
+        The transport is gone, too.
+        """
+
+    @property
+    def remote(self) -> str:
+        """
+        What the peer calls itself; empty while it has not said.
+        """
+        return ""
+
+    # Beginning and input.
+
+    def opened(self) -> None:
+        """
+        The connection can be talked on.
+        """
+        self.context.wheel.schedule(self, self._nextDeadline())
+        self._inTurn(self.greet)
+        if not self.reason:
+            _log.info("{link} - {what} connection created", link=str(self), what=self.CREATED)
+
+    def received(self, data: bytes) -> None:
+        """
+        Take input. What comes after the connection was closed is thrown away.
+        """
+        if not self.reason:
+            self.decoder.append(data)
+            self.proceed()
+
+    def proceed(self) -> None:
+        """
+        Handle what is in the decoder.
+        """
+        if not self.reason:
+            self._inTurn(self._frames)
+
+    def _inTurn(self, call: Callable[[], None]) -> None:
+        turn = self.context.turn
+        turn.enter()
+        try:
+            call()
+            if turn.congested is not None:
+                outbox, turn.congested = turn.congested, None
+                turn.atEnd(lambda: self._waitFor(outbox))
+        except Exception:
+            _log.failure("{link} - Internal failure", link=str(self))
+            self.close(errors.INTERNAL)
+        try:
+            turn.leave()
+        except Exception:
+            _log.failure("{link} - What its input caused failed", link=str(self))
+
+    def _frames(self) -> None:
+        decoder, handlers = self.decoder, self.handlers
+        active = False
+        while not self.reason:
+            frame = decoder.next()
+            if frame is None:
+                break
+            active = active or frame[0] != ops.PONG
+            if self.context.tracing:
+                self._traceFrame(frame)
+            handler = handlers.get(frame[0])
+            if handler is None:
+                self.close(errors.UNKNOWN_OPERATION)
+            else:
+                handler(*frame[1:])
+        if active:
+            decoder.heard = self.context.reactor.seconds()
+
+    def _pinged(self) -> None:
+        self.say(b"PONG\r\n")
+
+    def _ponged(self) -> None:
+        self._keepalive.ponged(self.context.reactor.seconds())
+
+    def _peerFailed(self, text: bytes) -> None:
+        told = quoted(text.strip().strip(b"'")[:256])
+        _log.error("{link} - {kind} Error {text}", link=str(self), kind=self.CREATED, text=told)
+        self.close(errors.PEER_ERROR)
+
+    # Output.
+
+    def say(self, line: bytes) -> None:
+        """
+        Send a line.
+        """
+        if self.context.tracing:
+            self._trace("->>", line.rstrip())
+        self.outbox.write(line)
+
+    def ping(self) -> None:
+        """
+        Send a PING for another reason than silence.
+        """
+        self.say(b"PING\r\n")
+
+    def agreed(self) -> None:
+        """
+        The peer has said who it is: the time for that does not matter any more.
+        """
+        self._handshakeBy = None
+        self._keepalive.estimate(self.context.reactor.seconds() - self.started)
+
+    def _waitFor(self, outbox: hot.Outbox) -> None:
+        """
+        Something was put into an outbox that holds much: read nothing until it holds less, or it
+        had its chance.
+        """
+        waits = outbox.pending > hot.Turn.HIGH and not outbox.lagging
+        if waits and self._stall is None and not self.reason and self.context.limits.stall:
+            self.peer.pauseReading()
+            self._stall = Stall(self.context.reactor, outbox, self._waited)
+
+    def _waited(self) -> None:
+        self._stall = None
+        if not self.reason:
+            self.peer.resumeReading()
+
+    def outboxOverflowed(self) -> None:
+        """
+        Too much waits for a peer that is too slow: cut it.
+        """
+        self._cut(errors.SLOW_PENDING, f"MaxPending of {self.outbox.limit} Exceeded")
+
+    def _cut(self, error: errors.WireError, detail: str) -> None:
+        if not self.reason:
+            _log.info("{link} - Slow Consumer Detected: {detail}", link=str(self), detail=detail)
+            self.close(error, abort=True)
+
+    def writeBlocked(self) -> None:
+        """
+        The transport took not everything; it has until the write deadline to take the rest.
+        """
+        if self._stuckSince is None:
+            self._stuckSince = self.context.reactor.seconds()
+            self.context.wheel.schedule(self, self._nextDeadline())
+
+    def writeProgressed(self) -> None:
+        """
+        The transport took everything.
+        """
+        self._stuckSince = None
+
+    # Time.
+
+    def _nextDeadline(self) -> float:
+        due = self._keepalive.due
+        if self._handshakeBy is not None:
+            due = min(due, self._handshakeBy)
+        if self._stuckSince is not None:
+            due = min(due, self._stuckSince + self.context.limits.write_deadline)
+        return due
+
+    def deadlinePassed(self, now: float) -> float | None:
+        """
+        See L{natsbroker.net.wheel.HasDeadline}.
+        """
+        if self.reason:
+            return None
+        limits, stuck = self.context.limits, self._stuckSince
+        if self._handshakeBy is not None and now >= self._handshakeBy:
+            self._inTurn(lambda: self.close(errors.AUTH_TIMEOUT))
+        elif stuck is not None and now >= stuck + limits.write_deadline:
+            self._cut(errors.SLOW_DEADLINE, f"WriteDeadline of {limits.write_deadline:g}s exceeded")
+        else:
+            action = self._keepalive.timePassed(now, self.decoder.heard, limits.ping_max)
+            if action is KeepaliveAction.PING:
+                self._inTurn(self.ping)
+            elif action is KeepaliveAction.STALE:
+                self._inTurn(lambda: self.close(errors.STALE))
+        return None if self.reason else self._nextDeadline()
+
+    def limitsChanged(self) -> None:
+        """
+        The limits in the context were replaced: use the new ones.
+        """
+        limits = self.context.limits
+        self.decoder.maxControlLine = limits.max_control_line
+        self.decoder.maxPayload = limits.max_payload
+        self.outbox.limit = limits.max_pending
+        self._keepalive.changeInterval(limits.ping_interval, self.context.reactor.seconds())
+        if not self.reason:
+            self.context.wheel.schedule(self, self._nextDeadline())
+
+    @property
+    def roundTrip(self) -> float:
+        """
+        The last measured round trip in seconds; 0.0 before the first.
+        """
+        return self._keepalive.roundTrip
+
+    # The end.
+
+    def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
+        """
+        End the connection for a reason of ours.
+
+        @param abort: whether what waits is thrown away.
+        """
+        if self.reason:
+            return
+        self.reason = error.reason
+        line = error.line(*arguments)
+        if line:
+            text = line[6:-3].decode("utf-8", "replace")
+            log = _log.debug if error in _QUIET else _log.error
+            log("{link} - {text}", link=str(self), text=text)
+        if not abort:
+            self.outbox.write(line)
+        self._over()
+        if abort:
+            self.outbox.close()
+            self.peer.abort()
+        else:
+            self.outbox.resume()
+            self.peer.finish()
+
+    def inputEnded(self) -> None:
+        """
+        The peer sends no more: there is nothing left to do for it.
+        """
+        if not self.reason:
+            self.reason = "Client Closed"
+            self._over()
+            self.peer.finish()
+
+    def lost(self, reason: str = "Client Closed") -> None:
+        """
+        The transport is gone. Called exactly once, whoever closed.
+
+        @param reason: what to note if it was not us.
+        """
+        self.reason = self.reason or reason
+        self._over()
+        self.outbox.close()
+        name = f" - Remote: {quoted(self.remote)[1:-1]}" if self.remote else ""
+        _log.info(
+            "{link} - {kind} connection closed: {why}{name}",
+            link=str(self),
+            kind=self.KIND,
+            why=self.reason,
+            name=name,
+        )
+        self.forgotten()
+
+    def _over(self) -> None:
+        if self._isOver:
+            return
+        self._isOver = True
+        self.context.wheel.forget(self)
+        if self._stall is not None:
+            self._stall.end()
+        try:
+            self.ended()
+        except Exception:
+            _log.failure("{link} - Internal failure", link=str(self))
+
+    def __str__(self) -> str:
+        host = f"[{self.peer.host}]" if ":" in self.peer.host else self.peer.host
+        return f"{host}:{self.peer.port} - {self.LETTER}:{self.number}"
+
+    # Tracing.
+
+    def _traceFrame(self, frame: tuple[Any, ...]) -> None:
+        name = ops.NAMES.get(frame[0])
+        if name is None:
+            return
+        rest = [part for part in frame[1:] if isinstance(part, bytes) and part]
+        if frame[0] == ops.CONNECT:
+            rest = [redactedConnect(rest[0]).encode()] if rest else []
+        elif frame[0] in _WITH_PAYLOAD and self.context.maxTraced:
+            rest = [part[: self.context.maxTraced] for part in rest]
+        self._trace("<<-", b" ".join([name, *rest]))
+
+    def _trace(self, arrow: str, text: bytes) -> None:
+        _traceLog.debug(
+            "{link} - {arrow} [{text}]",
+            link=str(self),
+            arrow=arrow,
+            text=quoted(text)[1:-1],
+            trace=True,
+        )
+
+
+#: What is no news: the real server logs it for debugging only.
+_QUIET = frozenset({errors.AUTH_TIMEOUT, errors.STALE})
+
+_WITH_PAYLOAD = frozenset({ops.RMSG, ops.HMSG, ops.LMSG, ops.MSG, ops.PUB})
+
+_traceLog = Logger(namespace="natsbroker.trace")
+
+
+def _nothing(*_: object) -> None:
+    """
+    What needs no answer.
+    """

@@ -1,0 +1,122 @@
+"""
+What all links of one kind share.
+
+Promises: a reload replaces the values in it, and running links see the new ones.
+Must never know: what is spoken on a link, accounts, or configuration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Protocol
+
+from twisted.internet.interfaces import IReactorTime
+
+from natsbroker import hot
+from natsbroker.net.wheel import DeadlineWheel
+
+__all__ = ["LinkContext", "LinkLimits", "LinkPeer"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLimits:
+    """
+    Sizes in bytes, times in seconds.
+
+    @ivar handshake: how long the peer may take to say who it is.
+    @ivar ping_interval: between PINGs.
+    @ivar ping_max: unanswered PINGs.
+    @ivar max_control_line: bytes after the operation on a line.
+    @ivar max_payload: bytes of headers and payload that are taken at all. Members of a cluster do
+        not hold each other to what they allow their clients; this is what bounds memory.
+    @ivar max_pending: bytes that may wait for the peer.
+    @ivar write_deadline: how long it may take nothing while something waits.
+    @ivar stall: whether publishers, and links, wait for receivers that lag.
+    """
+
+    handshake: float = 2.0
+    ping_interval: float = 30.0
+    ping_max: int = 2
+    max_control_line: int = 1 << 16
+    max_payload: int = 64 << 20
+    max_pending: int = 64 << 20
+    write_deadline: float = 10.0
+    stall: bool = True
+
+
+class LinkPeer(Protocol):
+    """
+    The transport of a link, as far as its session needs one.
+    """
+
+    host: str
+    port: int
+
+    def write(self, data: bytes) -> object:
+        """
+        Send bytes.
+        """
+
+    def finish(self) -> None:
+        """
+        Send what waits, then close.
+        """
+
+    def abort(self) -> None:
+        """
+        Close now.
+        """
+
+    def pauseReading(self) -> None:
+        """
+        Deliver no more input for now.
+        """
+
+    def resumeReading(self) -> None:
+        """
+        Deliver input again.
+        """
+
+    def useLane(self, lane: Any) -> None:
+        """
+        The fast lane may, or with C{None} may not, be taken from now on without asking the session.
+        """
+
+
+class LinkContext:
+    """
+    What a link needs of the broker.
+
+    @ivar reactor: for time and timers.
+    @ivar turn: collects what one chunk of input causes.
+    @ivar wheel: everybody's deadlines.
+    @ivar random: for jitter.
+    @ivar limits: the limits in force.
+    @ivar tracing: whether operations are logged.
+    @ivar maxTraced: how many bytes of a payload are logged; 0 for all.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorTime,
+        turn: hot.Turn,
+        wheel: DeadlineWheel,
+        random: Random,
+        limits: LinkLimits | None = None,
+    ) -> None:
+        self.reactor = reactor
+        self.turn = turn
+        self.wheel = wheel
+        self.random = random
+        self.limits = limits or LinkLimits()
+        self.tracing = False
+        self.maxTraced = 0
+        self._last = 0
+
+    def nextNumber(self) -> int:
+        """
+        A number for a new link.
+        """
+        self._last += 1
+        return self._last

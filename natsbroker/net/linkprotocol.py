@@ -1,0 +1,242 @@
+"""
+Links over ordinary Twisted transports, dialled and accepted.
+
+Promises: any stream transport will do; with TLS the session begins when the handshake is done and
+the peer is who it should be; back-pressure is the transport's own, translated for the outbox.
+Must never know: what the bytes mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.interfaces import (
+    IAddress,
+    IHalfCloseableProtocol,
+    IHandshakeListener,
+    IPushProducer,
+)
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker import errors
+from natsbroker.net.link import Link
+from natsbroker.net.linkcontext import LinkPeer
+from natsbroker.net.linktls import LinkTLS, nameProblem, pinProblem
+
+__all__ = ["LinkFactory", "LinkProtocol"]
+
+_log = Logger(namespace="natsbroker")
+
+#: How long a closed link may take to send what waits, in seconds, before it is cut.
+_LINGER = 1.0
+
+#: Makes the session of a connection.
+MakeLink = Callable[[LinkPeer], Link]
+
+
+@implementer(IPushProducer, IHalfCloseableProtocol, IHandshakeListener)
+class LinkProtocol(Protocol):
+    """
+    Joins a transport and a link.
+
+    @ivar link: the conversation; C{None} before there is a connection.
+    """
+
+    host = ""
+    port = 0
+
+    def __init__(self, makeLink: MakeLink, tls: LinkTLS | None, name: str | None = None) -> None:
+        """
+        @param tls: how TLS is done; C{None} for not at all.
+        @param name: whom we dial, as a certificate would call it; C{None} where we are dialled.
+        """
+        self._makeLink = makeLink
+        self._tls = tls
+        self._name = name
+        self._timer: Any = None
+        self._stream: Any = None
+        self._isSecured = tls is None
+        self.link: Link | None = None
+
+    def connectionMade(self) -> None:
+        """
+        Begin with the handshake, if there is one, else with the session.
+        """
+        transport: Any = self.transport
+        self._stream = transport
+        address = transport.getPeer()
+        self.host = getattr(address, "host", "") or ""
+        self.port = getattr(address, "port", 0) or 0
+        for option in ("setTcpNoDelay", "setTcpKeepAlive"):
+            if hasattr(transport, option):
+                getattr(transport, option)(True)
+        self.link = link = self._makeLink(self)
+        transport.registerProducer(self, True)
+        if self._tls is None:
+            link.opened()
+            return
+        transport.startTLS(self._tls.creator(self._name))
+        self._timer = link.context.reactor.callLater(self._tls.timeout, self._late)
+
+    def handshakeCompleted(self) -> None:
+        """
+        See L{IHandshakeListener}: look at the peer's certificate, and begin.
+        """
+        self._stopTimer()
+        tls, link = self._tls, self.link
+        if tls is None or link is None or link.reason:
+            return
+        found = self._stream.getPeerCertificate()
+        certificate = None if found is None else found.to_cryptography()
+        problem = pinProblem(certificate, tls.pins)
+        if self._name is not None and not tls.insecure:
+            problem = problem or nameProblem(certificate, self._name)
+        if problem:
+            self._failed(problem)
+            return
+        self._isSecured = True
+        link.opened()
+
+    def _late(self) -> None:
+        self._timer = None
+        self._failed("handshake timeout")
+
+    def _failed(self, problem: str) -> None:
+        if self.link is not None:
+            _log.error(
+                "{link} - TLS handshake error: {problem}", link=str(self.link), problem=problem
+            )
+            self.link.close(errors.TLS_HANDSHAKE, abort=True)
+
+    def _stopTimer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
+
+    def dataReceived(self, data: bytes) -> None:
+        """
+        Hand input to the link. None comes before the handshake is done.
+        """
+        if self.link is not None:
+            self.link.received(data)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """
+        Tell the link, and the log if it was the handshake that failed.
+        """
+        self._stopTimer()
+        link = self.link
+        if link is None:
+            return
+        if not self._isSecured and not link.reason:
+            _log.error(
+                "{link} - TLS handshake error: {problem}",
+                link=str(link),
+                problem=str(reason.value) or type(reason.value).__name__,
+            )
+            link.lost(errors.TLS_HANDSHAKE.reason)
+        else:
+            link.lost()
+
+    def readConnectionLost(self) -> None:
+        """
+        The peer sends no more.
+        """
+        if self.link is not None:
+            self.link.inputEnded()
+
+    def writeConnectionLost(self) -> None:
+        """
+        The peer takes no more.
+        """
+        self.abort()
+
+    def write(self, data: bytes) -> None:
+        """
+        See L{LinkPeer.write}.
+        """
+        self._stream.write(data)
+
+    def finish(self) -> None:
+        """
+        See L{LinkPeer.finish}. A peer that does not take the rest is cut soon.
+        """
+        self._stopTimer()
+        self._stream.unregisterProducer()
+        self._stream.loseConnection()
+        if self.link is not None:
+            self._timer = self.link.context.reactor.callLater(_LINGER, self.abort)
+
+    def abort(self) -> None:
+        """
+        See L{LinkPeer.abort}.
+        """
+        self._stream.abortConnection()
+
+    def pauseReading(self) -> None:
+        """
+        See L{LinkPeer.pauseReading}.
+        """
+        self._stream.pauseProducing()
+
+    def resumeReading(self) -> None:
+        """
+        See L{LinkPeer.resumeReading}.
+        """
+        self._stream.resumeProducing()
+
+    def useLane(self, lane: Any) -> None:
+        """
+        See L{LinkPeer.useLane}. Ordinary transports always ask the link.
+        """
+
+    def pauseProducing(self) -> None:
+        """
+        The transport is full.
+        """
+        if self.link is not None:
+            self.link.outbox.pause()
+            self.link.writeBlocked()
+
+    def resumeProducing(self) -> None:
+        """
+        The transport has room.
+        """
+        if self.link is not None:
+            self.link.writeProgressed()
+            self.link.outbox.resume()
+
+    def stopProducing(self) -> None:
+        """
+        The transport is gone; C{connectionLost} follows.
+        """
+
+
+class LinkFactory(Factory):
+    """
+    Makes a L{LinkProtocol} for every connection.
+
+    @ivar tls: how TLS is done on the connections to come.
+    """
+
+    noisy = False
+
+    def __init__(self, makeLink: MakeLink, tls: LinkTLS | None, name: str | None = None) -> None:
+        """
+        @param name: as for L{LinkProtocol}.
+        """
+        self.tls = tls
+        self._makeLink = makeLink
+        self._name = name
+
+    def buildProtocol(self, addr: IAddress | None) -> LinkProtocol:
+        """
+        A protocol for a new connection.
+        """
+        protocol = LinkProtocol(self._makeLink, self.tls, self._name)
+        protocol.factory = self
+        return protocol

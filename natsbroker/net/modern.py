@@ -1,0 +1,258 @@
+"""
+What passes over a route in the dialect since NATS 2.0: interest by account, and messages.
+
+Promises: a message that came is given to what this member serves, of each queue group that its
+sender chose to one member, and to no other route; interest of accounts is told over the connection
+that is theirs.
+Must never know: how the connection came about, or who else is in the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker import errors, hot
+from natsbroker.interfaces import ILinkSubscriber, IMessageBus, IOrigin
+from natsbroker.net.labels import quoted
+from natsbroker.net.link import Handler, Link
+from natsbroker.net.routeinterest import (
+    AccountDoors,
+    Announcer,
+    RemoteInterest,
+    RoutePermissions,
+)
+from natsbroker.wire import ops
+from natsbroker.wire.dialects import route
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import ClientInfo, Message
+
+__all__ = ["ModernTraffic", "RouteAccount"]
+
+_log = Logger(namespace="natsbroker")
+
+
+@implementer(ILinkSubscriber, IOrigin)
+class RouteAccount:
+    """
+    One account at a peer: where messages for it are sent, and where those from it come from. Its
+    clients were let in by the peer, which checked what they may publish.
+
+    @ivar grant: whoever sends from there may do here what anybody in the account may.
+    """
+
+    __slots__ = ("_headers", "_name", "_outbox", "_server", "grant")
+
+    def __init__(
+        self, name: bytes, account: str, outbox: hot.Outbox, headers: bool, server: str
+    ) -> None:
+        """
+        @param name: as the wire names the account; no bytes where it does not.
+        @param headers: whether the peer understands headers.
+        @param server: the peer's name.
+        """
+        self._name = name
+        self._outbox = outbox
+        self._headers = headers
+        self._server = server
+        self.grant = Grant(account)
+
+    def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
+        """
+        See L{ILinkSubscriber.forward}.
+        """
+        outbox = self._outbox
+        if outbox.closed:
+            return
+        outbox.messages += 1
+        outbox.messageBytes += len(message.body)
+        outbox.write(route.messageFrame(self._name, message, queues, self._headers))
+
+    def clientInfo(self, isDetailed: bool) -> ClientInfo:
+        """
+        See L{IOrigin.clientInfo}.
+        """
+        account = self.grant.account
+        if not isDetailed:
+            return ClientInfo(acc=account)
+        return ClientInfo(acc=account, server=self._server, kind="Router")
+
+
+class ModernTraffic:
+    """
+    The traffic of one connection.
+
+    @ivar dialect: reads the lines.
+    @ivar handlers: what is done with which operation.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        doors: AccountDoors,
+        permissions: RoutePermissions,
+        headers: bool,
+        namesOrigin: bool,
+        account: str = "",
+    ) -> None:
+        """
+        @param headers: whether the peer understands headers.
+        @param namesOrigin: whether the peer names the origin when interest of a leafnode ends.
+        @param account: the account that the connection is dedicated to; empty for none.
+        """
+        self._link = link
+        self._doors = doors
+        self._permissions = permissions
+        self._headers = headers
+        self._namesOrigin = namesOrigin
+        self._dedicated = account.encode("utf-8", "surrogateescape")
+        self._targets: dict[bytes, RouteAccount] = {}
+        self._accounts: dict[bytes, tuple[RouteAccount, IMessageBus]] = {}
+        self._announcers: dict[str, Announcer] = {}
+        self.interest = RemoteInterest(doors, self._target, link)
+        self.interest.permit(permissions)
+        self.dialect = route.routeLines(self._dedicated)
+        self.handlers: dict[int, Handler] = {
+            ops.RS_PLUS: partial(self._gained, False),
+            ops.LS_PLUS: partial(self._gained, True),
+            ops.RS_MINUS: partial(self._lost, False),
+            ops.LS_MINUS: partial(self._lost, namesOrigin),
+            ops.RMSG: self._message,
+            ops.HMSG: self._message,
+            ops.LMSG: self._message,
+        }
+
+    # What this member serves.
+
+    def tell(self, accounts: Iterable[str]) -> None:
+        """
+        Tell the peer the interest of these accounts from now on, and of no others.
+        """
+        wanted = dict.fromkeys(accounts)
+        for name in [each for each in self._announcers if each not in wanted]:
+            self._announcers.pop(name).end(True)
+        for name in wanted:
+            bus = self._doors.door(name)
+            if bus is None or name in self._announcers:
+                continue
+            wire = b"" if self._dedicated else name.encode("utf-8", "surrogateescape")
+            self._announcers[name] = Announcer(
+                bus,
+                self._permissions,
+                partial(self._tellGained, wire),
+                partial(self._tellLost, wire),
+            )
+
+    def _tellGained(self, account: bytes, pattern: bytes, queue: bytes, weight: int) -> None:
+        self._link.say(route.interestLine(account, pattern, queue, weight))
+
+    def _tellLost(self, account: bytes, pattern: bytes, queue: bytes) -> None:
+        self._link.say(route.lostLine(account, pattern, queue))
+
+    def permit(self, permissions: RoutePermissions) -> None:
+        """
+        Use other permissions.
+        """
+        if permissions == self._permissions:
+            return
+        self._permissions = permissions
+        for announcer in self._announcers.values():
+            announcer.permit(permissions)
+        self.interest.permit(permissions)
+
+    def repeat(self) -> None:
+        """
+        Tell all interest again.
+        """
+        for announcer in self._announcers.values():
+            announcer.permit(self._permissions)
+
+    def forget(self, account: str) -> None:
+        """
+        The peer tells its interest in an account over another connection from now on.
+        """
+        self.interest.forget(account.encode("utf-8", "surrogateescape"))
+
+    def accountsChanged(self) -> None:
+        """
+        There may be other accounts now.
+        """
+        self._accounts.clear()
+        self.interest.accountsChanged()
+
+    def end(self) -> None:
+        """
+        The connection ends.
+        """
+        announcers, self._announcers = self._announcers, {}
+        for announcer in announcers.values():
+            announcer.end(False)
+        self.interest.clear()
+        self._accounts.clear()
+
+    # What the peer says.
+
+    def _gained(self, isLeaf: bool, line: bytes) -> None:
+        interest = route.splitInterest(line, isLeaf, self._dedicated)
+        if interest is None:
+            self._link.close(errors.BAD_ARGUMENTS)
+        else:
+            self.interest.gained(interest)
+
+    def _lost(self, hasOrigin: bool, line: bytes) -> None:
+        interest = route.splitLost(line, hasOrigin, self._dedicated)
+        if interest is None:
+            self._link.close(errors.BAD_ARGUMENTS)
+        else:
+            self.interest.lost(interest)
+
+    def _message(
+        self,
+        subject: bytes,
+        reply: bytes,
+        headerLength: int,
+        body: bytes,
+        sizeText: bytes,
+        headerText: bytes,
+        account: bytes,
+        queues: tuple[bytes, ...] | None,
+        origin: bytes,
+    ) -> None:
+        known = self._accounts.get(account) or self._account(account)
+        if known is None:
+            _log.debug(
+                "{link} - Unknown account {account} for routed message on subject: {subject}",
+                link=str(self._link),
+                account=quoted(account),
+                subject=quoted(subject),
+            )
+            return
+        target, bus = known
+        bus.publish(
+            Message(subject, body, reply, headerLength, target, sizeText, headerText, queues)
+        )
+
+    def _account(self, name: bytes) -> tuple[RouteAccount, IMessageBus] | None:
+        bus = self._doors.door(name.decode("utf-8", "surrogateescape"))
+        if bus is None:
+            return None
+        known = self._accounts[name] = self._target(name), bus
+        return known
+
+    def _target(self, name: bytes) -> RouteAccount:
+        """
+        What stands for an account: always the same, since accounts tell peers apart by it.
+        """
+        target = self._targets.get(name)
+        if target is None:
+            target = self._targets[name] = RouteAccount(
+                b"" if self._dedicated else name,
+                name.decode("utf-8", "surrogateescape"),
+                self._link.outbox,
+                self._headers,
+                self._link.remote,
+            )
+        return target

@@ -1,0 +1,292 @@
+"""
+Interest between two members of a cluster: what is told to the peer, and what it tells.
+
+Promises: the peer knows what this member serves, account by account, and nothing that was learned
+from others; what the peer tells stands among the account's subscriptions until it takes it back or
+its connection ends; what it tells of an account that is not known here is kept for when it is.
+Must never know: connections, or how an operation is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker import errors
+from natsbroker.interfaces import IInterestWatcher, ILinkSubscriber, IMessageBus
+from natsbroker.net.labels import quoted
+from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions, Verdict
+from natsbroker.subjects.shapes import TooManyShapes
+from natsbroker.wire.dialects.route import Interest
+
+__all__ = ["AccountDoors", "Announcer", "RemoteInterest", "RoutePermissions"]
+
+_log = Logger(namespace="natsbroker")
+
+
+class AccountDoors(Protocol):
+    """
+    Where the messages of a link find their accounts.
+    """
+
+    def door(self, account: str) -> IMessageBus | None:
+        """
+        The door to an account for what comes over the link; C{None} if there is no such account.
+        """
+
+    def names(self) -> Iterable[str]:
+        """
+        All accounts.
+        """
+
+
+class RoutePermissions:
+    """
+    What passes between this member and the others.
+
+    @ivar told: the interest that others are told of; C{None} for all.
+    @ivar taken: the interest of others that is honoured; C{None} for all.
+    """
+
+    __slots__ = ("taken", "told")
+
+    def __init__(
+        self, told: PermissionSet | None = None, taken: SubscribePermissions | None = None
+    ) -> None:
+        self.told = told
+        self.taken = taken
+
+    def mayTell(self, pattern: bytes) -> bool:
+        """
+        Whether others are told of interest in a pattern.
+        """
+        return self.told is None or self.told.allows(pattern)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RoutePermissions) and (self.told, self.taken) == (
+            other.told,
+            other.taken,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@implementer(IInterestWatcher)
+class Announcer:
+    """
+    Tells one peer what one account is subscribed to here.
+    """
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        permissions: RoutePermissions,
+        gained: Callable[[bytes, bytes, int], None],
+        lost: Callable[[bytes, bytes], None],
+    ) -> None:
+        """
+        @param gained: tells the peer of a pattern, a queue group and its weight.
+        @param lost: tells it that nobody is left.
+        """
+        self._permissions = permissions
+        self._gained = gained
+        self._lost = lost
+        self._told: set[tuple[bytes, bytes]] = set()
+        self._bus = bus
+        self._stop: Callable[[], None] = bus.watchInterest(self)
+
+    def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
+        """
+        See L{IInterestWatcher.interestGained}.
+        """
+        if self._permissions.mayTell(pattern):
+            self._told.add((pattern, queue))
+            self._gained(pattern, queue, weight)
+
+    def interestWeightChanged(self, pattern: bytes, queue: bytes, weight: int) -> None:
+        """
+        See L{IInterestWatcher.interestWeightChanged}.
+        """
+        if (pattern, queue) in self._told:
+            self._gained(pattern, queue, weight)
+
+    def interestLost(self, pattern: bytes, queue: bytes) -> None:
+        """
+        See L{IInterestWatcher.interestLost}.
+        """
+        if (pattern, queue) in self._told:
+            self._told.discard((pattern, queue))
+            self._lost(pattern, queue)
+
+    def permit(self, permissions: RoutePermissions) -> None:
+        """
+        Use other permissions, and take back what may not be told any more.
+        """
+        self._stop()
+        self._permissions = permissions
+        for pattern, queue in [each for each in self._told if not permissions.mayTell(each[0])]:
+            self.interestLost(pattern, queue)
+        # A peer takes what it knows already for a new weight.
+        self._stop = self._bus.watchInterest(self)
+
+    def end(self, isHeard: bool) -> None:
+        """
+        Tell nothing more.
+
+        @param isHeard: whether the peer is still there, and must be told that nobody is left.
+        """
+        self._stop()
+        told, self._told = self._told, set()
+        if isHeard:
+            for pattern, queue in told:
+                self._lost(pattern, queue)
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+
+#: Tells the interests of one account apart: the cluster of the leafnode that they are behind, the
+#: pattern, and the queue group.
+_Key = tuple[bytes, bytes, bytes]
+
+
+class RemoteInterest:
+    """
+    What one peer is subscribed to.
+    """
+
+    def __init__(
+        self, doors: AccountDoors, target: Callable[[bytes], ILinkSubscriber], label: object
+    ) -> None:
+        """
+        @param target: gives for an account what its messages are sent with.
+        @param label: whose text names the peer in the log.
+        """
+        self._doors = doors
+        self._target = target
+        self._label = label
+        self._permissions = RoutePermissions()
+        self._weights: dict[bytes, dict[_Key, int]] = {}
+        self._made: dict[bytes, dict[_Key, Any]] = {}
+
+    def gained(self, interest: Interest) -> None:
+        """
+        The peer has interest, or a queue group there has another weight.
+        """
+        key = interest.origin, interest.pattern, interest.queue
+        weights = self._weights.setdefault(interest.account, {})
+        isNews = key not in weights
+        weights[key] = interest.weight
+        made = self._made.get(interest.account, {}).get(key)
+        if made is not None:
+            made.weight = max(interest.weight, 1)
+        elif isNews:
+            self._subscribe(interest.account, key)
+
+    def lost(self, interest: Interest) -> None:
+        """
+        The peer has no such interest any more.
+        """
+        key = interest.origin, interest.pattern, interest.queue
+        weights = self._weights.get(interest.account, {})
+        weights.pop(key, None)
+        made = self._made.get(interest.account, {}).pop(key, None)
+        if made is not None:
+            made.cancel()
+        if not weights:
+            self._weights.pop(interest.account, None)
+            self._made.pop(interest.account, None)
+
+    def _subscribe(self, account: bytes, key: _Key) -> None:
+        _, pattern, queue = key
+        name = account.decode("utf-8", "surrogateescape")
+        bus = self._doors.door(name)
+        if bus is None:
+            _log.error(
+                "{link} - Unknown account {account} for remote subject {subject}",
+                link=str(self._label),
+                account=quoted(account),
+                subject=quoted(pattern),
+            )
+            return
+        taken = self._permissions.taken
+        verdict = Verdict.ALLOWED if taken is None else taken.verdict(pattern, queue)
+        if verdict is Verdict.DENIED:
+            _log.debug(
+                "{link} - Can not export {subject}, ignoring remote subscription request",
+                link=str(self._label),
+                subject=quoted(pattern),
+            )
+            return
+        weight = max(self._weights[account][key], 1)
+        try:
+            made: Any = bus.subscribe(pattern, self._target(account), None, queue, weight)
+        except (ValueError, TooManyShapes, errors.BrokerError) as error:
+            _log.error(
+                "{link} - Could not insert subscription: {why}",
+                link=str(self._label),
+                why=quoted(str(error))[1:-1],
+            )
+            return
+        if verdict is Verdict.FILTERED:
+            made.permissions = taken
+            bus.refresh()
+        self._made.setdefault(account, {})[key] = made
+
+    def permit(self, permissions: RoutePermissions) -> None:
+        """
+        Use other permissions, for what was told before too.
+        """
+        if permissions.taken == self._permissions.taken:
+            return
+        self._permissions = permissions
+        self._cancel()
+        self.accountsChanged()
+
+    def accountsChanged(self) -> None:
+        """
+        There may be other accounts: subscribe in those that are new.
+        """
+        for account in [each for each in self._made if self._isUnknown(each)]:
+            for subscription in self._made.pop(account).values():
+                subscription.cancel()
+        for account, weights in list(self._weights.items()):
+            if not self._isUnknown(account):
+                made = self._made.get(account, {})
+                for key in [each for each in weights if each not in made]:
+                    self._subscribe(account, key)
+
+    def _isUnknown(self, account: bytes) -> bool:
+        return self._doors.door(account.decode("utf-8", "surrogateescape")) is None
+
+    def forget(self, account: bytes) -> None:
+        """
+        Forget what the peer told of an account.
+        """
+        self._weights.pop(account, None)
+        for subscription in self._made.pop(account, {}).values():
+            subscription.cancel()
+
+    def clear(self) -> None:
+        """
+        The peer is gone.
+        """
+        self._cancel()
+        self._weights.clear()
+
+    def _cancel(self) -> None:
+        made, self._made = self._made, {}
+        for subscriptions in made.values():
+            for subscription in subscriptions.values():
+                subscription.cancel()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._weights.values()))
+
+    def __iter__(self) -> Iterator[Interest]:
+        for account, weights in self._weights.items():
+            for (origin, pattern, queue), weight in weights.items():
+                yield Interest(account, origin, pattern, queue, weight)

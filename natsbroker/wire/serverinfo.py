@@ -1,0 +1,241 @@
+"""
+What brokers tell each other about themselves: the JSON of INFO and CONNECT on links.
+
+Promises: names are matched without regard to case, unknown ones are kept for whoever the document
+is passed on to, and no input raises anything but L{ValueError}, however deep or strange. A value of
+the wrong type refuses the whole, as nats-server does.
+Must never know: what follows from it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import IntEnum
+from typing import Any
+
+__all__ = [
+    "GossipMode",
+    "LinkConnect",
+    "ServerDocument",
+    "connectLine",
+    "infoLine",
+    "parseConnect",
+    "parseDocument",
+]
+
+#: The largest number that is taken for a port, a size or a version.
+_LARGEST = (1 << 63) - 1
+
+
+class GossipMode(IntEnum):
+    """
+    What becomes of the news of a member.
+
+    @cvar DEFAULT: whoever hears it dials the member and tells nobody.
+    @cvar DISABLED: whoever dials the member tells it not to pass the news on either.
+    @cvar OVERRIDE: whoever dials the member passes the news on.
+    """
+
+    DEFAULT = 0
+    DISABLED = 1
+    OVERRIDE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ServerDocument:
+    """
+    What an INFO on a link says.
+
+    @ivar host: where the server listens for its like, as it knows itself.
+    @ivar port: likewise.
+    @ivar ip: where it can be dialled, as a URL; empty where its peer finds that out.
+    @ivar cluster_dynamic: its cluster's name was made up, and it takes another one.
+    @ivar lnoc: it understands LS+ and LMSG.
+    @ivar lnocu: its LS- names the origin.
+    @ivar route_pool_size: how many connections it wants to share among accounts; 0 for one, and no
+        accounts with connections of their own.
+    @ivar route_pool_idx: which of them this is.
+    @ivar route_account: the account that the connection is dedicated to.
+    @ivar permitImport: the patterns that it tells interest in, and those that it does not; C{None}
+        for no restriction.
+    @ivar permitExport: the patterns that it takes interest in.
+    @ivar raw: everything that was said, unknown names included.
+    """
+
+    server_id: str = ""
+    server_name: str = ""
+    version: str = ""
+    proto: int = 0
+    host: str = ""
+    port: int = 0
+    headers: bool = False
+    auth_required: bool = False
+    tls_required: bool = False
+    tls_verify: bool = False
+    max_payload: int = 0
+    jetstream: bool = False
+    ip: str = ""
+    client_id: int = 0
+    nonce: str = ""
+    cluster: str = ""
+    cluster_dynamic: bool = False
+    connect_urls: tuple[str, ...] = ()
+    ws_connect_urls: tuple[str, ...] = ()
+    ldm: bool = False
+    compression: str = ""
+    lnoc: bool = False
+    lnocu: bool = False
+    route_pool_size: int = 0
+    route_pool_idx: int = 0
+    route_account: str = ""
+    route_acc_add_reqid: str = ""
+    gossip_mode: int = 0
+    gateway: str = ""
+    permitImport: Mapping[str, Any] | None = None
+    permitExport: Mapping[str, Any] | None = None
+    raw: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def changed(self, **values: Any) -> ServerDocument:
+        """
+        The same with some members changed, also in what is passed on.
+        """
+        raw = {name: value for name, value in self.raw.items() if name.lower() not in values}
+        raw.update({name: value for name, value in values.items() if value})
+        return replace(self, raw=raw, **values)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkConnect:
+    """
+    What a CONNECT on a link says.
+
+    @ivar name: the id of the server.
+    @ivar password: C{pass} on the wire.
+    @ivar lang: what only clients say.
+    @ivar gateway: what only gateways say.
+    """
+
+    name: str = ""
+    user: str = ""
+    password: str = ""
+    auth_token: str = ""
+    verbose: bool = False
+    pedantic: bool = False
+    headers: bool = False
+    tls_required: bool = False
+    cluster: str = ""
+    cluster_dynamic: bool = False
+    lang: str = ""
+    gateway: str = ""
+
+
+#: Members of our values that the wire calls something else.
+_WIRE_NAMES = {"permitImport": "import", "permitExport": "export", "password": "pass"}
+
+_PERMISSIONS = frozenset({"permitImport", "permitExport"})
+
+
+def parseDocument(text: bytes) -> ServerDocument:
+    """
+    Read the argument of an INFO.
+
+    @raise ValueError: if it is not the JSON of one.
+    """
+    given = _members(text)
+    return ServerDocument(raw=given, **_read(ServerDocument, given))
+
+
+def parseConnect(text: bytes) -> LinkConnect:
+    """
+    Read the argument of a CONNECT.
+
+    @raise ValueError: if it is not the JSON of one.
+    """
+    return LinkConnect(**_read(LinkConnect, _members(text)))
+
+
+def _members(text: bytes) -> dict[str, Any]:
+    try:
+        given = json.loads(text.decode("utf-8", "replace"), parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(given, dict):
+        raise ValueError("not a JSON object")
+    return given
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _read(kind: type[ServerDocument] | type[LinkConnect], given: dict[str, Any]) -> dict[str, Any]:
+    """
+    The members that a value has, checked.
+    """
+    folded = {name.lower(): value for name, value in given.items() if value is not None}
+    found: dict[str, Any] = {}
+    for member in fields(kind):
+        name = _WIRE_NAMES.get(member.name, member.name)
+        if name in folded and member.name != "raw":
+            found[member.name] = _checked(member.name, folded[name], member.default)
+    return found
+
+
+def _checked(name: str, value: Any, default: Any) -> Any:
+    if name in _PERMISSIONS:
+        return _permissions(name, value)
+    if isinstance(default, tuple):
+        return _texts(name, value)
+    wanted = type(default)
+    if type(value) is not wanted:
+        raise ValueError(f"{name} must be a JSON {wanted.__name__}")
+    if wanted is int and not -_LARGEST <= value <= _LARGEST:
+        raise ValueError(f"{name} is out of range")
+    return value
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError(f"{name} must be an array of strings")
+    return tuple(value)
+
+
+def _permissions(name: str, value: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} must be an object")
+    return {
+        key.lower(): _texts(name, lists)
+        for key, lists in value.items()
+        if key.lower() in ("allow", "deny") and lists is not None
+    }
+
+
+def infoLine(document: Mapping[str, Any]) -> bytes:
+    """
+    An INFO line of a document's members, with a blank before its CRLF as nats-server has it.
+    Members without a value are left out.
+    """
+    shown = {name: value for name, value in document.items() if value or name in _ALWAYS_IN_INFO}
+    return b"INFO %b \r\n" % _json(shown)
+
+
+def connectLine(options: Mapping[str, Any]) -> bytes:
+    """
+    A CONNECT line.
+    """
+    shown = {name: value for name, value in options.items() if value or name in _ALWAYS_IN_CONNECT}
+    return b"CONNECT %b\r\n" % _json(shown)
+
+
+def _json(members: Mapping[str, Any]) -> bytes:
+    text = json.dumps(members, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "replace")
+
+
+_ALWAYS_IN_INFO = frozenset(
+    {"server_id", "server_name", "version", "proto", "go", "host", "port", "headers", "max_payload"}
+)
+
+_ALWAYS_IN_CONNECT = frozenset({"echo", "verbose", "pedantic", "tls_required", "headers", "name"})
