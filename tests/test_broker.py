@@ -286,7 +286,11 @@ class TestStarting:
             host.broker.clientAddress()
         host.start()
         assert host.broker.clientAddress() == ("0.0.0.0", 4222)
-        assert host.broker.addresses() == {"nats": ["nats://127.0.0.1:4222"], "monitoring": []}
+        assert host.broker.addresses() == {
+            "nats": ["nats://127.0.0.1:4222"],
+            "monitoring": [],
+            "cluster": [],
+        }
 
     def test_lines(self) -> None:
         """Programs wait for the last two lines."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -108,11 +108,9 @@ class Dialler:
 
     def _failed(self, failure: Failure) -> None:
         self._attempt = None
-        if self._isStopped and failure.check(CancelledError):
-            return
-        self._report(failure)
         if self._isStopped:
             return
+        self._report(failure)
         terms = self._terms
         if 0 <= terms.retries < self.attempts:
             self._over(False)

@@ -31,12 +31,12 @@ def test_emptyFile() -> None:
 
 def test_allErrorsInOrder() -> None:
     """Every mistake is reported, in the order of the file, whichever pass finds it."""
-    assert complaintsOf("no_auth_user: x\nport: a\nbogus: 1\nmax_payload: 3GB\ncluster {}") == [
+    assert complaintsOf("no_auth_user: x\nport: a\nbogus: 1\nmax_payload: 3GB\nmqtt {}") == [
         's.conf:1:1: no_auth_user: "x" present, but users/nkeys are not defined',
         "s.conf:2:1: port: expected an integer, got a string",
         's.conf:3:1: unknown field "bogus"',
         "s.conf:4:1: max_payload: value is too big",
-        "s.conf:5:1: cluster: not supported yet (routes between servers)",
+        "s.conf:5:1: mqtt: not supported yet (MQTT)",
     ]
 
 

@@ -199,11 +199,6 @@ MISSING = [
     ("-sd d", "--store_dir: not supported yet (JetStream)"),
     ("-s", "--syslog: not supported yet (logging to syslog)"),
     ("-r udp://x", "--remote_syslog: not supported yet (logging to syslog)"),
-    ("--routes nats://a:1", "--routes: not supported yet (routes between servers)"),
-    ("--cluster nats://a:1", "--cluster: not supported yet (routes between servers)"),
-    ("--cluster_name c", "--cluster_name: not supported yet (routes between servers)"),
-    ("--no_advertise", "--no_advertise: not supported yet (routes between servers)"),
-    ("--connect_retries 3", "--connect_retries: not supported yet (routes between servers)"),
     ("--profile 6060", "--profile: not supported yet (profiling)"),
 ]
 
@@ -216,7 +211,7 @@ def test_missingFeatures(line: str, message: str) -> None:
     assert str(problem) == message
 
 
-@pytest.mark.parametrize("line", ["-js=false", "-s=false", "--routes=", "--profile 0"])
+@pytest.mark.parametrize("line", ["-js=false", "-s=false", "--profile 0"])
 def test_askingForNothing(line: str) -> None:
     """A flag that switches its feature off is fine."""
     assert settingsOf(line) == Settings()

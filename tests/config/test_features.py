@@ -11,7 +11,7 @@ from natsbroker.config.features import NOT_YET, missing
 
 def test_missing() -> None:
     """A key of a feature that is not built says which."""
-    assert str(missing("cluster", {})) == "not supported yet (routes between servers)"
+    assert str(missing("gateway", {})) == "not supported yet (gateways)"
 
 
 def test_supported() -> None:
@@ -28,6 +28,8 @@ def test_supported() -> None:
         ("prof_port", 0),
         ("write_timeout", "default"),
         ("tls.ocsp_peer", False),
+        ("cluster.compression", "accept"),
+        ("cluster.compression", False),
     ],
 )
 def test_askingForNothing(path: str, value: object) -> None:
@@ -37,7 +39,8 @@ def test_askingForNothing(path: str, value: object) -> None:
 
 @pytest.mark.parametrize(
     ("path", "value"),
-    [("jetstream", True), ("jetstream", 0), ("prof_port", False), ("remote_syslog", "udp://a")],
+    [("jetstream", True), ("jetstream", 0), ("prof_port", False), ("remote_syslog", "udp://a")]
+    + [("cluster.compression", mode) for mode in ("s2_fast", "on", True)],
 )
 def test_askingForIt(path: str, value: object) -> None:
     """Any other value is not, nor one that is merely equal."""

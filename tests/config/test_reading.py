@@ -140,10 +140,10 @@ class TestErrors:
 
     def test_notSupportedYet(self) -> None:
         """A key whose feature is missing is read, checked and reported."""
-        reading, findings = readingOf("cluster { name: c, port: x }")
-        cluster = reading.block("cluster")
-        assert cluster is not None
-        assert cluster.text("name") == "c"
+        reading, findings = readingOf("gateway { name: c, port: x }")
+        gateway = reading.block("gateway")
+        assert gateway is not None
+        assert gateway.text("name") == "c"
         assert [type(error).__name__ for error in findings.errors] == [
             "ConfigError",
             "NotSupportedYet",

@@ -33,5 +33,7 @@ def test_dialectAgrees() -> None:
     """The client dialect reads the spellings that the table writes, but for what servers say."""
     read = {op: name for name, (op, _) in client.LINE_OPERATIONS.items()}
     read |= {op: name for name, op in client.BARE_OPERATIONS.items()}
-    assert read | {ops.MSG: b"MSG", ops.HMSG: b"HMSG"} == ops.NAMES
-    assert not {ops.MSG, ops.HMSG} & set(read)
+    servers = {ops.MSG, ops.HMSG, ops.RMSG, ops.LMSG}
+    servers |= {ops.RS_PLUS, ops.RS_MINUS, ops.LS_PLUS, ops.LS_MINUS}
+    assert read | {op: ops.NAMES[op] for op in servers} == ops.NAMES
+    assert not servers & set(read)
