@@ -149,7 +149,10 @@ class Recorder:
 
     @ivar got: the messages with their tags.
     @ivar ended: the tags of subscriptions that ended by themselves.
+    @ivar subscription: where a test keeps what it subscribed with.
     """
+
+    subscription: Any = None
 
     def __init__(self, onMessage: Callable[[Message], object] | None = None) -> None:
         self.got: list[tuple[Message, Any]] = []

@@ -267,9 +267,7 @@ class Account:
         links: dict[int, tuple[ILinkSubscriber, list[bytes]]] = {}
         for subscription in matches.links:
             subscriber = subscription.subscriber
-            if subscription.closed or subscriber is message.origin:
-                continue
-            if subscription.kind in reached:
+            if subscription.kind in reached and _mayForward(subscription, message):
                 links.setdefault(id(subscriber), (subscriber, []))
         return links
 
@@ -291,9 +289,7 @@ class Account:
         candidates = [
             subscription
             for subscription in there
-            if subscription.kind in reached
-            and subscription.subscriber is not message.origin
-            and not subscription.closed
+            if subscription.kind in reached and _mayForward(subscription, message)
         ]
         if candidates:
             weights = [subscription.weight for subscription in candidates]
@@ -346,6 +342,16 @@ class Account:
 
 #: Links whose sender has chosen the queue groups: without a list, only plain subscriptions.
 _DIRECTED = frozenset({Kind.ROUTE, Kind.GATEWAY, Kind.HUB, Kind.SPOKE})
+
+
+def _mayForward(subscription: hot.Subscription, message: Message) -> bool:
+    """
+    Whether a link's subscription may have a message: not back where it came from.
+    """
+    if subscription.closed or subscription.subscriber is message.origin:
+        return False
+    permissions = subscription.permissions
+    return permissions is None or permissions.mayDeliver(message.subject, subscription.queue)
 
 
 def _takes(subscriber: Any, subject: bytes, kind: Kind, hops: int) -> bool:

@@ -14,7 +14,11 @@ from random import Random
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import HostnameEndpoint
+from twisted.internet.endpoints import (
+    HostnameEndpoint,
+    TCP4ClientEndpoint,
+    TCP6ClientEndpoint,
+)
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
@@ -40,6 +44,7 @@ from natsbroker.net.context import ClientContext
 from natsbroker.net.dialling import Dialler
 from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linkprotocol import LinkFactory
+from natsbroker.net.linktls import isAddress
 from natsbroker.net.listen import Listener, addressEndpoint, describe, urlOf
 from natsbroker.wire.values import Kind
 
@@ -221,10 +226,11 @@ class ClusterMembership:
 
     def _connect(self, target: RouteTarget) -> Deferred[Any]:
         _log.debug("Trying to connect to route on {target}", target=str(target))
-        endpoint = HostnameEndpoint(
-            self._reactor, target.host.encode("ascii", "replace"), target.port, timeout=_DIAL
-        )
         name = target.name or target.host
+        make: Any = HostnameEndpoint
+        if isAddress(target.host):
+            make = TCP6ClientEndpoint if ":" in target.host else TCP4ClientEndpoint
+        endpoint = make(self._reactor, target.host, target.port, timeout=_DIAL)
         connecting: Deferred[Any] = endpoint.connect(
             LinkFactory(self.cluster.routeFor(target), self._tls, name)
         )

@@ -267,6 +267,8 @@ class Cluster:
         told = gossip.reachable(document, route.peer.host).changed(
             nonce="", route_account=route.account
         )
+        if not told.ip:
+            return
         for other in list(self.members.values()):
             listener = other.dedicated.get(route.account) or other.first
             if other is member or listener is None or (route.account and not other.isPooled):

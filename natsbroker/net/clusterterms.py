@@ -59,7 +59,7 @@ class RouteTarget:
     host: str
     port: int
     user: str = ""
-    password: str = ""
+    password: str = field(default="", repr=False)
     isConfigured: bool = True
     account: str = ""
     gossip: GossipMode = GossipMode.DEFAULT

@@ -54,9 +54,9 @@ def reachable(document: ServerDocument, host: str) -> ServerDocument:
     """
     What a member said of itself, with where it can be dialled.
 
-    @param host: where its connection comes from.
+    @param host: where its connection comes from; empty where that is no address.
     """
-    if document.ip:
+    if document.ip or not host:
         return document
     shown = f"[{host}]" if ":" in host else host
     return document.changed(ip=f"nats-route://{shown}:{document.port}/")

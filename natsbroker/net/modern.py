@@ -34,6 +34,9 @@ __all__ = ["ModernTraffic", "RouteAccount"]
 
 _log = Logger(namespace="natsbroker")
 
+#: The origin of interest whose origin is not told: no cluster has this name.
+_SOME_LEAF = b" "
+
 
 @implementer(ILinkSubscriber, IOrigin)
 class RouteAccount:
@@ -119,7 +122,7 @@ class ModernTraffic:
             ops.RS_PLUS: partial(self._gained, False),
             ops.LS_PLUS: partial(self._gained, True),
             ops.RS_MINUS: partial(self._lost, False),
-            ops.LS_MINUS: partial(self._lost, namesOrigin),
+            ops.LS_MINUS: partial(self._lost, True),
             ops.RMSG: self._message,
             ops.HMSG: self._message,
             ops.LMSG: self._message,
@@ -200,14 +203,22 @@ class ModernTraffic:
         if interest is None:
             self._link.close(errors.BAD_ARGUMENTS)
         else:
-            self.interest.gained(interest)
+            self.interest.gained(self._knownAs(interest, isLeaf))
 
-    def _lost(self, hasOrigin: bool, line: bytes) -> None:
-        interest = route.splitLost(line, hasOrigin, self._dedicated)
+    def _lost(self, isLeaf: bool, line: bytes) -> None:
+        interest = route.splitLost(line, isLeaf and self._namesOrigin, self._dedicated)
         if interest is None:
             self._link.close(errors.BAD_ARGUMENTS)
         else:
-            self.interest.lost(interest)
+            self.interest.lost(self._knownAs(interest, isLeaf))
+
+    def _knownAs(self, interest: route.Interest, isLeaf: bool) -> route.Interest:
+        """
+        A peer that does not name the origin in the end is taken not to name it in the beginning.
+        """
+        return (
+            interest._replace(origin=_SOME_LEAF) if isLeaf and not self._namesOrigin else interest
+        )
 
     def _message(
         self,

@@ -1,0 +1,536 @@
+"""
+The cluster as one of its members sees it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from natsbroker import errors
+from natsbroker.net.routeinterest import RoutePermissions
+from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
+from natsbroker.wire.serverinfo import GossipMode
+from tests.net.clusters import Node, Wire, connect, info, mesh, target
+
+
+def trio(**terms: Any) -> list[Node]:
+    """Three members: two of them are told of the first."""
+    first = Node("n1", 6001, **terms)
+    others = [
+        Node(f"n{place}", 6000 + place, first.clock, targets=(target(6001),), **terms)
+        for place in (2, 3)
+    ]
+    nodes = [first, *others]
+    mesh(*nodes)
+    for node in others:
+        node.cluster.dial(target(6001), 0.0)
+    first.settle(1.0)
+    return nodes
+
+
+class TestMesh:
+    """Members of ours, in memory."""
+
+    @pytest.mark.parametrize("size", [-1, 1, 3])
+    def test_gossip(self, size: int) -> None:
+        """Those who were told of one member find each other."""
+        one, two, three = trio(poolSize=size)
+        assert (one.peers(), two.peers(), three.peers()) == (
+            ["n2", "n3"],
+            ["n1", "n3"],
+            ["n1", "n2"],
+        )
+        for node in (one, two, three):
+            assert len(node.cluster) == 2 * max(size, 1)
+
+    @pytest.mark.parametrize("size", [-1, 3])
+    def test_messages(self, size: int) -> None:
+        """A message reaches every member once, and one of a queue group."""
+        nodes = trio(poolSize=size)
+        for account in ("A", "B"):
+            plain = [node.subscribe(b"foo.*", account=account) for node in nodes]
+            queue = [node.subscribe(b"foo.>", b"q", account=account) for node in nodes[1:]]
+            for place, node in enumerate(nodes):
+                for number in range(20):
+                    node.publish(b"foo.x", b"%d-%d" % (place, number), account=account)
+            expected = [b"%d-%d" % (place, number) for place in range(3) for number in range(20)]
+            for recorder in plain:
+                assert recorder.bodies == expected
+            assert sorted(queue[0].bodies + queue[1].bodies) == sorted(expected)
+            assert all(recorder.got for recorder in queue)
+
+    @pytest.mark.parametrize("size", [-1, 3])
+    def test_bothDial(self, size: int) -> None:
+        """Two that dial each other at once keep the same connections."""
+        clock = Node().clock
+        one = Node("n1", 6001, clock, targets=(target(6002),), poolSize=size)
+        two = Node("n2", 6002, clock, targets=(target(6001),), poolSize=size)
+        mesh(one, two)
+        one.cluster.dial(target(6002), 0.0)
+        two.cluster.dial(target(6001), 0.0)
+        one.settle(3.0)
+        assert (one.peers(), two.peers()) == (["n2"], ["n1"])
+        assert len(one.cluster) == len(two.cluster) == max(size, 1)
+        recorder = two.subscribe(b"foo")
+        one.publish(b"foo")
+        assert recorder.bodies == [b"hi"]
+
+    def test_restart(self) -> None:
+        """A member that comes back under another id is one again."""
+        one, two, three = trio()
+        one.isDown = True
+        for route in one.cluster:
+            route.close(errors.SERVER_SHUTDOWN)
+        one.settle(0.1)
+        assert two.peers() == ["n3"]
+        again = Node("n1", 6001, one.clock)
+        mesh(again, two, three)
+        two.settle(3.0)
+        assert again.peers() == ["n2", "n3"] and two.peers() == ["n1", "n3"]
+        recorder = again.subscribe(b"foo")
+        two.publish(b"foo", b"2")
+        three.publish(b"foo", b"3")
+        assert recorder.bodies == [b"2", b"3"]
+
+    def test_urls(self) -> None:
+        """Clients learn of members as they come and go, and of lame ducks' going."""
+        one, two, three = trio()
+        assert one.cluster.connectUrls() == ("127.0.0.1:4001", "127.0.0.1:4002", "127.0.0.1:4003")
+        before = one.changes
+        three.cluster.leave()
+        one.settle(0.1)
+        assert one.changes > before
+        assert one.cluster.connectUrls() == ("127.0.0.1:4001", "127.0.0.1:4002")
+        assert three.cluster.connectUrls() == ("127.0.0.1:4001", "127.0.0.1:4002")
+        two.isDown = True
+        for route in two.cluster:
+            route.close(errors.SERVER_SHUTDOWN)
+        one.settle(0.1)
+        assert one.cluster.connectUrls() == ("127.0.0.1:4001",)
+
+    def test_silent(self) -> None:
+        """Who does not advertise tells nobody, and its clients nothing."""
+        one, two, _ = trio(advertises=False)
+        assert one.cluster.connectUrls() == two.cluster.connectUrls() == ()
+
+    def test_close(self) -> None:
+        """A member that leaves closes everything, and tells when that is done."""
+        one, two, three = trio(poolSize=3)
+        done: list[bool] = []
+        one.cluster.close(lambda: done.append(True))
+        one.settle(0.1)
+        assert done == [True] and len(one.cluster) == 0
+        assert two.peers() == ["n3"] and three.peers() == ["n2"]
+        late: list[bool] = []
+        one.cluster.close(lambda: late.append(True))
+        assert late == [True]
+        wire = one.accepted()
+        assert wire.closed == "Server Shutdown"
+
+
+class TestPool:
+    """How many connections there are to a peer, and which is whose."""
+
+    def test_places(self) -> None:
+        """A peer that dials names the place; what is there already is replaced."""
+        node = Node(poolSize=3)
+        wires = [node.joined(route_pool_size=3, route_pool_idx=place) for place in (0, 1, 2)]
+        assert [wire.route.poolIndex for wire in wires] == [0, 1, 2]
+        again = node.joined(route_pool_size=3, route_pool_idx=1)
+        assert wires[1].closed == "Duplicate Route" and not again.closed
+        assert len(node.cluster.members["PEER"].pool) == 3
+
+    @pytest.mark.parametrize("index, size", [(7, 3), (-1, 3), (3, 3)])
+    def test_wrongPlace(self, index: int, size: int) -> None:
+        """A place that there is not is refused in the real server's words."""
+        wire = Node(poolSize=3).accepted()
+        wire.send(connect() + info(route_pool_size=size, route_pool_idx=index))
+        assert wire.lines() == [
+            b"-ERR 'Invalid route pool index: %d - pool size is %d'" % (index, size)
+        ]
+        assert wire.closed == "Protocol Violation"
+
+    def test_largerPool(self) -> None:
+        """The pool is as large as the larger one of both."""
+        wire = Node(poolSize=2).accepted()
+        wire.send(connect() + info(route_pool_size=5, route_pool_idx=4))
+        assert not wire.closed
+
+    def test_dialledNamesNone(self) -> None:
+        """Whom we dial must not name a place."""
+        wire = Node(poolSize=3).dialling()
+        wire.send(info(route_pool_size=3, route_pool_idx=1))
+        assert wire.lines() == [b"-ERR 'Route pool index should not be set but is set to 1'"]
+
+    def test_next(self) -> None:
+        """The next connection is dialled when the peer has answered a PING."""
+        node = Node(poolSize=3, targets=(target(7777),))
+        wire = node.dialling()
+        wire.send(info(route_pool_size=3))
+        assert wire.take().endswith(b"PING\r\n") and node.dialled == []
+        wire.send(b"PONG\r\n")
+        assert node.dialled == [(target(7777), 0.0)]
+        second = node.dialling()
+        second.send(info(route_pool_size=3))
+        (said,) = second.infos()
+        assert said["route_pool_idx"] == 1
+
+    def test_full(self) -> None:
+        """One connection too many is closed, and that is no reason to dial again."""
+        node = Node(poolSize=1, targets=(target(7777),))
+        for closed in ("", "Duplicate Route"):
+            wire = node.dialling()
+            wire.send(info(route_pool_size=1))
+            assert wire.closed == closed
+        node.settle(1.0)
+        assert node.dialled == []
+
+    def test_accounts(self) -> None:
+        """Each account's interest is told over its own connection of the pool."""
+        node = Node(poolSize=3, accounts=["$G", "A", "B", "C", "D", "E", "F"])
+        wires = [node.joined(route_pool_size=3, route_pool_idx=place) for place in range(3)]
+        for account in "ABCDEF":
+            node.subscribe(b"foo", account=account)
+        told = [wire.lines() for wire in wires]
+        assert sorted(line for lines in told for line in lines) == [
+            b"RS+ %c foo" % each for each in b"ABCDEF"
+        ]
+        # The real server's places: FNV-1a of the name.
+        assert [sorted(line[4:5] for line in lines) for lines in told] == [
+            [b"A", b"B", b"D"],
+            [b"C", b"E", b"F"],
+            [],
+        ]
+
+    def test_oldPeer(self) -> None:
+        """With a peer without a pool, one connection is for all."""
+        node = Node(poolSize=3)
+        wire = node.joined()
+        node.subscribe(b"foo", account="A")
+        node.subscribe(b"foo", account="B")
+        assert sorted(wire.lines()) == [b"RS+ A foo", b"RS+ B foo"]
+        node.settle(6.0)
+        again = node.joined()
+        assert wire.closed == "Duplicate Route" and not again.closed
+
+    def test_oldPeerRace(self) -> None:
+        """Two connections at the same time: the first one stays."""
+        node = Node()
+        first, second = node.joined(), node.joined()
+        assert (first.closed, second.closed) == ("", "Duplicate Route")
+
+
+class TestDedicated:
+    """Accounts with connections of their own."""
+
+    def node(self) -> Node:
+        """A member with one such account."""
+        return Node(poolSize=3, dedicated=("A",))
+
+    def test_accepted(self) -> None:
+        """Nobody names the account on it, and it passes nowhere else."""
+        node = self.node()
+        pool = [node.joined(route_pool_size=3, route_pool_idx=place) for place in range(3)]
+        wire = node.joined(route_pool_size=3, route_account="A")
+        recorder = node.subscribe(b"foo")
+        assert wire.lines() == [b"RS+ foo"]
+        assert [each.lines() for each in pool] == [[], [], []]
+        wire.send(b"RS+ bar\r\nRMSG foo rep 2\r\nhi\r\n")
+        assert recorder.bodies == [b"hi"]
+        node.publish(b"bar", b"x")
+        assert wire.take() == b"RMSG bar 1\r\nx\r\n"
+
+    def test_dialled(self) -> None:
+        """It is dialled when the first one of the pool is sure."""
+        node = Node(poolSize=1, dedicated=("A", "nope"), targets=(target(7777),))
+        wire = node.dialling()
+        wire.send(info(route_pool_size=1) + b"PONG\r\n")
+        assert node.dialled == [(target(7777, account="A"), 0.0)]
+        second = node.dialling(account="A")
+        assert second.infos()[0]["route_account"] == "A"
+        second.send(info(route_pool_size=1))
+        assert not second.closed and node.cluster.members["PEER"].dedicated["A"] is second.route
+        second.hangUp()
+        assert node.dialled[1:] == [(target(7777, account="A"), 1.0)]
+
+    def test_unknown(self) -> None:
+        """For an account that shall have none there is none."""
+        node = self.node()
+        wire = node.accepted()
+        wire.send(connect() + info(route_pool_size=3, route_account="B"))
+        assert wire.lines() == [b"-ERR 'No route for account \"B\"'"]
+
+    def test_impossible(self) -> None:
+        """Without a pool on both sides there is none."""
+        wire = Node().accepted()
+        wire.send(connect() + info(route_pool_size=3, route_account="A"))
+        assert wire.lines() == [
+            b"-ERR 'Not possible to have a dedicated route for account \"A\" between those servers'"
+        ]
+
+    def test_duplicate(self) -> None:
+        """There is one for each account."""
+        node = self.node()
+        first = node.joined(route_pool_size=3, route_account="A")
+        second = node.joined(route_pool_size=3, route_account="A")
+        assert (first.closed, second.closed) == ("", "Duplicate Route")
+
+    def test_later(self) -> None:
+        """A peer may ask for one while everything runs."""
+        node = Node(poolSize=1)
+        wire = node.joined(route_pool_size=1)
+        recorder = node.subscribe(b"foo", account="B")
+        wire.send(b"RS+ B bar\r\n")
+        wire.take()
+        wire.send(info(route_pool_size=1, route_account="B", route_acc_add_reqid="x"))
+        said = wire.take()
+        assert b"RS- B foo" in said and b'"route_acc_add_reqid":"x"' in said
+        assert b"route_account" not in said
+        assert node.publish(b"bar", account="B") == 0
+        own = node.joined(route_pool_size=1, route_account="B")
+        assert not own.closed
+        own.send(b"RS+ bar\r\nRMSG foo 1\r\nx\r\n")
+        assert recorder.bodies == [b"x"] and node.publish(b"bar", account="B") == 1
+
+
+class TestGossip:
+    """News of members."""
+
+    def told(self, wire: Wire) -> list[tuple[str, str, int]]:
+        """Of whom somebody is told."""
+        return [
+            (each["server_id"], each["ip"], each.get("gossip_mode", 0)) for each in wire.infos()
+        ]
+
+    def test_toldOf(self) -> None:
+        """Of a new member the others are told, with where it is."""
+        node = Node()
+        one = node.joined()
+        one.take()
+        two = node.joined(server_id="P2", server_name="p2", port=8888, nonce="n", ln=True)
+        (said,) = one.infos()
+        assert said["ip"] == "nats-route://127.0.0.9:8888/" and said["server_id"] == "P2"
+        assert "nonce" not in said and said["ln"] is True
+        assert said["gossip_mode"] == GossipMode.DISABLED
+        assert two.infos() == []
+
+    def test_modes(self) -> None:
+        """Over routes that the settings name, the news goes on."""
+        node = Node(targets=(target(7777),))
+        dialled = node.dialling()
+        dialled.send(info())
+        dialled.take()
+        accepted = node.joined(server_id="P2", server_name="p2", port=8888)
+        assert self.told(dialled) == [("P2", "nats-route://127.0.0.9:8888/", GossipMode.OVERRIDE)]
+        accepted.take()
+        third = node.dialling(isConfigured=False, port=9999, gossip=GossipMode.OVERRIDE)
+        third.send(info(server_id="P3", server_name="p3", port=9999))
+        assert self.told(accepted) == [("P3", "nats-route://127.0.0.9:9999/", GossipMode.DEFAULT)]
+
+    def test_ends(self) -> None:
+        """Who was told tells nobody; nor does who is told not to."""
+        node = Node()
+        one = node.joined()
+        one.take()
+        two = node.dialling(isConfigured=False)
+        two.send(info(server_id="P2", server_name="p2"))
+        node.joined(server_id="P3", server_name="p3", gossip_mode=1)
+        assert one.infos() == []
+
+    def test_dials(self) -> None:
+        """Who is told of somebody dials."""
+        node = Node(user="u", password="p")
+        wire = node.accepted()
+        wire.send(connect(user="u", **{"pass": "p"}) + info())
+        news = info(
+            server_id="P2", ip="nats-route://10.0.0.2:8888/", auth_required=True, gossip_mode=2
+        )
+        wire.send(news)
+        ((whom, after),) = node.dialled
+        assert (whom.host, whom.port, whom.user, whom.password) == ("10.0.0.2", 8888, "u", "p")
+        assert (whom.isConfigured, whom.gossip, after) == (False, GossipMode.OVERRIDE, 0.0)
+
+    @pytest.mark.parametrize(
+        "news",
+        [
+            {"server_id": "ID-n1", "ip": "nats-route://10.0.0.2:1/"},
+            {"server_id": "P2", "ip": "nats-route://10.0.0.2:7777/"},
+            {"server_id": "P3", "ip": "nats-route://10.0.0.9:8888/"},
+            {"server_id": "P4", "ip": "nonsense"},
+            {"server_id": "P4", "ip": "nats-route://h:99999/"},
+            {"server_id": "P5", "ip": "nats-route://10.0.0.9:1/", "route_account": "A"},
+            {"server_id": "P6", "client_id": 3},
+        ],
+    )
+    def test_ignored(self, news: dict[str, Any]) -> None:
+        """Not ourselves, whom we know, whom the settings name, nor what is no address."""
+        node = Node(targets=(target(7777),))
+        node.joined(server_id="P3", server_name="p3")
+        wire = node.joined()
+        wire.send(info(**news))
+        assert node.dialled == [] and not wire.closed
+
+    def test_advertised(self) -> None:
+        """A member that says where it is found is believed."""
+        node = Node()
+        one = node.joined()
+        one.take()
+        node.joined(server_id="P2", server_name="p2", ip="nats-route://public:1/")
+        assert self.told(one)[0][1] == "nats-route://public:1/"
+
+    def test_certifiedName(self) -> None:
+        """Who is dialled by its address shows a certificate for the name that the settings know."""
+        known = target(7777)
+        node = Node(targets=(known, target(7778).__class__("seed.example", 1)))
+        node.joined().send(info(server_id="P2", port=1, ip="nats-route://10.0.0.2:8888/"))
+        assert node.dialled[0][0].name == "seed.example"
+
+
+class TestRedialling:
+    """What is done about routes that were lost."""
+
+    def test_configured(self) -> None:
+        """Whom the settings name is dialled again after a second."""
+        node = Node(targets=(target(7777),))
+        wire = node.dialling()
+        wire.send(info())
+        wire.hangUp()
+        assert node.dialled == [(target(7777), 1.0)]
+
+    def test_discovered(self) -> None:
+        """Who was discovered is dialled again soon."""
+        node = Node()
+        wire = node.dialling(isConfigured=False)
+        wire.send(info())
+        wire.hangUp()
+        assert [(each.isConfigured, after) for each, after in node.dialled] == [(False, 0.1)]
+
+    def test_accepted(self) -> None:
+        """Who dialled us dials again by itself."""
+        node = Node()
+        node.joined().hangUp()
+        assert node.dialled == []
+
+    def test_inherited(self) -> None:
+        """The connection that stays remembers why the other one was dialled."""
+        node = Node(targets=(target(7777),))
+        first = node.joined()
+        second = node.dialling()
+        second.send(info())
+        assert (first.closed, second.closed) == ("", "Duplicate Route")
+        assert node.dialled == []
+        first.hangUp()
+        assert node.dialled == [(target(7777), 1.0)]
+
+
+class TestChanging:
+    """Settings that change while it runs."""
+
+    def test_routes(self) -> None:
+        """New ones are dialled, others closed."""
+        node = Node(targets=(target(7777),))
+        wire = node.dialling()
+        wire.send(info())
+        node.use(targets=(target(7778),))
+        node.settle()
+        assert wire.closed == "Route Removed"
+        assert node.dialled == [(target(7778), 0.0)]
+
+    def test_permissions(self) -> None:
+        """What may not pass any more is taken back, what may pass now is told."""
+        node = Node()
+        wire = node.joined()
+        node.subscribe(b"a.b")
+        node.subscribe(b"c.d")
+        wire.send(b"RS+ A x.y\r\nRS+ A z\r\n")
+        assert wire.lines() == [b"RS+ A a.b", b"RS+ A c.d"]
+        permissions = RoutePermissions(PermissionSet([b"a.>"]), SubscribePermissions([b"x.>"]))
+        node.use(permissions=permissions, shownPermissions={"import": {"allow": ["a.>"]}})
+        said = wire.take()
+        assert b"RS- A c.d\r\n" in said and b'"import":{"allow":["a.>"]}' in said
+        assert (node.publish(b"x.y"), node.publish(b"z")) == (1, 0)
+        wire.send(b"RS+ A w\r\n")
+        assert node.publish(b"w") == 0
+        node.subscribe(b"c.e")
+        node.use(permissions=RoutePermissions())
+        assert sorted(line for line in wire.lines() if line.startswith(b"RS+")) == [
+            b"RS+ A a.b",
+            b"RS+ A c.d",
+            b"RS+ A c.e",
+        ]
+        assert (node.publish(b"z"), node.publish(b"w")) == (1, 1)
+
+    def test_deniedWithin(self) -> None:
+        """Wider interest is taken, and what is denied within it left out."""
+        node = Node(permissions=RoutePermissions(None, SubscribePermissions(None, [b"x.secret"])))
+        wire = node.joined()
+        wire.send(b"RS+ A x.*\r\nRS+ A x.* q 5\r\nRS+ A x.secret\r\n")
+        assert node.publish(b"x.a") == 1
+        assert node.publish(b"x.secret") == 0
+        assert wire.take().count(b"RMSG") == 1
+
+    def test_peersPermissions(self) -> None:
+        """A peer that takes more interest than before is told it all again."""
+        node = Node()
+        wire = node.joined(export={"allow": ["b"]})
+        node.subscribe(b"a")
+        wire.take()
+        wire.send(info(export={"allow": ["a"]}))
+        assert wire.lines() == [b"RS+ A a"]
+
+    def test_password(self) -> None:
+        """Who was let in with another password goes."""
+        node = Node(user="u", password="p")
+        wire = node.accepted()
+        wire.send(connect(user="u", **{"pass": "p"}) + info())
+        wire.take()
+        node.use(password="other")
+        assert wire.lines() == [b"-ERR 'Authorization Violation'"]
+
+    def test_pool(self) -> None:
+        """With another pool, everything begins anew."""
+        node = Node(poolSize=3, targets=(target(7777),))
+        wire = node.dialling()
+        wire.send(info(route_pool_size=3))
+        node.use(poolSize=1)
+        node.settle()
+        assert wire.closed == "Route Removed"
+        assert node.dialled == [(target(7777), 1.0)]
+
+    def test_accounts(self) -> None:
+        """Accounts that come are told of, and those that go taken back."""
+        node = Node()
+        wire = node.joined()
+        node.doors.add("N")
+        node.subscribe(b"foo", account="N")
+        node.subscribe(b"foo", account="B")
+        node.cluster.accountsChanged()
+        assert sorted(wire.lines()) == [b"RS+ B foo", b"RS+ N foo"]
+        wire.send(b"RS+ B bar\r\n")
+        del node.doors.accounts["B"]
+        node.cluster.accountsChanged()
+        assert wire.lines() == [b"RS- B foo"]
+
+
+class TestNames:
+    """Whose cluster it is."""
+
+    def test_madeUp(self) -> None:
+        """A name that was made up gives way to one that was not."""
+        node = Node(name="n1", isDynamic=True)
+        other = node.joined(cluster="C1")
+        wire = node.accepted()
+        wire.send(connect(cluster="C9", name="P2") + info(server_id="P2", cluster="C9"))
+        assert node.cluster.terms.name == "C9" and not node.cluster.terms.isDynamic
+        assert other.closed == "Cluster Name Conflict" and not wire.closed
+
+    @pytest.mark.parametrize("name, isTaken", [("C2", True), ("C0", False)])
+    def test_bothMadeUp(self, name: str, isTaken: bool) -> None:
+        """Of two names that were made up, the greater one is taken."""
+        node = Node(isDynamic=True)
+        wire = node.accepted()
+        wire.send(connect(cluster=name, cluster_dynamic=True))
+        assert (node.cluster.terms.name == name) is isTaken
+        assert bool(wire.closed) is not isTaken

@@ -1,0 +1,64 @@
+"""
+How a broker takes part in a cluster, and what it says of that.
+"""
+
+from __future__ import annotations
+
+from natsbroker.net.clusterterms import (
+    ClusterTerms,
+    Identity,
+    RouteTarget,
+    connectOptions,
+    infoDocument,
+)
+from natsbroker.wire.serverinfo import infoLine, parseDocument
+
+IDENTITY = Identity("ID", "n1", "2.15.1", "0.1.0", "0.0.0.0", 6222, "nats-route://a:1/")
+
+
+def test_info() -> None:
+    """INFO has the real server's members, in its order, and ours at the end."""
+    terms = ClusterTerms(
+        "C1",
+        user="u",
+        password="canary",
+        shownPermissions={"import": {"allow": ["a"]}},
+        hasTLS=True,
+    )
+    document = infoDocument(IDENTITY, terms, connect_urls=["h:1"], route_pool_idx=2)
+    assert list(document)[-1] == "natsbroker"
+    line = infoLine(document)
+    assert b"canary" not in line
+    parsed = parseDocument(line[5:])
+    assert (parsed.ip, parsed.port, parsed.cluster) == ("nats-route://a:1/", 6222, "C1")
+    assert parsed.auth_required and parsed.tls_required and parsed.tls_verify
+    assert (parsed.route_pool_size, parsed.route_pool_idx) == (3, 2)
+    assert parsed.permitImport == {"allow": ("a",)} and parsed.permitExport is None
+    assert parsed.connect_urls == ("h:1",)
+
+
+def test_noPool() -> None:
+    """Without a pool nothing is said of it, as by old servers."""
+    line = infoLine(infoDocument(IDENTITY, ClusterTerms("C1", poolSize=-1), route_pool_idx=0))
+    assert b"route_pool" not in line
+
+
+def test_connect() -> None:
+    """CONNECT says who we are to whom we dial."""
+    options = connectOptions(IDENTITY, ClusterTerms("C1"), RouteTarget("h", 1, "u", "p"))
+    assert (options["user"], options["pass"], options["name"]) == ("u", "p", "ID")
+    assert options["verbose"] is options["pedantic"] is options["tls_required"] is False
+
+
+def test_secrets() -> None:
+    """Passwords are in nobody's text."""
+    assert "canary" not in repr(ClusterTerms("C1", user="u", password="canary"))
+    assert "canary" not in repr(RouteTarget("h", 1, "u", "canary"))
+    assert str(RouteTarget("h", 1)) == "h:1" and str(RouteTarget("::1", 1)) == "[::1]:1"
+
+
+def test_forAccount() -> None:
+    """The same place, for an account's own connection."""
+    whom = RouteTarget("h", 1, "u", "p")
+    assert whom.forAccount("A").account == "A"
+    assert whom.forAccount("A").forAccount("") == whom

@@ -1,0 +1,22 @@
+"""
+What all links of one kind share.
+"""
+
+from __future__ import annotations
+
+from natsbroker.net.linkcontext import LinkLimits
+from tests.net.clusters import Node
+
+
+def test_numbers() -> None:
+    """Links have numbers of their own."""
+    context = Node().context
+    assert [context.nextNumber() for _ in range(3)] == [1, 2, 3]
+
+
+def test_defaults() -> None:
+    """Limits are there without any settings, and traces are off."""
+    context = Node().context
+    assert context.limits == LinkLimits()
+    assert context.limits.ping_interval == 30.0 and context.limits.max_pending == 64 << 20
+    assert not context.tracing
