@@ -9,6 +9,7 @@ Must never know: what is said on a route, or who is a member.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
@@ -34,7 +35,6 @@ from natsbroker.hosting.clustersettings import (
     linkTLSFrom,
     termsFrom,
 )
-from natsbroker.hosting.identity import newServerId
 from natsbroker.hosting.reload import Step
 from natsbroker.hosting.start import StartError, listenDetail
 from natsbroker.interfaces import IMessageBus
@@ -51,6 +51,10 @@ from natsbroker.wire.values import Kind
 __all__ = ["ClusterMembership", "RouteDoors"]
 
 _log = Logger(namespace="natsbroker")
+
+#: What the name of a cluster is made of that has none.
+_LETTERS = string.ascii_letters + string.digits
+_NAME_LENGTH = 22
 
 #: How long one attempt to connect may take, in seconds.
 _DIAL = 5.0
@@ -110,7 +114,7 @@ class ClusterMembership:
         self._serverId = serverId
         self._random = random
         self._tls = linkTLSFrom(block.tls)
-        self._name = newServerId()[1:23]
+        self._name = "".join(random.choices(_LETTERS, k=_NAME_LENGTH))
         self._diallers: dict[tuple[str, int, str], Dialler] = {}
         self._isOpen = False
         context = LinkContext(
