@@ -24,14 +24,16 @@ def test_member() -> None:
     """What is known of a member, and that it goes with its last connection."""
     node = Node(poolSize=2, dedicated=("A",))
     member = Member(ServerDocument(server_id="P", server_name="p"))
-    assert [*member] == [] and member.first is None
     one, two = (node.joined(route_pool_size=2, route_pool_idx=place).route for place in (0, 1))
     own = node.joined(route_pool_size=2, route_account="A").route
+    there = [(bool(member), member.first)]
     member.pool = {0: one, 1: two}
     member.dedicated = {"A": own}
-    assert [*member] == [one, two, own] and member.first is one
+    assert [*member] == [one, two, own]
+    there.append((bool(member), member.first))
     assert [member.remove(each) for each in (own, one, two, two)] == [False, False, True, False]
-    assert bool(member) is False
+    there.append((bool(member), member.first))
+    assert there == [(False, None), (True, one), (False, None)]
 
 
 def test_placeFor() -> None:
