@@ -21,6 +21,7 @@ __all__ = [
     "Matches",
     "Outbox",
     "Poller",
+    "Poster",
     "Shadow",
     "SidTable",
     "SubjectIndex",
@@ -50,12 +51,13 @@ if TYPE_CHECKING or not COMPILED:
     from natsbroker.subjects.matcher import Matcher, Matches
     from natsbroker.subjects.subscription import Shadow, SidTable, Subscription
     from natsbroker.wire.decoder import Decoder
-    from natsbroker.wire.lane import Lane
+    from natsbroker.wire.lane import Lane, Poster
     from natsbroker.wire.outbox import Outbox, Turn
 else:
     Lane = _accel.Lane
     Connection = _accel.Connection
     Poller = _accel.Poller
+    Poster = _accel.Poster
     Decoder = _accel.Decoder
     Matcher = _accel.Matcher
     Matches = _accel.Matches

@@ -44,7 +44,7 @@ from natsbroker.subjects.subscription import Shadow, SidTable, Subscription
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.grants import Grant, Hello
-from natsbroker.wire.lane import Lane
+from natsbroker.wire.lane import Lane, Poster
 from natsbroker.wire.outbox import Outbox, Turn
 from natsbroker.wire.values import Kind, Message
 
@@ -66,6 +66,7 @@ class Names:
     Matcher: Any
     Matches: Any
     Outbox: Any
+    Poster: Any
     Shadow: Any
     SidTable: Any
     SubjectIndex: Any
@@ -86,6 +87,7 @@ PURE = Names(
     Matcher,
     Matches,
     Outbox,
+    Poster,
     Shadow,
     SidTable,
     SubjectIndex,

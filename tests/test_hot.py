@@ -80,7 +80,8 @@ class TestNames:
 
     @needsCompiled
     @pytest.mark.parametrize(
-        "name", ["Decoder", "Matcher", "Matches", "Outbox", "SidTable", "Subscription", "Turn"]
+        "name",
+        ["Decoder", "Matcher", "Matches", "Outbox", "Poster", "SidTable", "Subscription", "Turn"],
     )
     def test_sameInterface(self, name: str) -> None:
         """The compiled twin has every public attribute of the pure one."""

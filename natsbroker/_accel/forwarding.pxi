@@ -37,8 +37,8 @@ cdef enum:
 cdef class Lane:
     """
     The fast lane of one connection. It understands publishes in their usual spelling whose
-    receivers are connections with an outbox, and whose permission it can check as data; it stops in
-    front of everything else, without having done any of it.
+    receivers are connections with an outbox or batchers, and whose permission it can check as data;
+    it stops in front of everything else, without having done any of it.
     """
 
     cdef Decoder decoder
@@ -47,6 +47,8 @@ cdef class Lane:
     cdef Matcher matcher
     cdef object permissions
     cdef bint noResponders
+    cdef object origin
+    cdef bytes lastReply
     cdef Recent verdicts
     # Where the account's mappings lead, and the mappings that these are.
     cdef Recent routes
@@ -69,13 +71,19 @@ cdef class Lane:
         Matcher matcher not None,
         permissions,
         bint noResponders,
+        origin=None,
     ):
+        """
+        @param origin: whose messages they are; without one, batchers are left to the readable path.
+        """
         self.decoder = decoder
         self.outbox = outbox
         self.turn = outbox.turn
         self.matcher = matcher
         self.permissions = permissions
         self.noResponders = noResponders
+        self.origin = origin
+        self.lastReply = b""
         self.verdicts = Recent(VERDICTS)
         self.random = <uint32_t> (SECRET ^ <uint64_t> <size_t> <PyObject*> self) | 1
         self.lastLength = -1
@@ -163,7 +171,7 @@ cdef class Lane:
                 matches = self.allowed(data + subject, length, mapped)
                 if matches is None:
                     break
-            if not matches.fast:
+            if not matches.fast or (matches.hasBatcher and self.origin is None):
                 break
             name = data + subject
             nameLength = length
@@ -350,6 +358,10 @@ cdef class Lane:
                 <Shadow> subscription, subject, length, rest, restLength, lineLength, header,
                 replyLength,
             )
+        if subscription.outbox is None:
+            return self.giveBatcher(
+                subscription, subject, length, rest, restLength, lineLength, header, replyLength
+            )
         outbox = <Outbox> subscription.outbox
         if subscription.isClosed or outbox.closed or (outbox is self.outbox and not outbox.echo):
             return False
@@ -415,6 +427,49 @@ cdef class Lane:
             shadow.original, subject, length, rest, restLength, lineLength, header, replyLength
         )
 
+    cdef bint giveBatcher(
+        self,
+        Subscription subscription,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+    ) except -1:
+        """
+        The same for a service that gets its messages at the end of the turn.
+        """
+        cdef bytes reply = b""
+        cdef const char* sizes = rest
+        if subscription.isClosed:
+            return False
+        if replyLength > 0:
+            reply = self.lastReply
+            if PyBytes_GET_SIZE(reply) != replyLength or memcmp(
+                PyBytes_AS_STRING(reply), rest, replyLength
+            ):
+                reply = self.lastReply = PyBytes_FromStringAndSize(rest, replyLength)
+            sizes += replyLength + 1
+        headerText, sizeText = b"", PyBytes_FromStringAndSize(sizes, rest + lineLength - 2 - sizes)
+        if header:
+            headerText, _, sizeText = sizeText.partition(b" ")
+        message = Message(
+            PyBytes_FromStringAndSize(subject, length),
+            PyBytes_FromStringAndSize(rest + lineLength, restLength - lineLength - 2),
+            reply,
+            header,
+            self.origin,
+            sizeText,
+            headerText,
+        )
+        subscription.delivered += 1
+        subscription.subscriber.deliver(message, subscription.tag)
+        if subscription.maximum and subscription.delivered >= subscription.maximum:
+            subscription.owner.subscriptionFinished(subscription)
+        return True
+
     cdef int giveStripped(
         self,
         Subscription subscription,
@@ -444,4 +499,87 @@ cdef class Lane:
         )
         outbox.messages += 1
         outbox.messageBytes += size
+        return 0
+
+
+@cython.final
+cdef class Poster:
+    """
+    The way of short messages from services to connections: a step in front of the readable path
+    that may decline.
+    """
+
+    cdef Matcher matcher
+
+    def __init__(self, Matcher matcher not None):
+        self.matcher = matcher
+
+    def post(self, bytes subject not None, bytes payload not None):
+        """
+        Put a message without reply subject and headers into its receivers' outboxes.
+
+        @return: how many they were; 0 if that is left to the readable path.
+        """
+        cdef Matches matches
+        cdef Subscription subscription
+        cdef Outbox outbox
+        cdef Py_ssize_t place, count
+        if self.matcher.readable:
+            return 0
+        matches = self.matcher.lookUp(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
+        if not matches.fast or matches.hasBatcher or matches.groups:
+            return 0
+        count = PyTuple_GET_SIZE(matches.plain)
+        for place in range(count):
+            subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
+            if (
+                subscription.isShadow or subscription.isClosed or subscription.maximum
+                or subscription.permissions is not None
+            ):
+                return 0
+            outbox = <Outbox> subscription.outbox
+            if outbox.closed or not outbox.direct:
+                return 0
+        for place in range(count):
+            subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
+            self.give(subscription, subject, payload)
+        return count
+
+    cdef int give(self, Subscription subscription, bytes subject, bytes payload) except -1:
+        """
+        Put a message into one outbox.
+        """
+        cdef Outbox outbox = <Outbox> subscription.outbox
+        cdef bytes sid = <bytes> subscription.tag
+        cdef Py_ssize_t length = PyBytes_GET_SIZE(subject)
+        cdef Py_ssize_t sidLength = PyBytes_GET_SIZE(sid)
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(payload)
+        cdef char digits[24]
+        cdef int digitsLength = sprintf(digits, b"%zd", size)
+        cdef Py_ssize_t total = 4 + length + 1 + sidLength + 1 + digitsLength + 2 + size + 2
+        cdef char* out
+        if outbox.closed:
+            return 0
+        out = outbox.reserve(total)
+        memcpy(out, b"MSG ", 4)
+        out += 4
+        memcpy(out, PyBytes_AS_STRING(subject), length)
+        out += length
+        out[0] = c" "
+        out += 1
+        memcpy(out, PyBytes_AS_STRING(sid), sidLength)
+        out += sidLength
+        out[0] = c" "
+        out += 1
+        memcpy(out, digits, digitsLength)
+        out += digitsLength
+        memcpy(out, b"\r\n", 2)
+        out += 2
+        memcpy(out, PyBytes_AS_STRING(payload), size)
+        out += size
+        memcpy(out, b"\r\n", 2)
+        subscription.delivered += 1
+        outbox.messages += 1
+        outbox.messageBytes += size
+        outbox.grown(total)
         return 0

@@ -15,6 +15,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.ref cimport PyObject
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint32_t, uint64_t
+from libc.stdio cimport sprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memmove
 
@@ -26,6 +27,7 @@ from natsbroker.subjects.matcher import isDeliverable
 from natsbroker.wire import ops
 from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP
 from natsbroker.wire.outbox import frameFor
+from natsbroker.wire.values import Message
 from natsbroker import errors
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "Matches",
     "Outbox",
     "Poller",
+    "Poster",
     "Shadow",
     "SidTable",
     "SubjectIndex",

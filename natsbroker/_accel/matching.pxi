@@ -85,7 +85,8 @@ cdef class Shadow(Subscription):
 @cython.final
 cdef class Matches:
     cdef readonly tuple plain, groups, links
-    cdef bint fast
+    # Whether all receivers are connections with an outbox or batchers, and whether any is a batcher.
+    cdef bint fast, hasBatcher
     cdef uint64_t epoch
     cdef uint32_t literalBucket, headBucket
 
@@ -94,6 +95,7 @@ cdef class Matches:
         self.groups = groups
         self.links = links
         self.fast = False
+        self.hasBatcher = False
 
     def __bool__(self):
         return bool(self.plain or self.groups or self.links)
@@ -108,6 +110,16 @@ cdef inline bint isDirect(Subscription subscription):
     )
 
 
+cdef inline bint isBatched(Subscription subscription):
+    """
+    Whether messages are to be collected for a service, which gets them at the end of the turn.
+    """
+    return (
+        not subscription.isShadow and subscription.outbox is None
+        and getattr(subscription.subscriber, "isBatcher", False)
+    )
+
+
 cdef Matches sortEntries(object entries):
     cdef list plain = []
     cdef list links = []
@@ -115,6 +127,7 @@ cdef Matches sortEntries(object entries):
     cdef Subscription entry
     cdef Matches matches
     cdef bint fast = True
+    cdef bint hasBatcher = False
     for each in entries:
         entry = <Subscription?> each
         if entry.queue:
@@ -128,13 +141,15 @@ cdef Matches sortEntries(object entries):
                 fast = False
             else:
                 pair[0].append(entry)
-                fast = fast and isDirect(entry)
+                hasBatcher = hasBatcher or isBatched(entry)
+                fast = fast and (isDirect(entry) or isBatched(entry))
         elif entry.kind >= FIRST_LINK:
             links.append(entry)
             fast = False
         else:
             plain.append(entry)
-            fast = fast and isDirect(entry)
+            hasBatcher = hasBatcher or isBatched(entry)
+            fast = fast and (isDirect(entry) or isBatched(entry))
     matches = Matches(
         tuple(plain),
         tuple([(name, tuple(here), tuple(there)) for name, (here, there) in groups.items()])
@@ -142,6 +157,7 @@ cdef Matches sortEntries(object entries):
         tuple(links),
     )
     matches.fast = fast
+    matches.hasBatcher = hasBatcher
     return matches
 
 

@@ -74,6 +74,7 @@ class Account:
         self.name = name
         self.filters: list[IPublishFilter] = []
         self.matcher = hot.Matcher(router) if remembers else hot.Matcher(router, 0)
+        self._poster = hot.Poster(self.matcher)
         self.random = random or Random()
         self.clock: Clock = clock or Timeless()
         self.isSystem = False
@@ -242,6 +243,14 @@ class Account:
         for link, queues in links.values():
             link.forward(message, tuple(queues))
         return delivered + len(links)
+
+    def post(self, kind: Kind, subject: bytes, payload: bytes) -> int:
+        """
+        Deliver a message without reply subject and headers that nobody published. See
+        L{natsbroker.interfaces.IMessageBus.post}.
+        """
+        delivered: int = self._poster.post(subject, payload)
+        return delivered or self.publish(kind, Message(subject, payload))
 
     def hasInterest(self, kind: Kind, subject: bytes, hops: int = 0) -> bool:
         """

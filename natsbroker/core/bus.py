@@ -69,6 +69,12 @@ class Bus:
         """
         return self._account.publish(self.kind, message)
 
+    def post(self, subject: bytes, payload: bytes) -> int:
+        """
+        See L{IMessageBus.post}.
+        """
+        return self._account.post(self.kind, subject, payload)
+
     def subscribe(
         self,
         pattern: bytes,

@@ -136,7 +136,7 @@ class AdmittedConversation(TimedConversation):
         limits = context.limits
         isSystem = context.accounts.isSystem(grant.account)
         self._rules = PublishRules(grant, isSystem, context.reactor.seconds)
-        self.outbox.direct = self._rules.replies is None
+        self._settleDirect()
         self.subscriptions = SubscriptionTable(
             bus,
             self,
@@ -189,6 +189,7 @@ class AdmittedConversation(TimedConversation):
             self._bus.matcher,
             rules.permissions,
             options["no_responders"],
+            self,
         )
 
     def _leaveAccount(self) -> None:
@@ -231,8 +232,16 @@ class AdmittedConversation(TimedConversation):
         The tracing in the context was replaced: the fast lane is left or taken again.
         """
         self._trace = self._makeTrace()
+        self._settleDirect()
         if self.grant is not None:
             self._takeLane(self._makeLane())
+
+    def _settleDirect(self) -> None:
+        """
+        Say whether messages may be put into the outbox without the session's knowledge.
+        """
+        rules, isFast = self._rules, self._context.fastLane and self._trace is None
+        self.outbox.direct = isFast and (rules is None or rules.replies is None)
 
     def _makeTrace(self) -> Trace | None:
         tracing, grant = self._context.tracing, self.grant
@@ -275,7 +284,7 @@ class AdmittedConversation(TimedConversation):
         context = self._context
         isSystem = context.accounts.isSystem(grant.account)
         self._rules = PublishRules(grant, isSystem, context.reactor.seconds)
-        self.outbox.direct = self._rules.replies is None
+        self._settleDirect()
         if self._bus is not None:
             self._bus.refresh()
         if self.subscriptions is not None:

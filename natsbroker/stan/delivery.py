@@ -25,7 +25,6 @@ from natsbroker.stan.figures import Traffic
 from natsbroker.stan.groups import Group, Subscription
 from natsbroker.stan.ledger import Ledger
 from natsbroker.stan.tail import StoredMessage
-from natsbroker.wire.values import Message
 
 __all__ = ["Delivery", "Run"]
 
@@ -171,7 +170,7 @@ class Delivery:
     def _send(
         self, member: Subscription, message: StoredMessage, encoded: bytes, now: float
     ) -> None:
-        self._bus.publish(Message(member.inbox, encoded))
+        self._bus.post(member.inbox, encoded)
         traffic = self._traffic
         traffic.outMessages += 1
         traffic.outBytes += len(encoded)

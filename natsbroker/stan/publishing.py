@@ -190,11 +190,11 @@ class Publishing:
             self._remember(channel, sequences, batch)
             self._delivery.pumpChannel(channel)
             channel.tail.trim()
-        ack, publish = PubAck(), self._bus.publish
+        ack, post = PubAck(), self._bus.post
         for answer, guid, _ in batch.answers:
             if answer:
                 ack.guid = guid
-                publish(Message(answer, ack.SerializeToString()))
+                post(answer, ack.SerializeToString())
 
     def _remember(self, channel: Channel, sequences: range, batch: _Batch) -> None:
         tail, name = channel.tail, channel.name

@@ -8,7 +8,6 @@ from typing import Any
 
 from natsbroker.interfaces import IMessageBus
 from natsbroker.stan.protocol import CloseResponse, ConnectResponse, PubAck, SubscriptionResponse
-from natsbroker.wire.values import Message
 
 __all__ = ["Replies"]
 
@@ -26,7 +25,7 @@ class Replies:
         Send a message of the protocol.
         """
         if reply:
-            self._bus.publish(Message(reply, response.SerializeToString()))
+            self._bus.post(reply, response.SerializeToString())
 
     def connectError(self, reply: bytes, text: str) -> None:
         """

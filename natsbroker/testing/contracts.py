@@ -446,6 +446,16 @@ def messageBusTests(
             self.same((message.subject, message.reply), (b"a", b"reply"))
             self.same((message.headers, message.payload), (b"HHH", b"payload"))
 
+        def test_posts(self) -> None:
+            """What is posted is a message with a subject and a payload, and is counted."""
+            bus, listener = factory(), _Listener()
+            bus.subscribe(b"a", listener)
+            self.same((bus.post(b"a", b"x"), bus.post(b"b", b"y")), (1, 0))
+            settle()
+            [(message, _)] = listener.got
+            self.same((message.subject, message.reply), (b"a", b""))
+            self.same((message.headers, message.payload), (b"", b"x"))
+
         def test_order(self) -> None:
             """Messages arrive in the order of publishing."""
             bus, listener = factory(), _Listener()

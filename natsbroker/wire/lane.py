@@ -25,7 +25,7 @@ from natsbroker.wire.lines import HEAD, readLine
 from natsbroker.wire.outbox import Outbox
 from natsbroker.wire.reserved import CLUSTER_SUBJECTS, isReserved, isReservedReply
 
-__all__ = ["Lane"]
+__all__ = ["Lane", "Poster"]
 
 #: How many lines are remembered, and how long a remembered line may be.
 _LINES = 8192
@@ -146,6 +146,7 @@ class Lane:
         matcher: Matcher,
         permissions: PermissionSet | None,
         noResponders: bool,
+        origin: object = None,
     ) -> None:
         """
         @param decoder: where the publishes are.
@@ -153,6 +154,7 @@ class Lane:
         @param matcher: of its account.
         @param permissions: where it may publish; C{None} for everywhere.
         @param noResponders: whether it wants to be told that nobody got a request.
+        @param origin: whose messages they are; only the compiled lane has receivers that ask.
         """
         self._decoder = decoder
         self._outbox = outbox
@@ -277,6 +279,28 @@ class Lane:
                 shares.setdefault(target, []).append(body)
             for target, share in shares.items():
                 target.give(share, plan.size)
+
+
+class Poster:
+    """
+    The way of short messages from services to connections. In pure Python that is the readable
+    path.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, matcher: Matcher) -> None:
+        """
+        @param matcher: of the account.
+        """
+
+    def post(self, subject: bytes, payload: bytes) -> int:
+        """
+        Put a message without reply subject and headers into its receivers' outboxes.
+
+        @return: how many they were; 0 if that is left to the readable path, as it is here.
+        """
+        return 0
 
 
 _PUBLISHING = (b"P", b"p", b"H", b"h")

@@ -1,0 +1,212 @@
+"""
+Tests for how the lanes serve services: what clients publish to a batch subscriber, and what a
+service posts to clients. The readable path says what is right.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.core.account import Account
+from natsbroker.interfaces import IPublishFilter
+from natsbroker.subjects.permissions import (
+    PermissionSet,
+    ResponsePermission,
+    SubscribePermissions,
+)
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Kind, Message
+from tests.support import (
+    HEADERS,
+    QUIET,
+    BatchRecorder,
+    Doorkeeper,
+    Names,
+    Recorder,
+    World,
+    onEach,
+    using,
+)
+
+PUBLISHED = (
+    b"PUB s.a 1\r\n1\r\n",
+    b"PUB s.a reply 002\r\n22\r\n",
+    b"HPUB s.b reply 12 14\r\nNATS/1.0\r\n\r\n44\r\n",
+    b"HPUB s.b 12 12\r\nNATS/1.0\r\n\r\n\r\n",
+    b"PUB s.c 0\r\n\r\n",
+    b"PUB s.a another 3\r\nabc\r\n",
+)
+
+
+def account(world: World) -> Account:
+    """The account of the clients."""
+    return world.accounts["$G"]
+
+
+def fields(message: Message) -> tuple[Any, ...]:
+    """Everything in a message but where it comes from."""
+    sizes = (message.headerLength, message.sizeText, message.headerText)
+    return (message.subject, message.body, message.reply, *sizes, message.queues)
+
+
+def received(fastLane: bool, queue: bytes = b"") -> list[Any]:
+    """What a service gets of what a client publishes, in between other things."""
+    world = World(fastLane=fastLane)
+    bus = account(world).busFor(Kind.INTERNAL)
+    service = BatchRecorder()
+    limited = bus.subscribe(b"s.a", service, "limited")
+    limited.cancelAfter(2)
+    bus.subscribe(b"s.*", service, "all", queue)
+    client = world.client(HEADERS)
+    answer = client.ask(b"SUB s.a 1\r\n", *PUBLISHED, b"PING\r\n", b"".join(PUBLISHED))
+    assert all(message.origin is client.session for message, _ in service.got)
+    traffic = client.session.traffic
+    return [[(fields(each), tag) for each, tag in service.got], service.ended, answer, traffic]
+
+
+@onEach
+@pytest.mark.parametrize("queue", [b"", b"group"])
+def test_serviceReceives(names: Names, queue: bytes) -> None:
+    """A service gets the same messages whether the lane or the readable path brings them."""
+    with using(names):
+        by_lane, readable = received(True, queue), received(False, queue)
+        assert by_lane == readable
+        assert len(by_lane[0]) == 2 * len(PUBLISHED) + 2
+
+
+@onEach
+def test_wholeInputIsABatch(names: Names) -> None:
+    """All that one chunk of input brings a service comes in one call."""
+    with using(names):
+        world, service = World(), BatchRecorder()
+        account(world).busFor(Kind.INTERNAL).subscribe(b"s.*", service)
+        world.client().send(b"PUB s.a 1\r\n1\r\nPUB s.b 1\r\n2\r\nPING\r\nPUB s.a 1\r\n3\r\n")
+        world.settle()
+        assert service.batches == [[b"1", b"2", b"3"]]
+
+
+@onEach
+def test_noServiceAnyMore(names: Names) -> None:
+    """A service that went gets nothing, and whoever asks it is told."""
+    with using(names):
+        world, service = World(), BatchRecorder()
+        account(world).busFor(Kind.INTERNAL).subscribe(b"s.a", service).cancel()
+        client = world.client(HEADERS)
+        assert b" 503\r\n" in client.ask(b"SUB r 1\r\nPUB s.a r 1\r\n1\r\n")
+        assert service.got == []
+
+
+@onEach
+def test_mayNotPublish(names: Names) -> None:
+    """What a client may not publish does not reach the service."""
+    with using(names):
+        grant = Grant(publish=PermissionSet((b"s.a",), ()))
+        world, service = World(authorizer=Doorkeeper(lambda hello: grant)), BatchRecorder()
+        account(world).busFor(Kind.INTERNAL).subscribe(b"s.*", service)
+        said = world.client().ask(b"PUB s.a 1\r\n1\r\nPUB s.b 1\r\n2\r\nPUB s.a 1\r\n3\r\n")
+        assert b"Permissions Violation" in said
+        assert [message.body for message, _ in service.got] == [b"1", b"3"]
+
+
+def both(world: World, subject: bytes, payload: bytes) -> tuple[int, int]:
+    """Post, and publish the same."""
+    bus = account(world).busFor(Kind.INTERNAL)
+    return bus.post(subject, payload), bus.publish(Message(subject, payload))
+
+
+@onEach
+def test_posts(names: Names) -> None:
+    """What is posted arrives as what is published does, is counted, and keeps the order."""
+    with using(names):
+        world = World()
+        one, two, recorder = world.client(), world.client(HEADERS), Recorder()
+        one.send(b"SUB a 1\r\nSUB * 22\r\n")
+        two.send(b"SUB a.> 3\r\nSUB b 4\r\n")
+        assert both(world, b"a", b"x" * 300) == (2, 2)
+        assert both(world, b"b", b"") == (2, 2)
+        assert both(world, b"nobody.here", b"x") == (0, 0)
+        frame = b"MSG a 1 300\r\n%b\r\nMSG a 22 300\r\n%b\r\n" % (b"x" * 300, b"x" * 300)
+        lines = (frame * 2 + b"MSG b 22 0\r\n\r\n" * 2).split(b"\r\n")
+        assert sorted(one.receive().split(b"\r\n")) == sorted(lines)
+        assert two.receive() == b"MSG b 4 0\r\n\r\n" * 2
+        assert one.session.traffic[2:] == (6, 1200)
+        account(world).busFor(Kind.INTERNAL).subscribe(b"a", recorder, "tag")
+        assert both(world, b"a", b"y") == (3, 3)
+        assert [fields(message) for message, _ in recorder.got] == [fields(Message(b"a", b"y"))] * 2
+
+
+@onEach
+def test_postsToFewer(names: Names) -> None:
+    """Whoever may not have a message, had its last one, or is gone, is not posted any."""
+    with using(names):
+        denied = SubscribePermissions((b">",), (b"secret",))
+        world = World(authorizer=Doorkeeper(lambda hello: Grant(subscribe=denied)))
+        client = world.client()
+        client.send(b"SUB * 1\r\nSUB once 2\r\nUNSUB 2 1\r\n")
+        assert both(world, b"secret", b"x") == (0, 0)
+        assert both(world, b"once", b"x") == (2, 1)
+        assert client.receive().count(b"MSG once 2 ") == 1
+        client.transport.hangUp()
+        world.settle()
+        assert both(world, b"once", b"x") == (0, 0)
+
+
+@onEach
+def test_postsToGroups(names: Names) -> None:
+    """One member of a queue group is posted a message."""
+    with using(names):
+        world = World()
+        clients = [world.client() for _ in range(3)]
+        for client in clients:
+            client.send(b"SUB a group 1\r\n")
+        assert both(world, b"a", b"x") == (1, 1)
+        assert sum(client.receive().count(b"MSG") for client in clients) == 2
+
+
+@onEach
+def test_postsAnswerable(names: Names) -> None:
+    """A client that may only answer what it was sent is asked by posts as well."""
+    with using(names):
+        grant = Grant(responses=ResponsePermission(1, 60))
+        world = World(authorizer=Doorkeeper(lambda hello: grant))
+        client = world.client()
+        client.send(b"SUB a 1\r\n")
+        assert not client.session.outbox.direct
+        assert both(world, b"a", b"x") == (1, 1)
+        assert client.receive() == b"MSG a 1 1\r\nx\r\n" * 2
+
+
+@onEach
+def test_postsAreFiltered(names: Names) -> None:
+    """A publish filter decides about posts too."""
+    with using(names):
+        world = World()
+
+        @implementer(IPublishFilter)
+        class Filter:
+            """Lets nothing through."""
+
+            def filterMessage(self, message: Message, kind: int) -> Message | None:
+                """See L{natsbroker.interfaces.IPublishFilter}."""
+                return None
+
+        client = world.client()
+        client.send(b"SUB a 1\r\n")
+        remove = account(world).addFilter(Filter())
+        assert both(world, b"a", b"x") == (0, 0)
+        remove()
+        assert both(world, b"a", b"x") == (1, 1)
+
+
+def test_postsLeaveTheReadablePath() -> None:
+    """Only where the lane is compiled and used does a post not become a message."""
+    world = World(fastLane=False)
+    client = world.client(QUIET)
+    client.send(b"SUB a 1\r\n")
+    assert hot.Poster(account(world).matcher).post(b"a", b"x") == 0
+    assert both(world, b"a", b"x") == (1, 1)
+    assert client.receive() == b"MSG a 1 1\r\nx\r\n" * 2
