@@ -66,29 +66,30 @@ class PostgresServer:
     A server.
 
     @ivar directory: where everything of it is.
+    @ivar data: where the database is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, data: Path | None = None) -> None:
+        """
+        @param data: the directory for the database alone, made by the caller, without the log that
+            the server writes ahead of it; by default it is where everything is.
+        """
         self.directory = Path(tempfile.mkdtemp(prefix="natsbroker-pg-"))
+        self.data = data or self.directory / "data"
         self._process: subprocess.Popen[bytes] | None = None
         self._as: dict[str, Any] = {}
         if os.getuid() == 0:
             nobody = pwd.getpwnam("nobody")
             self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-            os.chown(self.directory, nobody.pw_uid, nobody.pw_gid)
+            for each in (self.directory, *([data] if data else [])):
+                os.chown(each, nobody.pw_uid, nobody.pw_gid)
         self._programs = self._find()
         self._run(
             "initdb",
             *("-D", str(self.data), "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale"),
             "--no-sync",
+            *(("--waldir", str(self.directory / "wal")) if data else ()),
         )
-
-    @property
-    def data(self) -> Path:
-        """
-        The directory of the database.
-        """
-        return self.directory / "data"
 
     @property
     def source(self) -> str:
