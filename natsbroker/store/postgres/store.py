@@ -52,6 +52,8 @@ __all__ = ["PostgresStore", "openPostgres"]
 
 T = TypeVar("T")
 
+_log = Logger(namespace="natsbroker.store.postgres")
+
 RETRY = 0.5
 MOST_RETRY = 5.0
 """Seconds between a failure and opening the store again: at first, and when that fails again."""
@@ -84,6 +86,8 @@ def openPostgres(
 
     def failed(failure: Failure) -> None:
         pool.stop()
+        why = getattr(failure.value, "__cause__", None) or failure.getErrorMessage()
+        _log.error("The store cannot be opened: {why}", why=str(why).strip())
         if not result.called:
             result.errback(failure)
 
@@ -111,8 +115,6 @@ class PostgresStore:
     @ivar troubles: what is wrong.
     @ivar now: the wall clock, in nanoseconds.
     """
-
-    _log = Logger()
 
     def __init__(
         self,
@@ -328,7 +330,7 @@ class PostgresStore:
         if log is not None:
             self._end(log, LogElsewhere(f"another broker serves {log.name}"))
             log.rollBack()
-            self._log.error("Log {name} is served by another broker now", name=log.name)
+            _log.error("Log {name} is served by another broker now", name=log.name)
             self.troubles.logLost(log.name)
 
     def refused(self, jobs: Sequence[Job], error: StoreError) -> None:
@@ -336,9 +338,7 @@ class PostgresStore:
         Jobs failed, and everything that was asked after them.
         """
         self.troubles.writesStopped(str(error))
-        self._log.error(
-            "The store stopped writing: {error}: {why}", error=error, why=error.__cause__
-        )
+        _log.error("The store stopped writing: {error}: {why}", error=error, why=error.__cause__)
         for log in self._logs.values():
             log.rollBack()
         if isinstance(error, StoreFailed):
@@ -406,7 +406,7 @@ class PostgresStore:
         failure.trap(StoreError)
         if self._isRenewing and self._closed is None:
             self._isRenewing = False
-            self._log.error("The leases cannot be renewed: {why}", why=failure.getErrorMessage())
+            _log.error("The leases cannot be renewed: {why}", why=failure.getErrorMessage())
 
     def _renewLater(self, result: object) -> object:
         if self._closed is None:

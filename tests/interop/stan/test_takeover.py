@@ -61,7 +61,13 @@ class Brokers:
         """
         Let the time of all leases be over.
         """
-        self._postgres.execute(self._schema, "UPDATE holder SET expires = clock_timestamp()")
+        self.execute("UPDATE holder SET expires = clock_timestamp()")
+
+    def execute(self, statement: str) -> None:
+        """
+        Do something in the schema.
+        """
+        self._postgres.execute(self._schema, statement)
 
     def end(self) -> None:
         """
@@ -243,6 +249,39 @@ def test_stoodStill(brokers: Brokers) -> None:
             await each.close()
 
     asyncio.run(play())
+
+
+def test_flags(postgres: PostgresServer, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """A script that starts nats-streaming-server with its SQL store starts this one."""
+    postgres.execute("x", "CREATE DATABASE flags")
+    source = postgres.source.replace("dbname=postgres", "dbname=flags")
+    flags = ["-cid", CLUSTER, "-store", "sql", "-sql_driver", "postgres", "-sql_source", source]
+    flags += ["-sql_max_open_conns", "5", "-sql_no_caching=true", "-sql_bulk_insert_limit", "100"]
+    server = Server(OURS_FAST, tmp_path, arguments=flags).start()
+    showLogs(request.node, server)
+
+    async def play() -> None:
+        client = await Stan.connect(server.url, "one")
+        assert await client.publish(b"1") == ""
+        await client.close()
+        server.restart()
+        other = await Stan.connect(server.url, "two")
+        assert await other.received(1) == [(1, b"1")]
+        await other.close()
+
+    try:
+        asyncio.run(play())
+    finally:
+        server.stop()
+    postgres.execute("x", "DROP DATABASE flags")
+
+
+def test_refuses(brokers: Brokers) -> None:
+    """A broker whose store has a version that it does not know does not start, and says why."""
+    brokers.start().stop()
+    brokers.execute("UPDATE format SET version = 9")
+    with pytest.raises(RuntimeError, match="has version 9; this is a broker for 1"):
+        brokers.start()
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.defer import CancelledError
+from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from natsbroker._istore import RecordDamaged, Retention, StoreFailed, StoreFull
 from natsbroker.interfaces import ILeasedStore, IStoreWatcher
+from natsbroker.store.postgres.connecting import Database
+from natsbroker.store.postgres.store import openPostgres
 from natsbroker.testing.storecontracts import (
     DurableContract,
     ExportContract,
@@ -93,6 +97,24 @@ class BeyondTests(PostgresHarness, SynchronousTestCase):
     def test_isLeased(self) -> None:
         """It is a store that several brokers may share."""
         assert verifyObject(ILeasedStore, self.store())
+
+    def test_cancelled(self) -> None:
+        """Opening can be cancelled; what had been opened is closed again."""
+        opening = openPostgres(self.reactor, self.database(), self.now)
+        opening.cancel()
+        self.failsWith(CancelledError, opening)
+        self.reactor.turn()
+        self.reactor.turn()
+        assert self.sql("SELECT count(*) FROM holder") == [(0,)]
+
+    def test_cannotBeOpened(self) -> None:
+        """What the server says is logged, and not told to clients."""
+        database = Database(f"{self.server.source} dbname=nowhere", self.schema)
+        with capturedLogs() as events:
+            failure = self.failsWith(StoreFailed, openPostgres(self.reactor, database))
+        [event] = events
+        assert 'database "nowhere" does not exist' in formatEvent(event)
+        assert str(failure) == "the database cannot be reached"
 
     def test_damagedRecord(self) -> None:
         """A record that does not match its checksum is told of, left out, and nothing else."""
