@@ -31,10 +31,11 @@ from natsbroker.core.bus import Bus
 from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
 from natsbroker.hosting.authorization import Authorization
 from natsbroker.hosting.authorizers import READY_MADE
-from natsbroker.hosting.clients import closeAll, closeExcess, sessionsOf
+from natsbroker.hosting.clients import closeAll, closeExcess, sessionOf, sessionsOf
 from natsbroker.hosting.cluster import ClusterMembership
 from natsbroker.hosting.derived import infoFrom, limitsFrom, tracingFrom
 from natsbroker.hosting.descriptions import describing, identifying
+from natsbroker.hosting.events import ClientEvents
 from natsbroker.hosting.health import listeningCheck, storeCheck
 from natsbroker.hosting.identity import ServerKeys
 from natsbroker.hosting.lameduck import LameDuck
@@ -133,7 +134,8 @@ class Broker(MultiService):
         self.keys = ServerKeys()
         self.startTime: float = self.reactor.seconds()
         self._random = random or Random()
-        self._observers = Observers(observers)
+        self._describe = describing(lambda: self.clientContext.info, self.reactor.seconds)
+        self._observers = Observers([self._clientEvents(), *observers])
         self._outcome: Failure | bool | None = None
         self._waiting: list[Deferred[None]] = []
         self._hub: Hub | None = None
@@ -236,6 +238,20 @@ class Broker(MultiService):
         context.fastLane = settings.fast_lane
         return context
 
+    def _clientEvents(self) -> ClientEvents:
+        def bus() -> Bus | None:
+            name = self.accounts.systemAccount
+            return self.bus(name) if name in self.accounts.names() else None
+
+        return ClientEvents(
+            bus,
+            lambda cid: sessionOf(self.clientContext.connections, cid),
+            lambda: self.serverId,
+            self._describe,
+            self.reactor.seconds,
+            self._random,
+        )
+
     def _makeCallouts(self) -> Callouts:
         keys = self.keys
         identify = identifying(lambda: self.clientContext.info, lambda: self.settings)
@@ -253,7 +269,7 @@ class Broker(MultiService):
             self.accounts,
             self.reactor,
             self._inThread,
-            describing(lambda: self.clientContext.info, self.reactor.seconds),
+            self._describe,
             lambda account: closeExcess(self.clientContext, self.accounts, account),
             callouts,
         )

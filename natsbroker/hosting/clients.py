@@ -15,7 +15,7 @@ from natsbroker.hosting.accounts import AccountRegistry
 from natsbroker.net.context import ClientContext, Connections
 from natsbroker.net.session import ClientSession
 
-__all__ = ["closeAll", "closeExcess", "sessionsOf"]
+__all__ = ["closeAll", "closeExcess", "sessionOf", "sessionsOf"]
 
 
 def sessionsOf(connections: Connections) -> list[ClientSession]:
@@ -23,6 +23,14 @@ def sessionsOf(connections: Connections) -> list[ClientSession]:
     The sessions of all connections that there are now.
     """
     return [each for each in connections if isinstance(each, ClientSession)]
+
+
+def sessionOf(connections: Connections, cid: int) -> ClientSession | None:
+    """
+    The session of the connection with a number, if it is there.
+    """
+    found = connections.get(cid)
+    return found if isinstance(found, ClientSession) else None
 
 
 def closeExcess(context: ClientContext, accounts: AccountRegistry, account: str) -> None:
