@@ -128,7 +128,7 @@ class TestWheel:
         """Tests, build leftovers and C{__init__} files in Twisted's name stay out of the wheel."""
         metadata = f"natsbroker-{natsbroker.__version__}.dist-info"
         tops = {name.partition("/")[0] for name in namesIn(wheel)}
-        assert tops == {"natsbroker", "twisted", metadata}
+        assert tops == {"natsbroker", "pyspark_natsbroker.py", "twisted", metadata}
         ours = {name for name in namesIn(wheel) if name.startswith("twisted/")}
         assert ours == {"twisted/plugins/natsbroker_plugin.py"}
         assert not [name for name in namesIn(wheel) if "__pycache__" in name]

@@ -1,5 +1,5 @@
 """
-Spark beside NATS: what makes it run, and what workers need to talk to a server.
+JetStream streams as Spark DataFrames: the data source C{natsbroker}, and what makes Spark run.
 
 Promises: this module loads without PySpark; Spark is needed when a function is called.
 Must never know: Twisted. What runs in a Spark worker is blocking code over sockets.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["session"]
+__all__ = ["register", "session"]
 
 
 def session(
@@ -25,3 +25,13 @@ def session(
     from natsbroker.spark.sessions import session
 
     return session(master, conf, appName)
+
+
+def register(spark: Any) -> None:
+    """
+    Make the data source known to a session that does not find it by its name: one whose Python was
+    given this package with C{--py-files}, or one of Spark Connect.
+    """
+    from natsbroker.spark.source import NatsBrokerSource
+
+    spark.dataSource.register(NatsBrokerSource)

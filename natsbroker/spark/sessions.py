@@ -21,6 +21,9 @@ from natsbroker.spark.java import findJava
 
 __all__ = ["session"]
 
+#: The option C{pushdown} of the data source needs it.
+_ALWAYS = {"spark.sql.python.filterPushdown.enabled": "true"}
+
 #: For a driver and executors in one machine: no name look-ups, and nobody else can connect.
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -47,7 +50,7 @@ def session(
         os.environ["JAVA_HOME"] = str(findJava(os.environ).home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    settings = dict(_LOCAL) if place.startswith("local") else {}
+    settings = {**_ALWAYS, **(_LOCAL if place.startswith("local") else {})}
     settings |= given
     settings["spark.master"] = place
     builder = SparkSession.builder.appName(appName)

@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.interop.conftest import pytest_runtest_makereport, startServer
+from tests.interop.conftest import pytest_runtest_makereport, showLogs, startServer
+from tests.interop.servers import REAL, Server
+from tests.spark.support import CONFIG, Station
 
 __all__ = ["pytest_runtest_makereport", "startServer"]
 
@@ -23,7 +25,7 @@ if importlib.util.find_spec("pyspark") is None and not os.environ.get("CI"):
     collect_ignore_glob = ["test_*.py"]
 
 #: What Spark's scripts call; nothing else is on PATH when it starts, and no Java.
-_TOOLS = ("bash", "cat", "dirname", "env", "ls", "ps", "readlink", "sh", "uname")
+_TOOLS = ("bash", "cat", "chmod", "dirname", "env", "ln", "ls", "ps", "readlink", "sh", "uname")
 
 _CONF = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
@@ -65,3 +67,22 @@ def spark(javaless: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         found = session("local[2]", {**_CONF, **warehouse}, "natsbroker tests")
         yield found
         found.stop()
+
+
+@pytest.fixture(scope="session")
+def sharedStation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Station]:
+    """
+    A nats-server with JetStream.
+    """
+    station = Station(Server(REAL, tmp_path_factory.mktemp("nats-server"), CONFIG).start())
+    yield station
+    station.close()
+
+
+@pytest.fixture
+def station(sharedStation: Station, request: pytest.FixtureRequest) -> Station:
+    """
+    The same, with its log in the report of a test that fails.
+    """
+    showLogs(request.node, sharedStation.server)
+    return sharedStation

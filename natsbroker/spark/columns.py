@@ -1,0 +1,173 @@
+"""
+The columns of a row, and batches of them for Arrow.
+
+Promises: a batch has exactly the columns that were asked for, of the types that Spark expects;
+times keep their nanoseconds in C{time_ns}; bytes that are no UTF-8 become escapes in texts.
+Must never know: sockets, or where the messages come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from natsbroker.spark.errors import OptionError
+
+__all__ = ["COLUMNS", "HEADERS", "METADATA", "Rows", "checkedColumns", "ddlOf", "toBatch"]
+
+#: Every column that can be read, with its type in Spark's language.
+COLUMNS = {
+    "seq": "BIGINT",
+    "subject": "STRING",
+    "data": "BINARY",
+    "time": "TIMESTAMP",
+    "headers": "ARRAY<STRUCT<key: STRING, value: STRING>>",
+    "stream": "STRING",
+    "time_ns": "BIGINT",
+}
+
+#: The columns that C{includeHeaders} and C{includeMetadata} add.
+HEADERS = ("headers",)
+METADATA = ("stream", "time_ns")
+
+_TEXT = pa.string()
+_PAIR = pa.struct([pa.field("key", _TEXT), pa.field("value", _TEXT)])
+_PAIRS = pa.list_(pa.field("element", _PAIR))
+_NANOSECONDS = pa.timestamp("ns", tz="UTC")
+_MICROSECONDS = pa.timestamp("us", tz="UTC")
+
+#: How Spark spells the types of L{COLUMNS} in a schema.
+_SPELLINGS = {
+    "BIGINT": "bigint",
+    "STRING": "string",
+    "BINARY": "binary",
+    "TIMESTAMP": "timestamp",
+    "ARRAY<STRUCT<key: STRING, value: STRING>>": "array<struct<key:string,value:string>>",
+}
+
+
+class Rows:
+    """
+    Messages of one stream, column by column, as the server spells them.
+
+    @ivar seqs: their sequences, ascending.
+    @ivar times: in RFC 3339, with up to nine digits behind the second.
+    @ivar heads: what their publishers put in the header block, from the first CRLF on.
+    """
+
+    __slots__ = ("heads", "payloads", "seqs", "size", "subjects", "times")
+
+    def __init__(self) -> None:
+        self.seqs: list[int] = []
+        self.subjects: list[bytes] = []
+        self.times: list[bytes] = []
+        self.heads: list[bytes] = []
+        self.payloads: list[bytes] = []
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self.seqs)
+
+    def add(self, seq: int, subject: bytes, time: bytes, head: bytes, payload: bytes) -> None:
+        """
+        Append a message.
+        """
+        self.seqs.append(seq)
+        self.subjects.append(subject)
+        self.times.append(time)
+        self.heads.append(head)
+        self.payloads.append(payload)
+        self.size += len(subject) + len(head) + len(payload)
+
+    def cut(self, count: int) -> None:
+        """
+        Keep the first messages only.
+        """
+        for column in (self.seqs, self.subjects, self.times, self.heads, self.payloads):
+            del column[count:]
+
+    def keep(self, isKept: Sequence[bool]) -> None:
+        """
+        Keep some of the messages.
+        """
+        for name in ("seqs", "subjects", "times", "heads", "payloads"):
+            column = getattr(self, name)
+            setattr(self, name, [each for each, kept in zip(column, isKept, strict=True) if kept])
+
+
+def ddlOf(names: Sequence[str]) -> str:
+    """
+    A schema in Spark's language.
+    """
+    return ", ".join(f"{name} {COLUMNS[name]}" for name in names)
+
+
+def checkedColumns(schema: Any) -> tuple[str, ...]:
+    """
+    The names of the columns of a schema that a user gave.
+
+    @param schema: a C{StructType}.
+    @raise OptionError: if there is no such column, or it has another type.
+    """
+    names = []
+    for field in schema.fields:
+        if field.name not in COLUMNS:
+            known = ", ".join(COLUMNS)
+            raise OptionError(f"schema: there is no column {field.name!r}; there are {known}")
+        wanted, given = _SPELLINGS[COLUMNS[field.name]], field.dataType.simpleString()
+        if given != wanted:
+            raise OptionError(f"schema: {field.name} is {wanted}, not {given}")
+        names.append(field.name)
+    return tuple(names)
+
+
+def toBatch(rows: Rows, stream: str, names: Sequence[str]) -> Any:
+    """
+    A C{RecordBatch} of some of the columns.
+    """
+    arrays = [_MAKERS[name](rows, stream) for name in names]
+    return pa.RecordBatch.from_arrays(arrays, names=list(names))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
+
+
+def _subjects(rows: Rows, stream: str) -> Any:
+    try:
+        array = pa.array(rows.subjects, pa.binary()).cast(_TEXT)
+    except pa.ArrowInvalid:
+        array = pa.array([_text(each) for each in rows.subjects], _TEXT)
+    return array
+
+
+def _nanoseconds(rows: Rows) -> Any:
+    return pa.array(rows.times, pa.binary()).cast(_TEXT).cast(_NANOSECONDS)
+
+
+def _headers(rows: Rows, stream: str) -> Any:
+    offsets, keys, values = [0], [], []
+    for head in rows.heads:
+        if head:
+            for line in head.split(b"\r\n")[1:]:
+                key, _, value = line.partition(b":")
+                keys.append(_text(key))
+                values.append(_text(value.strip(b" \t")))
+        offsets.append(len(keys))
+    pairs = pa.StructArray.from_arrays(
+        [pa.array(keys, _TEXT), pa.array(values, _TEXT)], fields=list(_PAIR)
+    )
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pairs, type=_PAIRS)
+
+
+_MAKERS: dict[str, Callable[[Rows, str], Any]] = {
+    "seq": lambda rows, stream: pa.array(rows.seqs, pa.int64()),
+    "subject": _subjects,
+    "data": lambda rows, stream: pa.array(rows.payloads, pa.binary()),
+    "time": lambda rows, stream: _nanoseconds(rows).cast(_MICROSECONDS, safe=False),
+    "headers": _headers,
+    "stream": lambda rows, stream: pa.array([stream] * len(rows), _TEXT),
+    "time_ns": lambda rows, stream: _nanoseconds(rows).cast(pa.int64()),
+}

@@ -1,0 +1,109 @@
+"""
+One direct-get request: a run of stored messages, and how the run ended.
+
+A batch is answered by any replica of the stream, message after message; the metadata stand as the
+last six headers of each, behind whatever its publisher put there, so a publisher cannot forge them.
+
+Promises: what was answered, in order, or an error; never a part of an answer as if it were all.
+Must never know: whether the replica that answered knows everything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from natsbroker.spark.columns import Rows
+from natsbroker.spark.connection import Connection
+from natsbroker.spark.errors import ApiError, SourceError
+from natsbroker.wire.headers import Headers
+
+__all__ = ["Answer", "Wish", "fetch"]
+
+_NOT_FOUND = 404
+_END = 204
+
+_METADATA = re.compile(
+    rb"NATS/1\.0(?P<own>.*)\r\nNats-Stream: [^\r\n]*\r\nNats-Subject: (?P<subject>[^\r\n]*)\r\n"
+    rb"Nats-Sequence: (?P<seq>\d+)\r\nNats-Time-Stamp: (?P<time>[^\r\n]+)\r\n"
+    rb"Nats-Num-Pending: \d+\r\nNats-Last-Sequence: \d+\r\n\r\n",
+    re.S,
+)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """
+    What is asked for.
+
+    @ivar seq: where to begin.
+    @ivar count: how many messages at most.
+    @ivar size: how many bytes, roughly: the message that goes beyond it is the last.
+    @ivar pattern: which subjects; all if empty.
+    """
+
+    seq: int
+    count: int
+    size: int
+    pattern: str = ""
+
+    def payload(self) -> bytes:
+        """
+        The request.
+        """
+        fields = {"seq": self.seq, "batch": self.count, "max_bytes": self.size}
+        return json.dumps(
+            fields | ({"next_by_subj": self.pattern} if self.pattern else {})
+        ).encode()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """
+    What came.
+
+    @ivar rows: the messages.
+    @ivar isEnd: whether the replica that answered has no more such messages.
+    """
+
+    rows: Rows
+    isEnd: bool
+
+
+def fetch(connection: Connection, subject: str, wish: Wish) -> Answer:
+    """
+    Ask, and take the whole answer.
+
+    @param subject: where direct gets of the stream are answered.
+    @raise ApiError: if the request is refused.
+    """
+    rows = Rows()
+    reply = connection.ask(subject, wish.payload())
+    last = wish.seq - 1
+    while True:
+        headerLength, body = connection.answer(reply, subject)
+        head = body[:headerLength]
+        found = _METADATA.fullmatch(head)
+        if found is None:
+            return Answer(rows, _isEnd(head, subject))
+        own, name, digits, time = found.groups()
+        seq = int(digits)
+        if seq <= last:
+            raise SourceError(f"{subject} gave sequence {seq} after {last}")
+        last = seq
+        rows.add(seq, name, time, own, body[headerLength:])
+
+
+def _isEnd(head: bytes, subject: str) -> bool:
+    try:
+        headers = Headers.fromBlock(head)
+        status, pending = headers.status, headers.get("Nats-Num-Pending", "0")
+        left = int(pending or "0")
+    except ValueError:
+        raise ApiError(f"{subject}: an answer makes no sense") from None
+    if status == _END:
+        return left == 0
+    if status == _NOT_FOUND:
+        return True
+    raise ApiError(f"{subject}: {status} {headers.description}", status)

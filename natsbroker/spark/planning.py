@@ -1,0 +1,205 @@
+"""
+From options to ranges of sequences: what is read, and in how many tasks.
+
+Promises: a range is half-open and fixed when the read is planned; offsets that are wrong, or name
+what is not stored any more, are errors.
+Must never know: Spark, or how a range is read.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from natsbroker.spark.errors import ApiError, DataLoss, OptionError
+from natsbroker.spark.reading import Span
+from natsbroker.spark.streams import Streams, StreamState
+from natsbroker.subjects.grammar import isSubset, isValidSubject
+
+__all__ = ["checkedPatterns", "planSpans", "rfc3339", "split"]
+
+#: Fewer sequences than this are not worth a task of their own, unless somebody asks for it.
+_SMALLEST = 10_000
+
+_MILLISECONDS = re.compile(r"-?\d+")
+
+
+def checkedPatterns(patterns: Sequence[str]) -> tuple[str, ...]:
+    """
+    Filters without those that another one includes.
+
+    @raise OptionError: if one is no subject.
+    """
+    encoded = [each.encode("utf-8") for each in patterns]
+    for each in encoded:
+        if not isValidSubject(each):
+            raise OptionError(f"subject: not a valid subject: {each.decode()!r}")
+    kept = []
+    for place, each in enumerate(encoded):
+        others = encoded[:place] + encoded[place + 1 :]
+        if not any(isSubset(each, other) and each != other for other in others):
+            kept.append(each.decode())
+    return () if ">" in kept else tuple(kept)
+
+
+def rfc3339(text: str, option: str) -> str:
+    """
+    A time as servers read it.
+
+    @param text: in ISO 8601 with an offset from UTC, or milliseconds since 1970.
+    @raise OptionError: if it is neither.
+    """
+    if _MILLISECONDS.fullmatch(text):
+        epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+        try:
+            return (epoch + datetime.timedelta(milliseconds=int(text))).isoformat()
+        except OverflowError:
+            raise OptionError(f"{option}: not a time: {text!r}") from None
+    try:
+        time = datetime.datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
+    except ValueError:
+        raise OptionError(f"{option}: not a time: {text!r}") from None
+    if time.tzinfo is None:
+        raise OptionError(
+            f"{option}: {text!r} has no offset from UTC: write {text}Z or {text}+01:00"
+        )
+    return time.isoformat()
+
+
+def planSpans(
+    streams: Streams, options: Mapping[str, Any], onLoss: Callable[[str], object]
+) -> list[Span]:
+    """
+    One range for each stream that is read.
+
+    @param onLoss: told of losses that are no errors.
+    @raise OptionError: if offsets are wrong.
+    @raise DataLoss: if they name what is not stored any more.
+    @raise ApiError: if a stream is not there, or cannot be read.
+    """
+    _checkTimes(options)
+    names = options["stream"]
+    if not names:
+        raise OptionError("stream: name at least one")
+    starts = _perStream("startingOffsets", options["startingOffsets"], names)
+    stops = _perStream("endingOffsets", options["endingOffsets"], names)
+    spans = []
+    for name in names:
+        state = streams.state(name)
+        if not state.isDirect:
+            raise ApiError(
+                f"stream {name} does not answer direct gets: set allow_direct in its configuration"
+                f" (nats stream edit {name} --allow-direct)"
+            )
+        start = _start(streams, state, starts[name], options, onLoss)
+        stop = _stop(streams, state, stops[name], options)
+        if start > stop:
+            raise OptionError(f"stream {name}: the read would begin at {start} and stop at {stop}")
+        spans.append(Span(name, state.created, start, stop))
+    return spans
+
+
+def _checkTimes(options: Mapping[str, Any]) -> None:
+    for time, offsets, usual in (
+        ("startingTimestamp", "startingOffsets", "earliest"),
+        ("endingTimestamp", "endingOffsets", "latest"),
+    ):
+        if options[time] and options[offsets] != usual:
+            raise OptionError(f"{time} and {offsets} exclude each other")
+
+
+def _perStream(option: str, text: str, names: Sequence[str]) -> dict[str, int | str]:
+    """
+    What an option says for each stream: C{earliest}, C{latest} or a sequence.
+    """
+    word = {"startingOffsets": "earliest", "endingOffsets": "latest"}[option]
+    if not text.lstrip().startswith("{"):
+        return dict.fromkeys(names, _offset(option, word, text, len(names)))
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        raise OptionError(f"{option}: not JSON: {text!r}") from None
+    unknown = [each for each in given if each not in names]
+    if unknown:
+        raise OptionError(f"{option} names {unknown[0]!r}, which the option 'stream' does not")
+    return {name: _offset(option, word, given.get(name, word), 1) for name in names}
+
+
+def _offset(option: str, word: str, value: object, count: int) -> int | str:
+    if value == word:
+        return word
+    if isinstance(value, str) and value in ("earliest", "latest"):
+        raise OptionError(f"{option} cannot be {value!r} in a batch: nothing would be read")
+    text = str(value)
+    if isinstance(value, bool) or not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise OptionError(f"{option}: {word!r} or a sequence from 1 expected, not {value!r}")
+    if count > 1:
+        raise OptionError(f'{option}: with several streams, say which: {{"STREAM": {text}}}')
+    return int(text)
+
+
+def _start(
+    streams: Streams,
+    state: StreamState,
+    wanted: int | str,
+    options: Mapping[str, Any],
+    onLoss: Callable[[str], object],
+) -> int:
+    if options["startingTimestamp"]:
+        time = rfc3339(options["startingTimestamp"], "startingTimestamp")
+        found = streams.firstSince(state.name, time)
+        if found is None and options["startingOffsetsByTimestampStrategy"] == "error":
+            raise OptionError(f"stream {state.name} has no message from {time} on")
+        return state.stop if found is None else min(found, state.stop)
+    if isinstance(wanted, str):
+        return state.first
+    if wanted > state.stop:
+        raise OptionError(f"startingOffsets: stream {state.name} ends before {state.stop}")
+    if wanted < state.first:
+        text = (
+            f"stream {state.name}: sequences {wanted} to {state.first - 1} are not stored any more"
+        )
+        if options["failOnDataLoss"]:
+            raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
+        onLoss(text)
+        return state.first
+    return wanted
+
+
+def _stop(
+    streams: Streams, state: StreamState, wanted: int | str, options: Mapping[str, Any]
+) -> int:
+    if options["endingTimestamp"]:
+        time = rfc3339(options["endingTimestamp"], "endingTimestamp")
+        found = streams.firstSince(state.name, time)
+        return state.stop if found is None else min(found, state.stop)
+    if isinstance(wanted, str):
+        return state.stop
+    if wanted > state.stop:
+        raise OptionError(f"endingOffsets: stream {state.name} ends before {state.stop}")
+    return wanted
+
+
+def split(spans: Sequence[Span], minPartitions: int, maxRows: int, processors: int) -> list[Span]:
+    """
+    The same ranges in pieces, one for each task.
+
+    @param minPartitions: how many pieces at least; 0: one for each processor, if they are worth it.
+    """
+    total = sum(each.stop - each.start for each in spans)
+    if minPartitions:
+        size = total // minPartitions
+    else:
+        size = max(-(-total // max(processors, 1)), _SMALLEST)
+    size = max(min(size, maxRows), 1)
+    pieces = []
+    for span in spans:
+        count = -(-(span.stop - span.start) // size)
+        for place in range(count):
+            start = span.start + (span.stop - span.start) * place // count
+            stop = span.start + (span.stop - span.start) * (place + 1) // count
+            pieces.append(Span(span.stream, span.created, start, stop))
+    return pieces

@@ -1,0 +1,274 @@
+"""
+The options of the data source: one table, from which they are read and their reference is written.
+
+Promises: an option that is not in the table is an error with a suggestion, one that is planned is
+refused as such, and a value is read or refused with the option's name; secrets are not repeated.
+Must never know: what an option does.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from natsbroker.spark.errors import OptionError
+
+__all__ = ["OPTIONS", "PLANNED", "Option", "readOptions"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """
+    One option.
+
+    @ivar name: as it is written; case does not matter.
+    @ivar kind: what a value is, in words.
+    @ivar read: makes the value of a text, or raises L{ValueError}.
+    @ivar default: of the text; C{None} if there is none.
+    @ivar group: what it is about.
+    @ivar text: what it does.
+    """
+
+    name: str
+    kind: str
+    read: Callable[[str], Any]
+    default: str | None
+    group: str
+    text: str
+
+
+def _boolean(text: str) -> bool:
+    try:
+        return {"true": True, "false": False}[text.strip().lower()]
+    except KeyError:
+        raise ValueError from None
+
+
+def _from(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        number = int(text)
+        if number < least:
+            raise ValueError
+        return number
+
+    return read
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 1e6:
+        raise ValueError
+    return number
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
+
+
+def _choice(*words: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError
+        return text
+
+    return read
+
+
+_TEXT = ("text", str)
+_FILE = ("path", str)
+_BOOLEAN = ("true or false", _boolean)
+_SECONDS = ("seconds", _seconds)
+_NAMES = ("names with commas", _names)
+_OFFSETS = ("offsets", str)
+_TIME = ("time", str)
+
+
+def _group(name: str, *rows: tuple[Any, ...]) -> tuple[Option, ...]:
+    return tuple(
+        Option(each, kind, read, default, name, text) for each, (kind, read), default, text in rows
+    )
+
+
+#: Every option there is, in the order of the reference.
+OPTIONS: tuple[Option, ...] = (
+    *_group(
+        "Connecting",
+        (
+            "servers",
+            ("addresses with commas", str),
+            None,
+            "Where the servers are: `nats://host:port`, `tls://host:port` or `host:port`. Must be"
+            " given. Workers begin with different ones and go on to the next.",
+        ),
+        ("user", _TEXT, "", "A user's name, with `password`."),
+        ("password", _TEXT, "", "The password of `user`."),
+        ("token", _TEXT, "", "A token."),
+        ("nkeySeedFile", _FILE, "", "A file with the seed of a user's nkey, where workers run."),
+        ("credentialsFile", _FILE, "", "A file with a user's JWT and seed, where workers run."),
+        ("tls", _BOOLEAN, "false", "Whether a connection without TLS fails."),
+        ("tlsFirst", _BOOLEAN, "false", "Whether TLS begins before the server's greeting."),
+        ("tlsCa", _FILE, "", "A file of certificates to trust instead of the system's."),
+        ("tlsCert", _FILE, "", "A file with our certificate; `tlsKey` has its key."),
+        ("tlsKey", _FILE, "", "A file with the key of `tlsCert`, without a passphrase."),
+        ("tlsServerName", _TEXT, "", "The name in the server's certificate, if not the address's."),
+        ("inboxPrefix", _TEXT, "_INBOX", "What the subjects of answers begin with."),
+        ("domain", _TEXT, "", "The JetStream domain, if not that of the server."),
+        ("connectTimeout", _SECONDS, "10", "How long one server may take to let us in."),
+        (
+            "requestTimeout",
+            _SECONDS,
+            "10",
+            "How long a server may be silent when it should answer, and replicas may lag behind"
+            " the leader of a stream.",
+        ),
+    ),
+    *_group(
+        "What is read",
+        ("stream", _NAMES, None, "One stream or several. Must be given."),
+        (
+            "subject",
+            _NAMES,
+            "",
+            "Only messages of these subjects, which may have wildcards; servers send no others.",
+        ),
+        (
+            "startingOffsets",
+            _OFFSETS,
+            "earliest",
+            "Where to begin: `earliest`, a sequence, or one of these for each stream as JSON:"
+            ' `{"ORDERS": 17, "RETURNS": "earliest"}`.',
+        ),
+        (
+            "endingOffsets",
+            _OFFSETS,
+            "latest",
+            "Where to stop: `latest`, a sequence that is not read any more, or JSON.",
+        ),
+        (
+            "startingTimestamp",
+            _TIME,
+            "",
+            "Instead of `startingOffsets`: begin with the first message that was stored then or"
+            " later. A time as `2026-11-20T08:00:00Z`, or milliseconds since 1970.",
+        ),
+        (
+            "endingTimestamp",
+            _TIME,
+            "",
+            "Instead of `endingOffsets`: stop before the first message that was stored then or"
+            " later.",
+        ),
+        (
+            "startingOffsetsByTimestampStrategy",
+            ("error or latest", _choice("error", "latest")),
+            "error",
+            "What to do when no message is as late as `startingTimestamp`: fail, or read nothing.",
+        ),
+        (
+            "failOnDataLoss",
+            _BOOLEAN,
+            "true",
+            "Whether messages that are not stored any more, though they should be read, are an"
+            " error. Otherwise the worker's log says which were passed over.",
+        ),
+    ),
+    *_group(
+        "How rows look",
+        ("includeHeaders", _BOOLEAN, "false", "Whether there is a column `headers`."),
+        (
+            "includeMetadata",
+            _BOOLEAN,
+            "false",
+            "Whether there are columns `stream` and `time_ns`, the time in nanoseconds.",
+        ),
+    ),
+    *_group(
+        "How it is read",
+        (
+            "minPartitions",
+            ("number from 0", _from(0)),
+            "0",
+            "At least so many tasks, if there are as many sequences. 0: as many as the driver has"
+            " processors, with no fewer than 10000 sequences each.",
+        ),
+        (
+            "maxRowsPerPartition",
+            ("number from 1", _from(1)),
+            "1000000",
+            "At most so many sequences in a task.",
+        ),
+        (
+            "fetchBytes",
+            ("number from 1024", _from(1024)),
+            "4194304",
+            "How much a worker asks for at once. Too much makes it a slow consumer.",
+        ),
+        ("batchRows", ("number from 1", _from(1)), "32768", "At most so many rows in a batch."),
+        (
+            "pushdown",
+            _BOOLEAN,
+            "false",
+            "Whether conditions on `seq`, `subject` and `stream` limit what servers are asked for."
+            " Needs `spark.sql.python.filterPushdown.enabled`, which"
+            " `natsbroker.spark.session()` sets.",
+        ),
+    ),
+)
+
+#: What is planned and not built.
+PLANNED = (
+    "archive",
+    "atomic",
+    "channel",
+    "export",
+    "maxBytesPerTrigger",
+    "maxOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minOffsetsPerTrigger",
+    "mirror",
+    "msgId",
+    "pollInterval",
+    "rate",
+    "reconnectTimeout",
+    "streamPattern",
+    "window",
+)
+
+_BY_NAME = {each.name.lower(): each for each in OPTIONS}
+
+
+def readOptions(given: Mapping[str, str]) -> dict[str, Any]:
+    """
+    The value of every option, by its name in the table.
+
+    @param given: what a user gave, in any case.
+    @raise OptionError: if one is unknown, planned, missing or has a wrong value.
+    """
+    texts = {}
+    for name, text in given.items():
+        option = _BY_NAME.get(name.lower())
+        if option is None:
+            raise _unknown(name)
+        texts[option.name] = text
+    values = {}
+    for option in OPTIONS:
+        if option.name not in texts and option.default is None:
+            raise OptionError(f"the option {option.name!r} must be given")
+        text = texts.get(option.name, option.default or "")
+        try:
+            values[option.name] = option.read(text)
+        except ValueError:
+            raise OptionError(f"{option.name}: {option.kind} expected, not {text!r}") from None
+    return values
+
+
+def _unknown(name: str) -> OptionError:
+    if name.lower() in map(str.lower, PLANNED):
+        return OptionError(f"the option {name!r} is not supported yet")
+    if name.lower() == "path":
+        return OptionError("load() and save() take no path here: the option 'stream' names streams")
+    near = difflib.get_close_matches(name.lower(), _BY_NAME, 1)
+    hint = f"; did you mean {_BY_NAME[near[0]].name!r}?" if near else ""
+    return OptionError(f"there is no option {name!r}{hint}")

@@ -1,0 +1,144 @@
+"""
+A nats-server with JetStream for the tests of the data source.
+
+Promises: each test has streams of its own; what is stored is known, message for message.
+Must never know: how they are read.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from natsbroker.spark.addresses import readAddresses
+from natsbroker.spark.connection import Connection, Peer, connect
+from natsbroker.spark.streams import Streams
+from natsbroker.wire.headers import Headers
+from tests.interop.servers import Server
+
+__all__ = ["Station", "Stream"]
+
+CONFIG = "jetstream { store_dir: $DIR/js, max_memory_store: 256MB, max_file_store: 256MB }\n"
+
+
+class Stream:
+    """
+    One stream.
+
+    @ivar name: what it is called; it takes messages for C{name.>}.
+    """
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self.name = name
+        self._connection = connection
+
+    def api(self, call: str, question: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """
+        Ask the API, and insist.
+        """
+        payload = json.dumps(question).encode() if question is not None else b""
+        answer = json.loads(self._connection.request(f"$JS.API.STREAM.{call}.{self.name}", payload))
+        assert "error" not in answer, answer
+        assert isinstance(answer, dict)
+        return answer
+
+    def make(self, **config: Any) -> None:
+        """
+        (Re)create it.
+        """
+        base = {
+            "name": self.name,
+            "subjects": [f"{self.name}.>"],
+            "storage": "memory",
+            "allow_direct": True,
+        }
+        self.api("CREATE", {**base, **config})
+
+    def add(
+        self, subject: str, data: bytes, headers: Mapping[str, str] | bytes = b""
+    ) -> dict[str, Any]:
+        """
+        Store a message and have it acknowledged.
+
+        @param subject: what stands behind the stream's name.
+        @param headers: as pairs, or a block as it is.
+        """
+        return self.publish(f"{self.name}.{subject}", data, headers)
+
+    def publish(
+        self, subject: str, data: bytes, headers: Mapping[str, str] | bytes = b""
+    ) -> dict[str, Any]:
+        """
+        The same with a whole subject.
+        """
+        block = headers if isinstance(headers, bytes) else Headers(headers).block()
+        _, body = self._connection.answer(self._connection.ask(subject, data, block))
+        answer = json.loads(body)
+        assert "seq" in answer, answer
+        assert isinstance(answer, dict)
+        return answer
+
+    def fill(self, payloads: Iterable[bytes], subject: str = "x") -> int:
+        """
+        Store many messages.
+
+        @return: the last sequence.
+        """
+        replies = [self._connection.ask(f"{self.name}.{subject}", each) for each in payloads]
+        answers = [json.loads(self._connection.answer(each)[1]) for each in replies]
+        return int(answers[-1]["seq"])
+
+    def delete(self, *seqs: int) -> None:
+        """
+        Delete messages.
+        """
+        for seq in seqs:
+            self.api("MSG.DELETE", {"seq": seq, "no_erase": True})
+
+
+class Station:
+    """
+    A server, and a connection to it.
+
+    @ivar server: the server.
+    @ivar connection: for the test's own requests.
+    @ivar streams: the API that is tested.
+    """
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.connection = connect(self.peer)
+        self.streams = Streams(self.connection)
+
+    @property
+    def url(self) -> str:
+        """
+        Where clients connect.
+        """
+        return self.server.url
+
+    @property
+    def peer(self) -> Peer:
+        """
+        How to connect.
+        """
+        return Peer(readAddresses(self.server.url))
+
+    def stream(self, **config: Any) -> Stream:
+        """
+        A new stream.
+        """
+        made = Stream(self.connection, f"S{next(self._numbers)}")
+        made.make(**config)
+        return made
+
+    def close(self) -> None:
+        """
+        Stop the server.
+        """
+        self.connection.close()
+        self.server.stop()

@@ -1,0 +1,331 @@
+"""
+Reading ranges: whole, or not at all.
+
+Replicas that lag are played where the test says when, and real in L{TestCluster}.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from natsbroker.spark import reading
+from natsbroker.spark.addresses import readAddresses
+from natsbroker.spark.columns import Rows
+from natsbroker.spark.connection import Connection, Peer, connect
+from natsbroker.spark.errors import DataLoss, SourceError
+from natsbroker.spark.fetching import Answer, Wish
+from natsbroker.spark.reading import Manner, RangeReader, Span, checkStream
+from natsbroker.spark.streams import Streams, StreamState
+from tests.interop.servers import PATIENCE, REAL, Server
+from tests.spark.support import Station, Stream
+
+
+def spanOf(station: Station, stream: Stream, start: int = 1, stop: int = 0) -> Span:
+    """
+    @return: a range of a stream; all of it if nothing is said.
+    """
+    state = station.streams.state(stream.name)
+    return Span(stream.name, state.created, start, stop or state.stop)
+
+
+def readSeqs(station: Station, span: Span, manner: Manner | None = None) -> list[int]:
+    """
+    @return: the sequences that are read.
+    """
+    losses: list[str] = []
+    reader = RangeReader(station.streams, span, manner or Manner(), losses.append)
+    found = [seq for rows in reader.read() for seq in rows.seqs]
+    assert losses == [] or not (manner or Manner()).failsOnLoss
+    return found
+
+
+class TestStored:
+    """What nats-server has stored."""
+
+    @pytest.mark.parametrize("manner", [Manner(), Manner(batchRows=3), Manner(fetchBytes=1024)])
+    def test_everyRangeOnce(self, station: Station, manner: Manner) -> None:
+        """Every half-open range gives its own sequences once, in order, however it is fetched."""
+        stream = station.stream()
+        stream.fill([b"x" * 400] * 10)
+        for start in range(1, 12):
+            for stop in range(start, 12):
+                expected = list(range(start, stop))
+                assert readSeqs(station, spanOf(station, stream, start, stop), manner) == expected
+
+    def test_fewGaps(self, station: Station) -> None:
+        """Deleted messages are passed over, also at both ends of a range."""
+        stream = station.stream()
+        stream.fill([b"x"] * 12)
+        stream.delete(3, 4, 7, 8, 12)
+        assert readSeqs(station, spanOf(station, stream)) == [1, 2, 5, 6, 9, 10, 11]
+        assert readSeqs(station, spanOf(station, stream, 3, 9)) == [5, 6]
+        assert readSeqs(station, spanOf(station, stream, 7, 9)) == []
+
+    def test_manyGaps(self, station: Station) -> None:
+        """So are many, which are asked for at once."""
+        stream = station.stream()
+        stream.fill([b"x"] * 100)
+        stream.delete(*range(2, 100, 2))
+        assert readSeqs(station, spanOf(station, stream)) == [*range(1, 100, 2), 100]
+
+    def test_patterns(self, station: Station) -> None:
+        """Filters give what they match; what two of them match comes once."""
+        stream = station.stream()
+        for subject in ("a.1", "b.1", "a.2", "c", "b.2"):
+            stream.add(subject, b"")
+        name = stream.name
+        span = spanOf(station, stream)
+        assert readSeqs(station, span, Manner((f"{name}.a.*",))) == [1, 3]
+        both = Manner((f"{name}.a.*", f"{name}.*.2"))
+        assert readSeqs(station, span, both) == [1, 3, 5]
+        assert readSeqs(station, replace(span, stop=4), replace(both, batchRows=1)) == [1, 3]
+        assert readSeqs(station, span, Manner((f"{name}.z",))) == []
+
+
+class TestLoss:
+    """Messages that are not there any more."""
+
+    def test_trimmedBefore(self, station: Station) -> None:
+        """A range whose beginning was trimmed after it was planned is a loss, or is said."""
+        stream = station.stream()
+        stream.fill([b"x"] * 10)
+        span = spanOf(station, stream)
+        stream.api("PURGE", {"seq": 5})
+        with pytest.raises(DataLoss, match="sequences 1 to 4 are not stored any more"):
+            readSeqs(station, span)
+        losses: list[str] = []
+        manner = Manner(failsOnLoss=False)
+        rows = list(RangeReader(station.streams, span, manner, losses.append).read())
+        assert [seq for each in rows for seq in each.seqs] == [5, 6, 7, 8, 9, 10]
+        assert len(losses) == 1
+        assert "sequences 1 to 4" in losses[0]
+
+    @pytest.mark.parametrize("pattern", [(), (">",)])
+    def test_trimmedMeanwhile(self, pattern: tuple[str, ...], station: Station) -> None:
+        """So is what is trimmed while the range is being read, with and without a filter."""
+        stream = station.stream()
+        stream.fill([b"x"] * 10)
+        reader = RangeReader(
+            station.streams, spanOf(station, stream), Manner(pattern, batchRows=2), print
+        ).read()
+        assert next(reader).seqs == [1, 2]
+        stream.api("PURGE", {"seq": 8})
+        with pytest.raises(DataLoss, match="sequences 3 to 7"):
+            list(reader)
+
+    def test_purgedMeanwhile(self, station: Station) -> None:
+        """So is everything."""
+        stream = station.stream()
+        stream.fill([b"x"] * 4)
+        span = spanOf(station, stream)
+        stream.api("PURGE")
+        with pytest.raises(DataLoss, match="sequences 1 to 4"):
+            readSeqs(station, span)
+
+    def test_madeAgain(self, station: Station) -> None:
+        """Another stream of the same name is not read, whatever its sequences; nor is none."""
+        stream = station.stream()
+        stream.fill([b"x"] * 4)
+        span = spanOf(station, stream)
+        stream.api("DELETE")
+        with pytest.raises(DataLoss, match=f"stream {stream.name} is gone"):
+            readSeqs(station, span)
+        stream.make()
+        stream.fill([b"y"] * 4)
+        with pytest.raises(DataLoss, match="deleted and made again"):
+            readSeqs(station, span, Manner(failsOnLoss=False))
+
+    def test_madeAgainMeanwhile(self, station: Station) -> None:
+        """A stream that is made again during the last fetch is noticed at the end."""
+        stream = station.stream()
+        stream.fill([b"x"] * 4)
+        reader = RangeReader(station.streams, spanOf(station, stream), Manner(), print).read()
+        next(reader)
+        stream.api("DELETE")
+        stream.make()
+        with pytest.raises(DataLoss, match="made again"):
+            next(reader)
+
+
+class Leader:
+    """
+    A stream's leader that knows which sequences are stored.
+    """
+
+    prefix = "$JS.API."
+    connection = None
+
+    def __init__(self, stored: set[int], stop: int) -> None:
+        self.stored = stored
+        self.stop = stop
+
+    def state(self, name: str, withDeleted: bool = False) -> StreamState:
+        """See L{Streams.state}."""
+        first = min(self.stored, default=self.stop)
+        deleted = frozenset(range(first, self.stop)) - self.stored
+        return StreamState(name, "then", first, self.stop, len(self.stored), 0, True, deleted)
+
+    def next(self, name: str, seq: int, pattern: str = ">") -> int | None:
+        """See L{Streams.next}."""
+        return min((each for each in self.stored if each >= seq), default=None)
+
+
+def replica(stored: Iterator[set[int]] | list[set[int]]) -> Any:
+    """
+    @return: a function as L{reading.fetch}, which answers from one of these sets after the other.
+    """
+    turns = iter(stored)
+
+    def fetch(connection: object, subject: str, wish: Wish) -> Answer:
+        known = sorted(each for each in next(turns) if each >= wish.seq)
+        rows = Rows()
+        for seq in known[: wish.count]:
+            rows.add(seq, b"x", b"2026-11-20T08:00:00Z", b"", b"")
+        return Answer(rows, len(known) <= wish.count)
+
+    return fetch
+
+
+ALL = set(range(1, 31))
+
+
+class TestReplicas:
+    """Replicas that do not know everything."""
+
+    def seqs(self, known: list[set[int]], stored: set[int], pattern: tuple[str, ...] = ()) -> Any:
+        """
+        @return: what is read from C{known}, one after the other, where C{stored} is true.
+        """
+        pauses: list[float] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(reading, "fetch", replica(known))
+            reader = RangeReader(
+                Leader(stored, 31),  # type: ignore[arg-type]
+                Span("S", "then", 1, 31),
+                Manner(pattern),
+                print,
+                pauses.append,
+            )
+            return [seq for rows in reader.read() for seq in rows.seqs], len(pauses)
+
+    @pytest.mark.parametrize("pattern", [(), ("x",)])
+    def test_earlyEnd(self, pattern: tuple[str, ...]) -> None:
+        """An end that the leader does not know of is none: it is asked again from there."""
+        known = [set(range(1, 11)), set(), set(range(1, 21)), ALL]
+        assert self.seqs(known, ALL, pattern) == (sorted(ALL), 3)
+
+    @pytest.mark.parametrize("holes", [{5}, set(range(4, 30, 2))])
+    def test_falseGaps(self, holes: set[int]) -> None:
+        """A gap that the leader does not know of is none, whether there are few or many."""
+        assert self.seqs([ALL - holes, ALL], ALL) == (sorted(ALL), 1)
+
+    @pytest.mark.parametrize("holes", [{5, 9}, set(range(4, 30, 2))])
+    def test_someFalse(self, holes: set[int]) -> None:
+        """True gaps are passed over where false ones are not."""
+        stored = ALL - holes
+        expected = sorted(stored)
+        assert self.seqs([stored - {11, 27}, stored - {27}, stored], stored)[0] == expected
+
+    def test_never(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What no replica gives in time is an error, and what was given before is not all."""
+        clock = iter(range(1000))
+        monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+        with pytest.raises(SourceError, match="sequence 11 or one behind it is stored, and no"):
+            self.seqs([set(range(1, 11))] * 50, ALL)
+
+
+CLUSTER = (
+    "server_name: $NAME\n"
+    "jetstream { store_dir: $DIR/js, max_memory_store: 64MB, max_file_store: 64MB }\n"
+    "cluster { name: c, listen: 127.0.0.1:$PORT, routes: [ $ROUTES ] }\n"
+)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Peer]:
+    """
+    Three nats-servers in a cluster.
+    """
+    ports = _freePorts(3)
+    routes = ", ".join(f"nats://127.0.0.1:{each}" for each in ports)
+    servers = []
+    for place, port in enumerate(ports):
+        directory = tmp_path / f"n{place}"
+        directory.mkdir()
+        config = CLUSTER.replace("$NAME", f"n{place}").replace("$PORT", str(port))
+        servers.append(Server(REAL, directory, config.replace("$ROUTES", routes)))
+    try:
+        for server in servers:
+            server.start()
+        yield Peer(readAddresses(",".join(each.url for each in servers)), requestTimeout=1.0)
+    finally:
+        for server in servers:
+            server.stop()
+
+
+def _freePorts(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def _made(connection: Connection) -> Stream:
+    """
+    A stream with three replicas, as soon as the cluster can make it.
+    """
+    stream = Stream(connection, "R")
+    for _ in range(int(PATIENCE * 5)):
+        question = {"name": "R", "subjects": ["R.>"], "storage": "memory", "num_replicas": 3}
+        try:
+            answer = json.loads(
+                connection.request(
+                    "$JS.API.STREAM.CREATE.R",
+                    json.dumps({**question, "allow_direct": True}).encode(),
+                )
+            )
+        except SourceError:
+            answer = {"error": "not yet"}
+        if "error" not in answer:
+            return stream
+        time.sleep(0.2)
+    raise TimeoutError(f"the cluster does not begin: {answer}")
+
+
+class TestCluster:
+    """Three real servers, where any replica answers and some lag."""
+
+    def test_tailReads(self, cluster: Peer) -> None:
+        """What was acknowledged is read at once, whole, from every server, while more comes."""
+        with connect(cluster) as publishing:
+            stream = _made(publishing)
+            readers = [connect(cluster, place) for place in range(3)]
+            try:
+                created = Streams(publishing).state("R").created
+                start = 1
+                for turn in range(60):
+                    stop = stream.fill([b"x" * 100] * 20) + 1
+                    span = Span("R", created, start, stop)
+                    reader = RangeReader(Streams(readers[turn % 3]), span, Manner(), print)
+                    found = [seq for rows in reader.read() for seq in rows.seqs]
+                    assert found == list(range(start, stop))
+                    start = stop
+            finally:
+                for each in readers:
+                    each.close()
+
+
+def test_checkStream(station: Station) -> None:
+    """The state of a stream that is the one it was."""
+    stream = station.stream()
+    created = station.streams.state(stream.name).created
+    assert checkStream(station.streams, stream.name, created).stop == 1

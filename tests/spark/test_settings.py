@@ -1,0 +1,94 @@
+"""
+Options: what is read, what is refused.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.settings import OPTIONS, PLANNED, readOptions
+
+LEAST = {"servers": "h", "stream": "S"}
+
+
+def test_defaults() -> None:
+    """What must be given is enough; everything else has its default."""
+    values = readOptions(LEAST)
+    assert list(values) == [each.name for each in OPTIONS]
+    assert (values["stream"], values["subject"]) == (("S",), ())
+    assert (values["failOnDataLoss"], values["requestTimeout"]) == (True, 10.0)
+
+
+def test_anyCase() -> None:
+    """Spark gives names in lower case."""
+    values = readOptions({**LEAST, "FETCHBYTES": "2048", "tlsca": "/x"})
+    assert (values["fetchBytes"], values["tlsCa"]) == (2048, "/x")
+
+
+def test_names() -> None:
+    """Commas and blanks stand between names; twice is once."""
+    assert readOptions({**LEAST, "stream": "A, B,,A"})["stream"] == ("A", "B")
+
+
+@pytest.mark.parametrize("name", sorted(LEAST))
+def test_missing(name: str) -> None:
+    """What must be given is asked for."""
+    with pytest.raises(OptionError, match=f"the option '{name}' must be given"):
+        readOptions({each: value for each, value in LEAST.items() if each != name})
+
+
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [
+        ("startingoffset", "startingOffsets"),
+        ("server", "servers"),
+        ("includeHeader", "includeHeaders"),
+        ("tls_ca", "tlsCa"),
+    ],
+)
+def test_suggestion(name: str, suggestion: str) -> None:
+    """What is not known is refused, with what may have been meant."""
+    with pytest.raises(OptionError, match=f"no option '{name}'; did you mean '{suggestion}'"):
+        readOptions({**LEAST, name: "x"})
+
+
+def test_noSuggestion() -> None:
+    """Nothing is suggested for what is like nothing; paths lead to streams."""
+    with pytest.raises(OptionError, match=r"there is no option 'qqqq'$"):
+        readOptions({**LEAST, "qqqq": "x"})
+    with pytest.raises(OptionError, match="take no path here: the option 'stream'"):
+        readOptions({**LEAST, "path": "/data"})
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_planned(name: str) -> None:
+    """What is planned is refused as such."""
+    with pytest.raises(OptionError, match=f"the option '{name}' is not supported yet"):
+        readOptions({**LEAST, name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tls", "yes"),
+        ("failOnDataLoss", "1"),
+        ("requestTimeout", "0"),
+        ("requestTimeout", "nan"),
+        ("requestTimeout", "10s"),
+        ("fetchBytes", "1023"),
+        ("batchRows", "0"),
+        ("minPartitions", "-1"),
+        ("startingOffsetsByTimestampStrategy", "first"),
+    ],
+)
+def test_wrongValue(name: str, value: str) -> None:
+    """A wrong value is refused with the option's name and what is expected."""
+    with pytest.raises(OptionError, match=f"^{name}: .* expected, not '{value}'"):
+        readOptions({**LEAST, name: value})
+
+
+def test_namesAreDifferent() -> None:
+    """No two options are one in another case, and none is both there and planned."""
+    names = [each.name.lower() for each in OPTIONS] + [each.lower() for each in PLANNED]
+    assert len(set(names)) == len(names)
