@@ -1,0 +1,254 @@
+"""
+What every store that several brokers share must do, as tests, for L{ILeasedStore}.
+
+Mix L{LeasedContract} with a trial C{SynchronousTestCase}, as the contracts of
+L{natsbroker.testing.storecontracts}, and provide C{share} and C{expire} as well::
+
+    class MyLeases(LeasedContract, SynchronousTestCase):
+        def makeStore(self):
+            return MyStore(..., now=self.now)
+
+        def share(self, store):
+            return MyStore(..., the same place, as another broker has it)
+
+        def expire(self):
+            ...
+
+Promises: only the public interfaces are used.
+Must never know: any implementation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import CancelledError
+from zope.interface import implementer
+from zope.interface.verify import verifyObject
+
+from natsbroker._istore import LogElsewhere, NoSuchLog, StoreClosed
+from natsbroker.interfaces import ILeasedStore, IStoreWatcher
+from natsbroker.testing.storecontracts import StoreHarness, entry, numbered
+
+__all__ = ["LeasedContract"]
+
+SOON = 10.0
+"""Seconds in which somebody who waits has looked whether a log is free."""
+
+
+@implementer(IStoreWatcher)
+class LossWatcher:
+    """
+    Writes down which logs were lost.
+    """
+
+    def __init__(self) -> None:
+        self.lost: list[str] = []
+
+    def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
+        """
+        Of no interest.
+        """
+
+    def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
+        """
+        Of no interest.
+        """
+
+    def logQuarantined(self, log: str, reason: str) -> None:
+        """
+        Of no interest.
+        """
+
+    def writesStopped(self, reason: str) -> None:
+        """
+        Of no interest.
+        """
+
+    def writesResumed(self) -> None:
+        """
+        Of no interest.
+        """
+
+    def logLost(self, log: str) -> None:
+        """
+        See L{IStoreWatcher}.
+        """
+        self.lost.append(log)
+
+
+class LeasedContract(StoreHarness):
+    """
+    L{ILeasedStore}.
+    """
+
+    def share(self, store: Any) -> Any:
+        """
+        Open the same store as another broker would. It is closed by the contract.
+        """
+        raise NotImplementedError
+
+    def expire(self) -> None:
+        """
+        Let all leases that are held be over, as if the brokers that have them had stood still for
+        so long. They must not notice before they are asked something.
+        """
+        raise NotImplementedError
+
+    def brokers(self) -> tuple[Any, Any]:
+        """
+        Two brokers with the same store.
+        """
+        one = self.store()
+        other = self.share(one)
+        self.addCleanup(lambda: self.wait(other.close()))
+        return one, other
+
+    def opened(self, store: Any) -> Any:
+        """
+        A log with some records.
+        """
+        log = self.wait(store.open("log"))
+        self.wait(log.append(numbered(0, 3)))
+        return log
+
+    def test_leasedInterface(self) -> None:
+        """A store that is shared provides its interface."""
+        self.assertTrue(verifyObject(ILeasedStore, self.store()))
+
+    def test_oneAtATime(self) -> None:
+        """What one broker serves, another cannot open, nor drop; it knows of it."""
+        one, other = self.brokers()
+        self.opened(one)
+        self.failsWith(LogElsewhere, other.open("log"))
+        self.failsWith(LogElsewhere, other.open("log", create=False))
+        self.failsWith(LogElsewhere, other.drop("log"))
+        self.assertEqual(self.wait(other.logs()), ["log"])
+
+    def test_eachItsOwn(self) -> None:
+        """Each may serve what the other does not."""
+        one, other = self.brokers()
+        log = self.opened(one)
+        another = self.wait(other.open("another"))
+        self.wait(another.append(numbered(0, 2)))
+        self.wait(log.append(numbered(3, 4)))
+        self.assertEqual(self.payloads(log), [b"0", b"1", b"2", b"3"])
+        self.assertEqual(self.payloads(another), [b"0", b"1"])
+
+    def test_closedIsFree(self) -> None:
+        """A broker that closes the store lets others have everything at once."""
+        one, other = self.brokers()
+        bounds = self.opened(one).bounds()
+        self.wait(one.close())
+        log = self.wait(other.open("log"))
+        self.assertEqual(log.bounds(), bounds)
+        self.assertEqual(self.wait(log.append(numbered(3, 4))), range(4, 5))
+
+    def test_givenUp(self) -> None:
+        """A log that was given up is another's, with everything that was asked before."""
+        one, other = self.brokers()
+        log = self.opened(one)
+        pending = log.append(numbered(3, 5))
+        given = one.giveUp("log")
+        self.failsWith(LogElsewhere, log.append([entry(b"late")]))
+        self.assertEqual(self.wait(pending), range(4, 6))
+        self.wait(given)
+        found = self.wait(other.open("log"))
+        self.assertEqual(self.payloads(found), [b"0", b"1", b"2", b"3", b"4"])
+        self.failsWith(LogElsewhere, one.open("log"))
+        self.failsWith(NoSuchLog, one.giveUp("log"))
+
+    def test_takenOver(self) -> None:
+        """When the lease of a broker is over another takes its log, and it cannot write again."""
+        one, other = self.brokers()
+        log = self.opened(one)
+        watcher = LossWatcher()
+        one.watch(watcher)
+        self.expire()
+        taken = self.wait(other.open("log"))
+        self.wait(taken.append([entry(b"new")]))
+        pending = [log.append([entry(b"old")]), log.append([entry(b"old")]), log.delete([1])]
+        for each in pending:
+            self.failsWith(LogElsewhere, each)
+        self.failsWith(LogElsewhere, log.append([entry(b"old")]))
+        self.failsWith(LogElsewhere, log.read(1))
+        self.failsWith(LogElsewhere, one.open("log"))
+        self.assertEqual(watcher.lost, ["log"])
+        self.assertEqual(self.payloads(taken), [b"0", b"1", b"2", b"new"])
+
+    def test_othersGoOn(self) -> None:
+        """A broker that lost one log goes on with the others, at the same time."""
+        one, other = self.brokers()
+        log, kept = self.opened(one), self.wait(one.open("kept"))
+        self.expire()
+        self.wait(other.open("log"))
+        lost, stored = log.append([entry(b"old")]), kept.append([entry(b"kept")])
+        self.failsWith(LogElsewhere, lost)
+        self.assertEqual(self.wait(stored), range(1, 2))
+
+    def test_fight(self) -> None:
+        """Two brokers that take a log from each other again and again never both write."""
+        brokers = self.brokers()
+        expected = []
+        losers: list[Any] = []
+        log: Any = None
+        for turn in range(12):
+            self.expire()
+            log = self.wait(brokers[turn % 2].open("log"))
+            for loser in losers:
+                self.failsWith(LogElsewhere, loser.append([entry(b"never")]))
+            batch = [entry(b"%d" % turn), entry(b"%d" % turn)]
+            self.assertEqual(self.wait(log.append(batch)), range(2 * turn + 1, 2 * turn + 3))
+            expected += [b"%d" % turn] * 2
+            losers = [log]
+        self.assertEqual(self.payloads(log), expected)
+
+    def test_whenFree(self) -> None:
+        """Who waits for a log gets it when its broker lets go, and not before."""
+        one, other = self.brokers()
+        self.opened(one)
+        waiting = other.whenFree("log")
+        self.advance(SOON)
+        self.wait(other.logs())
+        self.assertNoResult(waiting)
+        self.wait(one.close())
+        self.advance(SOON)
+        self.assertEqual(self.payloads(self.wait(waiting)), [b"0", b"1", b"2"])
+
+    def test_whenFreeAtOnce(self) -> None:
+        """A log that nobody serves is there at once, and made if it has to be."""
+        _, other = self.brokers()
+        self.assertEqual(self.wait(other.whenFree("new")).name, "new")
+
+    def test_whenFreeEnds(self) -> None:
+        """Waiting can be cancelled, and ends when the store is closed."""
+        one, other = self.brokers()
+        self.opened(one)
+        cancelled, closed = other.whenFree("log"), other.whenFree("log")
+        self.wait(other.logs())
+        cancelled.cancel()
+        self.failsWith(CancelledError, cancelled)
+        self.wait(other.close())
+        self.failsWith(StoreClosed, closed)
+        self.failsWith(StoreClosed, other.whenFree("log"))
+
+    def test_stateIsLeased(self) -> None:
+        """
+        State belongs to who used it first; who lost it cannot write to it any more, and when it is
+        free again, only after having loaded it.
+        """
+        one, other = self.brokers()
+        ours, theirs = one.states("space"), other.states("space")
+        self.wait(ours.put(b"k", b"1"))
+        self.failsWith(LogElsewhere, theirs.load())
+        self.failsWith(LogElsewhere, theirs.put(b"k", b"2"))
+        self.expire()
+        self.assertEqual(self.wait(theirs.load()), {b"k": b"1"})
+        self.wait(theirs.put(b"k", b"3"))
+        self.failsWith(LogElsewhere, ours.put(b"k", b"4"))
+        self.failsWith(LogElsewhere, ours.delete(b"k"))
+        self.assertEqual(self.wait(theirs.load()), {b"k": b"3"})
+        self.wait(other.close())
+        self.failsWith(LogElsewhere, ours.put(b"k", b"5"))
+        self.assertEqual(self.wait(ours.load()), {b"k": b"3"})
+        self.wait(ours.put(b"k", b"6"))
