@@ -13,7 +13,11 @@ publish to the subject of the request with the channel behind it:
 The permission to subscribe is looked at again with every acknowledgement.
 
 A client that was connected by somebody belongs to that user; what other users say in its name is
-refused. And a client can have messages sent only to where it may listen itself.
+refused. And a client can have messages, heartbeats and answers sent only to where it may listen
+itself.
+
+What comes over a link was let in by a peer, which knows the subject that its client published to
+and not the channel inside: a message that is published over a link must name that channel in both.
 
 Promises: whoever is not known is refused; only services inside the broker, which have no origin,
 may do everything. The answer for one origin is looked up once for a run of its messages.
@@ -22,7 +26,7 @@ Must never know: what is done with an answer.
 
 from __future__ import annotations
 
-from natsbroker.interfaces import IOrigin
+from natsbroker.interfaces import ILinkSubscriber, IOrigin
 from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.subjects.permissions import DENIED
 from natsbroker.wire.grants import Grant
@@ -47,17 +51,21 @@ class Requester:
     @ivar name: the account and the user, as what clients belong to; empty for nobody in particular.
     @ivar isInside: whether it is a service of this broker.
     @ivar isKnown: whether anything is known of it.
+    @ivar isLink: whether it is a link, and so stands for many.
     @ivar unrestricted: whether it may publish everywhere.
+    @ivar hearsAll: whether it may listen everywhere.
     """
 
-    __slots__ = ("_grant", "isInside", "isKnown", "name", "unrestricted")
+    __slots__ = ("_grant", "hearsAll", "isInside", "isKnown", "isLink", "name", "unrestricted")
 
-    def __init__(self, grant: Grant | None, isInside: bool = False) -> None:
+    def __init__(self, grant: Grant | None, isInside: bool = False, isLink: bool = False) -> None:
         """
         @param grant: what it may do; C{None} for nothing, or, inside, for everything.
         """
         self._grant = grant
         self.isInside = isInside
+        self.isLink = isLink
+        self.hearsAll = isInside or (grant is not None and grant.subscribe is None)
         self.isKnown = isInside or grant is not None
         self.name = f"{grant.account}/{grant.user}" if grant is not None and grant.user else ""
         # Whoever may answer requests and has no other permission may publish nothing else.
@@ -84,12 +92,12 @@ class Requester:
         """
         if not isValidLiteral(inbox):
             return False
-        if self.isInside:
+        if self.hearsAll:
             return True
         grant = self._grant
-        if grant is None:
+        if grant is None or grant.subscribe is None:
             return False
-        return grant.subscribe is None or grant.subscribe.verdict(inbox) is not DENIED
+        return grant.subscribe.verdict(inbox) is not DENIED
 
     def actsFor(self, owner: str) -> bool:
         """
@@ -113,4 +121,4 @@ def requesterOf(origin: object) -> Requester:
     if not IOrigin.providedBy(origin):
         return _NOBODY
     grant: Grant | None = origin.grant
-    return _NOBODY if grant is None else Requester(grant)
+    return _NOBODY if grant is None else Requester(grant, isLink=ILinkSubscriber.providedBy(origin))

@@ -2,7 +2,8 @@
 Taking what clients send, in the order in which they sent it.
 
 Promises: whatever came before a request is in force when the request is served, whatever subjects
-they came on; all messages that one chunk of input brings are stored together.
+they came on; all messages that one chunk of input brings are stored together. Who asks to have the
+answer sent to where it may not listen itself gets none.
 Must never know: what a request means.
 """
 
@@ -15,6 +16,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker.interfaces import IBatchSubscriber, IMessageBus, ISubscription
+from natsbroker.stan.access import Requester, requesterOf
 from natsbroker.stan.acknowledging import Acknowledging
 from natsbroker.stan.groups import Subscription
 from natsbroker.stan.names import Subjects
@@ -42,6 +44,8 @@ class Intake:
         self._publishing: Publishing | None = None
         self._acknowledging: Acknowledging | None = None
         self._listening: list[ISubscription] = []
+        self._origin: object = _NOTHING
+        self._limited: Requester | None = None
 
     def open(
         self,
@@ -83,8 +87,15 @@ class Intake:
         publishing, acknowledging = self._publishing, self._acknowledging
         if publishing is None or acknowledging is None:
             return
+        self._origin = _NOTHING
         for message, tag in messages:
             try:
+                if message.origin is not self._origin:
+                    self._origin = message.origin
+                    requester = requesterOf(message.origin)
+                    self._limited = None if requester.hearsAll else requester
+                if self._limited is not None and message.reply:
+                    message = self._answerable(message, self._limited)
                 if tag is None:
                     publishing.take(message)
                 elif type(tag) is Subscription:
@@ -95,6 +106,16 @@ class Intake:
             except Exception:
                 _log.failure("A message on {subject} failed", subject=message.subject)
         self._flush(publishing, acknowledging)
+
+    def _answerable(self, message: Message, requester: Requester) -> Message:
+        """
+        The message, without a reply subject where the requester may not listen.
+        """
+        if requester.mayHear(message.reply):
+            return message
+        return Message(
+            message.subject, message.body, b"", message.headerLength, origin=message.origin
+        )
 
     def _flush(self, publishing: Publishing, acknowledging: Acknowledging) -> None:
         try:
@@ -107,3 +128,7 @@ class Intake:
         """
         See L{IBatchSubscriber}.
         """
+
+
+#: An origin that no message has.
+_NOTHING = object()

@@ -114,6 +114,8 @@ class Publishing:
             self._open = {}
         name, guid = request.subject, request.guid
         try:
+            if self._requester.isLink:
+                self._checkSubject(message.subject, name)
             batch = self._open.get(name)
             if batch is None:
                 batch = self._batchFor(name)
@@ -140,6 +142,13 @@ class Publishing:
             batch = self._batches[channel] = _Batch(channel)
         self._open[name] = batch
         return batch
+
+    def _checkSubject(self, subject: bytes, name: str) -> None:
+        """
+        See that a message that a peer let in is for the channel that the peer let it in for.
+        """
+        if subject != b"%b.%b" % (self._subject, name.encode()):
+            raise Refused(texts.NOT_AUTHORIZED)
 
     def _checkClient(self, clientID: str, connID: bytes) -> None:
         client = self._clients.find(clientID, connID)

@@ -72,9 +72,11 @@ class TestConnect:
 
     def test_inboxOfOthers(self) -> None:
         """Heartbeats are not sent to where the client may not listen."""
-        grant = Grant(user="u", subscribe=SubscribePermissions([b"_INBOX.u.>"]))
+        grant = Grant(user="u", subscribe=SubscribePermissions([b"_INBOX.client.>"]))
         client = Client(Stage(), "me", grant)
-        assert client.connect().error == texts.INVALID_CONNECTION_REQUEST
+        refused = client.connect(heartbeatInbox="_INBOX.other")
+        assert refused.error == texts.INVALID_CONNECTION_REQUEST
+        assert client.connect().error == ""
 
     def test_durable(self) -> None:
         """A client is told that it is connected when that is durable."""

@@ -8,6 +8,8 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import IBatchSubscriber
 from natsbroker.stan import protocol
+from natsbroker.subjects.permissions import SubscribePermissions
+from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message
 from tests.conftest import FlushLoggedErrors
 from tests.stan.support import Inbox, Stage
@@ -68,6 +70,32 @@ def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
     intake.deliverMany([(good, fail), (good, None)])
     assert len(flushLoggedErrors(ZeroDivisionError)) == 1
     assert stage.model.channel("foo").msgs == 1
+
+
+def test_answersOfOthers() -> None:
+    """Who asks to have the answer sent to where it may not listen gets none; what it asks is done,
+    and somebody else in the same chunk of input is answered."""
+    stage = Stage()
+    mine = SubscribePermissions([b"_INBOX.mine"])
+    limited, client = stage.client("limited"), stage.client()
+    limited.origin.grant = Grant(subscribe=mine)
+    victim, answers = Inbox(stage), Inbox(stage)
+    for each, reply in ((limited, victim), (client, answers), (limited, victim)):
+        subject = b"_STAN.pub.test-cluster.foo"
+        stage.send(subject, each.pubMsg("foo", b"x"), reply.subject, each.origin)
+    close = protocol.CloseRequest(clientID="limited")
+    stage.send(b"_STAN.close.test-cluster", close, victim.subject, limited.origin)
+    stage.settle()
+    assert (victim.got, len(answers.got)) == ([], 1)
+    assert stage.model.channel("foo").msgs == 3
+    assert stage.model.clientNames() == ["me"]
+
+
+def test_answers() -> None:
+    """Where a client may listen it is answered, although it may not listen everywhere."""
+    grant = Grant(subscribe=SubscribePermissions([b"_INBOX.client.>"]))
+    client = Stage().client(grant=grant)
+    assert client.publish("foo") == client.close() == ""
 
 
 def test_closed() -> None:

@@ -5,8 +5,10 @@ Storing what clients publish.
 from __future__ import annotations
 
 import pytest
+from zope.interface import implementer
 
 from natsbroker._istore import StoreFailed, StoreFull
+from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.stan import protocol, publishing, texts
 from natsbroker.stan.limits import Limits
 from natsbroker.stan.options import StreamingOptions
@@ -14,7 +16,7 @@ from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message
 from tests.stan.stores import HeldStore
-from tests.stan.support import Client, Inbox, Stage
+from tests.stan.support import Client, Connection, Inbox, Stage
 
 PUB = b"_STAN.pub.test-cluster."
 
@@ -28,6 +30,14 @@ def acks(inbox: Inbox) -> list[tuple[str, str]]:
     """The guids and errors that came back."""
     found = [protocol.PubAck.FromString(each.payload) for each in inbox.got]
     return [(each.guid, each.error) for each in found]
+
+
+@implementer(ILinkSubscriber)
+class Link(Connection):
+    """A connection to another broker, whose clients that let in."""
+
+    def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
+        """See L{ILinkSubscriber}."""
 
 
 class TestChecks:
@@ -140,7 +150,20 @@ class TestPermissions:
         client.origin.grant = Grant(publish=PermissionSet([]))
         assert client.publish("foo", b"x") == texts.NOT_AUTHORIZED
         client.origin.grant = None
-        assert client.publish("foo", b"x") == texts.NOT_AUTHORIZED
+        assert client.publish("foo", b"x") is None
+        assert client.stage.model.channel("foo").msgs == 1
+
+    def test_link(self) -> None:
+        """What comes over a link is for the channel that the peer let it in for: the one that the
+        subject names."""
+        stage = Stage()
+        client = stage.client()
+        client.origin = Link(Grant())
+        assert client.publish("foo", b"x") == ""
+        subject, message = b"_STAN.pub.test-cluster.foo", client.pubMsg("secret", b"x")
+        ack = client.ask(subject, message, protocol.PubAck)
+        assert ack.error == texts.NOT_AUTHORIZED
+        assert stage.model.channelNames() == ["foo"]
 
 
 class TestStoring:

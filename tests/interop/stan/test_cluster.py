@@ -1,0 +1,53 @@
+"""
+NATS Streaming's clients on a broker of a cluster that does not serve it: another one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.conftest import showLogs
+from tests.interop.servers import OURS_FAST, Server
+from tests.interop.stan.programs import PROGRAMS, runScenarios
+from tests.interop.stan.test_scenarios import TOGETHER
+
+CLUSTER = 'cluster {{ name: c, listen: "127.0.0.1:-1", routes: [{}] }}\n'
+
+SCENARIOS = ("publish", "durable", "queue", "queueLeave", "redelivery", "inFlight", "refused")
+
+
+@pytest.fixture
+def url(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """
+    Where clients connect: to a broker that has a route to the one that serves them.
+    """
+    servers: list[Server] = []
+
+    def start(name: str, config: str) -> Server:
+        directory = tmp_path / name
+        directory.mkdir()
+        server = Server(OURS_FAST, directory, config)
+        servers.append(server)
+        showLogs(request.node, server)
+        return server.start()
+
+    try:
+        serving = start("serving", "streaming {}\n" + CLUSTER.format(""))
+        found = serving.waitForLog(r"Listening for route connections on \S+:(\d+)")
+        other = start("other", CLUSTER.format(f'"nats://127.0.0.1:{found[1]}"'))
+        other.waitForLog(r"[Rr]oute connection created")
+        yield other.url
+    finally:
+        for server in reversed(servers):
+            server.stop()
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_route(name: str, url: str) -> None:
+    """Over a route everything is as it is on the broker itself."""
+    PROGRAMS[name].findCommand()
+    printed = runScenarios(PROGRAMS[name], url, *SCENARIOS)
+    assert printed == {each: TOGETHER[each] for each in SCENARIOS}
