@@ -46,12 +46,16 @@ class _Batch:
     @ivar entries: for the log.
     @ivar answers: reply subject, guid and the reply subject of the message itself, for each.
     @ivar size: bytes of data.
+    @ivar subject: of the records.
+    @ivar timestamp: of the records.
     """
 
-    __slots__ = ("answers", "channel", "entries", "size")
+    __slots__ = ("answers", "channel", "entries", "size", "subject", "timestamp")
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, timestamp: int) -> None:
         self.channel = channel
+        self.subject = channel.subject
+        self.timestamp = timestamp
         self.entries: list[Entry] = []
         self.answers: list[tuple[bytes, str, str]] = []
         self.size = 0
@@ -89,9 +93,9 @@ class Publishing:
         self._now = now
         self._replies = Replies(bus)
         self.waiting = 0
-        self._time = 0
         self._origin: object = _NOTHING
         self._requester = requesterOf(_NOTHING)
+        self._client: tuple[str, bytes] | None = None
         self._open: dict[str, _Batch] = {}
         self._batches: dict[Channel, _Batch] = {}
 
@@ -111,6 +115,7 @@ class Publishing:
         if message.origin is not self._origin:
             self._origin = message.origin
             self._requester = requesterOf(message.origin)
+            self._client = None
             self._open = {}
         name, guid = request.subject, request.guid
         try:
@@ -121,7 +126,10 @@ class Publishing:
                 batch = self._batchFor(name)
             if not guid:
                 raise Refused(texts.INVALID_PUBLISH_REQUEST)
-            self._checkClient(request.clientID, request.connID)
+            client = request.clientID, request.connID
+            if client != self._client:
+                self._checkClient(*client)
+                self._client = client
             self._put(batch, request.data, request.reply, message.reply, guid)
         except Refused as refused:
             self._replies.publishError(message.reply, guid, str(refused))
@@ -138,8 +146,8 @@ class Publishing:
         channel = self._channels.demand(name)
         batch = self._batches.get(channel)
         if batch is None:
-            self._time = self._now()
-            batch = self._batches[channel] = _Batch(channel)
+            timestamp = channel.timestamp(self._now())
+            batch = self._batches[channel] = _Batch(channel, timestamp)
         self._open[name] = batch
         return batch
 
@@ -164,17 +172,18 @@ class Publishing:
                 headers = replyBlock(reply)
             except ValueError:
                 raise Refused(texts.INVALID_PUBLISH_REQUEST) from None
-        channel = batch.channel
-        batch.entries.append((channel.subject, headers, data, channel.timestamp(self._time)))
+        batch.entries.append((batch.subject, headers, data, batch.timestamp))
         batch.answers.append((answer, guid, reply))
-        batch.size += len(data)
-        self.waiting += len(data)
+        size = len(data)
+        batch.size += size
+        self.waiting += size
 
     def flush(self) -> None:
         """
         Have everything stored that was taken.
         """
         self._origin = _NOTHING
+        self._client = None
         self._open = {}
         if not self._batches:
             return
