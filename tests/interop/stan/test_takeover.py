@@ -27,6 +27,8 @@ from tests.postgresql import PostgresServer
 
 CLUSTER = "test-cluster"
 
+CLUSTERED = 'cluster {{ name: c, listen: "127.0.0.1:-1", routes: [{}] }}\n'
+
 READY: Line = {"event": "ready"}
 
 
@@ -42,13 +44,15 @@ class Brokers:
         self._node = node
         self._started: list[Server] = []
 
-    def start(self) -> Server:
+    def start(self, more: str = "") -> Server:
         """
         Start one more.
+
+        @param more: more configuration.
         """
-        config = (
+        config = more + (
             f'streaming {{ store: sql, sql {{ source: "{self._postgres.source}" }}\n'
-            f'store_options {{ schema: "{self._schema}", lease: "1s" }} }}\n'
+            f'store_options {{ schema: "{self._schema}", lease: "2s" }} }}\n'
         )
         directory = self._directory / f"broker-{len(self._started)}"
         directory.mkdir()
@@ -99,6 +103,9 @@ class Stan:
         self._connection = connection
         self._name = name
         self._id = name.encode()
+        self._got: dict[int, bytes] = {}
+        self._came = asyncio.Event()
+        self._ackInbox = ""
 
     @classmethod
     async def connect(cls, url: str, name: str) -> Stan:
@@ -143,15 +150,30 @@ class Stan:
         """
         Subscribe from the first message on, and wait for so many.
         """
+        await self.listen()
+        return await self.until(count)
+
+    async def until(self, count: int) -> list[tuple[int, bytes]]:
+        """
+        Wait until so many messages have come, those that came again not counted.
+        """
+        while len(self._got) < count:
+            self._came.clear()
+            await asyncio.wait_for(self._came.wait(), PATIENCE)
+        return list(self._got.items())
+
+    async def listen(self) -> None:
+        """
+        Subscribe from the first message on, and acknowledge what comes.
+        """
         inbox = f"_INBOX.{self._name}.messages"
-        got: list[tuple[int, bytes]] = []
-        enough = asyncio.Event()
 
         async def came(message: Any) -> None:
             delivered = protocol.MsgProto.FromString(message.data)
-            got.append((delivered.sequence, delivered.data))
-            if len(got) >= count:
-                enough.set()
+            self._got.setdefault(delivered.sequence, delivered.data)
+            self._came.set()
+            ack = protocol.Ack(subject="foo", sequence=delivered.sequence)
+            await self._connection.publish(self._ackInbox, ack.SerializeToString())
 
         await self._connection.subscribe(inbox, cb=came)
         request = protocol.SubscriptionRequest(
@@ -163,9 +185,9 @@ class Stan:
             startPosition=protocol.FIRST,
         )
         answer = await self._ask(f"_STAN.sub.{CLUSTER}", request)
-        assert protocol.SubscriptionResponse.FromString(answer).error == ""
-        await asyncio.wait_for(enough.wait(), PATIENCE)
-        return got
+        response = protocol.SubscriptionResponse.FromString(answer)
+        assert response.error == ""
+        self._ackInbox = response.ackInbox
 
     async def close(self) -> None:
         """
@@ -198,6 +220,31 @@ def test_killed(brokers: Brokers) -> None:
         assert await other.received(30) == list(enumerate(numbered(1, 31), 1))
         await client.close()
         await other.close()
+
+    asyncio.run(play())
+
+
+def test_cluster(brokers: Brokers) -> None:
+    """A client on any broker of a cluster is served by the one that serves; when that is killed,
+    the client goes on without connecting anew, and so does its subscription."""
+    first = brokers.start(CLUSTERED.format(""))
+    port = first.waitForLog(r"Listening for route connections on \S+:(\d+)", fromStart=True)[1]
+    second = brokers.start(CLUSTERED.format(f'"nats://127.0.0.1:{port}"'))
+    second.waitForLog(r"[Rr]oute connection created")
+
+    async def play() -> None:
+        client = await Stan.connect(second.url, "one")
+        await client.listen()
+        for data in numbered(1, 6):
+            assert await client.publish(data) == ""
+        assert await client.until(5) == list(enumerate(numbered(1, 6), 1))
+        first.signal("KILL")
+        first.exitStatus()
+        second.waitForLog("Streaming Server is ready")
+        for data in numbered(6, 11):
+            assert await client.publish(data) == ""
+        assert await client.until(10) == list(enumerate(numbered(1, 11), 1))
+        await client.close()
 
     asyncio.run(play())
 
