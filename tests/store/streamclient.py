@@ -9,11 +9,13 @@ Must never know: what the broker stores, or where.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 import nats
+import nats.errors
 from nats.aio.client import Client
 
 from natsbroker.stan import protocol
@@ -93,13 +95,13 @@ class StreamClient:
         @param most: how many messages may be without acknowledgement.
         @raise Refused: if the service says so.
         """
-        ackInbox: list[str] = []
+        ackInbox: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         async def deliver(message: Any) -> None:
             each = protocol.MsgProto.FromString(message.data)
             if take(each):
                 ack = protocol.Ack(subject=channel, sequence=each.sequence)
-                await self.nc.publish(ackInbox[0], ack.SerializeToString())
+                await self.nc.publish(await ackInbox, ack.SerializeToString())
 
         inbox = self.nc.new_inbox()
         await self.nc.subscribe(inbox, cb=deliver)
@@ -118,7 +120,7 @@ class StreamClient:
         response = protocol.SubscriptionResponse.FromString(answer.data)
         if response.error:
             raise Refused(response.error)
-        ackInbox.append(response.ackInbox)
+        ackInbox.set_result(response.ackInbox)
 
     async def close(self) -> None:
         """
@@ -166,5 +168,8 @@ async def connectStream(port: int, clientID: str) -> StreamClient:
 
 async def _quiet(error: Exception) -> None:
     """
-    Connections are lost here on purpose; whoever waits for an answer fails by itself.
+    Connections are lost here on purpose; whoever waits for an answer fails by itself. Anything else
+    must be seen.
     """
+    if not isinstance(error, (nats.errors.Error, OSError)):
+        print(f"the client failed: {error!r}", file=sys.stderr)

@@ -220,3 +220,70 @@ def test_lateIsFull(tmp_path: Path) -> None:
     finally:
         broker.stop()
         orders.close()
+
+
+def test_damagedRecord(tmp_path: Path) -> None:
+    """A damaged message is not delivered and is told by channel and sequence; the others are
+    delivered, and its sequence is not given again."""
+    store = tmp_path / "store"
+    broker = start(store)
+
+    async def publish(port: int, numbers: range) -> None:
+        client = await connectStream(port, "publisher")
+        for number in numbers:
+            assert await client.publish("bits", b"message %03d." % number) == ""
+        await client.close()
+
+    asyncio.run(publish(broker.port, range(1, 101)))
+    broker.stop()
+    database = store / "data.mdb"
+    data = database.read_bytes()
+    assert b"message 042." in data
+    database.write_bytes(data.replace(b"message 042.", b"message 043."))
+    broker = start(store)
+
+    async def compare(port: int) -> None:
+        await publish(port, range(101, 103))
+        client = await connectStream(port, "subscriber")
+        sequences = await delivered(client, "bits", 101)
+        assert sequences == [*range(1, 42), *range(43, 103)]
+        await client.close()
+
+    try:
+        asyncio.run(compare(broker.port))
+        assert "Messages 42 to 42 of stan/test-cluster/bits are damaged and lost" in broker.log
+    finally:
+        broker.stop()
+
+
+def test_damagedTree(tmp_path: Path) -> None:
+    """A broker starts although its database was damaged so badly that it has to be made anew, tells
+    so, and goes on."""
+    store = tmp_path / "store"
+    broker = start(store)
+
+    async def publish(port: int, numbers: range) -> None:
+        client = await connectStream(port, "publisher")
+        for number in numbers:
+            assert await client.publish("bits", b"%d" % number) == ""
+        await client.close()
+
+    asyncio.run(publish(broker.port, range(1, 101)))
+    broker.stop()
+    data = bytearray((store / "data.mdb").read_bytes())
+    data[: 2 * 4096] = bytes(2 * 4096)
+    (store / "data.mdb").write_bytes(data)
+    broker = start(store)
+
+    async def compare(port: int) -> None:
+        client = await connectStream(port, "subscriber")
+        assert await delivered(client, "bits", 100) == [*range(1, 101)]
+        await publish(port, range(101, 102))
+        await client.close()
+
+    try:
+        asyncio.run(compare(broker.port))
+        assert "was repaired" in broker.log
+        assert (store / "damaged-1" / "data.mdb").read_bytes() == bytes(data)
+    finally:
+        broker.stop()
