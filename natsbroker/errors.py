@@ -97,6 +97,8 @@ AUTHORIZATION = WireError("Authorization Violation", "Authentication Failure")
 AUTH_TIMEOUT = WireError("Authentication Timeout", "Authentication Timeout")
 AUTH_EXPIRED = WireError("User Authentication Expired", "Authentication Expired")
 AUTH_REVOKED = WireError("User Authentication Revoked", "Credentials Revoked")
+#: A user whom a reload took away, or moved to another account; the real server says nothing.
+AUTH_GONE = WireError("", "Client Closed")
 ACCOUNT_EXPIRED = WireError("Account Authentication Expired", "Authentication Expired")
 STALE = WireError("Stale Connection", "Stale Connection")
 MAX_CONNECTIONS = WireError("maximum connections exceeded", "Maximum Connections Exceeded")
@@ -148,6 +150,9 @@ SUBSCRIBE_DENIED = WireError('Permissions Violation for Subscription to "%s"')
 QUEUE_DENIED = WireError('Permissions Violation for Subscription to "%s" using queue "%s"')
 TOO_MANY_TOKENS = WireError('Permissions Violation for Subscription to "%s", too many tokens')
 PERMISSION_REMOVED = WireError('Permissions Violation for Subscription to "%s" (sid "%s")')
+QUEUE_REMOVED = WireError(
+    'Permissions Violation for Subscription to "%s" using queue "%s" (sid "%s")'
+)
 
 
 class BrokerError(Exception):

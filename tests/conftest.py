@@ -26,6 +26,10 @@ from tests.postgresql import postgres, postgresOfClass
 
 __all__ = ["postgres", "postgresOfClass"]
 
+# The tests' helpers check with asserts too. Those of a rewritten module count with python -O.
+for helpers in ("support", "hosting.support", "stan.support", "auth.chain", "core.market"):
+    pytest.register_assert_rewrite(f"tests.{helpers}")
+
 FlushLoggedErrors = Callable[..., list[Failure]]
 
 SHIPPED_PLUGIN = "natsbroker.testing.pytestplugin"

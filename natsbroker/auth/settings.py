@@ -128,15 +128,15 @@ class SettingsAuthorizer(Revocations):
 
     def _signed(self, key: str, hello: Hello) -> Grant:
         """
-        The owner of a key. The one who stands for nobody need not sign.
+        The owner of a key. The one who stands for nobody need not sign. Whether anybody has the key
+        is looked at last, so that this cannot be told from the time that it takes.
         """
-        identity = self._keys.get(key)
-        if identity is None:
-            raise errors.Unauthorized("unknown key")
-        grant = _permitted(identity, hello)
         if key != self._noAuthUser:
             checkSignature(key, hello)
-        return grant
+        identity = self._keys.get(key)
+        if identity is None:
+            raise errors.Unauthorized("unknown key", errors.AUTH_GONE)
+        return _permitted(identity, hello)
 
     def _mapped(self, hello: Hello, names: CertificateNames) -> Grant | Deferred[Grant]:
         """
@@ -155,14 +155,15 @@ class SettingsAuthorizer(Revocations):
         known = identity is not None and identity.permits(hello.connectionType)
         secret = identity.secret if identity is not None else self._decoys.secretFor(name)
         outcome = self._checks.check(secret, given)
+        gone = errors.AUTH_GONE if identity is None and name else errors.AUTHORIZATION
         if isinstance(outcome, Deferred):
-            return outcome.addCallback(_judged, identity if known else None)
-        return _judged(outcome, identity if known else None)
+            return outcome.addCallback(_judged, identity if known else None, gone)
+        return _judged(outcome, identity if known else None, gone)
 
 
-def _judged(same: bool, identity: Identity | None) -> Grant:
+def _judged(same: bool, identity: Identity | None, otherwise: errors.WireError) -> Grant:
     if identity is None or not same:
-        raise errors.Unauthorized("unknown user or wrong secret")
+        raise errors.Unauthorized("unknown user or wrong secret", otherwise)
     return identity.grant
 
 

@@ -30,6 +30,9 @@ __all__ = ["AdmittedConversation"]
 
 _log = Logger()
 
+#: How the client is told of a subscription that ended.
+_REMOVED = b"-ERR 'Permissions Violation for Subscription to "
+
 #: What to do with the authorizer's answer: a method of the conversation.
 _Decision = Callable[["AdmittedConversation", "Grant | None"], None]
 
@@ -140,7 +143,7 @@ class AdmittedConversation(TimedConversation):
         self.subscriptions = SubscriptionTable(
             bus,
             self,
-            grant.subscribe,
+            grant,
             limits.max_subscriptions if grant.maxSubscriptions is None else grant.maxSubscriptions,
             limits.max_sub_tokens,
         )
@@ -271,10 +274,27 @@ class AdmittedConversation(TimedConversation):
         before = self.grant
         if grant is None:
             self.close(self._denial)
+        elif before is not None and before.account != grant.account:
+            self.close(errors.AUTH_GONE)
         elif before is None or not _isSameUser(before, grant):
             self.close(errors.AUTHORIZATION)
         else:
             self._adopt(grant)
+
+    def _removed(self, subject: str, queue: str, sid: str) -> None:
+        """
+        Tell the client, and the log, of a subscription that ended because it is not allowed.
+        """
+        if queue:
+            line = errors.QUEUE_REMOVED.line(subject, queue, sid)
+        else:
+            line = errors.PERMISSION_REMOVED.line(subject, sid)
+        self._say(line)
+        _log.info(
+            "Removed sub {what} for User {user} - not authorized",
+            what=line[len(_REMOVED) : -3].decode("utf-8", "replace"),
+            user=f'"{errors.spelled(self.grant.user if self.grant is not None else "")}"',
+        )
 
     def _adopt(self, grant: Grant) -> None:
         """
@@ -288,8 +308,8 @@ class AdmittedConversation(TimedConversation):
         if self._bus is not None:
             self._bus.refresh()
         if self.subscriptions is not None:
-            for subject, sid in self.subscriptions.permit(grant.subscribe):
-                self._say(errors.PERMISSION_REMOVED.line(_text(subject), _text(sid)))
+            for subject, queue, sid in self.subscriptions.permit(grant):
+                self._removed(_text(subject), _text(queue), _text(sid))
         self._expires = grant.expires
         self.limitsChanged()
         self._configure()

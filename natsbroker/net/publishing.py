@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from natsbroker import errors
-from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
-from natsbroker.wire.grants import Grant
+from natsbroker.subjects.permissions import DENIED, PermissionSet, ResponsePermission
+from natsbroker.wire.grants import Grant, Verb
 from natsbroker.wire.reserved import CLUSTER_SUBJECTS, isReserved, isReservedReply
 
 __all__ = ["PublishRules", "ReplyTracker"]
@@ -71,16 +71,15 @@ class PublishRules:
     @ivar replies: the requests that it may answer; C{None} if it has no such permission.
     """
 
-    __slots__ = ("_isSystem", "permissions", "replies")
+    __slots__ = ("_grant", "_isSystem", "permissions", "replies")
 
     def __init__(self, grant: Grant, isSystem: bool, now: Callable[[], float]) -> None:
+        self._grant = grant
         self._isSystem = isSystem
-        self.permissions: PermissionSet | None = grant.publish
+        self.permissions: PermissionSet | None = grant.publishing
         self.replies: ReplyTracker | None = None
         if grant.responses is not None:
             self.replies = ReplyTracker(grant.responses, now)
-            if self.permissions is None:
-                self.permissions = PermissionSet((), ())
 
     def violation(self, subject: bytes, reply: bytes) -> errors.ProtocolViolation | None:
         """
@@ -90,8 +89,7 @@ class PublishRules:
         """
         if isReserved(subject):
             return _denied(errors.PUBLISH_DENIED, subject)
-        permissions = self.permissions
-        if permissions is not None and not permissions.allows(subject):
+        if self._grant.may(Verb.PUBLISH, subject) is DENIED:
             if self.replies is None or not self.replies.allows(subject):
                 return _denied(errors.PUBLISH_DENIED, subject)
         if subject.startswith(CLUSTER_SUBJECTS) and not self._isSystem:

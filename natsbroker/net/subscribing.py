@@ -14,8 +14,9 @@ from typing import Any
 from natsbroker import errors, hot
 from natsbroker.interfaces import IMessageBus
 from natsbroker.subjects import grammar
-from natsbroker.subjects.permissions import SubscribePermissions, Verdict
+from natsbroker.subjects.permissions import Verdict
 from natsbroker.subjects.shapes import TooManyShapes
+from natsbroker.wire.grants import Grant, Verb
 
 __all__ = ["SubscriptionTable"]
 
@@ -27,25 +28,25 @@ class SubscriptionTable:
     """
     What one connection is subscribed to.
 
-    @ivar permissions: what it may subscribe to; C{None} for everything.
+    @ivar grant: what it may subscribe to.
     @ivar maximum: how many subscriptions it may have; 0 for no limit.
     @ivar maxTokens: how many tokens a subject may have; 0 for no limit.
     """
 
-    __slots__ = ("_bus", "_sids", "_subscriber", "maxTokens", "maximum", "permissions")
+    __slots__ = ("_bus", "_sids", "_subscriber", "grant", "maxTokens", "maximum")
 
     def __init__(
         self,
         bus: IMessageBus,
         subscriber: Any,
-        permissions: SubscribePermissions | None,
+        grant: Grant,
         maximum: int,
         maxTokens: int,
     ) -> None:
         self._bus = bus
         self._subscriber = subscriber
         self._sids = hot.SidTable()
-        self.permissions = permissions
+        self.grant = grant
         self.maximum = maximum
         self.maxTokens = maxTokens
 
@@ -61,9 +62,7 @@ class SubscriptionTable:
 
         @raise errors.ProtocolViolation: if it is refused; the connection stays open.
         """
-        verdict = Verdict.ALLOWED
-        if self.permissions is not None:
-            verdict = self.permissions.verdict(subject, queue)
+        verdict = self.grant.may(Verb.SUBSCRIBE, subject, queue)
         if verdict is Verdict.DENIED or queue == _SYSTEM_QUEUE:
             raise _refused(subject, queue)
         if self.maxTokens and subject.count(b".") >= self.maxTokens:
@@ -79,7 +78,7 @@ class SubscriptionTable:
         except (TooManyShapes, errors.BrokerError):
             raise errors.ProtocolViolation(errors.MAX_SHAPES) from None
         if verdict is Verdict.FILTERED:
-            subscription.permissions = self.permissions
+            subscription.permissions = self.grant.subscribe
         self._sids.add(subscription)
 
     def unsubscribe(self, sid: bytes, maximum: int) -> None:
@@ -109,24 +108,23 @@ class SubscriptionTable:
         for subscription in sids:
             subscription.cancel()
 
-    def permit(self, permissions: SubscribePermissions | None) -> list[tuple[bytes, bytes]]:
+    def permit(self, grant: Grant) -> list[tuple[bytes, bytes, bytes]]:
         """
-        Use other permissions from now on, and end what they no longer allow.
+        Use another grant from now on, and end what it does not allow.
 
-        @return: subject and sid of every subscription that was ended.
+        @return: subject, queue and sid of every subscription that was ended.
         """
-        self.permissions = permissions
+        self.grant = grant
         ended = []
         for sid, subscription in self:
-            verdict = Verdict.ALLOWED
-            if permissions is not None:
-                verdict = permissions.verdict(subscription.pattern, subscription.queue)
+            verdict = grant.may(Verb.SUBSCRIBE, subscription.pattern, subscription.queue)
             if verdict is Verdict.DENIED:
                 self._sids.pop(sid)
                 subscription.cancel()
-                ended.append((subscription.pattern, sid))
+                ended.append((subscription.pattern, subscription.queue, sid))
             else:
-                subscription.permissions = permissions if verdict is Verdict.FILTERED else None
+                isFiltered = verdict is Verdict.FILTERED
+                subscription.permissions = grant.subscribe if isFiltered else None
         return ended
 
     def sidFor(self, subject: bytes) -> bytes | None:

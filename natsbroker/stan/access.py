@@ -29,7 +29,7 @@ from __future__ import annotations
 from natsbroker.interfaces import ILinkSubscriber, IOrigin
 from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.subjects.permissions import DENIED
-from natsbroker.wire.grants import Grant
+from natsbroker.wire.grants import Grant, Verb
 
 __all__ = ["Requester", "belongsTo", "requesterOf"]
 
@@ -68,10 +68,7 @@ class Requester:
         self.hearsAll = isInside or (grant is not None and grant.subscribe is None)
         self.isKnown = isInside or grant is not None
         self.name = f"{grant.account}/{grant.user}" if grant is not None and grant.user else ""
-        # Whoever may answer requests and has no other permission may publish nothing else.
-        self.unrestricted = isInside or (
-            grant is not None and grant.publish is None and grant.responses is None
-        )
+        self.unrestricted = isInside or (grant is not None and grant.publishing is None)
 
     def may(self, subject: bytes, channel: bytes) -> bool:
         """
@@ -82,9 +79,9 @@ class Requester:
         if self.unrestricted:
             return True
         grant = self._grant
-        if grant is None or grant.publish is None:
+        if grant is None:
             return False
-        return grant.publish.allows(b"%b.%b" % (subject, channel))
+        return grant.may(Verb.PUBLISH, b"%b.%b" % (subject, channel)) is not DENIED
 
     def mayHear(self, inbox: bytes) -> bool:
         """
@@ -95,9 +92,7 @@ class Requester:
         if self.hearsAll:
             return True
         grant = self._grant
-        if grant is None or grant.subscribe is None:
-            return False
-        return grant.subscribe.verdict(inbox) is not DENIED
+        return grant is not None and grant.may(Verb.SUBSCRIBE, inbox) is not DENIED
 
     def actsFor(self, owner: str) -> bool:
         """

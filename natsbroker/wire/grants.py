@@ -9,19 +9,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from natsbroker.subjects.permissions import (
     PermissionSet,
     ResponsePermission,
     SubscribePermissions,
+    Verdict,
 )
 from natsbroker.wire.values import Kind
 
-__all__ = ["GLOBAL_ACCOUNT", "Grant", "Hello"]
+__all__ = ["GLOBAL_ACCOUNT", "Grant", "Hello", "Verb"]
 
 #: The account of connections to which no other is given.
 GLOBAL_ACCOUNT = "$G"
+
+
+#: Of those who may only answer.
+_NOWHERE = PermissionSet((), ())
+
+
+class Verb(Enum):
+    """
+    What somebody may do or not.
+    """
+
+    #: Publish to a subject.
+    PUBLISH = "publish"
+
+    #: Subscribe to a pattern, perhaps in a queue.
+    SUBSCRIBE = "subscribe"
+
+    #: Be given a message that a subscription matches.
+    HEAR = "hear"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +117,35 @@ class Grant:
             value = getattr(self, name)
             if not isinstance(value, kinds) or isinstance(value, bool):
                 raise TypeError(f"{name} of a grant cannot be {type(value).__name__}")
+
+    @property
+    def publishing(self) -> PermissionSet | None:
+        """
+        Where it may publish without having been asked: whoever may answer requests and has no other
+        permission may publish nowhere else. C{None} for everywhere.
+        """
+        if self.publish is None and self.responses is not None:
+            return _NOWHERE
+        return self.publish
+
+    def may(self, verb: Verb, subject: bytes, queue: bytes = b"") -> Verdict:
+        """
+        Whether the owner may do something. This decides for every kind of connection, and for the
+        services of the broker that act for one; the fast lane is held to it.
+
+        @param subject: where; a pattern for a subscription.
+        @param queue: the queue group of the subscription; empty for none.
+        """
+        if verb is Verb.PUBLISH:
+            publishing = self.publishing
+            isAllowed = publishing is None or publishing.allows(subject)
+        elif self.subscribe is None:
+            isAllowed = True
+        elif verb is Verb.SUBSCRIBE:
+            return self.subscribe.verdict(subject, queue)
+        else:
+            isAllowed = self.subscribe.mayDeliver(subject, queue)
+        return Verdict.ALLOWED if isAllowed else Verdict.DENIED
 
 
 _NOTHING = type(None)

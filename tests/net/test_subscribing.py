@@ -15,6 +15,7 @@ from natsbroker.core.account import Account
 from natsbroker.errors import ProtocolViolation
 from natsbroker.net.subscribing import SubscriptionTable
 from natsbroker.subjects.permissions import SubscribePermissions
+from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message
 from tests.support import Names, Recorder, Router, onEach, using
 
@@ -30,7 +31,9 @@ class Desk:
         self.account = Account("A", Router(), hot.Turn(lambda call: None), Random(1))
         self.bus = self.account.busFor(Kind.CLIENT)
         self.client = Recorder()
-        self.table = SubscriptionTable(self.bus, self.client, permissions, maximum, maxTokens)
+        self.table = SubscriptionTable(
+            self.bus, self.client, Grant(subscribe=permissions), maximum, maxTokens
+        )
 
     def refusal(self, subject: bytes, queue: bytes = b"", sid: bytes = b"1") -> str:
         """Try to subscribe; the text of the refusal."""
@@ -138,7 +141,7 @@ class TestTable:
         desk.table.subscribe(b"foo.*", b"", b"1")
         desk.table.subscribe(b"bar", b"", b"2")
         [wide, narrow] = [each for _, each in sorted(desk.table, key=lambda pair: pair[0])]
-        assert wide.permissions is desk.table.permissions
+        assert wide.permissions is desk.table.grant.subscribe
         assert narrow.permissions is None
 
     def test_order(self) -> None:
@@ -206,8 +209,8 @@ class TestPermit:
         desk = Desk()
         for sid, subject in [(b"1", b"a"), (b"2", b"b"), (b"3", b"a")]:
             desk.table.subscribe(subject, b"", sid)
-        ended = desk.table.permit(SubscribePermissions([b"b"]))
-        assert sorted(ended) == [(b"a", b"1"), (b"a", b"3")]
+        ended = desk.table.permit(Grant(subscribe=SubscribePermissions([b"b"])))
+        assert sorted(ended) == [(b"a", b"", b"1"), (b"a", b"", b"3")]
         assert (desk.publish(b"a"), desk.publish(b"b")) == ([], [b"2"])
         assert desk.refusal(b"c", sid=b"1") != ""
 
@@ -216,10 +219,10 @@ class TestPermit:
         desk = Desk()
         desk.table.subscribe(b"foo.*", b"", b"1")
         permissions = SubscribePermissions(None, [b"foo.secret"])
-        assert desk.table.permit(permissions) == []
+        assert desk.table.permit(Grant(subscribe=permissions)) == []
         [(_, subscription)] = desk.table
         assert subscription.permissions is permissions
-        assert desk.table.permit(None) == []
+        assert desk.table.permit(Grant()) == []
         assert subscription.permissions is None
 
 
@@ -231,7 +234,7 @@ class TestSidFor:
     def test_ownPlainSubscription(self) -> None:
         """It is a plain subscription of this client, by wildcard too; nobody else's, no group's."""
         desk = Desk()
-        other = SubscriptionTable(desk.bus, Recorder(), None, 0, 0)
+        other = SubscriptionTable(desk.bus, Recorder(), Grant(), 0, 0)
         other.subscribe(b"_INBOX.>", b"", b"9")
         desk.table.subscribe(b"_INBOX.x", b"q", b"1")
         assert desk.table.sidFor(b"_INBOX.x") is None

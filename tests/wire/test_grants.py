@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 
-from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
-from natsbroker.wire.grants import GLOBAL_ACCOUNT, Grant, Hello
+from natsbroker.subjects.permissions import (
+    PermissionSet,
+    ResponsePermission,
+    SubscribePermissions,
+    Verdict,
+)
+from natsbroker.wire.grants import GLOBAL_ACCOUNT, Grant, Hello, Verb
 from natsbroker.wire.values import Kind
 
 
@@ -77,3 +82,38 @@ class TestGrant:
             Grant(**{name: value})
         with pytest.raises(TypeError):
             replace(Grant(), **{name: value})
+
+
+class TestMay:
+    """What the owner may do; tests/authorization/ tries it on all rules together."""
+
+    def test_everything(self) -> None:
+        """Without permissions, everything."""
+        assert {Grant().may(verb, b"a", b"q") for verb in Verb} == {Verdict.ALLOWED}
+
+    def test_publish(self) -> None:
+        """Publishing is what the one set says, whatever may be heard."""
+        grant = Grant(publish=PermissionSet([b"a.*"], [b"a.b"]), subscribe=SubscribePermissions([]))
+        for subject, verdict in ((b"a.c", Verdict.ALLOWED), (b"a.b", Verdict.DENIED)):
+            assert grant.may(Verb.PUBLISH, subject) is verdict
+
+    def test_answersOnly(self) -> None:
+        """Who may answer and has no other permission may publish nowhere else."""
+        grant = Grant(responses=ResponsePermission())
+        assert grant.may(Verb.PUBLISH, b"a") is Verdict.DENIED
+        assert grant.may(Verb.SUBSCRIBE, b"a") is Verdict.ALLOWED
+        assert grant.publishing is not None and not grant.publishing.allowsEverything
+        both = Grant(responses=ResponsePermission(), publish=PermissionSet([b"a"]))
+        assert both.may(Verb.PUBLISH, b"a") is Verdict.ALLOWED
+
+    def test_subscribe(self) -> None:
+        """Subscribing, and hearing, is what the other set says, queues included."""
+        grant = Grant(
+            publish=PermissionSet([]), subscribe=SubscribePermissions(None, [b"a.b", b"c q"])
+        )
+        assert grant.may(Verb.SUBSCRIBE, b"a.*") is Verdict.FILTERED
+        assert grant.may(Verb.SUBSCRIBE, b"a.b") is Verdict.DENIED
+        assert grant.may(Verb.SUBSCRIBE, b"c", b"q") is Verdict.DENIED
+        assert grant.may(Verb.HEAR, b"a.b") is Verdict.DENIED
+        assert grant.may(Verb.HEAR, b"a.c") is Verdict.ALLOWED
+        assert grant.may(Verb.HEAR, b"c", b"r") is Verdict.ALLOWED

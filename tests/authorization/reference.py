@@ -1,0 +1,100 @@
+"""
+What a user may do, told a second time: the rules in words, in forty lines, sharing nothing with the
+product.
+
+  - A message may be published where an allowed pattern matches its subject, or everywhere if there
+    is no list of them, and no denied one does. Who may answer, and has no list at all, may publish
+    nowhere. What belongs to the cluster nobody may use, or the system account alone.
+  - A subscription is made if an allowed entry covers it, or there is no list, and no denied entry
+    matches it. An entry with a queue is for subscriptions in queues that it matches. If some entry
+    with a queue covers a subscription in a queue, one with its queue must.
+  - What a denied entry matches is not delivered.
+
+Promises: standard library only; wildcards of what is asked for count as ordinary words, except for
+what covers it.
+Must never know: the product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Rules", "covers", "fits", "may"]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """
+    The permissions of a user; C{None} is no list.
+    """
+
+    publish: tuple[str, ...] | None = None
+    notPublish: tuple[str, ...] = ()
+    subscribe: tuple[str, ...] | None = None
+    notSubscribe: tuple[str, ...] = ()
+    answers: bool = False
+    isSystem: bool = False
+
+
+def fits(pattern: str, subject: str) -> bool:
+    """
+    Whether a pattern matches a subject, taken word by word.
+    """
+    wanted, words = pattern.split("."), subject.split(".")
+    if wanted[-1] == ">":
+        return len(words) >= len(wanted) and _alike(wanted[:-1], words)
+    return len(words) == len(wanted) and _alike(wanted, words)
+
+
+def _alike(wanted: list[str], words: list[str]) -> bool:
+    return all(each in ("*", word) for each, word in zip(wanted, words, strict=False))
+
+
+def covers(pattern: str, other: str) -> bool:
+    """
+    Whether whatever the other pattern matches is matched by the first.
+    """
+    if other.endswith(">") and other.split(".")[-1] == ">":
+        return pattern.split(".")[-1] == ">" and fits(pattern, other)
+    return fits(pattern, other)
+
+
+def _entries(entries: tuple[str, ...]) -> list[tuple[str, str]]:
+    return [(each.partition(" ")[0], each.partition(" ")[2].strip()) for each in entries]
+
+
+def _inQueue(queue: str, wanted: str) -> bool:
+    return bool(queue) and (queue == wanted or covers(wanted, queue))
+
+
+def _deaf(rules: Rules, subject: str, queue: str) -> bool:
+    return any(
+        fits(pattern, subject) and (not wanted or _inQueue(queue, wanted))
+        for pattern, wanted in _entries(rules.notSubscribe)
+    )
+
+
+def may(rules: Rules, verb: str, subject: str, queue: str = "") -> bool:
+    """
+    Whether a user may C{publish} to a subject, C{subscribe} to a pattern, or C{hear} a message.
+    """
+    if verb == "publish":
+        if subject.startswith(("_GR_.", "$GR.")):
+            return False
+        if subject.startswith("$NRG.") and not rules.isSystem:
+            return False
+        allowed = rules.publish
+        if allowed is None and not rules.notPublish and rules.answers:
+            return False
+        return (allowed is None or any(fits(each, subject) for each in allowed)) and not any(
+            fits(each, subject) for each in rules.notPublish
+        )
+    if _deaf(rules, subject, queue):
+        return False
+    if verb == "hear" or rules.subscribe is None:
+        return True
+    covering = [wanted for pattern, wanted in _entries(rules.subscribe) if covers(pattern, subject)]
+    queues = [wanted for wanted in covering if wanted]
+    if queue and queues:
+        return any(_inQueue(queue, wanted) for wanted in queues)
+    return "" in covering

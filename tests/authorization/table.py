@@ -1,0 +1,299 @@
+"""
+Attempts to get around authorization, and published flaws of nats-server that concern it, with the
+tests that try each.
+
+Promises: every entry names a test that there is, or says what it would need that is not there yet.
+"""
+
+from __future__ import annotations
+
+from tests.authorization.scenes import MISSING
+from tests.listed import Listed
+
+__all__ = ["ADVISORIES", "ATTEMPTS"]
+
+_LEAFS = "leaf nodes"
+_LINKS = "routes, gateways, leaf nodes"
+_JETSTREAM = "JetStream"
+
+_MATRIX = "tests/authorization/test_matrix.py::test_matrix"
+_TRY = "tests/authorization/test_attempts.py"
+_SETTINGS = "tests/auth/test_settings.py"
+_OPERATOR = "tests/auth/test_operatormode.py"
+_TOKENS = "tests/auth/test_tokens.py"
+_TEMPLATES = "tests/auth/test_templates.py"
+_KEYS = "tests/auth/test_nkeys.py"
+_ADMISSION = "tests/net/test_admission.py"
+_IMPORTS = "tests/core/test_imports.py"
+
+ATTEMPTS: dict[int, Listed] = {
+    1: Listed(
+        "any verb before CONNECT; PING first where nobody in particular may come",
+        (
+            _MATRIX,
+            f"{_TRY}::TestLogin::test_beforeConnect",
+            f"{_SETTINGS}::TestNobody::test_connectionType",
+            f"{_ADMISSION}::TestLogin::test_withoutConnectDenied",
+        ),
+        missing=", ".join(MISSING),
+    ),
+    2: Listed("an account named in CONNECT", (f"{_TRY}::TestLogin::test_account",)),
+    3: Listed(
+        "a second CONNECT keeps subscriptions of the first account",
+        (_MATRIX, f"{_TRY}::TestLogin::test_anotherAccount"),
+    ),
+    4: Listed(
+        "no password, an empty one, a user without one",
+        (
+            f"{_TRY}::TestLogin::test_withoutPassword",
+            f"{_TRY}::TestLogin::test_whoHasNone",
+            "tests/interop/auth/test_logins.py::test_verdict",
+        ),
+        beside=True,
+    ),
+    5: Listed(
+        "settings with only the system account",
+        (
+            f"{_TRY}::TestAmbiguity::test_onlySystem",
+            "tests/hosting/test_credentials.py::TestAmbiguity::test_refused",
+        ),
+    ),
+    6: Listed(
+        "denied inside of a wider subscription, plain and in queues",
+        (
+            f"{_TRY}::TestOverlaps::test_filtered",
+            f"{_TRY}::TestOverlaps::test_refused",
+            "tests/subjects/test_permissions_real_server.py::TestBesideNatsServer::test_subscribe",
+        ),
+        beside=True,
+    ),
+    7: Listed(
+        "denied at delivery: live, of imported streams, of NATS Streaming",
+        (_MATRIX, "tests/stan/test_subscribing.py::TestPermissions::test_inbox"),
+        missing=f"{_JETSTREAM}, {_LINKS}",
+    ),
+    8: Listed(
+        "publishing to a denied subject by a mapping, a header, a reply",
+        (
+            f"{_TRY}::TestRoundabout::test_mapping",
+            f"{_TRY}::TestRoundabout::test_headers",
+            f"{_TRY}::TestRoundabout::test_replies",
+        ),
+        missing=_JETSTREAM,
+    ),
+    9: Listed(
+        "lying about who asks",
+        (
+            f"{_IMPORTS}::TestRequestor::test_forged",
+            "tests/wire/test_clientinfo.py::TestStamped::test_forged",
+        ),
+        missing=f"{_JETSTREAM}, {_LEAFS}",
+    ),
+    10: Listed(
+        "what belongs to the system, to other accounts, to the cluster",
+        (
+            f"{_TRY}::TestAccounts::test_listening",
+            f"{_TRY}::TestAccounts::test_speaking",
+            f"{_TRY}::TestRoundabout::test_reserved",
+        ),
+        missing=f"{_JETSTREAM}, {_LINKS}",
+    ),
+    11: Listed("a leaf node that takes more than it was given", missing=_LEAFS),
+    12: Listed("another server's name, or one's own", missing="routes and gateways"),
+    13: Listed(
+        "JWTs: headers, roles, checksums, scopes, numbers, times, templates, activations",
+        (
+            f"{_TOKENS}::TestHeader::test_refused",
+            f"{_TOKENS}::TestHeader::test_publicKeyAsSecret",
+            f"{_TOKENS}::TestHeader::test_nothingElseCounts",
+            f"{_TOKENS}::TestClaims::test_issuersOfOtherRoles",
+            f"{_TOKENS}::TestText::test_variantsAreRefused",
+            f"{_TOKENS}::TestText::test_long",
+            f"{_OPERATOR}::TestConditions::test_times",
+            f"{_OPERATOR}::TestConditions::test_revoked",
+            f"{_OPERATOR}::TestChain::test_signingKeyOfAnotherAccount",
+            f"{_TEMPLATES}::TestExpansion::test_noWiderThanTheTemplate",
+            f"{_TEMPLATES}::TestExpansion::test_unknownFunctions",
+            "tests/auth/test_userclaims.py::TestUserClaims::test_everyClaim",
+            "tests/auth/test_exchange.py::TestImports::test_activationsOfOthers",
+            "tests/auth/test_fields.py::TestMembers::test_notIntegers",
+        ),
+    ),
+    14: Listed(
+        "keys: replayed, other, malleable, of small order, seeds; sealed with zeros",
+        (
+            f"{_SETTINGS}::TestKeys::test_replay",
+            f"{_OPERATOR}::TestSignature::test_replay",
+            f"{_KEYS}::TestSignatures::test_malleable",
+            f"{_KEYS}::TestSignatures::test_smallOrder",
+            f"{_KEYS}::TestKeys::test_seedIsRefused",
+            "tests/auth/test_xkeys.py::TestKnownAnswers::test_seal",
+            "tests/auth/test_xkeys.py::TestSealing::test_notWithZeros",
+        ),
+    ),
+    15: Listed(
+        "finding out who exists",
+        (
+            "tests/authorization/test_enumeration.py::TestSameWork::test_plain",
+            "tests/authorization/test_enumeration.py::TestSameWork::test_hashed",
+            "tests/authorization/test_enumeration.py::TestSameAnswer::test_wire",
+        ),
+    ),
+    16: Listed(
+        "NATS Streaming: in another's name, of another's durable, with names that are none",
+        (
+            "tests/stan/test_publishing.py::TestPermissions::test_othersClient",
+            "tests/stan/test_subscribing.py::TestPermissions::test_othersClient",
+            "tests/stan/test_leaving.py::TestClose::test_othersClient",
+            "tests/stan/test_names.py::test_notClientIDs",
+            "tests/stan/test_names.py::test_notChannels",
+        ),
+    ),
+    17: Listed(
+        "the end of a login", (_MATRIX, "tests/net/test_timing.py::TestDeadlines::test_expires")
+    ),
+    18: Listed(
+        "a reload that takes something away",
+        (
+            _MATRIX,
+            "tests/hosting/test_planners.py::TestAuthorization::test_user",
+            "tests/hosting/test_planners.py::TestAuthorization::test_permissionIsGone",
+        ),
+    ),
+    19: Listed("a proxy that lies about the source", missing="the proxy protocol"),
+    20: Listed(
+        "rules about sources look at the peer's address",
+        ("tests/auth/test_presence.py::TestSources::test_isFrom",),
+    ),
+    21: Listed(
+        "no check is an assert statement",
+        (
+            "tests/authorization/test_optimized.py::test_matrix",
+            "tests/authorization/test_optimized.py::test_noAsserts",
+        ),
+    ),
+    22: Listed(
+        "bytes that would be a command for others",
+        (
+            f"{_TRY}::TestInjection::test_others",
+            f"{_TRY}::TestAmbiguity::test_subjects",
+            "tests/net/test_fuzz.py::test_short",
+        ),
+        missing=f"what is sent on over {_LINKS}",
+    ),
+}
+
+ADVISORIES: dict[str, Listed] = {
+    "CVE-2020-26149": Listed(
+        "our client says what it is asked to say and nothing else",
+        ("tests/client/test_options.py::TestOptions::test_nothingElse",),
+    ),
+    "CVE-2020-26892": Listed(
+        "revoked, by key or as a whole, and expired: not let in, and cut",
+        (
+            f"{_OPERATOR}::TestConditions::test_revoked",
+            f"{_OPERATOR}::TestConditions::test_expires",
+            "tests/auth/test_accountclaims.py::TestAccountClaims::test_revocations",
+        ),
+    ),
+    "CVE-2020-26521": Listed(
+        "claims that are not there, or of another type",
+        ("tests/auth/test_userclaims.py::TestUserClaims::test_everyClaim",),
+    ),
+    "CVE-2020-28466": Listed(
+        "accounts that import from each other in a ring",
+        ("tests/config/test_exchange_cycles.py::TestServices::test_ring",),
+    ),
+    "CVE-2021-3127": Listed(
+        "an activation for another account or subject",
+        ("tests/auth/test_exchange.py::TestImports::test_activationsOfOthers",),
+    ),
+    "CVE-2021-32026": Listed(
+        "the same cipher suites from the command line",
+        ("tests/interop/tls/test_ciphers.py::TestWays::test_same",),
+    ),
+    "CVE-2022-24450": Listed("an account in CONNECT", (f"{_TRY}::TestLogin::test_account",)),
+    "CVE-2022-28357": Listed(
+        "an account's name as a path",
+        ("tests/auth/test_claimsservice.py::TestUpdating::test_keysThatArePaths",),
+    ),
+    "CVE-2022-29946": Listed(
+        "queue subscriptions and what is denied", (f"{_TRY}::TestOverlaps::test_filtered",)
+    ),
+    "CVE-2022-42709": Listed(
+        "a ring through a mapping",
+        ("tests/config/test_exchange_cycles.py::TestServices::test_ringThroughMappings",),
+    ),
+    "CVE-2023-47090": Listed(
+        "only the system account has users", (f"{_TRY}::TestAmbiguity::test_onlySystem",)
+    ),
+    "CVE-2023-46129": Listed(
+        "sealing with a key of zeros",
+        ("tests/auth/test_xkeys.py::TestSealing::test_notWithZeros",),
+    ),
+    "CVE-2025-30215": Listed("another account's streams by the API", missing=_JETSTREAM),
+    "CVE-2025-68121": Listed(
+        "a session from a laxer listener",
+        ("tests/interop/tls/test_certificates.py::TestVerify::test_noResumption",),
+    ),
+    "CVE-2026-29785": Listed("subscriptions before CONNECT of a leaf node", missing=_LEAFS),
+    "CVE-2026-33216": Listed(
+        "a password on a monitoring page",
+        ("tests/stats/test_connz.py::TestConnz::test_noSecrets",),
+    ),
+    "CVE-2026-33215": Listed(
+        "client ids with odd signs, and those of other users",
+        (
+            "tests/stan/test_names.py::test_notClientIDs",
+            "tests/stan/test_connecting.py::TestConnect::test_inboxOfOthers",
+        ),
+    ),
+    "CVE-2026-33217": Listed(
+        "permissions hold for every prefix",
+        (_MATRIX, f"{_TRY}::TestAccounts::test_listening"),
+    ),
+    "CVE-2026-33246": Listed("a leaf node's word about who asks", missing=_LEAFS),
+    "CVE-2026-33223": Listed(
+        "a header about who asks, many times", (f"{_IMPORTS}::TestRequestor::test_forged",)
+    ),
+    "CVE-2026-33218": Listed("a malformed message of a leaf node before its login", missing=_LEAFS),
+    "CVE-2026-33248": Listed(
+        "distinguished names with repetitions, in any order",
+        ("tests/interop/tls/test_certificates.py::TestMapped::test_same",),
+        beside=True,
+    ),
+    "CVE-2026-33249": Listed(
+        "a trace sent to a subject that is denied", (f"{_TRY}::TestRoundabout::test_headers",)
+    ),
+    "GHSA-38x3": Listed(
+        "somebody in particular for those who bring nothing, on links", missing=_LINKS
+    ),
+    "GHSA-wh7g": Listed(
+        "denied patterns that overlap", (_MATRIX, f"{_TRY}::TestOverlaps::test_filtered")
+    ),
+    "GHSA-jx8g": Listed(
+        "denied, plainly and in a queue",
+        ("tests/subjects/test_permissions_real_server.py::TestBesideNatsServer::test_truthTable",),
+        beside=True,
+    ),
+    "GHSA-3g5q": Listed("a second INFO of a leaf node", missing=_LEAFS),
+    "GHSA-p3j5": Listed("a trace that comes over a link", missing=_LINKS),
+    "GHSA-4g68": Listed("internal subjects to deliver to", missing=_JETSTREAM),
+    "GHSA-qrcv": Listed(
+        "line ends in subjects that are sent on",
+        (f"{_TRY}::TestInjection::test_others",),
+        missing=f"what is sent on over {_LINKS}",
+    ),
+    "GHSA-g33f": Listed(
+        "keys that are too short", ("tests/auth/test_nkeys.py::TestKeys::test_lengths",)
+    ),
+    "GHSA-hmmp": Listed(
+        "kinds of connection for those who bring nothing",
+        (f"{_SETTINGS}::TestNobody::test_connectionType",),
+    ),
+    "GHSA-7qmq": Listed(
+        "what is replayed to a denied subject",
+        ("tests/stan/test_subscribing.py::TestPermissions::test_inbox",),
+        missing=_JETSTREAM,
+    ),
+}

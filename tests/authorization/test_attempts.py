@@ -1,0 +1,311 @@
+"""
+Attempts to get where one may not, on a whole broker in memory. Which attempt is tried where, is in
+L{tests.authorization.table}.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from natsbroker.config.errors import ConfigError
+from natsbroker.testing.frames import splitFrames
+from tests.hosting.support import Client, Host, settingsOf
+
+CONFIG = """
+system_account: SYS
+accounts {
+    SYS { users: [ {user: s, password: x} ] }
+    A {
+        users: [
+            {user: a, password: x}
+            {user: picky, password: x, permissions {
+                publish {deny: ["secret", "secret.>"]}
+                subscribe {deny: ["foo.bar", "a.*.c", "work q"]}
+            }}
+            {user: listens, password: x, permissions {publish {deny: ">"}}}
+            {user: bare}
+        ]
+        mappings { open: secret }
+    }
+    B { users: [ {user: b, password: x} ] }
+}
+"""
+
+VIOLATION = b"-ERR 'Authorization Violation'\r\n"
+
+
+def hello(user: str, **more: Any) -> bytes:
+    """What somebody says who logs in."""
+    options = {"verbose": False, "headers": True, "no_responders": True, "user": user, "pass": "x"}
+    return b"CONNECT " + json.dumps({**options, **more}).encode() + b"\r\n"
+
+
+@pytest.fixture
+def host() -> Host:
+    """A broker."""
+    return Host(CONFIG).start()
+
+
+def denied(host: Host, said: bytes) -> bool:
+    """Whether somebody stays out."""
+    client = host.dial()
+    client.receive()
+    return client.ask(said) == VIOLATION and bool(client.closed)
+
+
+def subjectsOf(output: bytes) -> list[bytes]:
+    """The subjects of the messages in what somebody got."""
+    frames, rest = splitFrames(output)
+    assert rest == b""
+    return [each.split()[1] for each in frames if each.startswith((b"MSG ", b"HMSG "))]
+
+
+class TestLogin:
+    """Getting in."""
+
+    @pytest.mark.parametrize(
+        "more",
+        [{"account": "B"}, {"account": "SYS"}, {"account": "A"}, {"new_account": True}],
+    )
+    def test_account(self, host: Host, more: dict[str, Any]) -> None:
+        """Nobody chooses an account, not even its own (CVE-2022-24450)."""
+        assert denied(host, hello("a", **more))
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            b'CONNECT {"user":"a"}\r\n',
+            b'CONNECT {"user":"a","pass":""}\r\n',
+            b'CONNECT {"user":"a","pass":null}\r\n',
+            b'CONNECT {"user":"a","pass":0}\r\n',
+            b'CONNECT {"user":"a","pass":["x"]}\r\n',
+            b'CONNECT {"user":"a","pass":true}\r\n',
+            b'CONNECT {"user":"bare","pass":"x"}\r\n',
+            b'CONNECT {"user":"","pass":""}\r\n',
+            b'CONNECT {"user":["a"],"pass":"x"}\r\n',
+            b'CONNECT {"pass":"x"}\r\n',
+            b"CONNECT {}\r\n",
+        ],
+    )
+    def test_withoutPassword(self, host: Host, said: bytes) -> None:
+        """No password, an empty one, or something that is none, is not the right one."""
+        client = host.dial()
+        client.receive()
+        client.ask(said)
+        assert client.closed
+
+    def test_whoHasNone(self, host: Host) -> None:
+        """A user who has no password gets in with none, as with nats-server."""
+        assert host.client(b'CONNECT {"verbose":false,"user":"bare"}\r\n').ask(b"PING\r\n")
+
+    @pytest.mark.parametrize(
+        "first", [b"PING", b"SUB > 1", b"PUB a 0\r\n", b"UNSUB 1", b"HPUB a 0 0\r\n"]
+    )
+    def test_beforeConnect(self, host: Host, first: bytes) -> None:
+        """Nothing is done for somebody who has not logged in."""
+        listening = host.client(hello("a"))
+        listening.ask(b"SUB > 1\r\n")
+        assert denied(host, first + b"\r\n")
+        assert listening.receive() == b""
+
+    def test_anotherAccount(self, host: Host) -> None:
+        """Who logs in a second time as somebody else leaves everything of the first behind."""
+        client, a = host.client(hello("a")), host.client(hello("a"))
+        client.ask(b"SUB > 1\r\nSUB > q 2\r\n")
+        client.ask(hello("b"))
+        a.ask(b"PUB x 1\r\ny\r\n")
+        assert client.receive() == b""
+        client.ask(b"SUB > 3\r\n")
+        host.client(hello("b")).ask(b"PUB x 1\r\ny\r\n")
+        assert client.receive() == b"MSG x 3 1\r\ny\r\n"
+
+
+class TestOverlaps:
+    """Denied inside of what is asked for (CVE-2022-29946, GHSA-wh7g, GHSA-jx8g)."""
+
+    SUBJECTS = (b"foo.bar", b"foo.baz", b"a.b.c", b"a.b.d", b"x.b.c", b"work")
+
+    @pytest.mark.parametrize("queue", [b"", b"q", b"r"])
+    @pytest.mark.parametrize("pattern", [b"foo.*", b"foo.>", b">", b"*.bar", b"*.b.*", b"*.*.c"])
+    def test_filtered(self, host: Host, pattern: bytes, queue: bytes) -> None:
+        """A wider subscription is made, and what is denied is left out, in queues too."""
+        picky, a = host.client(hello("picky")), host.client(hello("a"))
+        assert picky.ask(b"SUB %b %b 1\r\n" % (pattern, queue)) == b""
+        a.ask(b"".join(b"PUB %b 1\r\nx\r\n" % subject for subject in self.SUBJECTS))
+        heard = subjectsOf(picky.receive())
+        expected = {
+            b"foo.*": [b"foo.baz"],
+            b"foo.>": [b"foo.baz"],
+            b">": [b"foo.baz", b"a.b.d", b"x.b.c"] + ([b"work"] if queue != b"q" else []),
+            b"*.bar": [],
+            b"*.b.*": [b"a.b.d", b"x.b.c"],
+            b"*.*.c": [b"x.b.c"],
+        }
+        assert heard == expected[pattern]
+
+    @pytest.mark.parametrize(
+        ("asked", "told"),
+        [
+            (b"foo.bar 1", b'"foo.bar"'),
+            (b"foo.bar r 1", b'"foo.bar" using queue "r"'),
+            (b"a.*.c 1", b'"a.*.c"'),
+            (b"a.b.c 1", b'"a.b.c"'),
+            (b"work q 1", b'"work" using queue "q"'),
+        ],
+    )
+    def test_refused(self, host: Host, asked: bytes, told: bytes) -> None:
+        """One that lies within is refused, in nats-server's words."""
+        answer = host.client(hello("picky")).ask(b"SUB " + asked + b"\r\n")
+        assert answer == b"-ERR 'Permissions Violation for Subscription to %b'\r\n" % told
+
+
+class TestRoundabout:
+    """Ways around a subject that one may not publish to."""
+
+    def test_mapping(self, host: Host) -> None:
+        """A mapping leads nobody there: the subject that it leads to is checked."""
+        a, picky = host.client(hello("a")), host.client(hello("picky"))
+        a.ask(b"SUB secret 1\r\n")
+        answer = picky.ask(b"PUB open 1\r\nx\r\n")
+        assert answer == b"-ERR 'Permissions Violation for Publish to \"secret\"'\r\n"
+        assert a.receive() == b""
+        host.client(hello("a")).ask(b"PUB open 1\r\nx\r\n")
+        assert a.receive() == b"MSG secret 1 1\r\nx\r\n"
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            b"Nats-Trace-Dest",
+            b"nats-trace-dest",
+            b"Nats-Schedule-Target",
+            b"Nats-Stream-Source",
+            b"Nats-Expected-Stream",
+            b"traceparent",
+        ],
+    )
+    def test_headers(self, host: Host, name: bytes) -> None:
+        """No header sends anything anywhere: only its subject says where a message goes."""
+        a, picky = host.client(hello("a")), host.client(hello("picky"))
+        a.ask(b"SUB secret 1\r\nSUB secret.> 2\r\nSUB free 3\r\n")
+        block = b"NATS/1.0\r\n%b: secret\r\n%b: secret.deep\r\n\r\n" % (name, name)
+        size = len(block)
+        assert picky.ask(b"HPUB free %d %d\r\n%bx\r\n" % (size, size + 1, block)) == b""
+        assert subjectsOf(a.receive()) == [b"free"]
+
+    @pytest.mark.parametrize("reply", [b"_R_.x", b"$JS.ACK.x", b"_GR_.x"])
+    def test_replies(self, host: Host, reply: bytes) -> None:
+        """Nobody asks for an answer at what belongs to the server."""
+        a = host.client(hello("a"))
+        a.ask(b"SUB x 1\r\n")
+        answer = a.ask(b"PUB x %b 1\r\nx\r\n" % reply)
+        assert answer == (
+            b"-ERR 'Permissions Violation for Publish with Reply of \"%b\"'\r\n" % reply
+        )
+
+    @pytest.mark.parametrize("subject", [b"_GR_.x.y", b"$GR.x", b"$NRG.x"])
+    def test_reserved(self, host: Host, subject: bytes) -> None:
+        """Nor does anybody publish there."""
+        answer = host.client(hello("a")).ask(b"PUB %b 1\r\nx\r\n" % subject)
+        assert answer == b"-ERR 'Permissions Violation for Publish to \"%b\"'\r\n" % subject
+
+    def test_answersOfTheServer(self, host: Host) -> None:
+        """The server's own words, such as that nobody is there, go to those who asked only."""
+        other, listens = host.client(hello("a")), host.client(hello("listens"))
+        other.ask(b"SUB > 1\r\n")
+        listens.ask(b"SUB inbox 1\r\n")
+        assert b"503" not in listens.ask(b"PUB nobody inbox 1\r\nx\r\n")
+        assert other.receive() == b""
+
+
+class TestAccounts:
+    """What belongs to others."""
+
+    @pytest.mark.parametrize(
+        "subject",
+        [b"$SYS.ACCOUNT.A.CONNECT", b"_INBOX.abc.1", b"$JS.API.INFO", b"_STAN.pub.c.x", b"a.b"],
+    )
+    def test_listening(self, host: Host, subject: bytes) -> None:
+        """Nothing of another account is heard, not of the system account and not with any
+        prefix."""
+        listening = [host.client(hello(user)) for user in ("a", "b")]
+        for each in listening:
+            each.ask(
+                b"SUB > 1\r\nSUB $SYS.> 2\r\nSUB _INBOX.> 3\r\nSUB $JS.> 4\r\nSUB _STAN.> 5\r\n"
+            )
+        host.client(hello("s")).ask(b"PUB %b 1\r\nx\r\n" % subject)
+        assert [each.receive() for each in listening] == [b"", b""]
+
+    @pytest.mark.parametrize(
+        "subject", [b"$SYS.REQ.SERVER.PING", b"$SYS.REQ.CLAIMS.UPDATE", b"$JS.API.INFO", b"x"]
+    )
+    def test_speaking(self, host: Host, subject: bytes) -> None:
+        """Nor is anything heard there of somebody in an ordinary account."""
+        system, b = host.client(hello("s")), host.client(hello("b"))
+        for each in (system, b):
+            each.ask(b"SUB > 1\r\n")
+            each.receive()
+        host.client(hello("a")).ask(b"PUB %b inbox 1\r\nx\r\n" % subject)
+        heard = [message for each in (system, b) for message in subjectsOf(each.receive())]
+        assert [each for each in heard if not each.startswith(b"$SYS.ACCOUNT")] == []
+
+
+class TestAmbiguity:
+    """Settings that leave something open."""
+
+    def test_onlySystem(self) -> None:
+        """Only the system account with users (CVE-2023-47090): the broker does not start."""
+        with pytest.raises((ConfigError, ValueError), match="only the system account"):
+            Host("accounts { SYS { users: [{user: s, password: x}] } }\nsystem_account: SYS")
+
+    @pytest.mark.parametrize(
+        "entry",
+        [
+            'accounts { A { exports: [ {stream: "a b"} ] } }',
+            'accounts { A { exports: [ {service: "a\\r\\nPUB x"} ] } }',
+            'accounts { A { mappings { a: "c d" } } }',
+            'authorization { users: [{user: u, permissions: {publish: "a\\r\\nb"}}] }',
+            'authorization { users: [{user: u, permissions: {subscribe: "a  b c"}}] }',
+        ],
+    )
+    def test_subjects(self, entry: str) -> None:
+        """No subject of the settings holds what would end a line of the protocol."""
+        with pytest.raises((ConfigError, ValueError)):
+            Host(settingsOf(entry))
+
+
+WORDS = st.text(alphabet="ab.*>\r\n \t\0$_", min_size=1, max_size=8).map(str.encode)
+
+
+class TestInjection:
+    """Bytes that would be a command for others."""
+
+    @settings(max_examples=60)
+    @given(st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=4))
+    def test_others(self, operations: list[tuple[bytes, bytes, bytes]]) -> None:
+        """Whatever somebody puts into subjects, queues, sids and replies, others get whole messages
+        with a subject that is one word, and nothing else."""
+        host = Host(CONFIG).start()
+        victim = host.client(hello("a"))
+        victim.ask(b"SUB > 1\r\n")
+        for subject, reply, queue in operations:
+            client = host.client(hello("a"))
+            client.ask(b"SUB %b %b 1\r\n" % (subject, queue))
+            client.ask(b"PUB %b %b 4\r\nbody\r\n" % (subject, reply))
+        check(victim)
+
+
+def check(victim: Client) -> None:
+    """Look at everything that somebody got."""
+    frames, rest = splitFrames(victim.receive())
+    assert rest == b""
+    for frame in frames:
+        line, _, body = frame.partition(b"\r\n")
+        words = line.split(b" ")
+        assert words[0] == b"MSG" and words[2] == b"1" and len(words) in (4, 5)
+        assert not any(set(word) & set(b"\r\n\t ") for word in words)
+        assert len(body) == int(words[-1]) + 2

@@ -1,0 +1,241 @@
+"""
+Nobody learns who exists: users that do and users that do not take the same work, and get the same
+answer. And nobody waits for somebody else's password.
+
+What is counted here can be measured too, on a quiet machine: C{python -m
+tests.authorization.timing}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import bcrypt
+import pytest
+from twisted.internet.defer import Deferred
+
+from natsbroker.auth import passwords, signatures
+from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.auth.settings import Identity, SettingsAuthorizer
+from natsbroker.errors import Unauthorized
+from natsbroker.wire.grants import Grant, Hello
+from tests.auth.chain import Identity as KeyPair
+from tests.auth.chain import raw
+from tests.auth.test_passwords import Threads
+from tests.hosting.support import Client, Host
+
+HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+
+NAMES = [f"user{number}" for number in range(40)]
+
+
+class Work:
+    """
+    What an authorizer does for a login.
+
+    @ivar done: each comparison: of plain texts or of a hash.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, secrets: list[str]) -> None:
+        self.done: list[str] = []
+        self._threads = Threads()
+        self._count(monkeypatch, passwords, "sameText", "plain")
+        self._count(monkeypatch, passwords, "checkHash", "hash")
+        self._count(monkeypatch, signatures, "isSignature", "signature")
+        users = {
+            name: Identity(secret, Grant(user=name))
+            for name, secret in zip(NAMES[:20], secrets * 20, strict=False)
+        }
+        self.keys = [KeyPair("U") for _ in range(2)]
+        self.authorizer = SettingsAuthorizer(
+            PasswordChecks(self._threads),
+            users,
+            keys={self.keys[0].key: Identity("", Grant(user="key"))},
+        )
+
+    def _count(self, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, kind: str) -> None:
+        original: Callable[..., Any] = getattr(module, name)
+
+        def counting(*arguments: Any) -> Any:
+            self.done.append(kind)
+            return original(*arguments)
+
+        monkeypatch.setattr(module, name, counting)
+
+    def of(self, hello: Hello) -> tuple[list[str], bool]:
+        """
+        @return: the work for one login, and whether it came to something.
+        """
+        self.done.clear()
+        outcome: list[Any] = []
+        try:
+            answer = self.authorizer.grantFor(hello)
+        except Unauthorized:
+            return list(self.done), False
+        if isinstance(answer, Deferred):
+            answer.addBoth(outcome.append)
+            self._threads.run()
+            return list(self.done), isinstance(outcome[0], Grant)
+        return list(self.done), True
+
+
+def password(name: str, given: str = "wrong") -> Hello:
+    """What somebody says."""
+    return Hello(options={"user": name, "pass": given})
+
+
+class TestSameWork:
+    """What is done for a login does not depend on whether there is such a user."""
+
+    @pytest.mark.parametrize("given", ["wrong", "", "x" * 100, "w\0"])
+    def test_plain(self, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+        """One comparison of plain texts, of those who exist and of those who do not."""
+        work = Work(monkeypatch, ["secret"])
+        assert {tuple(work.of(password(name, given))[0]) for name in NAMES} == {("plain",)}
+        assert work.of(password(NAMES[0], "secret")) == (["plain"], True)
+
+    @pytest.mark.parametrize("given", ["wrong", "", "x" * 100, "w\0"])
+    def test_hashed(self, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+        """One hash."""
+        work = Work(monkeypatch, [HASH])
+        assert {tuple(work.of(password(name, given))[0]) for name in NAMES} == {("hash",)}
+        assert work.of(password(NAMES[0], "secret")) == (["hash"], True)
+
+    def test_mixed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where there are both, a name that does not exist takes the path of some that does, and
+        always the same: neither path tells anything."""
+        work = Work(monkeypatch, ["secret", HASH])
+        kinds = [tuple(work.of(password(name))[0]) for name in NAMES]
+        assert kinds == [tuple(work.of(password(name))[0]) for name in NAMES]
+        assert set(kinds[:20]) == set(kinds[20:]) == {("plain",), ("hash",)}
+
+    def test_keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One signature, of keys that somebody has and of keys that nobody has."""
+        work = Work(monkeypatch, ["secret"])
+        for mine, isIn in zip(work.keys, (True, False), strict=True):
+            signed = {"nkey": mine.key, "sig": raw(mine.sign(b"nonce"))}
+            assert work.of(Hello(options=signed, nonce="nonce")) == (["signature"], isIn)
+            assert work.of(Hello(options=signed, nonce="other")) == (["signature"], False)
+
+
+class Gate:
+    """
+    A thread pool whose threads run when the test says so.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._waiting: list[Callable[[], None]] = []
+        host.reactor.getThreadPool = lambda: self
+        host.reactor.callFromThread = lambda call, *arguments: host.reactor.callLater(
+            0, call, *arguments
+        )
+
+    def callInThreadWithCallback(
+        self, done: Callable[[bool, Any], None], call: Callable[..., Any], *arguments: Any
+    ) -> None:
+        """See L{twisted.python.threadpool.ThreadPool.callInThreadWithCallback}."""
+        self._waiting.append(lambda: done(True, call(*arguments)))
+
+    @property
+    def held(self) -> int:
+        """How many calls wait."""
+        return len(self._waiting)
+
+    def open(self) -> None:
+        """Let all run that wait."""
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call()
+
+
+USERS = f"""
+authorization {{ timeout: 30, users: [
+    {{user: plain, password: p}}
+    {{user: hashed, password: "{HASH}"}}
+    {{user: another, password: "{HASH}"}}
+] }}
+"""
+
+
+@pytest.fixture
+def host() -> Host:
+    """A broker."""
+    return Host(USERS).start()
+
+
+@pytest.fixture
+def gate(host: Host) -> Gate:
+    """Its thread pool."""
+    return Gate(host)
+
+
+def login(host: Host, user: str, given: str) -> Client:
+    """Somebody who has said who they are."""
+    client = host.dial()
+    client.receive()
+    text = f'{{"verbose":false,"user":"{user}","pass":"{given}"}}'
+    client.transport.send(b"CONNECT " + text.encode() + b"\r\nPING\r\n")
+    return client
+
+
+class TestSameAnswer:
+    """What is said does not tell either."""
+
+    HASHED = USERS.replace("{user: plain, password: p}", "")
+
+    @pytest.mark.parametrize("user", ["hashed", "nobody", "HASHED", "hashed ", "\\u0000"])
+    def test_wire(self, user: str) -> None:
+        """The same bytes, after the same work, and not before."""
+        host = Host(self.HASHED).start()
+        gate = Gate(host)
+        client = login(host, user, "wrong")
+        assert (client.receive(), gate.held) == (b"", 1)
+        gate.open()
+        assert client.receive() == b"-ERR 'Authorization Violation'\r\n"
+        assert client.closed
+
+
+class TestOthersDoNotWait:
+    """A hash takes long, and somewhere else."""
+
+    def test_served(self, host: Host, gate: Gate) -> None:
+        """While a password is compared, everybody else is served, and others log in."""
+        early = login(host, "plain", "p")
+        assert early.receive() == b"PONG\r\n"
+        waiting = [login(host, user, "secret") for user in ("hashed", "another")]
+        assert [each.receive() for each in waiting] == [b"", b""]
+        assert gate.held == 2
+        assert early.ask(b"SUB a 1\r\nPUB a 2\r\nhi\r\nPING\r\n") == b"MSG a 1 2\r\nhi\r\nPONG\r\n"
+        assert login(host, "plain", "p").receive() == b"PONG\r\n"
+        gate.open()
+        assert [each.receive() for each in waiting] == [b"PONG\r\n", b"PONG\r\n"]
+
+    def test_flood(self, host: Host, gate: Gate) -> None:
+        """A flood of such logins takes two threads, makes the next ones wait, and holds nobody
+        up."""
+        early = login(host, "plain", "p")
+        early.receive()
+        flood = [login(host, "hashed", "wrong") for _ in range(200)]
+        assert gate.held == PasswordChecks.AT_A_TIME
+        assert early.ask(b"PING\r\n") == b"PONG\r\n"
+        assert login(host, "plain", "p").receive() == b"PONG\r\n"
+        host.advance(PasswordChecks.PENANCE + 0.1)
+        denied = [each for each in flood if each.closed]
+        assert len(denied) == 200 - PasswordChecks.AT_A_TIME - PasswordChecks.WAITING
+        for _ in range(200):
+            gate.open()
+            host.settle()
+        assert all(each.closed for each in flood)
+        assert early.ask(b"PING\r\n") == b"PONG\r\n"
+
+    def test_reads(self, host: Host, gate: Gate) -> None:
+        """What somebody sends meanwhile is not done before they are let in, and then in order."""
+        early, late = login(host, "plain", "p"), login(host, "hashed", "secret")
+        early.receive()
+        early.ask(b"SUB x 1\r\n")
+        late.transport.send(b"PUB x 1\r\n1\r\nPUB x 1\r\n2\r\n")
+        assert (late.receive(), early.receive()) == (b"", b"")
+        gate.open()
+        assert late.receive() == b"PONG\r\n"
+        assert early.receive() == b"MSG x 1 1\r\n1\r\nMSG x 1 1\r\n2\r\n"

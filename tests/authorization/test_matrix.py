@@ -1,0 +1,104 @@
+"""
+The authorization matrix: kinds of connection, states, verbs and rules, generated; and the reference
+that the product is held to.
+
+A disagreement names its scene. C{python -m tests.authorization --scenes 20000} plays more of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from tests.authorization.reference import Rules, covers, fits, may
+from tests.authorization.scenes import KINDS, MISSING, STATES, Disagreement, Scene, check
+from tests.support import COMPILED, PURE, Names, onEach
+
+#: How many scenes each implementation plays.
+SCENES = int(os.environ.get("NATSBROKER_SCENES", "90"))
+
+LEAST = 5000
+
+
+@onEach
+def test_matrix(names: Names) -> None:
+    """At least five thousand cases agree with the reference, of every kind and state."""
+    cases: Counter[tuple[str, str]] = Counter()
+    for number in range(SCENES):
+        scene = Scene(number, names)
+        cases[scene.kind.name, scene.state] += scene.play()
+    assert cases.total() >= LEAST
+    assert set(cases) == {(kind.name, state) for kind in KINDS for state in STATES}
+
+
+def test_scenesAreRepeatable() -> None:
+    """A number always makes the same scene."""
+    assert [Scene(number, PURE).play() for number in (7, 13)] == [
+        Scene(number, PURE).play() for number in (7, 13)
+    ]
+
+
+@pytest.mark.parametrize("verb", ["publish", "subscribe", "hear"])
+def test_disagreementsAreFound(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    """A product that decides otherwise in one verb is found out: with a reference that is wrong in
+    it, some scene disagrees."""
+
+    def wrong(rules: Rules, asked: str, subject: str, queue: str = "") -> bool:
+        return may(rules, asked, subject, queue) or asked == verb
+
+    monkeypatch.setattr("tests.authorization.scenes.may", wrong)
+    with pytest.raises(Disagreement, match="scene"):
+        for number in range(SCENES):
+            Scene(number, COMPILED or PURE).play()
+
+
+def test_check() -> None:
+    """A check counts, also with C{python -O}."""
+    check(True)
+    with pytest.raises(Disagreement, match="so b'x'"):
+        check(False, "so", b"x")
+
+
+def test_missing() -> None:
+    """What is missing is named, and is not among the kinds that are tried."""
+    assert MISSING and not set(MISSING) & {kind.name for kind in KINDS}
+
+
+class TestReference:
+    """The reference itself, where the rules are easily mistaken."""
+
+    @pytest.mark.parametrize(
+        ("pattern", "subject", "expected"),
+        [
+            ("a.*", "a.b", True),
+            ("a.*", "a", False),
+            ("a.*", "a.b.c", False),
+            ("a.>", "a", False),
+            ("a.>", "a.b.c", True),
+            (">", "a", True),
+            ("*", "*", True),
+            ("a.*", "a.>", True),
+        ],
+    )
+    def test_fits(self, pattern: str, subject: str, expected: bool) -> None:
+        """A pattern and a subject, whose wildcards are words."""
+        assert fits(pattern, subject) is expected
+
+    @pytest.mark.parametrize(
+        ("pattern", "other", "expected"),
+        [("a.*", "a.>", False), ("a.>", "a.>", True), ("a.>", "a.*", True), (">", "a.>", True)],
+    )
+    def test_covers(self, pattern: str, other: str, expected: bool) -> None:
+        """A pattern and another."""
+        assert covers(pattern, other) is expected
+
+    def test_queues(self) -> None:
+        """An entry with a queue is for that queue, and narrows plain ones for queues."""
+        rules = Rules(subscribe=("s.a", "s.a v1"))
+        assert may(rules, "subscribe", "s.a")
+        assert may(rules, "subscribe", "s.a", "v1")
+        assert not may(rules, "subscribe", "s.a", "v2")
+        assert not may(Rules(notSubscribe=("s.a v1",)), "hear", "s.a", "v1")
+        assert may(Rules(notSubscribe=("s.a v1",)), "hear", "s.a", "v2")

@@ -1,0 +1,31 @@
+"""
+The attempts and the advisories are all there.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.authorization.table import ADVISORIES, ATTEMPTS
+from tests.listed import Listed, missingFrom
+
+ALL = {**{str(number): each for number, each in ATTEMPTS.items()}, **ADVISORIES}
+
+
+def test_numbers() -> None:
+    """No attempt is left out."""
+    assert list(ATTEMPTS) == list(range(1, 23))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_tried(name: str) -> None:
+    """The tests that try it exist, or it is said what would be needed."""
+    listed = ALL[name]
+    assert listed.what and (listed.tests or listed.missing)
+    assert missingFrom(listed) == []
+
+
+def test_found() -> None:
+    """A test that does not exist is found out."""
+    listed = Listed("x", ("tests/nowhere.py::x", "tests/authorization/test_table.py::test_found"))
+    assert missingFrom(listed) == ["tests/nowhere.py::x"]

@@ -1,0 +1,61 @@
+"""
+Lists of tests: which test tries what.
+
+Promises: a list that names a test that is not there is found out.
+Must never know: what is tried.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+__all__ = ["Listed", "missingFrom"]
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """
+    One entry.
+
+    @ivar what: what may not go wrong.
+    @ivar tests: C{path::name} or C{path::class::name}.
+    @ivar beside: whether the tests compare with nats-server.
+    @ivar missing: what it concerns besides, or alone, and is not there yet.
+    """
+
+    what: str
+    tests: tuple[str, ...] = ()
+    beside: bool = False
+    missing: str = ""
+
+
+@lru_cache(maxsize=64)
+def _namesIn(path: Path) -> frozenset[str]:
+    """
+    The tests in a file: names, and names behind those of their classes.
+    """
+    found = set()
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            inner = [each.name for each in node.body if isinstance(each, ast.FunctionDef)]
+            found.update(f"{node.name}::{name}" for name in inner)
+    return frozenset(found)
+
+
+def missingFrom(listed: Listed) -> list[str]:
+    """
+    @return: the tests of an entry that do not exist.
+    """
+    found = []
+    for each in listed.tests:
+        path, _, name = each.partition("::")
+        if not (CHECKOUT / path).is_file() or name not in _namesIn(CHECKOUT / path):
+            found.append(each)
+    return found
