@@ -21,6 +21,7 @@ from natsbroker.net.labels import quoted
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions, Verdict
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.dialects.route import Interest
+from natsbroker.wire.grants import Grant, Verb
 
 __all__ = ["AccountDoors", "Announcer", "RemoteInterest", "RoutePermissions"]
 
@@ -51,19 +52,26 @@ class RoutePermissions:
     @ivar taken: the interest of others that is honoured; C{None} for all.
     """
 
-    __slots__ = ("taken", "told")
+    __slots__ = ("_grant", "taken", "told")
 
     def __init__(
         self, told: PermissionSet | None = None, taken: SubscribePermissions | None = None
     ) -> None:
         self.told = told
         self.taken = taken
+        self._grant = Grant(publish=told, subscribe=taken)
 
     def mayTell(self, pattern: bytes) -> bool:
         """
         Whether others are told of interest in a pattern.
         """
-        return self.told is None or self.told.allows(pattern)
+        return self._grant.may(Verb.PUBLISH, pattern) is not Verdict.DENIED
+
+    def takes(self, pattern: bytes, queue: bytes = b"") -> Verdict:
+        """
+        Whether interest of others is honoured.
+        """
+        return self._grant.may(Verb.SUBSCRIBE, pattern, queue)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RoutePermissions) and (self.told, self.taken) == (
@@ -212,8 +220,7 @@ class RemoteInterest:
                 subject=quoted(pattern),
             )
             return
-        taken = self._permissions.taken
-        verdict = Verdict.ALLOWED if taken is None else taken.verdict(pattern, queue)
+        verdict = self._permissions.takes(pattern, queue)
         if verdict is Verdict.DENIED:
             _log.debug(
                 "{link} - Can not export {subject}, ignoring remote subscription request",
@@ -232,7 +239,7 @@ class RemoteInterest:
             )
             return
         if verdict is Verdict.FILTERED:
-            made.permissions = taken
+            made.permissions = self._permissions.taken
             bus.refresh()
         self._made.setdefault(account, {})[key] = made
 

@@ -18,8 +18,10 @@ from natsbroker.core.exports import ServiceExport
 from natsbroker.core.imports import ServiceImport, StreamImport
 from natsbroker.errors import Unauthorized
 from natsbroker.net.client import ClientFactory
+from natsbroker.net.routeinterest import RoutePermissions
 from natsbroker.stan.access import requesterOf
 from natsbroker.subjects.permissions import (
+    DENIED,
     PermissionSet,
     ResponsePermission,
     SubscribePermissions,
@@ -36,7 +38,6 @@ __all__ = ["KINDS", "MISSING", "STATES", "Disagreement", "Scene", "check", "gran
 MISSING = {
     "websocket": "the client session over another transport",
     "leaf node, incoming and outgoing": "LS+, LMSG, deliveries to the leaf's account",
-    "route": "RS+, RMSG",
     "gateway": "interest, GMSG",
     "JetStream replay, pull and direct get": "deliver subjects, republish, $JS.API",
 }
@@ -304,6 +305,7 @@ class Scene:
             self._hears(wire, sid, pattern, queue, isAllowed)
             wire.ask(b"UNSUB %b\r\n" % sid.encode())
         self._asService(wire, subjects)
+        self._asRoute(subjects)
 
     def _publish(self, wire: Wire, subject: str, hasHeaders: bool) -> None:
         self.heard.got.clear()
@@ -384,6 +386,24 @@ class Scene:
             self._agree(isAllowed is may(self.rules, "publish", subject), subject, "as a service")
             hears = requester.mayHear(subject.encode())
             self._agree(hears is may(self.rules, "subscribe", subject), subject, "as an inbox")
+
+    def _asRoute(self, subjects: list[str]) -> None:
+        """
+        The same lists as the permissions of a cluster: what others are told of, and what is taken
+        from them.
+        """
+        grant = grantOf(replace(self.rules, answers=False), "A")
+        permissions = RoutePermissions(grant.publish, grant.subscribe)
+        rules = replace(self.rules, answers=False)
+        for subject in subjects:
+            if subject in RESERVED:
+                continue
+            isTold = permissions.mayTell(subject.encode())
+            self._agree(isTold is may(rules, "publish", subject), subject, "told to a route")
+            for queue in ("", self._rng.choice(QUEUES)):
+                isTaken = permissions.takes(subject.encode(), queue.encode()) is not DENIED
+                expected = may(rules, "subscribe", subject, queue)
+                self._agree(isTaken is expected, subject, queue, "taken from a route")
 
     def _answer(self, wire: Wire) -> bytes:
         return wire.receive().replace(b"+OK\r\n", b"")
