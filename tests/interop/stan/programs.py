@@ -10,13 +10,21 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
-from tests.interop.programs import Line, Program
+from tests.interop.programs import DEADLINE, Line, Program
 from tests.interop.servers import missing
 from tests.interop.stan import prepare
 
-__all__ = ["PROGRAMS", "Line", "Program", "runScenarios"]
+__all__ = ["PROGRAMS", "READY", "Line", "Outcome", "Program", "runScenarios", "runTogether"]
+
+#: What each client's scenarios printed.
+Outcome = dict[str, dict[str, list[Line]]]
+
+#: What a scenario prints when something is to happen to the broker.
+READY: Line = {"event": "ready"}
 
 
 def _python() -> list[str]:
@@ -61,3 +69,29 @@ def runScenarios(
 
     program.run(url, *scenarios, onLine=note)
     return printed
+
+
+def runTogether(url: str, *scenarios: str, whenReady: Callable[[], None] = lambda: None) -> Outcome:
+    """
+    Run scenarios of all clients at the same time.
+
+    @param whenReady: called each time that all clients have printed L{READY}.
+    @return: what the scenarios of each printed.
+    """
+    for program in PROGRAMS.values():
+        program.findCommand()
+    barrier = Barrier(len(PROGRAMS), whenReady, DEADLINE)
+
+    def meet(line: Line) -> None:
+        if line == READY:
+            barrier.wait()
+        elif "failed" in line:
+            # Nobody shall wait for it.
+            barrier.abort()
+
+    with ThreadPoolExecutor() as pool:
+        running = {
+            name: pool.submit(runScenarios, program, url, *scenarios, onLine=meet)
+            for name, program in PROGRAMS.items()
+        }
+    return {name: each.result() for name, each in running.items()}

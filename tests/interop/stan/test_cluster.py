@@ -11,7 +11,7 @@ import pytest
 
 from tests.interop.conftest import showLogs
 from tests.interop.servers import OURS_FAST, Server
-from tests.interop.stan.programs import PROGRAMS, runScenarios
+from tests.interop.stan.programs import runTogether
 from tests.interop.stan.test_scenarios import TOGETHER
 
 CLUSTER = 'cluster {{ name: c, listen: "127.0.0.1:-1", routes: [{}] }}\n'
@@ -45,9 +45,7 @@ def url(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
             server.stop()
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_route(name: str, url: str) -> None:
+def test_route(url: str) -> None:
     """Over a route everything is as it is on the broker itself."""
-    PROGRAMS[name].findCommand()
-    printed = runScenarios(PROGRAMS[name], url, *SCENARIOS)
-    assert printed == {each: TOGETHER[each] for each in SCENARIOS}
+    for printed in runTogether(url, *SCENARIOS).values():
+        assert printed == {each: TOGETHER[each] for each in SCENARIOS}

@@ -12,7 +12,7 @@ import pytest
 from tests.examples.running import running
 from tests.interop.conftest import showLogs
 from tests.interop.servers import OURS_FAST, Server
-from tests.interop.stan.programs import PROGRAMS, Line, runScenarios
+from tests.interop.stan.programs import PROGRAMS, READY, Line, runScenarios, runTogether
 
 CONFIG = """
 streaming { store: file, dir: "$DIR/channels" }
@@ -48,30 +48,29 @@ EXPECTED: list[Line] = [
     {"publish": "stan: invalid publish request"},
     {"subscribe": "stan: unknown clientID"},
     {"close": "stan: unknown clientID"},
-    {"event": "ready"},
+    READY,
     {"still": [[2, "2", 0]]},
     {"subscribe": NOT_AUTHORIZED, "got": []},
     {"violation": True},
 ]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_configured(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_configured(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The permissions of users say which channels they may publish to, subscribe to, and whose
     subscriptions they may end; nobody speaks in the name of another user's client. What a reload
     takes away is gone: a subscription that is there ends when it is used next."""
     server = Server(OURS_FAST, tmp_path, CONFIG).start()
     showLogs(request.node, server)
 
-    def change(line: Line) -> None:
-        if line == {"event": "ready"}:
-            server.writeConfig(CLOSED)
-            server.signal("HUP")
+    def change() -> None:
+        server.writeConfig(CLOSED)
+        server.signal("HUP")
 
     try:
-        printed = runScenarios(PROGRAMS[name], server.url, "permissions", onLine=change)
-        assert printed["permissions"] == EXPECTED
-        server.waitForLog(rf'\[Client:{name}-shop\] May not subscribe to channel "orders\.{name}"')
+        for name, lines in runTogether(server.url, "permissions", whenReady=change).items():
+            assert lines["permissions"] == EXPECTED
+            refused = rf'\[Client:{name}-shop\] May not subscribe to channel "orders\.{name}"'
+            server.waitForLog(refused)
     finally:
         server.stop()
 
@@ -79,6 +78,7 @@ def test_configured(name: str, tmp_path: Path, request: pytest.FixtureRequest) -
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_authenticator(name: str, tmp_path: Path) -> None:
     """So does the grant that an authenticator of one's own hands out."""
+    PROGRAMS[name].findCommand()
     with running("channels.py", "0", str(tmp_path)) as [port]:
         printed = runScenarios(PROGRAMS[name], f"nats://127.0.0.1:{port}", "shops")
     assert printed["shops"] == [

@@ -4,17 +4,16 @@ Real NATS Streaming clients while the broker is stopped, or killed, and started 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.interop.conftest import showLogs
 from tests.interop.servers import OURS_FAST, Server
-from tests.interop.stan.programs import PROGRAMS, Line, runScenarios
+from tests.interop.stan.programs import READY, runTogether
 
 DISK = 'streaming { store: file, dir: "$DIR/channels" }\n'
-
-READY: Line = {"event": "ready"}
 
 
 def _kill(server: Server) -> None:
@@ -26,58 +25,55 @@ def _kill(server: Server) -> None:
     server.restart()
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_stopped(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.fixture
+def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
+    """
+    A broker whose channels are on disk.
+    """
+    server = Server(OURS_FAST, tmp_path, DISK).start()
+    showLogs(request.node, server)
+    yield server
+    server.stop()
+
+
+def test_stopped(server: Server) -> None:
     """Subscriptions go on when the broker is started again, without connecting anew: nothing that
     was acknowledged comes again, and nothing is left out. Durable ones can also be resumed later,
     and so can durable queue groups."""
-    server = Server(OURS_FAST, tmp_path, DISK).start()
-    showLogs(request.node, server)
-    try:
-        printed = runScenarios(
-            PROGRAMS[name],
-            server.url,
-            "restart",
-            onLine=lambda line: server.restart() if line == READY else None,
-        )
-    finally:
-        server.stop()
-    assert printed["restart"] == [
-        {"got": [1, 2], "group": [1, 2]},
-        READY,
-        {"got": [3], "group": [3]},
-        READY,
-        {"got": [4], "group": [4]},
-    ]
+    for lines in runTogether(server.url, "restart", whenReady=server.restart).values():
+        assert lines["restart"] == [
+            {"got": [1, 2], "group": [1, 2]},
+            READY,
+            {"got": [3], "group": [3]},
+            READY,
+            {"got": [4], "group": [4]},
+        ]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_killed(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_killed(server: Server) -> None:
     """The same after kill -9, except that what was acknowledged last may come again: then it is
-    marked. And of messages that are published all the while, none is lost that was acknowledged,
-    and none is doubled."""
-    server = Server(OURS_FAST, tmp_path, DISK).start()
-    showLogs(request.node, server)
-    restarts: list[Line] = []
+    marked."""
+    for lines in runTogether(server.url, "restart", whenReady=lambda: _kill(server)).values():
+        first, _, second, _, third = lines["restart"]
+        assert first == {"got": [1, 2], "group": [1, 2]}
+        for sequence, line in ((3, second), (4, third)):
+            for new, *others in (line["got"], line["group"]):
+                assert new == sequence
+                assert all(each < sequence for again in others for each in again)
 
-    def restart(line: Line) -> None:
-        if line == READY:
-            restarts.append(line)
-            _kill(server)
 
-    try:
-        restarted = runScenarios(PROGRAMS[name], server.url, "restart", onLine=restart)["restart"]
-        killed = runScenarios(PROGRAMS[name], server.url, "killed", onLine=restart)["killed"]
-    finally:
-        server.stop()
-    assert len(restarts) == 3
-    assert not any("failed" in line for line in restarted), restarted
-    for place, sequence in ((2, 3), (4, 4)):
-        for kind in ("got", "group"):
-            new, *others = restarted[place][kind]
-            assert new == sequence
-            assert all(each < sequence for again in others for each in again)
-    assert killed == [
-        READY,
-        {"lost": [], "many": True, "ordered": True, "sequences": True},
-    ]
+def test_killedWhilePublishing(server: Server) -> None:
+    """Of messages that are published while the broker is killed, none is lost that was
+    acknowledged, and none is doubled."""
+    kills: list[Server] = []
+
+    def kill() -> None:
+        kills.append(server)
+        _kill(server)
+
+    for lines in runTogether(server.url, "killed", whenReady=kill).values():
+        assert lines["killed"] == [
+            READY,
+            {"lost": [], "many": True, "ordered": True, "sequences": True},
+        ]
+    assert len(kills) == 1

@@ -4,7 +4,7 @@
 // fails prints why.
 
 const { once } = require("node:events");
-const { PATIENCE, Session, described, sleep, until } = require("./sessions.cjs");
+const { Session, described, sleep, until } = require("./sessions.cjs");
 
 const all = (options) => options.setDeliverAllAvailable();
 const manual = (options) => all(options).setManualAckMode(true);
@@ -190,14 +190,16 @@ const scenarios = {
   },
 
   async replaced(say, url) {
-    const session = await Session.open(url, "js-replaced", 1000);
-    session.hang();
-    const other = await Session.open(url, "js-replaced");
-    await other.publish("js.replaced", "1");
-    say({ publish: await session.tryToPublish("js.replaced", "2") });
-    await until(() => session.lost);
-    say({ lost: session.lost });
-    await other.close();
+    const first = await Session.open(url, "js-replaced", 3600000);
+    first.hang();
+    const second = await Session.open(url, "js-replaced", 1000);
+    await second.publish("js.replaced", "1");
+    say({ publish: await first.tryToPublish("js.replaced", "2") });
+    second.hang();
+    const third = await Session.open(url, "js-replaced");
+    await until(() => second.lost);
+    say({ lost: second.lost });
+    await third.close();
   },
 
   async limits(say, url) {
@@ -210,17 +212,15 @@ const scenarios = {
     say({ small: (await small.messages(3)).map((each) => each.getData()[0]) });
     await session.subscribe("limits.one.js", (options) => options.setDurableName("d"));
     say({ one: await session.tryToSubscribe("limits.one.js") });
-    await session.publish("limits.short.js", "1");
-    for (const end = Date.now() + PATIENCE; Date.now() < end; ) {
+    await session.publish("limits.short.js", "x");
+    for (let oldest = 1; oldest === 1; ) {
       const short = await session.subscribe("limits.short.js", all);
-      if (await short.isQuiet()) {
-        await session.publish("limits.short.js", "2");
-        say({ short: (await short.take(1))[0].slice(0, 2) });
-        break;
-      }
+      await session.publish("limits.short.js", "x");
+      oldest = sequences(await short.messages(1))[0];
       await short.end("close");
       await sleep(100);
     }
+    say({ short: "gone" });
     await session.close();
   },
 
