@@ -24,7 +24,15 @@ import natsbroker
 
 ROOT = Path(__file__).resolve().parents[1]
 
-SOURCES = ("setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in")
+SOURCES = (
+    "setup.cfg",
+    "setup.py",
+    "pyproject.toml",
+    "pyspark_natsbroker.py",
+    "README.md",
+    "LICENSE",
+    "MANIFEST.in",
+)
 
 
 def run(*command: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -19,7 +19,7 @@ from natsbroker.spark.reading import Span
 from natsbroker.spark.streams import Streams, StreamState
 from natsbroker.subjects.grammar import isSubset, isValidSubject
 
-__all__ = ["checkedPatterns", "planSpans", "rfc3339", "split"]
+__all__ = ["checkedPatterns", "planSpans", "planStarts", "rfc3339", "split"]
 
 #: Fewer sequences than this are not worth a task of their own, unless somebody asks for it.
 _SMALLEST = 10_000
@@ -80,13 +80,50 @@ def planSpans(
     @raise DataLoss: if they name what is not stored any more.
     @raise ApiError: if a stream is not there, or cannot be read.
     """
-    _checkTimes(options)
+    _checkTimes("endingTimestamp", "endingOffsets", "latest", options)
+    begun = _begin(streams, options, onLoss, "earliest", ("earliest",))
+    names = options["stream"]
+    stops = _perStream("endingOffsets", options["endingOffsets"], names, "latest", ("latest",))
+    spans = []
+    for state, start in begun:
+        stop = _stop(streams, state, stops[state.name], options)
+        if start > stop:
+            raise OptionError(
+                f"stream {state.name}: the read would begin at {start} and stop at {stop}"
+            )
+        spans.append(Span(state.name, state.created, start, stop))
+    return spans
+
+
+def planStarts(
+    streams: Streams, options: Mapping[str, Any], onLoss: Callable[[str], object]
+) -> list[Span]:
+    """
+    Where a new streaming query begins: an empty range for each stream.
+
+    @raise SourceError: as L{planSpans}.
+    """
+    begun = _begin(streams, options, onLoss, "latest", ("earliest", "latest"))
+    return [Span(state.name, state.created, start, start) for state, start in begun]
+
+
+def _begin(
+    streams: Streams,
+    options: Mapping[str, Any],
+    onLoss: Callable[[str], object],
+    usual: str,
+    words: tuple[str, ...],
+) -> list[tuple[StreamState, int]]:
+    """
+    The streams, and where to begin in each.
+    """
+    _checkTimes("startingTimestamp", "startingOffsets", "", options)
     names = options["stream"]
     if not names:
         raise OptionError("stream: name at least one")
-    starts = _perStream("startingOffsets", options["startingOffsets"], names)
-    stops = _perStream("endingOffsets", options["endingOffsets"], names)
-    spans = []
+    text = options["startingOffsets"] or usual
+    starts = _perStream("startingOffsets", text, names, usual, words)
+    begun = []
     for name in names:
         state = streams.state(name)
         if not state.isDirect:
@@ -94,30 +131,25 @@ def planSpans(
                 f"stream {name} does not answer direct gets: set allow_direct in its configuration"
                 f" (nats stream edit {name} --allow-direct)"
             )
-        start = _start(streams, state, starts[name], options, onLoss)
-        stop = _stop(streams, state, stops[name], options)
-        if start > stop:
-            raise OptionError(f"stream {name}: the read would begin at {start} and stop at {stop}")
-        spans.append(Span(name, state.created, start, stop))
-    return spans
+        begun.append((state, _start(streams, state, starts[name], options, onLoss)))
+    return begun
 
 
-def _checkTimes(options: Mapping[str, Any]) -> None:
-    for time, offsets, usual in (
-        ("startingTimestamp", "startingOffsets", "earliest"),
-        ("endingTimestamp", "endingOffsets", "latest"),
-    ):
-        if options[time] and options[offsets] != usual:
-            raise OptionError(f"{time} and {offsets} exclude each other")
+def _checkTimes(time: str, offsets: str, usual: str, options: Mapping[str, Any]) -> None:
+    if options[time] and options[offsets] != usual:
+        raise OptionError(f"{time} and {offsets} exclude each other")
 
 
-def _perStream(option: str, text: str, names: Sequence[str]) -> dict[str, int | str]:
+def _perStream(
+    option: str, text: str, names: Sequence[str], usual: str, words: tuple[str, ...]
+) -> dict[str, int | str]:
     """
-    What an option says for each stream: C{earliest}, C{latest} or a sequence.
+    What an option says for each stream: one of the words, or a sequence.
+
+    @param usual: what holds for a stream that JSON does not name.
     """
-    word = {"startingOffsets": "earliest", "endingOffsets": "latest"}[option]
     if not text.lstrip().startswith("{"):
-        return dict.fromkeys(names, _offset(option, word, text, len(names)))
+        return dict.fromkeys(names, _offset(option, words, text, len(names)))
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
@@ -125,17 +157,18 @@ def _perStream(option: str, text: str, names: Sequence[str]) -> dict[str, int | 
     unknown = [each for each in given if each not in names]
     if unknown:
         raise OptionError(f"{option} names {unknown[0]!r}, which the option 'stream' does not")
-    return {name: _offset(option, word, given.get(name, word), 1) for name in names}
+    return {name: _offset(option, words, given.get(name, usual), 1) for name in names}
 
 
-def _offset(option: str, word: str, value: object, count: int) -> int | str:
-    if value == word:
-        return word
+def _offset(option: str, words: tuple[str, ...], value: object, count: int) -> int | str:
+    if isinstance(value, str) and value in words:
+        return value
     if isinstance(value, str) and value in ("earliest", "latest"):
         raise OptionError(f"{option} cannot be {value!r} in a batch: nothing would be read")
     text = str(value)
     if isinstance(value, bool) or not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise OptionError(f"{option}: {word!r} or a sequence from 1 expected, not {value!r}")
+        expected = " or ".join(map(repr, words))
+        raise OptionError(f"{option}: {expected} or a sequence from 1 expected, not {value!r}")
     if count > 1:
         raise OptionError(f'{option}: with several streams, say which: {{"STREAM": {text}}}')
     return int(text)
@@ -155,7 +188,7 @@ def _start(
             raise OptionError(f"stream {state.name} has no message from {time} on")
         return state.stop if found is None else min(found, state.stop)
     if isinstance(wanted, str):
-        return state.first
+        return state.first if wanted == "earliest" else state.stop
     if wanted > state.stop:
         raise OptionError(f"startingOffsets: stream {state.name} ends before {state.stop}")
     if wanted < state.first:

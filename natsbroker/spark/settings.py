@@ -29,6 +29,7 @@ class Option:
     @ivar default: of the text; C{None} if there is none.
     @ivar group: what it is about.
     @ivar text: what it does.
+    @ivar uses: what it is for: C{read}, C{readStream}, C{write} and C{writeStream}.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Option:
     default: str | None
     group: str
     text: str
+    uses: frozenset[str]
 
 
 def _boolean(text: str) -> bool:
@@ -85,9 +87,16 @@ _OFFSETS = ("offsets", str)
 _TIME = ("time", str)
 
 
-def _group(name: str, *rows: tuple[Any, ...]) -> tuple[Option, ...]:
+READ = frozenset(("read",))
+STREAM = frozenset(("readStream",))
+READS = READ | STREAM
+WRITES = frozenset(("write", "writeStream"))
+
+
+def _group(name: str, uses: frozenset[str], *rows: tuple[Any, ...]) -> tuple[Option, ...]:
     return tuple(
-        Option(each, kind, read, default, name, text) for each, (kind, read), default, text in rows
+        Option(each, kind, read, default, name, text, uses)
+        for each, (kind, read), default, text in rows
     )
 
 
@@ -95,6 +104,13 @@ def _group(name: str, *rows: tuple[Any, ...]) -> tuple[Option, ...]:
 OPTIONS: tuple[Option, ...] = (
     *_group(
         "Connecting",
+        READS | WRITES,
+        (
+            "stream",
+            _NAMES,
+            None,
+            "One stream, or several that are read. Must be given.",
+        ),
         (
             "servers",
             ("addresses with commas", str),
@@ -126,7 +142,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_group(
         "What is read",
-        ("stream", _NAMES, None, "One stream or several. Must be given."),
+        READS,
         (
             "subject",
             _NAMES,
@@ -136,15 +152,10 @@ OPTIONS: tuple[Option, ...] = (
         (
             "startingOffsets",
             _OFFSETS,
-            "earliest",
-            "Where to begin: `earliest`, a sequence, or one of these for each stream as JSON:"
+            "",
+            "Where to begin: `earliest` (the default of a batch), `latest` (that of a new streaming"
+            " query, and not for a batch), a sequence, or one of these for each stream as JSON:"
             ' `{"ORDERS": 17, "RETURNS": "earliest"}`.',
-        ),
-        (
-            "endingOffsets",
-            _OFFSETS,
-            "latest",
-            "Where to stop: `latest`, a sequence that is not read any more, or JSON.",
         ),
         (
             "startingTimestamp",
@@ -154,17 +165,11 @@ OPTIONS: tuple[Option, ...] = (
             " later. A time as `2026-11-20T08:00:00Z`, or milliseconds since 1970.",
         ),
         (
-            "endingTimestamp",
-            _TIME,
-            "",
-            "Instead of `endingOffsets`: stop before the first message that was stored then or"
-            " later.",
-        ),
-        (
             "startingOffsetsByTimestampStrategy",
             ("error or latest", _choice("error", "latest")),
             "error",
-            "What to do when no message is as late as `startingTimestamp`: fail, or read nothing.",
+            "What to do when no message is as late as `startingTimestamp`: fail, or begin at the"
+            " end.",
         ),
         (
             "failOnDataLoss",
@@ -176,6 +181,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_group(
         "How rows look",
+        READS,
         ("includeHeaders", _BOOLEAN, "false", "Whether there is a column `headers`."),
         (
             "includeMetadata",
@@ -186,6 +192,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     *_group(
         "How it is read",
+        READS,
         (
             "minPartitions",
             ("number from 0", _from(0)),
@@ -206,6 +213,23 @@ OPTIONS: tuple[Option, ...] = (
             "How much a worker asks for at once. Too much makes it a slow consumer.",
         ),
         ("batchRows", ("number from 1", _from(1)), "32768", "At most so many rows in a batch."),
+    ),
+    *_group(
+        "Batches only",
+        READ,
+        (
+            "endingOffsets",
+            _OFFSETS,
+            "latest",
+            "Where to stop: `latest`, a sequence that is not read any more, or JSON.",
+        ),
+        (
+            "endingTimestamp",
+            _TIME,
+            "",
+            "Instead of `endingOffsets`: stop before the first message that was stored then or"
+            " later.",
+        ),
         (
             "pushdown",
             _BOOLEAN,
@@ -213,6 +237,36 @@ OPTIONS: tuple[Option, ...] = (
             "Whether conditions on `seq`, `subject` and `stream` limit what servers are asked for."
             " Needs `spark.sql.python.filterPushdown.enabled`, which"
             " `natsbroker.spark.session()` sets.",
+        ),
+    ),
+    *_group(
+        "Streaming queries only",
+        STREAM,
+        (
+            "maxOffsetsPerTrigger",
+            ("number from 0", _from(0)),
+            "0",
+            "At most so many sequences in a micro-batch, over all streams. 0: as many as there"
+            " are.",
+        ),
+        (
+            "maxBytesPerTrigger",
+            ("number from 0", _from(0)),
+            "0",
+            "Instead of `maxOffsetsPerTrigger`: about so many bytes, by the average size of what"
+            " the streams have stored.",
+        ),
+        (
+            "pollInterval",
+            _SECONDS,
+            "0.1",
+            "How long the state of the streams is believed before servers are asked again.",
+        ),
+        (
+            "reconnectTimeout",
+            _SECONDS,
+            "60",
+            "How long the driver tries to reach a server again before the query fails.",
         ),
     ),
 )
@@ -223,15 +277,11 @@ PLANNED = (
     "atomic",
     "channel",
     "export",
-    "maxBytesPerTrigger",
-    "maxOffsetsPerTrigger",
     "maxTriggerDelay",
     "minOffsetsPerTrigger",
     "mirror",
     "msgId",
-    "pollInterval",
     "rate",
-    "reconnectTimeout",
     "streamPattern",
     "window",
 )
@@ -239,21 +289,27 @@ PLANNED = (
 _BY_NAME = {each.name.lower(): each for each in OPTIONS}
 
 
-def readOptions(given: Mapping[str, str]) -> dict[str, Any]:
+def readOptions(given: Mapping[str, str], use: str | None = "read") -> dict[str, Any]:
     """
     The value of every option, by its name in the table.
 
     @param given: what a user gave, in any case.
-    @raise OptionError: if one is unknown, planned, missing or has a wrong value.
+    @param use: what for; options for other uses are not in the result. C{None}: for any.
+    @raise OptionError: if one is unknown, planned, missing, for another use or has a wrong value.
     """
     texts = {}
     for name, text in given.items():
         option = _BY_NAME.get(name.lower())
         if option is None:
             raise _unknown(name)
+        if use is not None and use not in option.uses:
+            others = " and ".join(sorted(option.uses))
+            raise OptionError(f"the option {option.name!r} is for {others}, not for {use}")
         texts[option.name] = text
     values = {}
     for option in OPTIONS:
+        if use is not None and use not in option.uses:
+            continue
         if option.name not in texts and option.default is None:
             raise OptionError(f"the option {option.name!r} must be given")
         text = texts.get(option.name, option.default or "")

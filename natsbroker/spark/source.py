@@ -8,31 +8,28 @@ Must never know: how a range is read.
 
 from __future__ import annotations
 
-import logging
 import os
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from natsbroker.spark.addresses import TLS, readAddresses
 from natsbroker.spark.columns import (
     COLUMNS,
     HEADERS,
     METADATA,
     checkedColumns,
     ddlOf,
-    toBatch,
 )
-from natsbroker.spark.connection import Peer, connect
+from natsbroker.spark.connection import connect
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.identity import Identity
 from natsbroker.spark.planning import checkedPatterns, planSpans, split
 from natsbroker.spark.pushing import Limits
-from natsbroker.spark.reading import Manner, RangeReader, Span
+from natsbroker.spark.reading import Span
 from natsbroker.spark.settings import readOptions
+from natsbroker.spark.streaming import StreamReader
 from natsbroker.spark.streams import Streams, checkedName
+from natsbroker.spark.tasks import SpanPartition, logLoss, peerOf, readSpan
 
 __all__ = ["NatsBrokerSource"]
 
@@ -55,7 +52,7 @@ class NatsBrokerSource(DataSource):
         """
         The columns where the user gave no schema.
         """
-        options = readOptions(self.options)
+        options = readOptions(self.options, None)
         added = (HEADERS if options["includeHeaders"] else ()) + (
             METADATA if options["includeMetadata"] else ()
         )
@@ -73,9 +70,9 @@ class NatsBrokerSource(DataSource):
 
     def streamReader(self, schema: Any) -> Any:
         """
-        Refuse.
+        What reads a streaming query's micro-batches.
         """
-        raise OptionError("readStream is not supported yet by the data source 'natsbroker'")
+        return StreamReader(checkedColumns(schema), readOptions(self.options, "readStream"))
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
         """
@@ -88,20 +85,6 @@ class NatsBrokerSource(DataSource):
         Refuse.
         """
         raise OptionError("writeStream is not supported yet by the data source 'natsbroker'")
-
-
-class SpanPartition(InputPartition):
-    """
-    What one task reads.
-
-    @ivar span: the range.
-    @ivar patterns: the filters.
-    """
-
-    def __init__(self, span: Span, patterns: tuple[str, ...]) -> None:
-        super().__init__(span.start)
-        self.span = span
-        self.patterns = patterns
 
 
 class BatchReader(DataSourceReader):
@@ -125,7 +108,7 @@ class BatchReader(DataSourceReader):
         options = self._options
         with connect(self._peer) as connection:
             streams = Streams(connection, options["domain"])
-            spans = planSpans(streams, options, _log)
+            spans = planSpans(streams, options, logLoss)
         patterns = self._limits.patterns(self._patterns)
         left = [] if patterns is None else self._limits.spans(spans)
         pieces = split(
@@ -138,22 +121,7 @@ class BatchReader(DataSourceReader):
         """
         The rows of one task, as Arrow batches.
         """
-        assert isinstance(partition, SpanPartition)
-        options, span = self._options, partition.span
-        if span.start >= span.stop:
-            return
-        manner = Manner(
-            partition.patterns,
-            options["fetchBytes"],
-            options["batchRows"],
-            options["requestTimeout"],
-            options["failOnDataLoss"],
-        )
-        first = zlib.crc32(f"{span.stream}:{span.start}".encode())
-        with connect(self._peer, first) as connection:
-            streams = Streams(connection, options["domain"])
-            for rows in RangeReader(streams, span, manner, _log).read():
-                yield toBatch(rows, span.stream, self._columns)
+        return readSpan(self._peer, self._options, self._columns, partition)
 
 
 class PushingReader(BatchReader):
@@ -170,42 +138,3 @@ class PushingReader(BatchReader):
         for each in filters:
             self._limits.take(each)
             yield each
-
-
-def peerOf(options: dict[str, Any]) -> Peer:
-    """
-    How to connect.
-    """
-    kinds = ("user", "token", "nkeySeedFile", "credentialsFile")
-    given = [each for each in kinds if options[each]]
-    if len(given) > 1:
-        raise OptionError(f"{given[0]} and {given[1]} exclude each other")
-    if options["tlsKey"] and not options["tlsCert"]:
-        raise OptionError("tlsKey needs tlsCert")
-    wanted = ("tls", "tlsFirst", "tlsCa", "tlsCert", "tlsServerName")
-    return Peer(
-        readAddresses(options["servers"]),
-        Identity(
-            options["user"],
-            options["password"],
-            options["token"],
-            options["nkeySeedFile"],
-            options["credentialsFile"],
-            "natsbroker.spark",
-        ),
-        TLS(
-            any(options[each] for each in wanted),
-            options["tlsFirst"],
-            options["tlsCa"],
-            options["tlsCert"],
-            options["tlsKey"],
-            options["tlsServerName"],
-        ),
-        options["inboxPrefix"],
-        options["connectTimeout"],
-        options["requestTimeout"],
-    )
-
-
-def _log(text: str) -> None:
-    logging.getLogger("natsbroker.spark").warning("%s", text)

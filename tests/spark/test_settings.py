@@ -14,7 +14,7 @@ LEAST = {"servers": "h", "stream": "S"}
 
 def test_defaults() -> None:
     """What must be given is enough; everything else has its default."""
-    values = readOptions(LEAST)
+    values = readOptions(LEAST, None)
     assert list(values) == [each.name for each in OPTIONS]
     assert (values["stream"], values["subject"]) == (("S",), ())
     assert (values["failOnDataLoss"], values["requestTimeout"]) == (True, 10.0)
@@ -86,6 +86,15 @@ def test_wrongValue(name: str, value: str) -> None:
     """A wrong value is refused with the option's name and what is expected."""
     with pytest.raises(OptionError, match=f"^{name}: .* expected, not '{value}'"):
         readOptions({**LEAST, name: value})
+
+
+def test_otherUse() -> None:
+    """An option for another use is refused, and is not among the values."""
+    with pytest.raises(OptionError, match="'endingOffsets' is for read, not for readStream"):
+        readOptions({**LEAST, "endingoffsets": "5"}, "readStream")
+    with pytest.raises(OptionError, match="'maxOffsetsPerTrigger' is for readStream, not for read"):
+        readOptions({**LEAST, "maxOffsetsPerTrigger": "5"})
+    assert "endingOffsets" not in readOptions(LEAST, "readStream")
 
 
 def test_namesAreDifferent() -> None:

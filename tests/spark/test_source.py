@@ -12,9 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from natsbroker.spark import register
-from natsbroker.spark.errors import OptionError
-from natsbroker.spark.settings import readOptions
-from natsbroker.spark.source import NatsBrokerSource, peerOf
+from natsbroker.spark.source import NatsBrokerSource
 from tests.spark.support import Station, Stream
 
 
@@ -175,7 +173,7 @@ class TestErrors:
         ("options", "why"),
         [
             ({"strem": "X"}, "there is no option 'strem'; did you mean 'stream'"),
-            ({"maxBytesPerTrigger": "5"}, "'maxbytespertrigger' is not supported yet"),
+            ({"rate": "5"}, "'rate' is not supported yet"),
             ({"servers": "127.0.0.1:1"}, "127.0.0.1:1: Connection refused"),
             ({"stream": "NOWHERE"}, "stream NOWHERE: stream not found"),
             ({"user": "a", "token": "b"}, "user and token exclude each other"),
@@ -207,11 +205,6 @@ class TestErrors:
         writing = frame.write.format("natsbroker").mode("append")
         with pytest.raises(PySparkException, match="write is not supported yet"):
             writing.options(servers=station.url, stream=stream.name).save()
-        streaming = spark.readStream.format("natsbroker")
-        with pytest.raises(PySparkException, match="readStream is not supported yet"):
-            streaming.options(servers=station.url, stream=stream.name).load().writeStream.format(
-                "noop"
-            ).start().processAllAvailable()
 
 
 def test_register(spark: Any, station: Station, stream: Stream) -> None:
@@ -223,13 +216,3 @@ def test_register(spark: Any, station: Station, stream: Stream) -> None:
 def test_names() -> None:
     """The source is found by this name."""
     assert NatsBrokerSource.name() == "natsbroker"
-
-
-def test_peer() -> None:
-    """Options say how to connect; any option about TLS asks for it."""
-    options = {"servers": "h", "stream": "S"}
-    assert not peerOf(readOptions(options)).tls.isWanted
-    assert peerOf(readOptions({**options, "tlsCa": "/ca"})).tls.isWanted
-    assert peerOf(readOptions({**options, "user": "a", "password": "b"})).identity.user == "a"
-    with pytest.raises(OptionError, match="tlsKey needs tlsCert"):
-        peerOf(readOptions({**options, "tlsKey": "/k"}))

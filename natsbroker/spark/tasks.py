@@ -1,0 +1,106 @@
+"""
+What one Spark task does: connect, read its range, and give it as Arrow batches.
+
+Promises: a task passes to workers without sockets; its connection is closed at its end, also where
+Spark does not read on.
+Must never know: which kind of query it belongs to.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import InputPartition
+
+from natsbroker.spark.addresses import TLS, readAddresses
+from natsbroker.spark.columns import toBatch
+from natsbroker.spark.connection import Peer, connect
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.identity import Identity
+from natsbroker.spark.reading import Manner, RangeReader, Span
+from natsbroker.spark.streams import Streams
+
+__all__ = ["SpanPartition", "logLoss", "peerOf", "readSpan"]
+
+
+class SpanPartition(InputPartition):
+    """
+    What one task reads.
+
+    @ivar span: the range.
+    @ivar patterns: the filters.
+    """
+
+    def __init__(self, span: Span, patterns: tuple[str, ...]) -> None:
+        super().__init__(span.start)
+        self.span = span
+        self.patterns = patterns
+
+
+def readSpan(
+    peer: Peer, options: dict[str, Any], columns: tuple[str, ...], partition: InputPartition
+) -> Iterator[Any]:
+    """
+    The rows of one task.
+    """
+    assert isinstance(partition, SpanPartition)
+    span = partition.span
+    if span.start >= span.stop:
+        return
+    manner = Manner(
+        partition.patterns,
+        options["fetchBytes"],
+        options["batchRows"],
+        options["requestTimeout"],
+        options["failOnDataLoss"],
+    )
+    first = zlib.crc32(f"{span.stream}:{span.start}".encode())
+    with connect(peer, first) as connection:
+        streams = Streams(connection, options["domain"])
+        for rows in RangeReader(streams, span, manner, logLoss).read():
+            yield toBatch(rows, span.stream, columns)
+
+
+def peerOf(options: dict[str, Any]) -> Peer:
+    """
+    How to connect.
+    """
+    kinds = ("user", "token", "nkeySeedFile", "credentialsFile")
+    given = [each for each in kinds if options[each]]
+    if len(given) > 1:
+        raise OptionError(f"{given[0]} and {given[1]} exclude each other")
+    if options["tlsKey"] and not options["tlsCert"]:
+        raise OptionError("tlsKey needs tlsCert")
+    wanted = ("tls", "tlsFirst", "tlsCa", "tlsCert", "tlsServerName")
+    return Peer(
+        readAddresses(options["servers"]),
+        Identity(
+            options["user"],
+            options["password"],
+            options["token"],
+            options["nkeySeedFile"],
+            options["credentialsFile"],
+            "natsbroker.spark",
+        ),
+        TLS(
+            any(options[each] for each in wanted),
+            options["tlsFirst"],
+            options["tlsCa"],
+            options["tlsCert"],
+            options["tlsKey"],
+            options["tlsServerName"],
+        ),
+        options["inboxPrefix"],
+        options["connectTimeout"],
+        options["requestTimeout"],
+    )
+
+
+def logLoss(text: str) -> None:
+    """
+    Say in the log of this process what was passed over.
+    """
+    logging.getLogger("natsbroker.spark").warning("%s", text)
