@@ -4,7 +4,7 @@ const { once } = require("node:events");
 const { setTimeout: sleep } = require("node:timers/promises");
 const STAN = require("node-nats-streaming");
 
-const PATIENCE = 20000;
+const PATIENCE = 40000;
 
 // Wait for something to become true.
 async function until(condition) {

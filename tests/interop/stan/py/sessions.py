@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE = 20.0
+PATIENCE = 40.0
 CLUSTER = "test-cluster"
 
 #: The scenario that is running.
