@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from types import TracebackType
 from typing import Any
 
@@ -20,9 +21,10 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from tests.auth.questions import Curve, Question
+from tests.interop.auth.peers import Both, Peer
 from tests.interop.servers import PATIENCE, Server
 
-__all__ = ["CalloutService"]
+__all__ = ["CalloutService", "Decide", "Worlds"]
 
 #: What is answered: bytes, or nothing.
 Decide = Callable[[Question], "bytes | None"]
@@ -87,3 +89,68 @@ class CalloutService:
         answer = self.decide(question)
         if answer is not None:
             await message.respond(answer)
+
+
+class Worlds:
+    """
+    Both servers, with a service on each.
+    """
+
+    def __init__(self, both: Both, curve: Curve | None = None, **login: Any) -> None:
+        """
+        @param login: how the service logs in.
+        """
+        self.both = both
+        self._services = [
+            CalloutService(server, lambda question: None, curve, **login) for server in both.servers
+        ]
+        for service in self._services:
+            service.__enter__()
+
+    def stop(self) -> None:
+        """
+        Stop all.
+        """
+        for service in self._services:
+            service.__exit__(None, None, None)
+        self.both.stop()
+
+    def questions(self) -> list[Question]:
+        """
+        The last question of each server.
+        """
+        return [service.questions[-1] for service in self._services]
+
+    def counts(self) -> list[int]:
+        """
+        How many questions each has asked.
+        """
+        return [len(service.questions) for service in self._services]
+
+    def compare(self, decide: Decide, play: Callable[[Server], Any]) -> Any:
+        """
+        Do the same with each, while the service decides in a way.
+
+        @return: what came of it on both.
+        """
+        for service in self._services:
+            service.decide = decide
+        return self.both.compare(play)
+
+    def login(
+        self, decide: Decide, options: Mapping[str, Any] | None = None, *asks: bytes
+    ) -> list[str]:
+        """
+        Log in, and ask some things if that is possible.
+        """
+        hello = {"user": "bob", "pass": "secret"} if options is None else options
+
+        def play(server: Server) -> list[str]:
+            with closing(Peer(server)) as peer:
+                answers = [peer.login(options=hello)]
+                if not answers[0]:
+                    answers += [peer.ask(each) for each in asks]
+                return answers
+
+        found: list[str] = self.compare(decide, play)
+        return found

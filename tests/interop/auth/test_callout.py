@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -17,12 +17,13 @@ import pytest
 
 from tests.auth.chain import Account, Identity, Operator, claimsOf, token
 from tests.auth.questions import Curve, Question
-from tests.interop.auth.callouts import CalloutService
+from tests.interop.auth.callouts import Decide, Worlds
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.servers import PATIENCE, Server
 
 ISSUER, OTHER = Account(Operator()), Account(Operator())
 CURVE = Curve()
+LOGIN = {"user": "auth", "password": "pw"}
 NO = "Authorization Violation"
 
 CONFIG = f"""
@@ -38,79 +39,13 @@ authorization {{ timeout: 1, auth_callout {{
 }} }}
 """
 
-#: What a service decides.
-Decide = Callable[[Question], "bytes | None"]
-
-
-class Worlds:
-    """
-    Both servers, with a service on each.
-    """
-
-    def __init__(self, both: Both, curve: Curve | None = None) -> None:
-        self.both = both
-        self._services = [
-            CalloutService(server, lambda question: None, curve, user="auth", password="pw")
-            for server in both.servers
-        ]
-        for service in self._services:
-            service.__enter__()
-
-    def stop(self) -> None:
-        """
-        Stop all.
-        """
-        for service in self._services:
-            service.__exit__(None, None, None)
-        self.both.stop()
-
-    def questions(self) -> list[Question]:
-        """
-        The last question of each server.
-        """
-        return [service.questions[-1] for service in self._services]
-
-    def counts(self) -> list[int]:
-        """
-        How many questions each has asked.
-        """
-        return [len(service.questions) for service in self._services]
-
-    def compare(self, decide: Decide, play: Callable[[Server], Any]) -> Any:
-        """
-        Do the same with each, while the service decides in a way.
-
-        @return: what came of it on both.
-        """
-        for service in self._services:
-            service.decide = decide
-        return self.both.compare(play)
-
-    def login(
-        self, decide: Decide, options: Mapping[str, Any] | None = None, *asks: bytes
-    ) -> list[str]:
-        """
-        Log in, and ask some things if that is possible.
-        """
-        hello = {"user": "bob", "pass": "secret"} if options is None else options
-
-        def play(server: Server) -> list[str]:
-            with closing(Peer(server)) as peer:
-                answers = [peer.login(options=hello)]
-                if not answers[0]:
-                    answers += [peer.ask(each) for each in asks]
-                return answers
-
-        found: list[str] = self.compare(decide, play)
-        return found
-
 
 @pytest.fixture(scope="module")
 def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
     """
     Both servers and services, in the clear.
     """
-    running = Worlds(Both(tmp_path_factory.mktemp("callout"), CONFIG % ""))
+    running = Worlds(Both(tmp_path_factory.mktemp("callout"), CONFIG % ""), **LOGIN)
     yield running
     running.stop()
 
@@ -121,7 +56,7 @@ def sealed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
     Both servers and services, with a key for sealing.
     """
     directory = tmp_path_factory.mktemp("sealed")
-    running = Worlds(Both(directory, CONFIG % f", xkey: {CURVE.key}"), CURVE)
+    running = Worlds(Both(directory, CONFIG % f", xkey: {CURVE.key}"), CURVE, **LOGIN)
     yield running
     running.stop()
 
@@ -374,7 +309,7 @@ def test_natsPy(worlds: Worlds) -> None:
 def test_allowedAccounts(tmp_path_factory: pytest.TempPathFactory) -> None:
     """About users of other accounts than the allowed ones the service has no say."""
     both = Both(tmp_path_factory.mktemp("allowed"), CONFIG % ", allowed_accounts: [AUTH]")
-    running = Worlds(both)
+    running = Worlds(both, **LOGIN)
     try:
         assert running.login(said(error="no"), {"user": "app", "pass": "pw"}) == [""]
         assert running.login(said(error="no"), {"user": "app", "pass": "x"}) == [NO]
