@@ -14,7 +14,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from natsbroker.wire.grants import Hello
+from natsbroker.wire.grants import Hello, Security
 
 __all__ = ["Applicant", "nameIn", "questionOf"]
 
@@ -84,7 +84,7 @@ def questionOf(
         "connect_opts": _optionsIn(hello, applicant),
     }
     if hello.tls is not None:
-        claims["client_tls"] = _security(hello)
+        claims["client_tls"] = _secured(hello.tls)
     return claims
 
 
@@ -95,15 +95,11 @@ def _optionsIn(hello: Hello, applicant: Applicant) -> dict[str, Any]:
     return {**_present(given), "protocol": protocol if isinstance(protocol, int) else 0}
 
 
-def _security(hello: Hello) -> dict[str, Any]:
-    """
-    How the connection is secured. A client's certificate has been verified.
-    """
-    version, cipher = hello.tls or ("", "")
-    said: dict[str, Any] = _present({"version": version, "cipher": cipher})
-    if hello.certificate is not None:
-        text = hello.certificate.public_bytes(Encoding.PEM).decode("ascii")
-        said["verified_chains"] = [[text]]
+def _secured(tls: Security) -> dict[str, Any]:
+    said: dict[str, Any] = _present({"version": tls.version, "cipher": tls.cipher})
+    if tls.chain:
+        texts = [each.public_bytes(Encoding.PEM).decode("ascii") for each in tls.chain]
+        said["verified_chains"] = [texts]
     return said
 
 

@@ -82,6 +82,7 @@ class AdmittedConversation(TimedConversation):
             certificate=self._peer.certificate,
             connectionType=self._peer.connectionType,
             cid=self.cid,
+            tls=self._peer.tls,
             granted=self.grant,
         )
         self._decided = decided

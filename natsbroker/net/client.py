@@ -18,6 +18,7 @@ from zope.interface import implementer
 from natsbroker import errors
 from natsbroker.net.context import ClientContext
 from natsbroker.net.session import ClientSession
+from natsbroker.wire.grants import Security
 
 __all__ = ["ClientFactory", "ClientProtocol"]
 
@@ -32,11 +33,13 @@ class ClientProtocol(Protocol):
 
     @ivar session: the conversation.
     @ivar certificate: the peer's verified TLS certificate, if it has one.
+    @ivar tls: how TLS secures the connection, if it does.
     @ivar isSecured: see L{natsbroker.net.peer.Peer}.
     """
 
     connectionType = "STANDARD"
     certificate: Any = None
+    tls: Security | None = None
     isSecured = False
     host = ""
     port = 0

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from natsbroker.wire.grants import Security
+
 __all__ = ["Peer"]
 
 
@@ -23,6 +25,7 @@ class Peer(Protocol):
     port: int
     connectionType: str
     certificate: Any
+    tls: Security | None
     isSecured: bool
 
     def write(self, data: bytes) -> object:

@@ -32,6 +32,7 @@ from zope.interface import implementer
 from natsbroker import errors
 from natsbroker.net.client import ClientProtocol
 from natsbroker.net.context import ClientContext
+from natsbroker.net.security import securityOf
 
 __all__ = ["Begin", "ConnectionCreator", "TLSClientFactory", "TLSClientProtocol", "TLSTerms"]
 
@@ -73,7 +74,11 @@ class ConnectionCreator:
         """
         See L{IOpenSSLServerConnectionCreator}.
         """
-        return SSL.Connection(self._context, None)
+        connection = SSL.Connection(self._context, None)
+        client = getattr(tlsProtocol, "wrappedProtocol", None)
+        if isinstance(client, TLSClientProtocol):
+            client.connection = connection
+        return connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,12 @@ class TLSTerms:
 class TLSClientProtocol(ClientProtocol):
     """
     A client connection that does, or may do, a TLS handshake.
+
+    @ivar connection: the OpenSSL connection that we made for it; C{None} so far, or if the
+        transport does TLS by itself.
     """
+
+    connection: SSL.Connection | None = None
 
     def __init__(self, context: ClientContext, factory: TLSClientFactory) -> None:
         super().__init__(context)
@@ -234,6 +244,7 @@ class TLSClientProtocol(ClientProtocol):
         self.isSecured = True
         self._stopTimer()
         self.certificate = self._peerCertificate()
+        self.tls = securityOf(self.connection, self.certificate)
         if not self._isPinned(self._terms.pins):
             self._failed("certificate not pinned")
         elif self._begin in _GREET_LATE and not self._isGreeted():

@@ -20,7 +20,7 @@ from natsbroker.subjects.permissions import (
 )
 from natsbroker.wire.values import Kind
 
-__all__ = ["GLOBAL_ACCOUNT", "Grant", "Hello", "Verb"]
+__all__ = ["GLOBAL_ACCOUNT", "Grant", "Hello", "Security", "Verb"]
 
 #: The account of connections to which no other is given.
 GLOBAL_ACCOUNT = "$G"
@@ -46,6 +46,22 @@ class Verb(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Security:
+    """
+    How TLS secures a connection.
+
+    @ivar version: C{1.2} or C{1.3}; empty if that is not known.
+    @ivar cipher: the standard's name of the cipher suite; empty if that is not known.
+    @ivar chain: the peer's certificate and those that vouch for it (C{cryptography} X.509
+        certificates), after they were verified; empty without.
+    """
+
+    version: str = ""
+    cipher: str = ""
+    chain: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Hello:
     """
     All that is known of a connection that asks to be let in.
@@ -60,7 +76,7 @@ class Hello:
     @ivar connectionType: C{STANDARD}, C{WEBSOCKET}, C{LEAFNODE} and so on, as users' C{allowed
         connection types} name them; C{IN_PROCESS} for a client inside this process.
     @ivar cid: the number of the connection; 0 where it has none.
-    @ivar tls: version and cipher of TLS; C{None} without.
+    @ivar tls: how TLS secures it; C{None} without.
     @ivar granted: what was granted to it before, if it is looked at again; C{None} at a login.
     """
 
@@ -71,7 +87,7 @@ class Hello:
     certificate: Any = None
     connectionType: str = "STANDARD"
     cid: int = 0
-    tls: tuple[str, str] | None = None
+    tls: Security | None = None
     granted: Grant | None = None
 
     def text(self, name: str) -> str:

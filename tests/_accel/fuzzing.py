@@ -30,7 +30,7 @@ from natsbroker.subjects.permissions import (
     ResponsePermission,
     SubscribePermissions,
 )
-from natsbroker.wire.grants import Grant
+from natsbroker.wire.grants import Grant, Security
 from tests.support import COMPILED, Doorkeeper, World, using
 
 HELLOS = (
@@ -180,6 +180,7 @@ class SocketPeer:
     """
 
     host, port, connectionType, certificate = "127.0.0.1", 1, "STANDARD", None
+    tls: Security | None = None
     isSecured = False
 
     def __init__(self, world: World, poller: Any, end: socket.socket) -> None:

@@ -10,7 +10,7 @@ import pytest
 from cryptography.x509 import load_pem_x509_certificate
 
 from natsbroker.auth.calloutquestions import Applicant, nameIn, questionOf
-from natsbroker.wire.grants import Hello
+from natsbroker.wire.grants import Hello, Security
 from tests.auth.certificates import certificate
 
 SERVER = {"name": "s", "host": "127.0.0.1", "id": "N", "version": "2.15.1"}
@@ -84,11 +84,11 @@ def test_nonceWithoutSignature() -> None:
 
 def test_tls() -> None:
     """A service is told how the connection is secured, and sees the client's certificate."""
-    found = question(Hello(tls=("1.3", "TLS_AES_128_GCM_SHA256")))["client_tls"]
+    found = question(Hello(tls=Security("1.3", "TLS_AES_128_GCM_SHA256")))["client_tls"]
     assert found == {"version": "1.3", "cipher": "TLS_AES_128_GCM_SHA256"}
-    theirs = certificate("CN=alice")
-    chains = question(Hello(tls=("1.3", "x"), certificate=theirs))["client_tls"]["verified_chains"]
-    assert load_pem_x509_certificate(chains[0][0].encode()) == theirs
+    theirs = (certificate("CN=alice"), certificate("CN=authority"))
+    [chain] = question(Hello(tls=Security(chain=theirs)))["client_tls"]["verified_chains"]
+    assert tuple(load_pem_x509_certificate(text.encode()) for text in chain) == theirs
 
 
 @pytest.mark.parametrize(

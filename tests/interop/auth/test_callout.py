@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import nats
@@ -19,11 +21,12 @@ from tests.auth.chain import Account, Identity, Operator, claimsOf, token
 from tests.auth.questions import Curve, Question
 from tests.interop.auth.callouts import Decide, Worlds
 from tests.interop.auth.peers import Both, Peer
+from tests.interop.certificates import writeCertificates
 from tests.interop.servers import PATIENCE, Server
 
 ISSUER, OTHER = Account(Operator()), Account(Operator())
 CURVE = Curve()
-LOGIN = {"user": "auth", "password": "pw"}
+LOGIN: dict[str, Any] = {"user": "auth", "password": "pw"}
 NO = "Authorization Violation"
 
 CONFIG = f"""
@@ -45,7 +48,7 @@ def worlds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worlds]:
     """
     Both servers and services, in the clear.
     """
-    running = Worlds(Both(tmp_path_factory.mktemp("callout"), CONFIG % ""), **LOGIN)
+    running = Worlds(Both(tmp_path_factory.mktemp("callout"), CONFIG % ""), None, **LOGIN)
     yield running
     running.stop()
 
@@ -306,10 +309,37 @@ def test_natsPy(worlds: Worlds) -> None:
     assert worlds.compare(decide, play)[0] == "hi"
 
 
+def test_certificates(tmp_path: Path) -> None:
+    """The service is told how a connection is secured, and sees the certificates of the client."""
+    writeCertificates(tmp_path)
+    files = ", ".join(
+        f'{key}: "{tmp_path}/{name}.pem"'
+        for key, name in (("cert_file", "server"), ("key_file", "server-key"), ("ca_file", "ca"))
+    )
+    both = Both(tmp_path, CONFIG % "" + f"\ntls {{ {files}, verify: true }}\n")
+    context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    context.maximum_version = ssl.TLSVersion.TLSv1_2  # where both choose the same cipher
+    context.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256")
+    context.load_cert_chain(tmp_path / "client.pem", tmp_path / "client-key.pem")
+
+    async def login(server: Server) -> None:
+        client = await nats.connect(server.url, user="bob", tls=context, allow_reconnect=False)
+        await client.close()
+
+    running = Worlds(both, None, **LOGIN, tls=context)
+    try:
+        running.compare(placed, lambda server: asyncio.run(login(server)))
+        theirs, ours = (question.nats["client_tls"] for question in running.questions())
+        assert ours == theirs
+        assert len(ours["verified_chains"][0]) == 2
+    finally:
+        running.stop()
+
+
 def test_allowedAccounts(tmp_path_factory: pytest.TempPathFactory) -> None:
     """About users of other accounts than the allowed ones the service has no say."""
     both = Both(tmp_path_factory.mktemp("allowed"), CONFIG % ", allowed_accounts: [AUTH]")
-    running = Worlds(both, **LOGIN)
+    running = Worlds(both, None, **LOGIN)
     try:
         assert running.login(said(error="no"), {"user": "app", "pass": "pw"}) == [""]
         assert running.login(said(error="no"), {"user": "app", "pass": "x"}) == [NO]

@@ -1,0 +1,51 @@
+"""
+What there is to tell of the TLS of a connection.
+
+Promises: versions and cipher suites have the names of the standard, as nats-server says them; only
+certificates that were verified are told.
+Must never know: who is told.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from OpenSSL import SSL
+
+from natsbroker.wire.grants import Security
+
+__all__ = ["securityOf", "standardName"]
+
+#: OpenSSL's names of cipher suites before TLS 1.3, as far as we offer them.
+_OLDER = re.compile(r"(ECDHE-(?:RSA|ECDSA))-(.*)")
+
+
+def standardName(cipher: str) -> str:
+    """
+    The standard's name of a cipher suite, for OpenSSL's.
+    """
+    found = _OLDER.fullmatch(cipher)
+    if found is None:
+        return cipher
+    rest = re.sub(r"AES(\d)", r"AES_\1", found[2]).replace("-", "_")
+    if rest.endswith("POLY1305"):
+        rest += "_SHA256"
+    return f"TLS_{found[1].replace('-', '_')}_WITH_{rest}"
+
+
+def securityOf(connection: SSL.Connection | None, certificate: Any) -> Security:
+    """
+    How a connection is secured.
+
+    @param connection: after the handshake; C{None} where the transport keeps it to itself.
+    @param certificate: the peer's, which was verified; C{None} without.
+    """
+    if connection is None:
+        return Security(chain=() if certificate is None else (certificate,))
+    version = connection.get_protocol_version_name().removeprefix("TLSv")
+    cipher = standardName(connection.get_cipher_name() or "")
+    chain: tuple[Any, ...] = ()
+    if certificate is not None:
+        chain = tuple(connection.get_verified_chain(as_cryptography=True) or [certificate])
+    return Security(version, cipher, chain)
