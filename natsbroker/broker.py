@@ -57,6 +57,7 @@ from natsbroker.hosting.reload import Planner, ReloadError, logChanges, plan, se
 from natsbroker.hosting.start import announceListener, announceStart
 from natsbroker.hosting.streaming import streamingService
 from natsbroker.hosting.tls import termsFrom
+from natsbroker.hosting.userinfo import UserInfo
 from natsbroker.interfaces import (
     IAuthorizer,
     IAuthorizerPlugin,
@@ -145,12 +146,16 @@ class Broker(MultiService):
         makeRouter = routerFactory or found.routerFactory(settings) or self._builtInRouter
         self.accounts = AccountRegistry(turn, makeRouter, self._random, self.reactor)
         self.accounts.configure(settings)
+        self._describe = describing(lambda: self.clientContext.info, self.reactor.seconds)
         callouts = self._makeCallouts()
         own = Authorization(PasswordChecks(self._inThread, self.reactor), callouts)
         operators = self._makeOperators(settings, callouts)
         chosen = found.authorizer(self, settings, authorizer, READY_MADE)
         if chosen is None and operators is not None:
             chosen = operators.authorizer
+        if not settings.no_system_account:
+            called = str if operators is None else operators.nameOf
+            self.accounts.watch(UserInfo(self._describe, self.reactor.seconds, called).serve)
         self.clientContext = self._makeContext(turn, chosen or own.authorizerFor(settings))
         terms = None if settings.tls is None else termsFrom(settings.tls, settings.allow_non_tls)
         self._isElsewhere = endpoints is not None

@@ -37,12 +37,14 @@ class _Placement:
     @ivar user: the user JWT that it gave.
     @ivar account: the account that the user was placed into.
     @ivar name: how the user is named.
+    @ivar nameTag: how the JWT calls it that it came with.
     """
 
     service: CalloutService
     user: UserClaims
     account: str
     name: str
+    nameTag: str
 
 
 class CalloutDelegate:
@@ -76,7 +78,7 @@ class CalloutDelegate:
         name = nameIn(hello) or token.subject
         applicant = Applicant(name, token.text, user.tags, token.name)
         asking = self._callouts.ask(_serviceOf(account), hello, applicant)
-        placing: Deferred[Any] = asking.addCallback(self._placed, account, name)
+        placing: Deferred[Any] = asking.addCallback(self._placed, account, applicant)
         return placing
 
     def reconsidered(self, hello: Hello) -> Grant | Deferred[Grant] | None:
@@ -92,7 +94,9 @@ class CalloutDelegate:
             return found.addCallback(lambda account: self._granted(placement, account))
         return self._granted(placement, found)
 
-    def _placed(self, answer: Answer, account: AccountClaims, name: str) -> Deferred[Grant]:
+    def _placed(
+        self, answer: Answer, account: AccountClaims, applicant: Applicant
+    ) -> Deferred[Grant]:
         user = answer.user
         asked = account.token.subject
         isOurs = answer.signer == asked or answer.signer in account.signers
@@ -104,7 +108,8 @@ class CalloutDelegate:
                 f'Account "{user.token.issuer}" not permitted as valid account option for auth '
                 f'callout for account "{asked}"'
             )
-        placement = _Placement(_serviceOf(account), user, wanted, user.token.name or name)
+        name = user.token.name or applicant.user
+        placement = _Placement(_serviceOf(account), user, wanted, name, applicant.nameTag)
         finding: Deferred[Any] = maybeDeferred(self._directory.find, wanted)
         return finding.addCallback(lambda target: self._granted(placement, target))
 
@@ -121,7 +126,7 @@ class CalloutDelegate:
         # As in nats-server, limits are those of the account and the server alone.
         terms = replace(terms, payload=NO_LIMIT, subscriptions=NO_LIMIT)
         grant = grantOf(user, terms, account, self.limits, until)
-        grant = replace(grant, user=placement.name, memo=placement)
+        grant = replace(grant, user=placement.name, nameTag=placement.nameTag, memo=placement)
         return guarded(grant, placement.service)
 
 

@@ -100,6 +100,7 @@ def grantOf(
         maxPayload=_least(terms.payload, account.terms.payload, limits.payload),
         maxSubscriptions=subscriptions,
         expires=expiryOf(user, until),
+        nameTag=user.token.name,
     )
     rules = terms.rules if terms.rules != Rules() else account.defaults
     return rulesInto(grant, rules)

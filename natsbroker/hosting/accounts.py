@@ -97,6 +97,7 @@ class AccountRegistry:
         self._places: dict[str, _Place] = {}
         self._remembers = True
         self._described: set[str] = set()
+        self._watchers: list[Callable[[Account], None]] = []
         self._system = ""
 
     def configure(self, settings: Settings) -> None:
@@ -125,6 +126,14 @@ class AccountRegistry:
             self._exchanges.forget(place.account)
             self._forget(name)
         self._exchanges.apply(accounts, describedIn(settings))
+
+    def watch(self, watcher: Callable[[Account], None]) -> None:
+        """
+        Tell somebody of every account that there is, and of every new one.
+        """
+        self._watchers.append(watcher)
+        for place in self._places.values():
+            watcher(place.account)
 
     # Accounts that are not in the settings.
 
@@ -170,9 +179,12 @@ class AccountRegistry:
 
     def _made(self, name: str) -> Account:
         router = self._makeRouter(name)
-        return Account(
+        made = Account(
             name, router, self._turn, self._random, self._clock, self._remembers, _log.failure
         )
+        for watcher in self._watchers:
+            watcher(made)
+        return made
 
     def _forget(self, name: str) -> None:
         place = self._places[name]

@@ -204,6 +204,13 @@ class OperatorService(Service):
             self._exchanging.remove(account)
             self._exchange()
 
+    def nameOf(self, account: str) -> str:
+        """
+        How an account's JWT calls it; its key if it does not.
+        """
+        claims = self.directory.known(account)
+        return account if claims is None else claims.token.name or account
+
     def _load(self, account: str) -> None:
         """
         Find an account that another imports from.

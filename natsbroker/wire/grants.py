@@ -113,6 +113,7 @@ class Grant:
         no limit.
     @ivar maxSubscriptions: how many subscriptions; C{None} for the server's limit.
     @ivar expires: when the grant ends, as seconds since the epoch; C{None} for never.
+    @ivar nameTag: how the user's JWT calls it; empty without.
     @ivar memo: what the authorizer wants to know of it when the connection is looked at again;
         nobody else looks at it.
     @raise TypeError: if a value is of another type: such a grant would be one of who knows what.
@@ -126,6 +127,7 @@ class Grant:
     maxPayload: int | None = None
     maxSubscriptions: int | None = None
     expires: float | None = None
+    nameTag: str = ""
     memo: object = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -170,6 +172,7 @@ _NOTHING = type(None)
 _KINDS: dict[str, tuple[type, ...]] = {
     "account": (str,),
     "user": (str,),
+    "nameTag": (str,),
     "publish": (PermissionSet, _NOTHING),
     "subscribe": (SubscribePermissions, _NOTHING),
     "responses": (ResponsePermission, _NOTHING),

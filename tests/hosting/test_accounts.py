@@ -231,3 +231,11 @@ class TestIncluded:
         accounts.exchange({})
         publish(Message(b"news", b"2"))
         assert heard.bodies == [b"1"]
+
+    def test_watched(self) -> None:
+        """Whoever watches is told of accounts that are there, and of those that come."""
+        accounts, told = registry(), list[str]()
+        accounts.watch(lambda account: told.append(account.name))
+        accounts.include("A", AccountLimits())
+        accounts.configure(settingsOf("accounts { B {} }"))
+        assert told == ["$G", "$SYS", "A", "B"]
