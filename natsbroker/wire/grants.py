@@ -127,7 +127,7 @@ class Grant:
     maxPayload: int | None = None
     maxSubscriptions: int | None = None
     expires: float | None = None
-    nameTag: str = ""
+    nameTag: str = field(default="", compare=False)
     memo: object = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
