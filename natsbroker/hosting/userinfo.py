@@ -13,7 +13,7 @@ from typing import Any
 
 from natsbroker.auth.answering import Answering, Describe
 from natsbroker.core.account import Account
-from natsbroker.interfaces import IOrigin
+from natsbroker.net.session import ClientSession
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message
@@ -50,8 +50,9 @@ class UserInfo:
 
     def _answer(self, message: Message) -> dict[str, Any] | None:
         origin = message.origin
-        grant = origin.grant if IOrigin.providedBy(origin) else None
-        if not isinstance(grant, Grant):
+        # A client of another member of the cluster is told by that one.
+        grant = origin.grant if isinstance(origin, ClientSession) else None
+        if grant is None:
             return None
         data = {
             "user": grant.user,
