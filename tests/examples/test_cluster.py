@@ -31,7 +31,7 @@ def test_serves() -> None:
             await client.publish(f"greet.{number}", b"%d" % number)
         found = [[(await each.next_msg(timeout=30)).data for _ in ports] for each in inboxes]
         for client in clients:
-            await client.drain()
+            await client.close()
         return [sorted(each) for each in found]
 
     with running("cluster.py", lines=3) as ports:

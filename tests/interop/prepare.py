@@ -18,6 +18,7 @@ import sys
 from pathlib import Path
 
 from tests.interop.commands import run, say
+from tests.interop.servers import OLD_SERVER
 from tests.interop.stan import prepare as streaming
 
 HERE = Path(__file__).resolve().parent
@@ -31,10 +32,12 @@ NATS_HEADER = Path("/usr/include/nats/nats.h")
 
 def systemPackages() -> None:
     """
-    Install Node.js, the C client and a compiler, where they are missing and it can be done.
+    Install Node.js, the C client, a compiler and an older nats-server, where they are missing and
+    it can be done.
     """
     wanted = [] if shutil.which("npm") else ["nodejs", "npm"]
     wanted += [] if NATS_HEADER.exists() else ["libnats-dev"]
+    wanted += [] if OLD_SERVER.exists() else ["nats-server"]
     wanted += [] if shutil.which("cc") else ["gcc", "libc6-dev"]
     if not wanted:
         return

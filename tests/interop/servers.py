@@ -30,6 +30,9 @@ import pytest
 #: How long a server may take to start or stop on a busy machine, in seconds.
 PATIENCE = 30.0
 
+#: Where Debian's nats-server is: 2.9, which knows no pools of routes.
+OLD_SERVER = Path("/usr/sbin/nats-server")
+
 #: The oldest nats-server whose answers the conformance table holds.
 OLDEST_ORACLE = (2, 14)
 
@@ -54,10 +57,13 @@ class Flavour:
         """
         if self is REAL:
             return [str(requireRealServer())]
+        if self is OLD:
+            return [str(requireOldServer())]
         return [sys.executable, "-m", "natsbroker"]
 
 
 REAL = Flavour("real")
+OLD = Flavour("old")
 OURS_FAST = Flavour("ours-fast", {"NATSBROKER_PURE": ""})
 OURS_PURE = Flavour("ours-pure", {"NATSBROKER_PURE": "1"})
 OURS = (OURS_FAST, OURS_PURE)
@@ -95,6 +101,15 @@ def requireRealServer() -> Path:
     if path is None:
         missing(reason)
     return path
+
+
+def requireOldServer() -> Path:
+    """
+    @return: an older nats-server, as a peer that knows less (Debian's package nats-server).
+    """
+    if not OLD_SERVER.exists():
+        missing(f"no {OLD_SERVER}")
+    return OLD_SERVER
 
 
 class Server:
