@@ -13,7 +13,7 @@ import itertools
 import re
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from natsbroker.testing.frames import splitFrames
@@ -21,6 +21,7 @@ from tests.interop.servers import OLD, OURS, PATIENCE, REAL, Flavour, Server
 
 CONFIG = """
 server_name: $NAME
+$TOP
 accounts {
     A { users: [ {user: a, password: a} ] }
     B { users: [ {user: b, password: b} ] }
@@ -52,17 +53,25 @@ class Member(Server):
     """
 
     def __init__(
-        self, flavour: Flavour, directory: Path, name: str, routes: Sequence[int], more: str = ""
+        self,
+        flavour: Flavour,
+        directory: Path,
+        name: str,
+        routes: Sequence[int],
+        more: str = "",
+        top: str = "",
     ) -> None:
         """
         @param routes: the ports of members that it is told of.
         @param more: for the C{cluster} block.
+        @param top: for the top of the file.
         """
         super().__init__(flavour, directory)
         self.name = name
         self.routePort = -1
         self._routes = list(routes)
         self._more = more
+        self._top = top
         self._before = ""
         self._describe()
 
@@ -73,6 +82,7 @@ class Member(Server):
             "$PORT": str(self.routePort),
             "$ROUTES": urls,
             "$MORE": self._more,
+            "$TOP": self._top,
         }
         text = CONFIG
         for key, value in values.items():
@@ -86,6 +96,15 @@ class Member(Server):
         self.routePort = int(match[1])
         self._describe()
         return self
+
+    def reconfigure(self, more: str) -> None:
+        """
+        Write another C{cluster} block, for a reload.
+        """
+        self._more = more
+        self._describe()
+        assert self._config is not None
+        self.writeConfig(self._config)
 
     def restart(self) -> None:
         """See L{Server.restart}."""
@@ -303,9 +322,13 @@ class Mesh:
             member.stop()
 
 
-def formed(flavours: Sequence[Flavour], directory: Path, more: str = "") -> Mesh:
+def formed(
+    flavours: Sequence[Flavour], directory: Path, more: str | Mapping[str, str] = ""
+) -> Mesh:
     """
     Start a cluster in which everybody is told of the first member alone.
+
+    @param more: for the C{cluster} block of everybody, or of some members by their names.
     """
     members: list[Member] = []
     try:
@@ -313,7 +336,8 @@ def formed(flavours: Sequence[Flavour], directory: Path, more: str = "") -> Mesh
             home = directory / f"n{place}"
             home.mkdir()
             routes = [members[0].routePort] if members else []
-            members.append(Member(flavour, home, f"n{place}", routes, more).start())
+            block = more if isinstance(more, str) else more.get(f"n{place}", "")
+            members.append(Member(flavour, home, f"n{place}", routes, block).start())
         mesh = Mesh(members)
         for place in range(len(members)):
             mesh.connect(place)

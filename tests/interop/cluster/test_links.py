@@ -1,0 +1,165 @@
+"""
+A link between two members that is cut, goes silent or flaps, and heals.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.cluster.members import Client, Member, Mesh
+from tests.interop.cluster.proxies import Proxy
+from tests.interop.conftest import showLogs
+from tests.interop.servers import OLD, OURS_FAST, PATIENCE, REAL, Flavour
+
+#: Who is dialled, and who dials.
+PAIRS = [
+    (OURS_FAST, OURS_FAST),
+    (REAL, OURS_FAST),
+    (OURS_FAST, REAL),
+    (OLD, OURS_FAST),
+]
+
+COUNT = 200
+
+
+class Linked:
+    """
+    Two members with a proxy in between.
+
+    @ivar mesh: the members: the one that is dialled, and the one that dials.
+    @ivar proxy: what passes between them.
+    """
+
+    def __init__(self, mesh: Mesh, proxy: Proxy) -> None:
+        self.mesh = mesh
+        self.proxy = proxy
+
+    def check(self) -> None:
+        """
+        Once they hear each other, everything passes exactly once, in order, in both directions.
+        """
+        self.mesh.form()
+        one, two = self.mesh.clients
+        ears = [client.subscribe(b"check.*") for client in (one, two)]
+        members = [client.subscribe(b"check.>", b"q") for client in (one, two)]
+        self.mesh.sync()
+        for number in range(COUNT):
+            for place, client in enumerate((one, two)):
+                client.publish(b"check.%d" % place, b"%d %d" % (place, number))
+        self.mesh.sync()
+        chosen = []
+        for client, ear, member in zip((one, two), ears, members, strict=True):
+            heard = client.arrived(ear)
+            for place in range(2):
+                own = [body for body in heard if body.startswith(b"%d " % place)]
+                assert own == [b"%d %d" % (place, number) for number in range(COUNT)]
+            chosen += client.arrived(member)
+            client.unsubscribe(ear)
+            client.unsubscribe(member)
+        assert len(chosen) == len(set(chosen)) == 2 * COUNT
+
+    def isApart(self) -> bool:
+        """
+        Whether a request at either member finds nobody at the other.
+        """
+        return all(self._isUnheard(client) for client in self.mesh.clients)
+
+    def _isUnheard(self, client: Client) -> bool:
+        inbox = client.subscribe(b"_INBOX.apart")
+        client.publish(b"far.%d" % self.mesh.clients.index(client), b"", b"_INBOX.apart")
+        client.flush()
+        answers = client.messages(inbox, len(client.got[inbox]))
+        client.unsubscribe(inbox)
+        return any(b"503" in headers for _, headers, _ in answers)
+
+
+@pytest.fixture(scope="module", params=PAIRS, ids=lambda pair: "-".join(x.name for x in pair))
+def running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Linked]:
+    """
+    Two members, one of which dials the other through a proxy.
+    """
+    dialled, dialling = request.param
+    yield from _linked(dialled, dialling, tmp_path_factory.mktemp("links"))
+
+
+def _linked(dialled: Flavour, dialling: Flavour, directory: Path) -> Iterator[Linked]:
+    impatient = 'ping_interval: "1s", ping_max: 2'
+    homes = [directory / name for name in ("one", "two")]
+    for home in homes:
+        home.mkdir()
+    one = Member(dialled, homes[0], "one", [], top=impatient)
+    members = [one]
+    try:
+        one.start()
+        with Proxy(one.routePort) as proxy:
+            two = Member(dialling, homes[1], "two", [proxy.port], top=impatient)
+            members.append(two)
+            two.start()
+            mesh = Mesh(members)
+            for place in range(2):
+                mesh.connect(place)
+                # Interest of the other side alone: its loss shows as "no responders".
+                mesh.clients[place].subscribe(b"far.%d" % (1 - place))
+            yield Linked(mesh, proxy)
+            for client in mesh.clients:
+                client.close()
+    finally:
+        for member in members:
+            member.stop()
+
+
+@pytest.fixture
+def linked(running: Linked, request: pytest.FixtureRequest) -> Linked:
+    """
+    The members, whose logs are shown if the test fails.
+    """
+    for member in running.mesh.members:
+        showLogs(request.node, member)
+    return running
+
+
+def test_cut(linked: Linked) -> None:
+    """A link that is cut is out of matching, and whole again when it is back."""
+    linked.check()
+    linked.proxy.cut(refuse=True)
+    deadline = time.monotonic() + PATIENCE
+    while not linked.isApart():
+        assert time.monotonic() < deadline, "what is cut still counts as interest"
+    assert linked.isApart()
+    linked.proxy.heal()
+    linked.check()
+    assert not linked.isApart()
+
+
+def test_flapping(linked: Linked) -> None:
+    """So is one that comes and goes, also while messages pass."""
+    linked.mesh.form()
+    for number in range(5):
+        linked.mesh.clients[number % 2].publish(b"far.%d" % (number % 2), b"x" * 100_000)
+        time.sleep(0.3)
+        linked.proxy.cut()
+    linked.check()
+
+
+def test_silent(linked: Linked) -> None:
+    """A link on which nothing passes is given up by both ends, and made again."""
+    linked.check()
+    linked.proxy.silence()
+    deadline = time.monotonic() + PATIENCE
+    while not linked.isApart():
+        assert time.monotonic() < deadline, "a link that is half open still counts as interest"
+        time.sleep(0.1)
+    linked.proxy.heal()
+    linked.check()
+
+
+def test_quiet(linked: Linked) -> None:
+    """After all that, nobody complains of anything but lost connections."""
+    stale = ("Stale Connection", "i/o timeout", "connection reset", "Router connection closed")
+    assert [line for member in linked.mesh.members for line in member.complaints(stale)] == []
