@@ -191,7 +191,7 @@ def test_reload(form: Form, pair: tuple[Flavour, Flavour]) -> None:
     real.signal("HUP")
     real.waitForLog("Reloaded server configuration")
     exchanged(mesh, b"after", "b")
-    exchanged(mesh, b"as before")
+    exchanged(mesh, b"as.before")
 
 
 @eachPair
