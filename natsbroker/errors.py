@@ -105,6 +105,9 @@ MAX_CONNECTIONS = WireError("maximum connections exceeded", "Maximum Connections
 MAX_ACCOUNT_CONNECTIONS = WireError(
     "maximum account active connections exceeded", "Maximum Account Connections Exceeded"
 )
+SUBSCRIPTIONS_EXCEEDED = WireError(
+    "maximum subscriptions exceeded", "Maximum Subscriptions Exceeded"
+)
 SERVER_SHUTDOWN = WireError("", "Server Shutdown")
 BAD_PROTOCOL = WireError("invalid client protocol", "Bad Client Protocol Version")
 NO_RESPONDERS_HEADERS = WireError(

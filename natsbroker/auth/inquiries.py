@@ -72,7 +72,7 @@ def grantFromAnswer(data: bytes) -> Grant:
             subscribe=_subscribe(permissions),
             responses=responses,
             maxPayload=_limit(fields, "max_payload"),
-            maxSubscriptions=_limit(fields, "max_subscriptions"),
+            maxSubscriptions=_limit(fields, "max_subscriptions", 1),
             expires=float(expires) if "expires" in fields else None,
         )
     except (TooManyShapes, FieldError) as error:
@@ -128,8 +128,8 @@ def _responses(permissions: Fields) -> ResponsePermission | None:
     )
 
 
-def _limit(fields: Fields, name: str) -> int | None:
+def _limit(fields: Fields, name: str, least: int = 0) -> int | None:
     limit = fields.integer(name, -1)
-    if limit < -1:
-        raise FieldError(f"{name} is less than -1, which means no limit")
+    if limit != -1 and limit < least:
+        raise FieldError(f"{name} is neither -1, which means no limit, nor at least {least}")
     return limit if name in fields else None

@@ -155,10 +155,19 @@ class SettingsAuthorizer(Revocations):
         known = identity is not None and identity.permits(hello.connectionType)
         secret = identity.secret if identity is not None else self._decoys.secretFor(name)
         outcome = self._checks.check(secret, given)
-        gone = errors.AUTH_GONE if identity is None and name else errors.AUTHORIZATION
+        farewell = self._farewellTo(hello)
         if isinstance(outcome, Deferred):
-            return outcome.addCallback(_judged, identity if known else None, gone)
-        return _judged(outcome, identity if known else None, gone)
+            return outcome.addCallback(_judged, identity if known else None, farewell)
+        return _judged(outcome, identity if known else None, farewell)
+
+    def _farewellTo(self, hello: Hello) -> errors.WireError:
+        """
+        What somebody is told who was let in before and is denied now: nothing, if the user or key
+        is no longer listed.
+        """
+        key, name = hello.text("nkey"), hello.text("user")
+        listed = key in self._keys if key else name in self._users
+        return errors.AUTHORIZATION if listed or not (key or name) else errors.AUTH_GONE
 
 
 def _judged(same: bool, identity: Identity | None, otherwise: errors.WireError) -> Grant:

@@ -17,7 +17,7 @@ from natsbroker import errors
 from natsbroker.config.diff import Change
 from natsbroker.config.model import TLS, Settings
 from natsbroker.hosting.accounts import AccountRegistry
-from natsbroker.hosting.clients import sessionsOf
+from natsbroker.hosting.clients import closeExcess, sessionsOf
 from natsbroker.hosting.cluster import ClusterMembership
 from natsbroker.hosting.derived import limitsFrom, tracingFrom
 from natsbroker.hosting.exchange import checkExchange
@@ -114,6 +114,8 @@ def authorizationPlanner(
             context.authorizer = authorizer
             for session in sessionsOf(context.connections):
                 session.reauthorize()
+            for account in new.accounts:
+                closeExcess(context, accounts, account)
 
         return apply
 

@@ -210,7 +210,8 @@ class AdmittedConversation(TimedConversation):
 
     def limitsChanged(self) -> None:
         """
-        The limits in the context were replaced: use the new ones.
+        The limits in the context were replaced: use the new ones. A client with more subscriptions
+        than it may have is cut.
         """
         limits = self._context.limits
         grant = self.grant
@@ -230,6 +231,8 @@ class AdmittedConversation(TimedConversation):
         now = self._context.reactor.seconds()
         self._keepalive.changeInterval(limits.ping_interval, now)
         self._schedule()
+        if self.subscriptions is not None and self.subscriptions.isOverfull:
+            self.close(errors.SUBSCRIPTIONS_EXCEEDED)
 
     def tracingChanged(self) -> None:
         """
@@ -275,9 +278,9 @@ class AdmittedConversation(TimedConversation):
         before = self.grant
         if grant is None:
             self.close(self._denial)
-        elif before is not None and before.account != grant.account:
+        elif before is not None and _hasMoved(before, grant):
             self.close(errors.AUTH_GONE)
-        elif before is None or not _isSameUser(before, grant):
+        elif before is None or before.user not in ("", grant.user):
             self.close(errors.AUTHORIZATION)
         else:
             self._adopt(grant)
@@ -299,7 +302,7 @@ class AdmittedConversation(TimedConversation):
 
     def _adopt(self, grant: Grant) -> None:
         """
-        Use another grant of the same user.
+        Use another grant of the same user, or of one who was nobody in the same account.
         """
         self.grant = grant
         context = self._context
@@ -312,12 +315,19 @@ class AdmittedConversation(TimedConversation):
             for subject, queue, sid in self.subscriptions.permit(grant):
                 self._removed(_text(subject), _text(queue), _text(sid))
         self._expires = grant.expires
-        self.limitsChanged()
         self._configure()
+        self.limitsChanged()
 
 
 def _isSameUser(one: Grant, other: Grant) -> bool:
     return (one.account, one.user) == (other.account, other.user)
+
+
+def _hasMoved(before: Grant, after: Grant) -> bool:
+    """
+    Whether a user is of another account now, or nobody.
+    """
+    return before.account != after.account or bool(before.user and not after.user)
 
 
 def _text(subject: bytes) -> str:

@@ -53,6 +53,13 @@ class SubscriptionTable:
     def __len__(self) -> int:
         return len(self._sids)
 
+    @property
+    def isOverfull(self) -> bool:
+        """
+        Whether there are more than there may be.
+        """
+        return 0 < self.maximum < len(self._sids)
+
     def __iter__(self) -> Iterator[tuple[bytes, Any]]:
         return ((subscription.tag, subscription) for subscription in self._sids)
 

@@ -130,9 +130,9 @@ class TestAnswer:
         assert (grant.responses is not None) == ("allow_responses" in permissions)
 
     def test_noLimit(self) -> None:
-        """-1 is no limit, 0 is zero, and absent is the server's."""
-        grant = answered({"user": "x", "max_payload": -1, "max_subscriptions": 0})
-        assert (grant.maxPayload, grant.maxSubscriptions, grant.expires) == (-1, 0, None)
+        """-1 is no limit, and absent is the server's."""
+        grant = answered({"user": "x", "max_payload": 0, "max_subscriptions": -1})
+        assert (grant.maxPayload, grant.maxSubscriptions, grant.expires) == (0, -1, None)
         assert answered({"user": "x", "expires": 0}).expires == 0.0
 
     @pytest.mark.parametrize(
@@ -184,6 +184,8 @@ class TestAnswer:
             {"user": "a", "max_payload": -2},
             {"user": "a", "max_payload": "1"},
             {"user": "a", "max_subscriptions": 1.5},
+            {"user": "a", "max_subscriptions": 0},
+            {"user": "a", "max_subscriptions": -2},
             {"user": "a", "max_subscriptions": True},
             {"user": "a", "expires": "2030-01-01"},
             {"user": "a", "expires": 1 << 64},

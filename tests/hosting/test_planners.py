@@ -164,6 +164,65 @@ class TestAuthorization:
         reload(host, text.replace("A {", "B {"))
         assert (client.receive(), bool(client.closed)) == (b"", True)
 
+    @pytest.mark.parametrize(
+        ("before", "after", "answer"),
+        [
+            ("user: u, password: p", "user: v, password: p", b""),
+            ("user: u, password: p", "user: u, password: q", b"-ERR 'Authorization Violation'\r\n"),
+            (
+                "user: u, password: p",
+                "user: u, password: p, allowed_connection_types: [WEBSOCKET]",
+                b"-ERR 'Authorization Violation'\r\n",
+            ),
+        ],
+    )
+    def test_cut(self, before: str, after: str, answer: bytes) -> None:
+        """A user that is gone is told nothing, one whose password is another is told that."""
+        text = "authorization { users: [{%s}, {user: other}] }"
+        host = Host(text % before).start()
+        client = host.client(HELLO)
+        reload(host, text % after)
+        assert (client.receive(), client.closed) == (answer, "lost")
+
+    def test_becomesSomebody(self) -> None:
+        """Who was nobody in the same account, and is somebody now, stays."""
+        host = Host("server_tags: [a]").start()
+        client, nobody = host.client(HELLO), host.client()
+        reload(host, "authorization { users: [{user: u, password: p}] }")
+        assert (client.receive(), client.closed) == (b"", "")
+        assert client.session.grant.user == "u"
+        assert nobody.receive() == b"-ERR 'Authorization Violation'\r\n"
+
+    def test_fewerConnections(self) -> None:
+        """When an account may have fewer connections, the youngest are cut."""
+        text = "accounts { A { users: [{user: u, password: p}], limits { max_connections: %d } } }"
+        host = Host(text % 3).start()
+        clients = []
+        for _ in range(3):
+            clients.append(host.client(HELLO))
+            host.advance(0.1)
+        reload(host, text % 2)
+        assert [client.receive() for client in clients] == [
+            b"",
+            b"",
+            b"-ERR 'maximum account active connections exceeded'\r\n",
+        ]
+        assert [client.closed for client in clients] == ["", "", "lost"]
+
+    def test_fewerSubscriptions(self) -> None:
+        """When a client may have fewer subscriptions than it has, it is cut."""
+        text = (
+            "accounts { A { users: [{user: u, password: p}], limits { max_subscriptions: %d } } }"
+        )
+        host = Host(text % 3).start()
+        one, two = host.client(HELLO), host.client(HELLO)
+        one.ask(b"SUB a 1\r\n")
+        two.ask(b"SUB a 1\r\nSUB b 2\r\n")
+        reload(host, text % 1)
+        assert (one.receive(), one.closed) == (b"", "")
+        assert two.receive() == b"-ERR 'maximum subscriptions exceeded'\r\n"
+        assert (two.closed, two.session.reason) == ("lost", "Maximum Subscriptions Exceeded")
+
     def test_timeout(self) -> None:
         """The time to log in changes for connections to come."""
         host = Host(USERS).start()

@@ -324,15 +324,27 @@ class TestReauthorizing:
         other.receive()
         assert other.ask(b"CONNECT {}\r\n") == DENIED
 
-    @pytest.mark.parametrize(("grant", "told"), [(Grant("A"), b""), (Grant(user="other"), DENIED)])
+    @pytest.mark.parametrize(
+        ("grant", "told"), [(Grant("A", "me"), b""), (Grant(), b""), (Grant(user="other"), DENIED)]
+    )
     def test_somebodyElse(self, grant: Grant, told: bytes) -> None:
         """Who would be somebody else now must connect again, and is told so only as by
-        nats-server: not if it is another account."""
-        world = self.world(Grant())
+        nats-server: not if it is another account, or nobody."""
+        world = self.world(Grant(user="me"))
         wire = world.client()
         world.authorizer.answer = lambda hello: grant
         wire.session.reauthorize()
         assert (wire.receive(), bool(wire.closed)) == (told, True)
+
+    def test_nobodyBecomesSomebody(self) -> None:
+        """Who was nobody can become somebody of the same account, and of no other."""
+        world = self.world(Grant())
+        wires = [world.client(), world.client()]
+        for wire, grant in zip(wires, [Grant(user="me"), Grant("A", "me")], strict=True):
+            world.authorizer.answer = lambda hello, grant=grant: grant
+            wire.session.reauthorize()
+        assert [wire.closed for wire in wires] == ["", "lost"]
+        assert wires[0].session.grant == Grant(user="me")
 
     def test_newPermissions(self) -> None:
         """Subscriptions that are no longer allowed end and are named; publishing follows too."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from itertools import chain
 from pathlib import Path
 
-from tests.interop.auth.differential.attempts import matters
+from tests.interop.auth.differential.attempts import changes, matters
 from tests.interop.auth.differential.comparison import Comparison
 from tests.interop.servers import ALL, OURS_FAST
 
@@ -33,12 +34,15 @@ def main(arguments: list[str]) -> int:
         numbers = range(options.number, options.number + 1)
     found = 0
     with tempfile.TemporaryDirectory() as place, Comparison(flavour, Path(place)) as comparison:
-        for matter in matters():
-            if options.only and matter.name not in options.only:
-                continue
-            for difference in comparison.differences(matter, options.seed, numbers):
-                found += 1
-                print(difference, flush=True)
+        wanted = [each for each in matters() if not options.only or each.name in options.only]
+        runs = [comparison.differences(matter, options.seed, numbers) for matter in wanted]
+        wantedChanges = [
+            each for each in changes() if not options.only or each.matter.name in options.only
+        ]
+        runs += [comparison.changed(change, options.seed, numbers) for change in wantedChanges]
+        for difference in chain.from_iterable(runs):
+            found += 1
+            print(difference, flush=True)
         for reason, count in comparison.explained.items():
             print(f"{count} explained: {reason}")
         print(f"{comparison.attempts} attempts, {found} differences")

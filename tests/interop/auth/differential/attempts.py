@@ -10,6 +10,9 @@ A file begins with remarks: who can log in, and which subjects and queues are wo
     # subject a.b a.>
     # queue q
     # alone
+    # fresh
+
+A file of C{changes} holds two configurations, with C{# after} between them.
 
 Promises: what is tried depends on the file, the seed and the number only, so that any conversation
 can be made again.
@@ -24,7 +27,17 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-__all__ = ["FOLDER", "Conversation", "Login", "Matter", "Try", "conversation", "matters"]
+__all__ = [
+    "FOLDER",
+    "Change",
+    "Conversation",
+    "Login",
+    "Matter",
+    "Try",
+    "changes",
+    "conversation",
+    "matters",
+]
 
 FOLDER = Path(__file__).parent
 
@@ -99,6 +112,8 @@ class Matter:
     @ivar logins: who can log in.
     @ivar subjects: what is worth trying.
     @ivar isAlone: whether no server can take it as a reload.
+    @ivar isFresh: whether nats-server, which forgets no users when it gets other credentials
+        instead, is started anew before each conversation.
     """
 
     name: str
@@ -106,7 +121,8 @@ class Matter:
     logins: tuple[Login, ...]
     subjects: tuple[bytes, ...]
     queues: tuple[bytes, ...]
-    isAlone: bool
+    isAlone: bool = False
+    isFresh: bool = False
 
     @classmethod
     def read(cls, path: Path) -> Matter:
@@ -115,20 +131,20 @@ class Matter:
         """
         logins: list[Login] = []
         words: dict[str, list[str]] = {"subject": [], "queue": []}
-        isAlone = False
+        flags = {"alone": False, "fresh": False}
         for line in path.read_text("utf-8").splitlines():
             if not line.startswith("# "):
                 break
             kind, *rest = shlex.split(line[2:])
             if kind == "login":
                 logins.append(_login(*rest))
-            elif kind == "alone":
-                isAlone = True
+            elif kind in flags:
+                flags[kind] = True
             else:
                 words[kind] += rest
         subjects = tuple(each.encode() for each in words["subject"] or ["a"])
         queues = tuple(each.encode() for each in words["queue"] or ["q", "r", "s"])
-        return cls(path.stem, path, tuple(logins), subjects, queues, isAlone)
+        return cls(path.stem, path, tuple(logins), subjects, queues, flags["alone"], flags["fresh"])
 
 
 def matters() -> list[Matter]:
@@ -136,6 +152,34 @@ def matters() -> list[Matter]:
     @return: every configuration of the corpus.
     """
     return [Matter.read(path) for path in sorted((FOLDER / "configs").glob("*.conf"))]
+
+
+@dataclass(frozen=True)
+class Change:
+    """
+    A configuration that becomes another one.
+
+    @ivar matter: what is known of both; its file holds one after the other.
+    """
+
+    matter: Matter
+    before: str
+    after: str
+
+    @classmethod
+    def read(cls, path: Path) -> Change:
+        """
+        Read both from a file, in which C{# after} stands between them.
+        """
+        before, _, after = path.read_text("utf-8").partition("# after\n")
+        return cls(Matter.read(path), before, after)
+
+
+def changes() -> list[Change]:
+    """
+    @return: every change of the corpus.
+    """
+    return [Change.read(path) for path in sorted((FOLDER / "changes").glob("*.conf"))]
 
 
 def _login(kind: str, *rest: str) -> Login:

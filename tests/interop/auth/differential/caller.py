@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import base64
 import json
+import select
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import nkeys  # type: ignore[import-untyped]
@@ -30,6 +32,12 @@ _OTHER_SEED = b"SUAIBDPBAUTWCWBKIO6XHQNINK5FWJW4OHLXC3HQ2KFE4PEJUA44CNHTC4"
 
 _GONE = b"[closed]"
 
+#: What servers tell of themselves is no verdict.
+_EVENTS = b"$SYS.ACCOUNT."
+
+#: Seconds. Nothing fails when it is too short, but that a conversation is tried again.
+_MOMENT = 0.003
+
 
 class Caller:
     """
@@ -43,7 +51,7 @@ class Caller:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._rest = b""
         self._reply = b"nowhere"
-        self.isGone = False
+        self.isGone = self._hasEnded = False
         [info] = self._read(1)
         self._info: dict[str, Any] = json.loads(info[5:])
 
@@ -83,16 +91,31 @@ class Caller:
             pass  # what it had to say is still to be read
         heard = []
         for frame in self._read():
-            reply = partsOf(frame)[3]
+            _, subject, _, reply, _ = partsOf(frame)
+            if subject.startswith(_EVENTS):
+                continue
             self._reply = reply or self._reply
             heard.append(frame if frame == _GONE else plain(frame, False))
         return heard
 
-    def listen(self) -> list[bytes]:
+    def listen(self, cut: bool = False) -> list[bytes]:
         """
         Hear what others have caused.
+
+        @param cut: whether the server may just have closed the connection. Then what it said is
+            waited for a moment: whoever writes to what is closed may lose it.
         """
+        if cut and not self.isGone and select.select([self._socket], [], [], _MOMENT)[0]:
+            self._take()
         return self.say(b"")
+
+    def _take(self) -> None:
+        try:
+            data = self._socket.recv(1 << 16)
+        except ConnectionError:
+            data = b""
+        self._rest += data
+        self._hasEnded = not data
 
     def _read(self, count: int = 0) -> list[bytes]:
         """
@@ -107,14 +130,10 @@ class Caller:
                 break
             if count and len(found) >= count:
                 break
-            try:
-                data = self._socket.recv(1 << 16)
-            except ConnectionError:
-                data = b""
-            if not data:
+            self._take()
+            if self._hasEnded:
                 self.isGone = True
                 found.append(_GONE)
-            self._rest += data
         return found
 
     def close(self) -> None:
@@ -124,9 +143,13 @@ class Caller:
         self._socket.close()
 
 
-def converse(port: int, conversation: Conversation) -> list[list[bytes]]:
+def converse(
+    port: int, conversation: Conversation, change: Callable[[], object] | None = None
+) -> list[list[bytes]]:
     """
-    @return: what each client heard after each login and each try, in an order of no chance.
+    @param change: called after half of the tries.
+    @return: what each client heard after each login, each try and the change, in an order of no
+        chance.
     """
     callers: list[Caller] = []
     told: list[list[bytes]] = []
@@ -134,7 +157,10 @@ def converse(port: int, conversation: Conversation) -> list[list[bytes]]:
         for login in conversation.logins:
             callers.append(Caller(port))
             told.append(callers[-1].logIn(login))
-        for each in conversation.tries:
+        for place, each in enumerate(conversation.tries):
+            if change is not None and place == len(conversation.tries) // 2:
+                change()
+                told += [sorted(caller.listen(cut=True)) for caller in callers]
             said = callers[each.who].say(each.data)
             told.append(sorted(said))
             told += [

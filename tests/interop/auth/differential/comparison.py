@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.interop.allowances import explained
-from tests.interop.auth.differential.attempts import Conversation, Matter, conversation
+from tests.interop.auth.differential.attempts import Change, Conversation, Matter, conversation
 from tests.interop.auth.differential.caller import converse
 from tests.interop.servers import REAL, Flavour, Server
 
@@ -27,6 +27,16 @@ _NOTHING = "# nothing\n"
 
 #: What is logged after a reload, and the reason if it is refused.
 _RELOADED = r"Reloaded server configuration|Failed to reload server configuration: (.*)"
+
+
+def _reload(server: Server, text: str) -> str:
+    """
+    @return: why a server does not take a configuration; empty if it does.
+    """
+    length = server.logLength()
+    server.writeConfig(text)
+    server.signal("HUP")
+    return server.waitForLog(_RELOADED, length)[1] or ""
 
 
 @dataclass(frozen=True)
@@ -113,10 +123,7 @@ class Comparison:
 
         @return: why it does not; empty if it does.
         """
-        length = self._ours.logLength()
-        self._ours.writeConfig(text)
-        self._ours.signal("HUP")
-        return self._ours.waitForLog(_RELOADED, length)[1] or ""
+        return _reload(self._ours, text)
 
     def differences(self, matter: Matter, seed: int, numbers: range) -> Iterator[Difference]:
         """
@@ -148,15 +155,42 @@ class Comparison:
         self._ours.stop()
         self._ours = Server(self.flavour, self._places[1], text).start()
 
-    def _difference(self, matter: Matter, seed: int, number: int) -> Difference | None:
+    def changed(self, change: Change, seed: int, numbers: range) -> Iterator[Difference]:
+        """
+        The same, with a configuration that becomes another one while clients are connected. Both
+        servers take both as reloads.
+
+        @raise AssertionError: if a server does not take one.
+        """
+        for number in numbers:
+            difference = self._difference(change.matter, seed, number, change)
+            if difference is not None:
+                yield difference
+
+    def _difference(
+        self, matter: Matter, seed: int, number: int, change: Change | None = None
+    ) -> Difference | None:
         tried = conversation(matter, seed, number)
         self.attempts += tried.attempts
         for _ in range(_TIMES):
+            if self._theirs is None or (change is not None and matter.isFresh):
+                assert self.theirsRefuses(_NOTHING) == ""
             assert self._theirs is not None
-            theirs, ours = (converse(each.port, tried) for each in (self._theirs, self._ours))
+            theirs, ours = (_heard(each, tried, change) for each in (self._theirs, self._ours))
             if theirs == ours:
                 return None
             if reason := explained(matter.name, theirs, ours):
                 self.explained[reason] += 1
                 return None
         return Difference(matter.name, seed, number, self.flavour.name, tried, theirs, ours)
+
+
+def _heard(server: Server, tried: Conversation, change: Change | None) -> list[list[bytes]]:
+    if change is None:
+        return converse(server.port, tried)
+
+    def take(text: str) -> None:
+        assert _reload(server, text) == "", text
+
+    take(change.before)
+    return converse(server.port, tried, lambda: take(change.after))

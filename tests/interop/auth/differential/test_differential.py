@@ -17,6 +17,7 @@ from tests.interop.auth.differential.attempts import (
     Login,
     Matter,
     Try,
+    changes,
     conversation,
     matters,
 )
@@ -26,7 +27,10 @@ from tests.interop.servers import OURS, OURS_FAST, Flavour, requireRealServer
 SEED = int(os.environ.get("NATSBROKER_SEED", "1"))
 
 #: For each configuration.
-CONVERSATIONS = range(10)
+CONVERSATIONS = range(8)
+
+#: For each change of one.
+CHANGES = range(3)
 
 REFUSED = sorted((FOLDER / "refused").glob("*.conf"))
 
@@ -46,6 +50,21 @@ def test_sameVerdicts(flavour: Flavour, tmp_path: Path) -> None:
     assert comparison.attempts > 2_000
 
 
+@pytest.mark.parametrize("flavour", OURS, ids=lambda flavour: flavour.name)
+def test_sameChanges(flavour: Flavour, tmp_path: Path) -> None:
+    """When a configuration becomes another one, those who are connected keep, lose and are told
+    the same."""
+    requireRealServer()
+    with Comparison(flavour, tmp_path) as comparison:
+        found = [
+            str(difference)
+            for change in changes()
+            for difference in comparison.changed(change, SEED, CHANGES)
+        ]
+    assert not found, "\n".join(found)
+    assert comparison.attempts > 500
+
+
 def test_sameRefusals(tmp_path: Path) -> None:
     """What nats-server does not start with, natsbroker does not take, and it goes on with what it
     had."""
@@ -61,25 +80,26 @@ def test_sameRefusals(tmp_path: Path) -> None:
         assert list(comparison.again(matter, SEED, range(2, 6))) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new"),
-    [
-        ("publish-several", '"a.*", ', ""),
-        ("subscribe-denied", '"a.b"', '"a.c"'),
-        ("users", "banana", "cherry"),
-        ("accounts", "B {", "C {}, B { mappings { a: a.b }, "),
-    ],
-)
-def test_differencesAreFound(name: str, old: str, new: str, tmp_path: Path) -> None:
+#: A configuration, and what of it is another text for natsbroker.
+FALSIFIED = [
+    ("publish-several", '"a.*", ', ""),
+    ("subscribe-denied", '"a.b"', '"a.c"'),
+    ("users", "banana", "cherry"),
+    ("accounts", "B {", "C {}, B { mappings { a: a.b }, "),
+]
+
+
+def test_differencesAreFound(tmp_path: Path) -> None:
     """A server that decides otherwise is found out."""
     requireRealServer()
-    matter = next(matter for matter in matters() if matter.name == name)
-    text = matter.path.read_text("utf-8")
-    assert old in text
+    known = {matter.name: matter for matter in matters()}
     with Comparison(OURS_FAST, tmp_path) as comparison:
-        assert list(comparison.differences(matter, SEED, range(3))) == []
-        assert comparison.oursRefuses(text.replace(old, new)) == ""
-        assert list(comparison.again(matter, SEED, range(40)))
+        for name, old, new in FALSIFIED:
+            text = known[name].path.read_text("utf-8")
+            assert old in text
+            assert list(comparison.differences(known[name], SEED, range(3))) == []
+            assert comparison.oursRefuses(text.replace(old, new)) == ""
+            assert any(comparison.again(known[name], SEED, range(100))), name
 
 
 class TestCorpus:
@@ -89,6 +109,7 @@ class TestCorpus:
         """There are enough files and attempts."""
         known = matters()
         assert len(known) >= 40
+        assert len(changes()) >= 30
         assert len(REFUSED) >= 40
         attempts = [
             conversation(matter, SEED, number).attempts
@@ -150,22 +171,30 @@ class TestCorpus:
         assert "! 0 theirs [b'a']" in report
 
 
+EXCEEDED = b"-ERR 'maximum subscriptions exceeded'\r\n"
 WIDER = b"-ERR 'Permissions Violation for Subscription to \"a.>\"'\r\n"
 MESSAGE = b"MSG a.b 1  0 1\r\nx"
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours", "isExplained"),
+    ("matter", "theirs", "ours", "isExplained"),
     [
-        ([[]], [[WIDER]], True),
-        ([[], [MESSAGE]], [[WIDER], []], True),
-        ([[MESSAGE]], [[]], False),
-        ([[]], [[WIDER, MESSAGE]], False),
-        ([[]], [[WIDER.replace(b">", b"b")]], False),
-        ([[WIDER]], [[]], False),
-        ([[]], [[WIDER], []], False),
+        ("users", [[]], [[WIDER]], True),
+        ("users", [[], [MESSAGE]], [[WIDER], []], True),
+        ("users", [[MESSAGE]], [[]], False),
+        ("users", [[]], [[WIDER, MESSAGE]], False),
+        ("users", [[]], [[WIDER.replace(b">", b"b")]], False),
+        ("users", [[WIDER]], [[]], False),
+        ("users", [[]], [[WIDER], []], False),
+        ("users", [[b"[closed]"]], [[]], False),
+        ("mappings-new", [[b"[closed]"], []], [[], [MESSAGE]], True),
+        ("mappings-new", [[]], [[MESSAGE]], False),
+        ("limit-subscriptions", [[EXCEEDED]], [[]], True),
+        ("users", [[EXCEEDED]], [[]], False),
     ],
 )
-def test_allowances(theirs: list[list[bytes]], ours: list[list[bytes]], isExplained: bool) -> None:
+def test_allowances(
+    matter: str, theirs: list[list[bytes]], ours: list[list[bytes]], isExplained: bool
+) -> None:
     """A difference is explained as a whole or not at all."""
-    assert bool(explained("users", theirs, ours)) == isExplained
+    assert bool(explained(matter, theirs, ours)) == isExplained
