@@ -25,6 +25,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import nats.errors
+
 from natsbroker.testing.process import BrokerProcess, startBroker
 from tests.store import shim
 from tests.store.disk import Disk, Survival
@@ -98,9 +100,10 @@ class Journal:
 
 def start(store: Path, environment: dict[str, str] | None = None) -> BrokerProcess:
     """
-    Start a broker.
+    Start a broker; a machine that runs long forms may be busy.
     """
-    return startBroker("-store", "file", "-dir", str(store), environment=environment)
+    arguments = ("-store", "file", "-dir", str(store))
+    return startBroker(*arguments, environment=environment, patience=120)
 
 
 async def load(port: int, journal: Journal, trace: Path | None, seconds: float) -> None:
@@ -122,12 +125,14 @@ async def load(port: int, journal: Journal, trace: Path | None, seconds: float) 
         asyncio.ensure_future(_publish(client, journal, trace, channel, most, ended))
         for channel, most in CHANNELS.items()
     ]
-    await asyncio.sleep(seconds)
-    ended.set()
-    for task in tasks:
-        await task
-    for each in (client, subscriber):
-        await each.leave()
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        ended.set()
+        for task in tasks:
+            task.cancel()
+        for each in (client, subscriber):
+            await each.leave()
 
 
 async def _publish(
@@ -153,7 +158,10 @@ async def _publish(
         await room.acquire()
         data = b"%s %d" % (channel.encode(), len(journal.published[channel]))
         journal.published[channel].append(data)
-        future = await client.send(channel, data)
+        try:
+            future = await client.send(channel, data)
+        except nats.errors.Error:
+            return  # the broker is gone, as it was meant to be
         future.add_done_callback(partial(answered, data))
 
 
