@@ -87,13 +87,14 @@ _HEAD = re.compile(rb"MSG (\S+) 1 (?:(\S+) )?(\d+)\r\n")
 
 class Wire:
     """
-    A connection that hears everything below C{me.}
+    A connection that hears everything below its name.
     """
 
-    def __init__(self, broker: MemoryBroker, **options: str) -> None:
+    def __init__(self, broker: MemoryBroker, name: str = "me") -> None:
         self.broker = broker
-        self._connection = broker.connect({"verbose": False, "pedantic": False, **options})
-        self._connection.send(b"SUB me.> 1\r\n")
+        self.name = name
+        self._connection = broker.connect({"verbose": False, "pedantic": False})
+        self._connection.send(f"SUB {name}.> 1\r\n".encode())
         self._replies = count(1)
         self._unread: list[Came] = []
 
@@ -104,7 +105,7 @@ class Wire:
         head = f"PUB {subject} {reply} {len(payload)}\r\n".encode()
         self._connection.send(head + payload + b"\r\n")
 
-    def came(self, prefix: str = "me.") -> list[Came]:
+    def came(self, prefix: str = "") -> list[Came]:
         """
         What came since the last call on subjects that begin like this, in order.
         """
@@ -130,7 +131,7 @@ class Wire:
 
         @return: the answer; C{None} if none comes at once.
         """
-        reply = f"me.reply.{next(self._replies)}"
+        reply = f"{self.name}.reply.{next(self._replies)}"
         self.publish(subject, request if isinstance(request, bytes) else encode(request), reply)
         answers = self.came(reply)
         assert len(answers) <= 1
