@@ -113,6 +113,7 @@ class Broker(MultiService):
         endpoints: Sequence[str | IStreamServerEndpoint] | None = None,
         plugins: Plugins | None = None,
         random: Random | None = None,
+        keys: ServerKeys | None = None,
     ) -> None:
         """
         @param settings: what nats-server.conf would say; by default what an empty one says.
@@ -126,13 +127,14 @@ class Broker(MultiService):
             instead of the settings' address; an empty sequence for nowhere.
         @param plugins: where plugins are looked for.
         @param random: for choices and jitter; a seeded one makes them repeatable.
+        @param keys: who the broker is; by default somebody new.
         @raise natsbroker.errors.BrokerError: if a plugin is missing or refuses.
         @raise ValueError: if the settings contradict themselves, or a certificate is no good.
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.reactor = reactor if reactor is not None else _globalReactor()
         self.settings = settings = withOperators(settings or Settings())
-        self.keys = ServerKeys()
+        self.keys = keys or ServerKeys()
         self.startTime: float = self.reactor.seconds()
         self._random = random or Random()
         self._describe = describing(lambda: self.clientContext.info, self.reactor.seconds)

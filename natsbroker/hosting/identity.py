@@ -8,6 +8,9 @@ Must never know: settings, connections, or what is signed or sealed.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+
 from natsbroker.auth.nkeys import Role, Signer
 from natsbroker.auth.xkeys import CurveKeys
 
@@ -16,6 +19,9 @@ __all__ = ["NATS_VERSION", "ServerKeys"]
 #: The release of nats-server whose behaviour we match, as INFO and C{/varz} show it in C{version}:
 #: clients switch features off for less. Our own version stands in a field of its own.
 NATS_VERSION = "2.15.1"
+
+#: How many secret bytes a key is made of.
+KEY_SIZE = 32
 
 
 class ServerKeys:
@@ -26,9 +32,12 @@ class ServerKeys:
     @ivar curve: seals and opens what is for it alone.
     """
 
-    def __init__(self) -> None:
-        self.signer = Signer(Role.SERVER)
-        self.curve = CurveKeys()
+    def __init__(self, random: Callable[[int], bytes] = os.urandom) -> None:
+        """
+        @param random: makes secret bytes.
+        """
+        self.signer = Signer(Role.SERVER, random(KEY_SIZE))
+        self.curve = CurveKeys(random(KEY_SIZE))
 
     @property
     def id(self) -> str:

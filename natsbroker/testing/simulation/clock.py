@@ -1,0 +1,109 @@
+"""
+Time that passes event by event.
+
+Promises: L{SimulatedClock.seconds} is exactly the time of the event that runs, unlike in
+L{twisted.internet.task.Clock}, whose events all see the end of an advance; events of one time run
+in the order in which they were asked for; what a host asked for that has died does not run.
+Must never know: what the events are.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from twisted.internet.base import DelayedCall
+from twisted.internet.interfaces import IReactorTime
+from zope.interface import implementer
+
+__all__ = ["RunawayError", "SimulatedClock"]
+
+#: So many events without any time passing are a loop that does not end.
+_PATIENCE = 200_000
+
+
+class RunawayError(AssertionError):
+    """
+    Events cause each other without any time passing.
+    """
+
+
+@implementer(IReactorTime)
+class SimulatedClock:
+    """
+    A clock that jumps from one event to the next.
+
+    @ivar events: how many have run.
+    """
+
+    def __init__(self, start: float = 1_700_000_000.0) -> None:
+        """
+        @param start: the time at first, in seconds since the epoch.
+        """
+        self.events = 0
+        self._now = start
+        self._numbers = count()
+        self._heap: list[tuple[float, int, DelayedCall]] = []
+
+    def seconds(self) -> float:
+        """
+        See L{IReactorTime.seconds}.
+        """
+        return self._now
+
+    def callLater(
+        self, delay: float, callable: Callable[..., Any], *args: object, **kw: object
+    ) -> DelayedCall:
+        """
+        See L{IReactorTime.callLater}.
+        """
+        call = DelayedCall(
+            self._now + delay, callable, args, kw, _nothing, self._push, self.seconds
+        )
+        self._push(call)
+        return call
+
+    def _push(self, call: DelayedCall) -> None:
+        heapq.heappush(self._heap, (call.getTime(), next(self._numbers), call))
+
+    def getDelayedCalls(self) -> list[DelayedCall]:
+        """
+        See L{IReactorTime.getDelayedCalls}.
+        """
+        return [
+            call for _, _, call in sorted(self._heap, key=lambda each: each[:2]) if call.active()
+        ]
+
+    def advance(self, amount: float) -> None:
+        """
+        Let time pass, with everything that happens in it.
+
+        @param amount: in seconds.
+        @raise RunawayError: if that does not come to an end.
+        """
+        end = self._now + amount
+        atOnce = 0
+        while self._heap and self._heap[0][0] <= end:
+            when, _, call = heapq.heappop(self._heap)
+            if not call.active():
+                continue
+            if call.getTime() > when:
+                call.activate_delay()
+                self._push(call)
+                continue
+            atOnce = 0 if when > self._now else atOnce + 1
+            if atOnce > _PATIENCE:
+                raise RunawayError(f"no end of events at {self._now}: {call!r}")
+            self._now = max(self._now, when)
+            call.called = 1
+            self.events += 1
+            call.func(*call.args, **call.kw)
+        self._now = end
+
+
+def _nothing(call: DelayedCall) -> None:
+    """
+    A call that was cancelled stays in the heap until its time.
+    """

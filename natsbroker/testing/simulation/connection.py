@@ -1,0 +1,457 @@
+"""
+One connection of the simulated network: two ends, and a wire in each direction.
+
+Promises: towards its protocol an end behaves as a Twisted TCP transport does: nothing is called
+from within a call of the protocol; a producer is paused while more waits than a socket takes, and
+resumed when all of it has left; C{loseConnection} sends first, C{abortConnection} does not.
+Must never know: who is on which host.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet import error
+from twisted.internet.address import IPv4Address
+from twisted.internet.interfaces import IConnector, IConsumer, IPushProducer, ITransport
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+if TYPE_CHECKING:
+    from natsbroker.testing.simulation.network import Host, Network
+
+__all__ = ["Connection", "Connector", "End"]
+
+#: So many bytes on the way, and not taken yet, pause a producer.
+_ROOM = 1 << 16
+
+#: What may be on a wire behind all bytes.
+_FINISHED = object()
+
+
+class Wire:
+    """
+    One direction.
+
+    @ivar waiting: how many bytes are on the way.
+    """
+
+    def __init__(self, network: Network, number: int, source: End, target: End) -> None:
+        self._network = network
+        self._number = number
+        self.source = source
+        self.target = target
+        self.waiting = 0
+        self._pieces: deque[tuple[float, Any]] = deque()
+        self._last = 0.0
+        self._isScheduled = False
+
+    def send(self, data: bytes) -> None:
+        """
+        Put bytes on the way, in pieces.
+        """
+        network = self._network
+        network.watch(self, data)
+        position = 0
+        while position < len(data):
+            size = network.largest
+            if size > 1 and network.random.random() < 0.3:
+                size = network.random.randint(1, size)
+            piece = data[position : position + size]
+            position += len(piece)
+            self._put(piece)
+        self.waiting += len(data)
+
+    def finish(self) -> None:
+        """
+        Nothing comes after this.
+        """
+        self._put(_FINISHED)
+
+    def clear(self) -> None:
+        """
+        Lose what is on the way.
+        """
+        self._pieces.clear()
+        self.waiting = 0
+
+    def _put(self, piece: Any) -> None:
+        network = self._network
+        due = network.clock.seconds() + network.random.random() * network.latency
+        self._last = due = max(due, self._last)
+        self._pieces.append((due, piece))
+        self.carryOn()
+
+    def carryOn(self) -> None:
+        """
+        Go on with what is on the way, if nothing stands against it.
+        """
+        if self._pieces and not self._isScheduled and self._isOpen():
+            self._isScheduled = True
+            delay = max(self._pieces[0][0] - self._network.clock.seconds(), 0.0)
+            self._network.clock.callLater(delay, self._arrive)
+
+    def _isOpen(self) -> bool:
+        hosts = self.source.host.address, self.target.host.address
+        return self.target.isReading and not self._network.isHeld(*hosts)
+
+    def _arrive(self) -> None:
+        self._isScheduled = False
+        if not self._pieces or not self._isOpen():
+            return
+        _, piece = self._pieces.popleft()
+        if piece is _FINISHED:
+            self.target.ended(error.ConnectionDone())
+            return
+        self.waiting -= len(piece)
+        self._network.carried(self._number, self.source.host.address, piece)
+        self.target.take(piece)
+        self.source.relieve()
+        self.carryOn()
+
+
+@implementer(ITransport, IConsumer, IPushProducer)
+class End:
+    """
+    One end, the transport of a protocol.
+
+    @ivar isReading: whether its protocol takes input.
+    @ivar connected: whether its protocol has it still.
+    """
+
+    def __init__(self, host: Host, own: IPv4Address, peer: IPv4Address) -> None:
+        self.host = host
+        self.protocol: Any = None
+        self.connected = False
+        self.disconnecting = False
+        self.isReading = False
+        self.connector: Connector | None = None
+        self._connection: Any = None
+        self._wire: Any = None
+        self._back: Any = None
+        self._own = own
+        self._peer = peer
+        self._producer: Any = None
+        self._isPaused = False
+
+    def attach(self, connection: Connection, out: Wire, back: Wire) -> None:
+        """
+        Be an end of a connection.
+        """
+        self._connection = connection
+        self._wire = out
+        self._back = back
+
+    def open(self, protocol: Any) -> None:
+        """
+        Let a protocol have it.
+        """
+        self.protocol = protocol
+        self.connected = self.isReading = True
+        protocol.makeConnection(self)
+        self._back.carryOn()
+
+    # What comes.
+
+    def take(self, data: bytes) -> None:
+        """
+        Bytes have come.
+        """
+        if self.connected and self.host.isAlive and not self.disconnecting:
+            self.protocol.dataReceived(data)
+
+    def relieve(self) -> None:
+        """
+        Some of what was sent has been taken.
+        """
+        if not (self.connected and self.host.isAlive) or self._wire.waiting:
+            return
+        if self._isPaused:
+            self._isPaused = False
+            if self._producer is not None:
+                self._producer.resumeProducing()
+        if self.disconnecting and not self._wire.waiting:
+            self._finished()
+
+    def ended(self, reason: Exception) -> None:
+        """
+        The connection is over.
+        """
+        if not self.connected:
+            return
+        self.connected = self.isReading = False
+        producer, self._producer = self._producer, None
+        if self.host.isAlive:
+            if producer is not None:
+                producer.stopProducing()
+            failure = Failure(reason)
+            self.protocol.connectionLost(failure)
+            if self.connector is not None:
+                self.connector.lost(failure)
+        self._connection.endOver()
+
+    # The protocol's side.
+
+    def write(self, data: bytes) -> None:
+        """
+        See L{ITransport.write}.
+        """
+        if not self.connected or not data or self.disconnecting:
+            return
+        self._wire.send(bytes(data))
+        if self._producer is not None and self._wire.waiting > _ROOM and not self._isPaused:
+            self._isPaused = True
+            self._producer.pauseProducing()
+
+    def writeSequence(self, data: Any) -> None:
+        """
+        See L{ITransport.writeSequence}.
+        """
+        self.write(b"".join(data))
+
+    def loseConnection(self) -> None:
+        """
+        See L{ITransport.loseConnection}.
+        """
+        if self.connected and not self.disconnecting:
+            self.disconnecting = True
+            if self._wire.waiting <= _ROOM:
+                self.host.network.clock.callLater(0, self._finished)
+
+    def _finished(self) -> None:
+        if self.connected:
+            self._wire.finish()
+            self._back.clear()
+            self.ended(error.ConnectionDone())
+
+    def abortConnection(self) -> None:
+        """
+        See L{twisted.internet.interfaces.ITCPTransport.abortConnection}.
+        """
+        if self.connected:
+            self.disconnecting = True
+            self.host.network.clock.callLater(0, self._connection.reset, self)
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        """
+        See L{IConsumer.registerProducer}. Only streaming producers are supported.
+        """
+        if not streaming:
+            raise NotImplementedError("only streaming producers are supported")
+        if self.connected:
+            self._producer = producer
+        else:
+            producer.stopProducing()
+
+    def unregisterProducer(self) -> None:
+        """
+        See L{IConsumer.unregisterProducer}.
+        """
+        self._producer = None
+        self._isPaused = False
+
+    def pauseProducing(self) -> None:
+        """
+        See L{IPushProducer.pauseProducing}.
+        """
+        self.isReading = False
+
+    def resumeProducing(self) -> None:
+        """
+        See L{IPushProducer.resumeProducing}.
+        """
+        if self.connected and not self.disconnecting:
+            self.isReading = True
+            self._back.carryOn()
+
+    def stopProducing(self) -> None:
+        """
+        See L{IPushProducer.stopProducing}.
+        """
+        self.loseConnection()
+
+    def getPeer(self) -> IPv4Address:
+        """
+        See L{ITransport.getPeer}.
+        """
+        return self._peer
+
+    def getHost(self) -> IPv4Address:
+        """
+        See L{ITransport.getHost}.
+        """
+        return self._own
+
+    def setTcpNoDelay(self, enabled: bool) -> None:
+        """
+        There is no delay but the network's.
+        """
+
+    def setTcpKeepAlive(self, enabled: bool) -> None:
+        """
+        The network asks nobody whether he is there.
+        """
+
+
+class Connection:
+    """
+    Two ends and their wires.
+
+    @ivar number: how many there were before it.
+    @ivar ends: the addresses of its hosts.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        number: int,
+        dialler: Host,
+        answerer: Host,
+        own: IPv4Address,
+        there: IPv4Address,
+    ) -> None:
+        self.number = number
+        self.ends = (dialler.address, answerer.address)
+        self._network = network
+        self.dialler = End(dialler, own, there)
+        self.answerer = End(answerer, there, own)
+        self._wires = (
+            Wire(network, number, self.dialler, self.answerer),
+            Wire(network, number, self.answerer, self.dialler),
+        )
+        there_, back = self._wires
+        self.dialler.attach(self, there_, back)
+        self.answerer.attach(self, back, there_)
+
+    def carryOn(self) -> None:
+        """
+        See L{Wire.carryOn}.
+        """
+        for wire in self._wires:
+            wire.carryOn()
+
+    def reset(self, by: End | None = None) -> None:
+        """
+        End it at once; what is on the way is lost.
+
+        @param by: the end that wants it, if it is one.
+        """
+        for wire in self._wires:
+            wire.clear()
+        for end in (self.dialler, self.answerer):
+            if end is by:
+                end.ended(error.ConnectionAborted())
+            elif by is None:
+                self._network.clock.callLater(0, end.ended, error.ConnectionLost())
+            else:
+                self._learn(end)
+
+    def _learn(self, end: End) -> None:
+        # The other end learns it from the network, when that carries it.
+        other = self.answerer if end is self.dialler else self.dialler
+        if self._network.isHeld(other.host.address, end.host.address):
+            self._network.clock.callLater(0.1, self._learn, end)
+        else:
+            end.ended(error.ConnectionLost())
+
+    def endOver(self) -> None:
+        """
+        One end is over.
+        """
+        if not (self.dialler.connected or self.answerer.connected):
+            self._network.over(self)
+
+
+@implementer(IConnector)
+class Connector:
+    """
+    An attempt to connect.
+    """
+
+    def __init__(self, host: Host, destination: IPv4Address, factory: Any, timeout: float) -> None:
+        self._host = host
+        self._network = host.network
+        self._destination = destination
+        self._factory = factory
+        self._timeout = timeout
+        self._end: End | None = None
+        self._isOver = False
+
+    def connect(self) -> None:
+        """
+        Begin.
+        """
+        self._factory.doStart()
+        self._factory.startedConnecting(self)
+        self._giveUp = self._host.callLater(self._timeout, self._fail, error.TimeoutError())
+        self._soon(self._knock)
+
+    def _soon(self, call: Any) -> None:
+        network = self._network
+        network.clock.callLater(network.random.random() * network.latency, self._ifAlive, call)
+
+    def _ifAlive(self, call: Any) -> None:
+        if self._host.isAlive and not self._isOver:
+            call()
+
+    def _knock(self) -> None:
+        own, there = self._host.address, self._destination.host
+        if self._network.isHeld(own, there) or self._network.isHeld(there, own):
+            self._network.clock.callLater(0.5, self._ifAlive, self._knock)
+            return
+        answerer = self._network.at(there)
+        port = None if answerer is None else answerer.ports.get(self._destination.port)
+        if answerer is None or port is None:
+            self._fail(error.ConnectionRefusedError())
+            return
+        self._isOver = True
+        self._giveUp.cancel()
+        own_ = IPv4Address("TCP", own, self._host.freePort())
+        connection = self._network.join(self._host, answerer, port, own_)
+        self._end = connection.dialler
+        self._end.connector = self
+        for end, protocol in (
+            (connection.answerer, port.factory.buildProtocol(own_)),
+            (connection.dialler, self._factory.buildProtocol(self._destination)),
+        ):
+            if protocol is None:
+                connection.reset()
+            else:
+                end.open(protocol)
+
+    def _fail(self, reason: Exception) -> None:
+        if not self._isOver:
+            self._isOver = True
+            if self._giveUp.active():
+                self._giveUp.cancel()
+            self._factory.clientConnectionFailed(self, Failure(reason))
+            self._factory.doStop()
+
+    def lost(self, reason: Failure) -> None:
+        """
+        The connection that was made is over.
+        """
+        self._factory.clientConnectionLost(self, reason)
+        self._factory.doStop()
+
+    def stopConnecting(self) -> None:
+        """
+        See L{IConnector.stopConnecting}.
+        """
+        self._fail(error.UserError())
+
+    def disconnect(self) -> None:
+        """
+        See L{IConnector.disconnect}.
+        """
+        if self._end is not None:
+            self._end.loseConnection()
+        else:
+            self.stopConnecting()
+
+    def getDestination(self) -> IPv4Address:
+        """
+        See L{IConnector.getDestination}.
+        """
+        return self._destination

@@ -1,0 +1,76 @@
+"""
+Run histories: C{python -m tests.simulation --histories 1000}, or one of them again:
+C{python -m tests.simulation --seed 7}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections.abc import Sequence
+
+from tests.simulation.history import stepsOf
+from tests.simulation.running import run, shortened
+
+__all__ = ["main", "report"]
+
+#: So many lines about one history at most.
+_LONGEST = 40
+
+
+def report(seed: int) -> list[str]:
+    """
+    What is wrong with a history, the fewest steps that make it so, and how to see it again; nothing
+    if all is well.
+    """
+    outcome = run(seed)
+    if not outcome.wrong:
+        return []
+    steps = shortened(seed, stepsOf(seed), lambda fewer: bool(run(seed, fewer).wrong))
+    wrong = run(seed, steps).wrong
+    lines = [f"seed {seed}: {len(outcome.wrong)} violations; {len(steps)} steps suffice:"]
+    lines += [f"    {step}" for step in steps]
+    lines += [f"  {each}" for each in wrong]
+    return [*lines[: _LONGEST - 1], f"again: python -m tests.simulation --seed {seed}"]
+
+
+def _checked(seed: int) -> tuple[int, bool, int]:
+    outcome = run(seed)
+    return seed, bool(outcome.wrong), outcome.messages
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """
+    Run what the command line asks for.
+
+    @return: how many histories went wrong, 100 at most.
+    """
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation")
+    parser.add_argument("--seed", type=int, help="run only this history, and make it shorter")
+    parser.add_argument("--histories", type=int, default=1000, help="how many (1000)")
+    parser.add_argument("--first", type=int, default=0, help="the first one's seed (0)")
+    parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count(), help="at a time")
+    options = parser.parse_args(arguments)
+    if options.seed is not None:
+        lines = report(options.seed)
+        print("\n".join(lines) or f"seed {options.seed}: nothing wrong")
+        return bool(lines)
+    seeds = range(options.first, options.first + options.histories)
+    began = time.monotonic()
+    wrong, messages = [], 0
+    with multiprocessing.Pool(options.jobs) as pool:
+        for seed, isWrong, count in pool.imap_unordered(_checked, seeds, chunksize=8):
+            messages += count
+            if isWrong:
+                wrong.append(seed)
+                print("\n".join(report(seed)), flush=True)
+    pace = 60 * options.histories / (time.monotonic() - began)
+    ran = f"{options.histories} histories, {messages} messages"
+    print(f"{ran}, {len(wrong)} wrong, {pace:.0f} a minute")
+    return min(len(wrong), 100)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""
+What must hold in every history.
+
+    I1  what one publisher sent comes to one subscription in its order
+    I2  no message comes twice to one subscription
+    I3  no message comes to two members of a queue group, wherever they are, and to one of them
+        where all is well
+    I4  where all is well, every broker knows of every other exactly what its clients wish
+    I5  a message goes once to each other broker at most, and from its publisher's broker only
+    I6  a message that did not come has a reason: trouble between the two brokers at that time
+    I12 nothing failed inside a broker
+
+Must never know: how a history came about.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from natsbroker.subjects.grammar import matches
+from natsbroker.wire.values import Kind
+from tests.simulation.people import Person, Publication, Wish
+from tests.simulation.world import BROKERS, World, address
+
+__all__ = ["violations", "violationsOfInterest"]
+
+
+def violations(world: World) -> Iterator[str]:
+    """
+    Everything in a finished history that must not be.
+    """
+    published = {each.key: each for person in world.people.values() for each in person.published}
+    yield from _perWish(world, published)
+    yield from _perGroup(world)
+    yield from _perLink(world)
+    yield from _missing(world, published)
+    for person in world.people.values():
+        for error in person.errors:
+            yield f"I12: client {person.number} was told {error!r}"
+
+
+def _wishes(world: World) -> Iterator[tuple[Person, Wish]]:
+    for person in world.people.values():
+        for wish in person.wishes.values():
+            yield person, wish
+
+
+def _perWish(world: World, published: dict[tuple[int, int], Publication]) -> Iterator[str]:
+    for _, wish in _wishes(world):
+        last: dict[int, int] = {}
+        for person, number in wish.got:
+            before = last.get(person, -1)
+            if number == before:
+                yield f"I2: {wish} got {person}:{number} twice"
+            elif number < before:
+                yield f"I1: {wish} got {person}:{number} after {before}"
+            last[person] = number
+            told = published[person, number]
+            if not matches(wish.pattern, told.subject):
+                yield f"{wish} got {told}, which it did not wish for"
+        if wish.maximum and len(wish.got) > wish.maximum:
+            late = [key for key in wish.got if published[key].when > wish.limited + world.settle]
+            if (late and len(wish.got) - len(late) < wish.maximum) or len(late) > wish.maximum:
+                yield f"{wish} got {len(wish.got)} messages"
+            elif late and len(wish.got) - len(late) >= wish.maximum:
+                yield f"{wish} got {late} after its end"
+
+
+def _perGroup(world: World) -> Iterator[str]:
+    got: Counter[tuple[bytes, tuple[int, int]]] = Counter()
+    for _, wish in _wishes(world):
+        if wish.queue:
+            got.update((wish.queue, key) for key in wish.got)
+    for (queue, key), count in got.items():
+        if count > 1:
+            yield f"I3: {count} members of {queue!r} got {key}"
+
+
+def _perLink(world: World) -> Iterator[str]:
+    for ((person, number), source, target), count in world.sent.items():
+        home = address(world.people[person].broker)
+        if source != home:
+            yield f"I5: {person}:{number} of {home} was sent on by {source} to {target}"
+        if count > 1:
+            yield f"I5: {person}:{number} was sent {count} times from {source} to {target}"
+
+
+def _missing(world: World, published: dict[tuple[int, int], Publication]) -> Iterator[str]:
+    settle = world.settle
+    groups: dict[tuple[bytes, tuple[int, int]], list[bool]] = defaultdict(list)
+    came: set[tuple[bytes, tuple[int, int]]] = set()
+    for person, wish in _wishes(world):
+        got = set(wish.got)
+        if wish.queue:
+            came.update((wish.queue, key) for key in got)
+        if wish.maximum:
+            continue
+        for told in published.values():
+            if not matches(wish.pattern, told.subject):
+                continue
+            isSure = _isSure(world, person, wish, told, settle)
+            if wish.queue:
+                groups[wish.queue, told.key].append(isSure)
+            elif isSure and told.key not in got:
+                yield f"I6: {wish} did not get {told}"
+    for (queue, key), sure in groups.items():
+        # Another member may have had it and gone: only where all are there it must be one of them.
+        if all(sure) and (queue, key) not in came and not _mayBeTaken(world, queue, key, published):
+            yield f"I3: nobody of {queue!r} got {key}"
+
+
+def _isSure(world: World, person: Person, wish: Wish, told: Publication, settle: float) -> bool:
+    """
+    Whether nothing stood in the way of a message.
+    """
+    publisher = world.people[told.person]
+    before, after = told.when - settle, told.when + settle
+    if wish.began > before or (wish.ended is not None and wish.ended < after):
+        return False
+    if publisher.left is not None and publisher.left < after:
+        return False
+    if publisher.broker == person.broker:
+        return True
+    return not world.wasTroubled(publisher.broker, person.broker, before, after)
+
+
+def _mayBeTaken(
+    world: World,
+    queue: bytes,
+    key: tuple[int, int],
+    published: dict[tuple[int, int], Publication],
+) -> bool:
+    """
+    Whether a member that nobody can be sure of may have been chosen: one whose end is limited.
+    """
+    told = published[key]
+    return any(
+        wish.queue == queue and wish.maximum and matches(wish.pattern, told.subject)
+        for _, wish in _wishes(world)
+    )
+
+
+def violationsOfInterest(world: World) -> Iterator[str]:
+    """
+    I4, for a world in which all is well.
+    """
+    wished: dict[int, Counter[tuple[bytes, bytes]]] = {}
+    for number in BROKERS:
+        broker = world.brokers[number]
+        wished[number] = Counter(
+            (each.pattern, each.queue)
+            for each in broker.accounts["A"].subscriptions()
+            if each.kind == Kind.CLIENT
+        )
+        there = Counter(
+            (wish.pattern, wish.queue)
+            for person, wish in _wishes(world)
+            if person.broker == number and _isInForce(person, wish)
+        )
+        if wished[number] != there:
+            yield f"I4: broker {number} has {wished[number]} and its clients wish {there}"
+    ids = {world.brokers[number].serverId: number for number in BROKERS}
+    for number in BROKERS:
+        membership = world.brokers[number].membership
+        assert membership is not None
+        known: dict[int, dict[tuple[bytes, bytes], int]] = {each: {} for each in BROKERS}
+        for route in membership.cluster:
+            peer = ids.get(route.remoteId)
+            if peer is None or route.traffic is None:
+                yield f"I4: broker {number} has a route to nobody"
+                continue
+            for interest in route.traffic.interest:
+                if interest.account == b"A" or route.account == "A":
+                    weight = interest.weight if interest.queue else 0
+                    known[peer][interest.pattern, interest.queue] = weight
+        for peer in BROKERS:
+            if peer == number:
+                continue
+            expected = {key: count if key[1] else 0 for key, count in wished[peer].items()}
+            if known[peer] != expected:
+                yield f"I4: broker {number} believes of {peer} {known[peer]}, not {expected}"
+        subscribed = Counter(
+            (each.pattern, each.queue)
+            for each in world.brokers[number].accounts["A"].subscriptions()
+            if each.kind == Kind.ROUTE
+        )
+        others = Counter(key for peer in BROKERS if peer != number for key in wished[peer])
+        if subscribed != others:
+            yield f"I4: broker {number} delivers to routes {subscribed}, not {others}"
+
+
+def _isInForce(person: Person, wish: Wish) -> bool:
+    if not person.isHere or wish.ended is not None:
+        return False
+    return not wish.maximum or len(wish.got) < wish.maximum

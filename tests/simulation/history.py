@@ -1,0 +1,170 @@
+"""
+Histories: steps that chance chooses, and the run that they make.
+
+Promises: the steps of a seed are known before the run, and each of them makes sense whichever
+others are left out, so that a history can be made shorter.
+Must never know: what should come of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+from tests.simulation.people import Person
+from tests.simulation.world import BROKERS, World
+
+__all__ = ["Step", "play", "stepsOf"]
+
+TOKENS = [b"a", b"b", b"c"]
+QUEUES = [b"q", b"r"]
+SIZES = [0, 10, 300, 5000]
+
+
+class Step(NamedTuple):
+    """
+    One step: what is done, and what is left to choose.
+    """
+
+    what: str
+    who: int
+    some: int
+    other: int
+
+
+def subject(choice: int) -> bytes:
+    """A subject out of few."""
+    random = Random(choice)
+    return b".".join(random.choice(TOKENS) for _ in range(random.randint(1, 3)))
+
+
+def pattern(choice: int) -> bytes:
+    """A pattern, mostly with wildcards."""
+    random = Random(choice)
+    tokens = [random.choice([*TOKENS, b"*"]) for _ in range(random.randint(1, 3))]
+    if random.random() < 0.3:
+        tokens[-1] = b">"
+    return b".".join(tokens)
+
+
+def _person(world: World, step: Step) -> Person | None:
+    people = world.here()
+    return people[step.who % len(people)] if people else None
+
+
+def _pair(step: Step) -> tuple[int, int]:
+    one = BROKERS[step.who % 3]
+    other = BROKERS[(step.who + 1 + step.some % 2) % 3]
+    return one, other
+
+
+def _welcome(world: World, step: Step) -> None:
+    broker = BROKERS[step.who % 3]
+    if broker in world.brokers:
+        world.welcome(broker)
+
+
+def _leave(world: World, step: Step) -> None:
+    person = _person(world, step)
+    if person is not None:
+        person.leave()
+
+
+def _drop(world: World, step: Step) -> None:
+    person = _person(world, step)
+    if person is not None:
+        world.network.reset(person._host.address)
+
+
+def _subscribe(world: World, step: Step) -> None:
+    person = _person(world, step)
+    if person is not None:
+        person.subscribe(pattern(step.some), QUEUES[step.other % 2] if step.other % 3 else b"")
+
+
+def _unsubscribe(world: World, step: Step) -> None:
+    person = _person(world, step)
+    if person is None:
+        return
+    wishes = [each for each in person.wishes.values() if not (each.ended or each.maximum)]
+    if wishes:
+        person.unsubscribe(wishes[step.some % len(wishes)], step.other % 4)
+
+
+def _publish(world: World, step: Step) -> None:
+    person = _person(world, step)
+    if person is not None:
+        for number in range(1 + step.other % 4):
+            size = SIZES[(step.other + number) % len(SIZES)]
+            person.publish(subject(step.some + number), size, bool(step.other & 8))
+
+
+def _wait(world: World, step: Step) -> None:
+    world.clock.advance([0.0, 0.001, 0.02, 0.3, 2.5][step.some % 5])
+
+
+def _cut(world: World, step: Step) -> None:
+    world.cut(*_pair(step))
+
+
+def _hold(world: World, step: Step) -> None:
+    world.hold(*_pair(step), bothWays=bool(step.other % 2))
+
+
+def _heal(world: World, step: Step) -> None:
+    world.heal()
+
+
+def _kill(world: World, step: Step) -> None:
+    world.kill(BROKERS[step.who % 3])
+
+
+def _stop(world: World, step: Step) -> None:
+    world.stop(BROKERS[step.who % 3])
+
+
+def _start(world: World, step: Step) -> None:
+    world.start(BROKERS[step.who % 3])
+
+
+STEPS: dict[str, tuple[int, Callable[[World, Step], None]]] = {
+    "welcome": (6, _welcome),
+    "leave": (2, _leave),
+    "drop": (1, _drop),
+    "subscribe": (16, _subscribe),
+    "unsubscribe": (6, _unsubscribe),
+    "publish": (30, _publish),
+    "wait": (25, _wait),
+    "cut": (2, _cut),
+    "hold": (2, _hold),
+    "heal": (2, _heal),
+    "kill": (1, _kill),
+    "stop": (1, _stop),
+    "start": (2, _start),
+}
+"""What may happen, how often, and how."""
+
+
+def stepsOf(seed: int, count: int = 80) -> list[Step]:
+    """The steps of a seed."""
+    random = Random(f"steps {seed}")
+    names = list(STEPS)
+    weights = [STEPS[name][0] for name in names]
+    steps = [Step("welcome", number, 0, 0) for number in range(4)]
+    for _ in range(count):
+        name = random.choices(names, weights)[0]
+        steps.append(Step(name, *(random.randrange(1 << 16) for _ in range(3))))
+    return steps
+
+
+def play(world: World, steps: Sequence[Step], after: Callable[[], Any] = lambda: None) -> None:
+    """
+    Let steps happen in a world.
+
+    @param after: called after each.
+    """
+    world.clock.advance(4.0)
+    for step in steps:
+        STEPS[step.what][1](world, step)
+        after()

@@ -1,0 +1,95 @@
+"""
+Running histories: one seed, what was wrong with it, and how few of its steps suffice for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+from zope.interface import implementer
+
+from tests.simulation.checks import violations, violationsOfInterest
+from tests.simulation.history import Step, play, stepsOf
+from tests.simulation.world import World
+
+__all__ = ["Outcome", "run", "shortened"]
+
+#: Everybody publishes this at the end, when all is well.
+PROBES = (b"a", b"a.b", b"a.b.c", b"b.c")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """
+    What came of a history.
+
+    @ivar wrong: what must not be; nothing if all is well.
+    @ivar trace: tells runs apart; see L{natsbroker.testing.simulation.network.Network.trace}.
+    @ivar messages: how many messages came.
+    """
+
+    wrong: tuple[str, ...]
+    trace: str
+    messages: int
+
+
+def run(seed: int, steps: Sequence[Step] | None = None) -> Outcome:
+    """
+    Run one history.
+
+    @param steps: other steps than the seed's.
+    """
+    failures: list[str] = []
+
+    @implementer(ILogObserver)
+    def observe(event: LogEvent) -> None:
+        if event.get("log_failure") is not None or event["log_level"].name == "critical":
+            failures.append(f"I12: {formatEvent(event)} {event.get('log_failure')}")
+
+    globalLogPublisher.addObserver(observe)
+    try:
+        world = World(seed)
+        wrong = list(_played(world, stepsOf(seed) if steps is None else steps))
+    finally:
+        globalLogPublisher.removeObserver(observe)
+    messages = sum(
+        len(wish.got) for person in world.people.values() for wish in person.wishes.values()
+    )
+    return Outcome((*failures, *wrong), world.network.trace, messages)
+
+
+def _played(world: World, steps: Sequence[Step]) -> list[str]:
+    play(world, steps)
+    world.heal()
+    wrong = list(violationsOfInterest(world))
+    for person in world.here():
+        for subject in PROBES:
+            person.publish(subject, 0)
+    world.clock.advance(world.settle * 2)
+    wrong += violations(world)
+    for number in list(world.brokers):
+        world.stop(number)
+    return wrong
+
+
+def shortened(
+    seed: int, steps: Sequence[Step], isWrong: Callable[[Sequence[Step]], bool]
+) -> list[Step]:
+    """
+    Leave out steps for as long as it stays wrong.
+    """
+    kept = list(steps)
+    size = max(len(kept) // 2, 1)
+    while True:
+        place = 0
+        while place < len(kept):
+            fewer = kept[:place] + kept[place + size :]
+            if isWrong(fewer):
+                kept = fewer
+            else:
+                place += size
+        if size == 1:
+            return kept
+        size //= 2

@@ -1,0 +1,140 @@
+"""
+Clusters of three brokers in simulated networks: some hundred histories, and proof that the checks
+would have found what they look for. C{python -m tests.simulation} runs as many as one likes.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from natsbroker.core import reach
+from natsbroker.core.account import Account
+from natsbroker.net.modern import ModernTraffic, RouteAccount
+from natsbroker.net.routeinterest import Announcer, RemoteInterest
+from natsbroker.wire.values import Kind
+from tests.simulation.__main__ import main, report
+from tests.simulation.running import run
+
+#: How many histories are run here, in parts of so many.
+HISTORIES, PART = 240, 20
+
+#: Within so many histories each defect must be found.
+PATIENCE = 25
+
+PRINT_TRACES = "from tests.simulation.running import run; print([run(s).trace for s in (3, 4)])"
+
+
+@pytest.mark.parametrize("first", range(0, HISTORIES, PART))
+def test_histories(first: int) -> None:
+    """Nothing goes wrong in them."""
+    for seed in range(first, first + PART):
+        assert "\n".join(report(seed)) == ""
+
+
+def test_repeatable() -> None:
+    """The same seed makes the same run, byte by byte, also where hashes are others."""
+    traces = str([run(seed).trace for seed in (3, 4)])
+    for hashes in ("0", "1"):
+        done = subprocess.run(
+            [sys.executable, "-c", PRINT_TRACES],
+            env={"PYTHONHASHSEED": hashes, "PYTHONPATH": ":".join(filter(None, sys.path))},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == traces
+
+
+def test_different() -> None:
+    """Different seeds make different runs."""
+    assert run(3).trace != run(4).trace
+
+
+def test_commandLine(capsys: pytest.CaptureFixture[str]) -> None:
+    """One history can be run again by its seed."""
+    assert main(["--seed", "5"]) == 0
+    assert capsys.readouterr().out == "seed 5: nothing wrong\n"
+
+
+def twice(patch: pytest.MonkeyPatch) -> None:
+    """A route is given each message twice."""
+    forward = RouteAccount.forward
+
+    def doubled(self: Any, message: Any, queues: Any) -> None:
+        forward(self, message, queues)
+        forward(self, message, queues)
+
+    patch.setattr(RouteAccount, "forward", doubled)
+
+
+def silentEnd(patch: pytest.MonkeyPatch) -> None:
+    """Others are not told that interest ended."""
+    patch.setattr(Announcer, "interestLost", lambda self, pattern, queue: None)
+
+
+def silentWeight(patch: pytest.MonkeyPatch) -> None:
+    """Others are not told that a queue group has grown."""
+    patch.setattr(Announcer, "interestWeightChanged", lambda self, pattern, queue, weight: None)
+
+
+def staleRoute(patch: pytest.MonkeyPatch) -> None:
+    """What a peer wished stays when it has gone."""
+    patch.setattr(RemoteInterest, "clear", lambda self: None)
+
+
+def onceTold(patch: pytest.MonkeyPatch) -> None:
+    """A peer that comes back is told nothing."""
+    tell, told = ModernTraffic.tell, set()
+
+    def first(self: Any, accounts: Any) -> None:
+        key = id(self._doors), self._link.remoteId
+        tell(self, [] if key in told else accounts)
+        told.add(key)
+
+    patch.setattr(ModernTraffic, "tell", first)
+
+
+def passedOn(patch: pytest.MonkeyPatch) -> None:
+    """What came over a route goes on to others."""
+    further = {**reach.REACH, Kind.ROUTE: reach.REACH[Kind.ROUTE] | {Kind.ROUTE}}
+    patch.setattr("natsbroker.core.account.REACH", further)
+
+
+def bothSides(patch: pytest.MonkeyPatch) -> None:
+    """A queue group that has a member here is served elsewhere as well."""
+    deliver = Account._deliverToGroup
+
+    def greedy(self: Any, kind: Any, group: Any, message: Any, links: Any, passage: Any) -> int:
+        name, here, there = group
+        deliver(self, kind, (name, (), there), message, links, passage)
+        return deliver(self, kind, (name, here, ()), message, links, passage)
+
+    patch.setattr(Account, "_deliverToGroup", greedy)
+
+
+def forgetful(patch: pytest.MonkeyPatch) -> None:
+    """Every tenth message to a route is lost."""
+    forward, count = RouteAccount.forward, [0]
+
+    def lossy(self: Any, message: Any, queues: Any) -> None:
+        count[0] += 1
+        if count[0] % 10:
+            forward(self, message, queues)
+
+    patch.setattr(RouteAccount, "forward", lossy)
+
+
+@pytest.mark.parametrize(
+    "defect",
+    [twice, silentEnd, silentWeight, staleRoute, onceTold, passedOn, bothSides, forgetful],
+    ids=lambda defect: defect.__name__,
+)
+def test_defects(defect: Callable[[pytest.MonkeyPatch], None], monkeypatch: Any) -> None:
+    """Each of these defects is found."""
+    defect(monkeypatch)
+    assert any(run(seed).wrong for seed in range(PATIENCE))

@@ -1,0 +1,204 @@
+"""
+Three brokers in a cluster, their clients, the network between them, and what goes wrong with it.
+
+Promises: the same seed and steps make the same run, byte by byte.
+Must never know: what should come of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from random import Random
+from typing import Any
+
+from natsbroker.broker import Broker
+from natsbroker.config.build import buildText
+from natsbroker.config.model import Settings
+from natsbroker.hosting.identity import ServerKeys
+from natsbroker.testing.simulation.clock import SimulatedClock
+from natsbroker.testing.simulation.connection import Wire
+from natsbroker.testing.simulation.network import Host, Network
+from tests.simulation.people import Person
+
+__all__ = ["BROKERS", "World"]
+
+#: The numbers of the brokers.
+BROKERS = (1, 2, 3)
+
+CLIENTS, ROUTES = 4222, 6222
+
+#: How long it takes until all is well again, in seconds: until a silent peer is given up, an
+#: attempt to dial has ended, and the next one is made.
+RECOVERY = 12.0
+
+#: How a cluster may be set up.
+CHOICES = (
+    "pool_size: -1",
+    "pool_size: 3",
+    "pool_size: 2, accounts: [A]",
+)
+
+CONFIG = """
+server_name: n%(number)d
+listen: "10.0.0.%(number)d:4222"
+fast_lane: false
+ping_interval: "1s", ping_max: 2
+accounts { A { users: [ { user: a, password: a } ] } }
+no_auth_user: a
+cluster {
+    name: C, listen: "10.0.0.%(number)d:6222", ping_interval: "1s", connect_retries: 1000
+    %(choice)s
+    authorization { user: r, password: r, timeout: 2 }
+    routes: [%(routes)s]
+}
+"""
+
+_TOKEN = re.compile(rb"<(\d+):(\d+)>")
+
+
+def address(number: int) -> str:
+    """Where a broker is."""
+    return f"10.0.0.{number}"
+
+
+@cache
+def settingsFor(number: int, choice: str, isMeshed: bool) -> Settings:
+    """
+    The settings of one broker.
+
+    @param isMeshed: whether everybody knows everybody; if not, all know the first.
+    """
+    known = [each for each in BROKERS if each != number and (isMeshed or each == 1)]
+    routes = ", ".join(f'"nats-route://r:r@{address(each)}:6222"' for each in known)
+    text = CONFIG % {"number": number, "choice": choice, "routes": routes}
+    return buildText(text, {}).settings
+
+
+class World:
+    """
+    @ivar brokers: those that run, by number.
+    @ivar people: everybody there has ever been, by number.
+    @ivar troubles: when brokers could not hear each other: begin, end, and the two of them.
+    @ivar sent: how often a message was sent, by message, sender and receiver.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.clock = SimulatedClock()
+        self.network = Network(self.clock, self.random)
+        self.network.latency = self.random.choice([0.0001, 0.005, 0.05])
+        self.network.largest = self.random.choice([1 << 16, 1000, 50])
+        self.choice = self.random.choice(CHOICES)
+        self.isMeshed = self.random.random() < 0.5
+        self.brokers: dict[int, Broker] = {}
+        self.people: dict[int, Person] = {}
+        self.troubles: list[tuple[float, float | None, frozenset[int]]] = []
+        self.sent: Counter[tuple[tuple[int, int], str, str]] = Counter()
+        self.network.watch = self._watch
+        self._hosts: dict[int, Host] = {}
+        for number in BROKERS:
+            self.start(number)
+
+    @property
+    def settle(self) -> float:
+        """How long news takes at most to be everywhere."""
+        return 0.2 + 40 * self.network.latency
+
+    def _watch(self, wire: Wire, data: bytes) -> None:
+        if wire.target.getHost().port == ROUTES or wire.source.getHost().port == ROUTES:
+            hosts = wire.source.host.address, wire.target.host.address
+            for token in _TOKEN.findall(data):
+                self.sent[(int(token[0]), int(token[1])), hosts[0], hosts[1]] += 1
+
+    # Brokers.
+
+    def start(self, number: int) -> None:
+        """Start a broker that does not run."""
+        if number in self.brokers:
+            return
+        host = self._hosts[number] = self.network.host(address(number))
+        broker = Broker(
+            settingsFor(number, self.choice, self.isMeshed),
+            reactor=host,
+            random=Random(self.random.random()),
+            keys=ServerKeys(self.random.randbytes),
+        )
+        self.brokers[number] = broker
+        broker.startService()
+
+    def kill(self, number: int) -> None:
+        """Let a broker die at once."""
+        if self.brokers.pop(number, None) is not None:
+            self._hosts[number].die()
+            self._troubled(number)
+
+    def stop(self, number: int) -> None:
+        """Let a broker stop in good order."""
+        broker = self.brokers.pop(number, None)
+        if broker is not None:
+            self._troubled(number)
+            host = self._hosts[number]
+            broker.stopService().addBoth(lambda _: host.die())
+            self.clock.advance(1.0)
+            if host.isAlive:
+                raise AssertionError(f"broker {number} does not stop")
+
+    def _troubled(self, number: int) -> None:
+        for other in BROKERS:
+            if other != number:
+                self.begin(number, other)
+
+    # Trouble.
+
+    def begin(self, one: int, other: int) -> None:
+        """Note that two brokers cannot hear each other from now on."""
+        self.troubles.append((self.clock.seconds(), None, frozenset((one, other))))
+
+    def hold(self, one: int, other: int, bothWays: bool) -> None:
+        """Carry nothing from one broker to another."""
+        self.begin(one, other)
+        self.network.hold(address(one), address(other))
+        if bothWays:
+            self.network.hold(address(other), address(one))
+
+    def cut(self, one: int, other: int) -> None:
+        """Reset the connections between two brokers."""
+        self.begin(one, other)
+        self.network.reset(address(one), address(other))
+
+    def heal(self) -> None:
+        """Let everything be well again; it takes a while until it is."""
+        self.network.heal()
+        for number in BROKERS:
+            self.start(number)
+        self.clock.advance(RECOVERY)
+        now = self.clock.seconds()
+        self.troubles = [(since, until or now, pair) for since, until, pair in self.troubles]
+
+    def wasTroubled(self, one: int, other: int, since: float, until: float) -> bool:
+        """Whether two brokers could not hear each other at some time."""
+        pair = frozenset((one, other))
+        return any(
+            pair == each and begin <= until and (end is None or end >= since)
+            for begin, end, each in self.troubles
+        )
+
+    # People.
+
+    def welcome(self, broker: int) -> None:
+        """Have one more client."""
+        number = len(self.people) + 1
+        host = self.network.host(f"10.1.{number >> 8}.{number & 255}")
+        person = self.people[number] = Person(number, broker, host)
+        person.dial(address(broker), CLIENTS)
+
+    def here(self) -> list[Person]:
+        """Those who are there."""
+        return [each for each in self.people.values() if each.isHere]
+
+    def clientSubscriptions(self, number: int) -> Iterable[Any]:
+        """What a broker has for its clients and for other members."""
+        return list(self.brokers[number].accounts["A"].subscriptions())

@@ -1,0 +1,70 @@
+"""
+Time that passes event by event.
+"""
+
+from __future__ import annotations
+
+import pytest
+from twisted.internet.interfaces import IReactorTime
+from zope.interface.verify import verifyObject
+
+from natsbroker.testing.simulation.clock import RunawayError, SimulatedClock
+
+
+class TestClock:
+    """The clock."""
+
+    def test_provides(self) -> None:
+        """It tells time as a reactor does."""
+        assert verifyObject(IReactorTime, SimulatedClock())
+
+    def test_eachItsTime(self) -> None:
+        """Every event sees its own time, and what it asks for comes in turn."""
+        seen: list[float] = []
+        clock = SimulatedClock(0.0)
+        clock.callLater(1, lambda: clock.callLater(1, lambda: seen.append(clock.seconds())))
+        clock.callLater(3, lambda: seen.append(clock.seconds()))
+        clock.advance(10)
+        assert seen == [2.0, 3.0]
+        assert clock.seconds() == 10.0
+        assert clock.events == 3
+
+    def test_inOrder(self) -> None:
+        """Events of one time come in the order in which they were asked for."""
+        seen: list[int] = []
+        clock = SimulatedClock()
+        for number in range(20):
+            clock.callLater(1, seen.append, number)
+        clock.advance(1)
+        assert seen == list(range(20))
+
+    def test_cancelled(self) -> None:
+        """What was cancelled does not come, and is not waited for."""
+        seen: list[int] = []
+        clock = SimulatedClock()
+        call = clock.callLater(1, seen.append, 1)
+        call.cancel()
+        assert clock.getDelayedCalls() == []
+        clock.advance(2)
+        assert seen == []
+
+    @pytest.mark.parametrize(("change", "when"), [(0.5, 0.5), (3.0, 3.0)])
+    def test_reset(self, change: float, when: float) -> None:
+        """What is set to another time comes then, once."""
+        seen: list[float] = []
+        clock = SimulatedClock(0.0)
+        call = clock.callLater(1, lambda: seen.append(clock.seconds()))
+        call.reset(change)
+        clock.advance(10)
+        assert seen == [when]
+
+    def test_runaway(self) -> None:
+        """Events that cause each other for ever are an error."""
+        clock = SimulatedClock()
+
+        def again() -> None:
+            clock.callLater(0, again)
+
+        again()
+        with pytest.raises(RunawayError):
+            clock.advance(1)

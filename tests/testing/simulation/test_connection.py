@@ -1,0 +1,148 @@
+"""
+Connections of the simulated network, seen from their protocols.
+"""
+
+from __future__ import annotations
+
+import pytest
+from twisted.internet.interfaces import IConsumer, IPushProducer, ITransport
+from zope.interface.verify import verifyObject
+
+from tests.testing.simulation.support import Pair
+
+
+@pytest.fixture
+def pair() -> Pair:
+    """Two machines."""
+    return Pair()
+
+
+class TestCarrying:
+    """Bytes."""
+
+    def test_provides(self, pair: Pair) -> None:
+        """An end is what a protocol expects."""
+        here, _ = pair.connect()
+        for interface in (ITransport, IConsumer, IPushProducer):
+            assert verifyObject(interface, here.transport)
+        assert here.transport.getPeer().port == 7
+        assert here.transport.getHost().host == "10.0.0.1"
+
+    def test_order(self, pair: Pair) -> None:
+        """All bytes come, in order, in pieces, both ways, and not within the call."""
+        pair.network.largest = 10
+        here, there = pair.connect()
+        data = bytes(range(256)) * 4
+        here.transport.write(data)
+        there.transport.writeSequence([b"a", b"b"])
+        assert there.got == b""
+        pair.clock.advance(1)
+        assert (there.got, here.got) == (data, b"ab")
+        assert there.pieces > len(data) // 10
+
+    def test_notReading(self, pair: Pair) -> None:
+        """Who does not read gets everything later."""
+        here, there = pair.connect()
+        there.transport.pauseProducing()
+        here.transport.write(b"x")
+        pair.clock.advance(1)
+        assert there.got == b""
+        there.transport.resumeProducing()
+        pair.clock.advance(1)
+        assert there.got == b"x"
+
+    def test_producer(self, pair: Pair) -> None:
+        """A producer is paused while much is on its way, and resumed when all has left."""
+        here, there = pair.connect()
+        there.transport.pauseProducing()
+        here.transport.registerProducer(here, True)
+        here.transport.write(b"x" * 70_000)
+        here.transport.write(b"x")
+        assert here.calls == ["pause"]
+        there.transport.resumeProducing()
+        pair.clock.advance(1)
+        assert here.calls == ["pause", "resume"]
+        assert len(there.got) == 70_001
+
+    def test_pullProducer(self, pair: Pair) -> None:
+        """Pull producers are not there."""
+        here, _ = pair.connect()
+        with pytest.raises(NotImplementedError):
+            here.transport.registerProducer(here, False)
+
+
+class TestEnding:
+    """The end."""
+
+    def test_lose(self, pair: Pair) -> None:
+        """Everything that was written comes before the end, however much it is."""
+        here, there = pair.connect()
+        here.transport.registerProducer(here, True)
+        here.transport.write(b"x" * 100_000)
+        here.transport.loseConnection()
+        here.transport.write(b"never")
+        pair.clock.advance(1)
+        assert len(there.got) == 100_000
+        assert (here.lost, there.lost) == ("ConnectionDone", "ConnectionDone")
+        assert here.calls[-1] == "stop"
+        assert not pair.network.connections
+
+    def test_abort(self, pair: Pair) -> None:
+        """What is on its way is lost."""
+        here, there = pair.connect()
+        here.transport.write(b"x")
+        here.transport.abortConnection()
+        assert here.lost == ""
+        pair.clock.advance(1)
+        assert there.got == b""
+        assert (here.lost, there.lost) == ("ConnectionAborted", "ConnectionLost")
+
+    def test_abortUnheard(self, pair: Pair) -> None:
+        """While nothing is carried, the other one does not learn of it."""
+        here, there = pair.connect()
+        pair.network.hold("10.0.0.1", "10.0.0.2")
+        here.transport.abortConnection()
+        pair.clock.advance(1)
+        assert (here.lost, there.lost) == ("ConnectionAborted", "")
+        pair.network.heal()
+        pair.clock.advance(1)
+        assert there.lost == "ConnectionLost"
+
+
+class TestDialling:
+    """Beginning."""
+
+    def test_refused(self, pair: Pair) -> None:
+        """Where nobody listens one is refused."""
+        dialling = pair.dial(port=8)
+        pair.clock.advance(1)
+        assert dialling.failed == "ConnectionRefusedError"
+
+    def test_timeout(self, pair: Pair) -> None:
+        """Where nothing is carried one waits, in vain after a while."""
+        pair.network.hold("10.0.0.2", "10.0.0.1")
+        dialling = pair.dial(timeout=3)
+        pair.clock.advance(2.9)
+        assert dialling.failed == ""
+        pair.clock.advance(0.2)
+        assert dialling.failed == "TimeoutError"
+        assert pair.answering.made == []
+
+    def test_late(self, pair: Pair) -> None:
+        """Where it is carried again in time, the connection comes about."""
+        pair.network.hold("10.0.0.1", "10.0.0.2")
+        dialling = pair.dial(timeout=3)
+        pair.clock.advance(1)
+        pair.network.heal()
+        pair.clock.advance(1)
+        assert dialling.made.transport is not None
+        pair.clock.advance(5)
+        assert (dialling.failed, dialling.made.lost) == ("", "")
+
+    def test_stop(self, pair: Pair) -> None:
+        """An attempt can be given up."""
+        pair.network.hold("10.0.0.1", "10.0.0.2")
+        dialling = pair.dial()
+        connector = pair.one.connectTCP("10.0.0.2", 7, dialling)
+        connector.stopConnecting()
+        assert dialling.failed == "UserError"
