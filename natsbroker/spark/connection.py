@@ -286,6 +286,30 @@ class Connection:
         self.publish(subject, payload, reply, headers)
         return reply
 
+    def composed(self, subject: bytes, payload: bytes, headers: bytes) -> tuple[bytes, list[bytes]]:
+        """
+        A request that L{send} sends, so that many go out together.
+
+        @return: what its answer is known by, and its bytes.
+        @raise ValueError: if nobody can publish to the subject.
+        """
+        reply = self._inbox + b"%d" % next(self._requests)
+        line = publishLine(subject, reply, len(headers), len(headers) + len(payload))
+        return reply, [line, headers, payload, b"\r\n"]
+
+    def anyAnswer(self) -> tuple[bytes, int, bytes]:
+        """
+        The next answer to any request.
+
+        @return: what the request is known by, how many of the bytes are headers, and the bytes.
+        @raise TimedOut: if none comes.
+        """
+        deadline = time.monotonic() + self._peer.requestTimeout
+        frame = self.receive(deadline)
+        while frame[0] not in (ops.MSG, ops.HMSG):
+            frame = self.receive(deadline)
+        return frame[1], frame[4], frame[5]
+
     def answer(self, reply: bytes, subject: str = "") -> tuple[int, bytes]:
         """
         The next answer to a request; answers to earlier ones, which nobody waits for, are dropped.

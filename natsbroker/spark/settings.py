@@ -48,10 +48,10 @@ def _boolean(text: str) -> bool:
         raise ValueError from None
 
 
-def _from(least: int) -> Callable[[str], int]:
+def _from(least: int, most: int = (1 << 63) - 1) -> Callable[[str], int]:
     def read(text: str) -> int:
         number = int(text)
-        if number < least:
+        if not least <= number <= most:
             raise ValueError
         return number
 
@@ -103,13 +103,20 @@ def _group(name: str, uses: frozenset[str], *rows: tuple[Any, ...]) -> tuple[Opt
 #: Every option there is, in the order of the reference.
 OPTIONS: tuple[Option, ...] = (
     *_group(
-        "Connecting",
+        "Everywhere",
         READS | WRITES,
         (
             "stream",
             _NAMES,
             None,
             "One stream, or several that are read. Must be given.",
+        ),
+        (
+            "subject",
+            _NAMES,
+            "",
+            "Reading: only messages of these subjects, which may have wildcards; servers send no"
+            " others. Writing: where rows go that have no column `subject`.",
         ),
         (
             "servers",
@@ -143,12 +150,6 @@ OPTIONS: tuple[Option, ...] = (
     *_group(
         "What is read",
         READS,
-        (
-            "subject",
-            _NAMES,
-            "",
-            "Only messages of these subjects, which may have wildcards; servers send no others.",
-        ),
         (
             "startingOffsets",
             _OFFSETS,
@@ -269,6 +270,16 @@ OPTIONS: tuple[Option, ...] = (
             "How long the driver tries to reach a server again before the query fails.",
         ),
     ),
+    *_group(
+        "Writing",
+        WRITES,
+        (
+            "window",
+            ("number from 1 to 100000", _from(1, 100_000)),
+            "1000",
+            "At most so many messages of a task that the stream has not acknowledged yet.",
+        ),
+    ),
 )
 
 #: What is planned and not built.
@@ -283,8 +294,10 @@ PLANNED = (
     "msgId",
     "rate",
     "streamPattern",
-    "window",
 )
+
+#: What users say to Spark and Spark says to the data source, for each use.
+_SPARKS_OWN = {"writeStream": ("checkpointlocation", "queryname")}
 
 _BY_NAME = {each.name.lower(): each for each in OPTIONS}
 
@@ -299,6 +312,8 @@ def readOptions(given: Mapping[str, str], use: str | None = "read") -> dict[str,
     """
     texts = {}
     for name, text in given.items():
+        if name.lower() in _SPARKS_OWN.get(use or "", ()):
+            continue
         option = _BY_NAME.get(name.lower())
         if option is None:
             raise _unknown(name)

@@ -30,6 +30,7 @@ from natsbroker.spark.settings import readOptions
 from natsbroker.spark.streaming import StreamReader
 from natsbroker.spark.streams import Streams, checkedName
 from natsbroker.spark.tasks import SpanPartition, logLoss, peerOf, readSpan
+from natsbroker.spark.writing import BatchWriter, StreamWriter
 
 __all__ = ["NatsBrokerSource"]
 
@@ -76,15 +77,19 @@ class NatsBrokerSource(DataSource):
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
         """
-        Refuse.
+        What writes a batch.
         """
-        raise OptionError("write is not supported yet by the data source 'natsbroker'")
+        if overwrite:
+            raise OptionError("a stream cannot be overwritten: use mode('append')")
+        return BatchWriter(schema, readOptions(self.options, "write"))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
         """
-        Refuse.
+        What writes a streaming query's micro-batches.
         """
-        raise OptionError("writeStream is not supported yet by the data source 'natsbroker'")
+        if overwrite:
+            raise OptionError("a stream takes no results anew: use outputMode('append')")
+        return StreamWriter(schema, readOptions(self.options, "writeStream"))
 
 
 class BatchReader(DataSourceReader):

@@ -79,6 +79,7 @@ def test_planned(name: str) -> None:
         ("fetchBytes", "1023"),
         ("batchRows", "0"),
         ("minPartitions", "-1"),
+        ("minPartitions", str(1 << 63)),
         ("startingOffsetsByTimestampStrategy", "first"),
     ],
 )
@@ -95,6 +96,13 @@ def test_otherUse() -> None:
     with pytest.raises(OptionError, match="'maxOffsetsPerTrigger' is for readStream, not for read"):
         readOptions({**LEAST, "maxOffsetsPerTrigger": "5"})
     assert "endingOffsets" not in readOptions(LEAST, "readStream")
+
+
+def test_sparksOwn() -> None:
+    """What Spark hands on of its own is no concern of the table."""
+    assert "window" in readOptions({**LEAST, "checkpointLocation": "/c"}, "writeStream")
+    with pytest.raises(OptionError, match="there is no option 'checkpointLocation'"):
+        readOptions({**LEAST, "checkpointLocation": "/c"})
 
 
 def test_namesAreDifferent() -> None:

@@ -199,13 +199,6 @@ class TestErrors:
         read = reader(spark, station, stream, startingOffsets="1", failOnDataLoss="false")
         assert read.load().count() == 2
 
-    def test_notBuilt(self, spark: Any, station: Station, stream: Stream) -> None:
-        """What is not there yet is refused by its name."""
-        frame = reader(spark, station, stream).load()
-        writing = frame.write.format("natsbroker").mode("append")
-        with pytest.raises(PySparkException, match="write is not supported yet"):
-            writing.options(servers=station.url, stream=stream.name).save()
-
 
 def test_register(spark: Any, station: Station, stream: Stream) -> None:
     """A session that does not find the source by its name can be told of it."""

@@ -1,0 +1,138 @@
+"""
+Writing rows to a stream, from batches and from streaming queries.
+
+Promises: a task ends when the stream has acknowledged each of its rows, or fails; columns that
+would not be written are refused. What was published cannot be taken back: a task that Spark runs
+again publishes again, and the stream drops what has the same C{msg_id} within its duplicate window.
+Must never know: how messages are acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from natsbroker.spark.connection import connect
+from natsbroker.spark.errors import OptionError, SourceError
+from natsbroker.spark.publishing import Publisher
+from natsbroker.spark.streams import Streams, checkedName
+from natsbroker.spark.tasks import peerOf
+from natsbroker.subjects.grammar import isValidLiteral
+
+__all__ = ["BatchWriter", "StreamWriter", "Written"]
+
+#: The columns that can be written, with the types that they may have.
+_COLUMNS = {
+    "subject": ("string",),
+    "data": ("binary", "string"),
+    "headers": ("array<struct<key:string,value:string>>",),
+    "msg_id": ("string",),
+}
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """
+    What a task has done.
+
+    @ivar stored: how many rows the stream has.
+    @ivar duplicates: how many of them it had already.
+    """
+
+    stored: int
+    duplicates: int
+
+
+class _Writer:
+    """
+    What both writers do. It passes to workers as it is: it holds no socket.
+    """
+
+    def __init__(self, schema: Any, options: dict[str, Any]) -> None:
+        names = _checkedColumns(schema)
+        subjects = options["subject"]
+        if len(options["stream"]) != 1:
+            raise OptionError("stream: name the one to write to")
+        if len(subjects) > 1:
+            raise OptionError("subject: name one to write to, or have a column")
+        if bool(subjects) == ("subject" in names):
+            raise OptionError("write needs a column 'subject' or the option, and not both")
+        if subjects and not isValidLiteral(subjects[0].encode("utf-8")):
+            raise OptionError(f"subject: not a subject to publish to: {subjects[0]!r}")
+        self._stream = checkedName(options["stream"][0])
+        self._subject = subjects[0] if subjects else ""
+        self._options = options
+        self._peer = peerOf(options)
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        """
+        Publish the rows of one task.
+
+        @param iterator: of Arrow batches.
+        """
+        first: Any = next(iterator, None)
+        if first is None:
+            return Written(0, 0)
+        with connect(self._peer, os.getpid()) as connection:
+            Streams(connection, self._options["domain"]).state(self._stream)
+            publisher = Publisher(connection, self._stream, self._options["window"])
+            self._publish(publisher, first)
+            for batch in iterator:
+                self._publish(publisher, batch)
+            publisher.finish()
+            return Written(publisher.stored, publisher.duplicates)
+
+    def _publish(self, publisher: Publisher, batch: Any) -> None:
+        count = batch.num_rows
+        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+        nothing = [None] * count
+        rows = zip(
+            columns.get("subject", [self._subject] * count),
+            columns["data"],
+            columns.get("headers", nothing),
+            columns.get("msg_id", nothing),
+            strict=True,
+        )
+        for subject, data, headers, msgId in rows:
+            if subject is None:
+                raise SourceError(f"stream {self._stream}: a row has no subject")
+            payload = data.encode("utf-8") if isinstance(data, str) else data or b""
+            publisher.publish(subject, payload, _pairs(headers), msgId)
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):
+    """
+    Writes a batch.
+    """
+
+
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
+    """
+    Writes the micro-batches of a streaming query.
+    """
+
+
+def _checkedColumns(schema: Any) -> set[str]:
+    known = ", ".join(_COLUMNS)
+    for field in schema.fields:
+        if field.name not in _COLUMNS:
+            raise OptionError(f"the column {field.name!r} cannot be written; there are {known}")
+        wanted, given = _COLUMNS[field.name], field.dataType.simpleString()
+        if given not in wanted:
+            raise OptionError(f"the column {field.name} is {' or '.join(wanted)}, not {given}")
+    names = {field.name for field in schema.fields}
+    if "data" not in names:
+        raise OptionError("write needs a column 'data'")
+    return names
+
+
+def _pairs(headers: Any) -> list[tuple[str, str]]:
+    return [(each["key"] or "", each["value"] or "") for each in headers or () if each is not None]
