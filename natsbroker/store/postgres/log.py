@@ -42,6 +42,7 @@ from natsbroker.store.postgres.jobs import (
 from natsbroker.store.postgres.reading import (
     Found,
     Span,
+    beginning,
     fetchLast,
     fetchMatching,
     fetchRecords,
@@ -51,7 +52,7 @@ from natsbroker.store.postgres.reading import (
 from natsbroker.store.postgres.rows import LogRow, Policy
 from natsbroker.store.records import encodeBatch
 from natsbroker.store.watching import Troubles
-from natsbroker.subjects.grammar import hasWildcard, matches
+from natsbroker.subjects.grammar import matches
 
 __all__ = ["ILogOwner", "PostgresLog"]
 
@@ -59,9 +60,6 @@ T = TypeVar("T")
 
 LARGEST = 512 << 20
 """How large a record may be: PostgreSQL takes no row of 1 GiB."""
-
-INDEXED_WHOLE = 800
-"""How much of the beginning of subjects is used to find those that a pattern matches."""
 
 
 class ILogOwner(Protocol):
@@ -385,17 +383,3 @@ class PostgresLog:
         found: Found = yield self._owner.fetch(fetchRecords, span, 4096, maxBytes)
         self._told(found)
         return Page(found.records, found.next, found.damaged)
-
-
-def beginning(pattern: bytes) -> bytes:
-    """
-    How all subjects begin that a pattern matches, or as much of it as is indexed whole.
-    """
-    tokens: list[bytes] = []
-    for token in pattern.split(b"."):
-        if hasWildcard(token):
-            # What comes before it, and the dot behind that.
-            tokens.append(b"")
-            break
-        tokens.append(token)
-    return b".".join(tokens)[:INDEXED_WHOLE]

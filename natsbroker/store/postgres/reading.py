@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 from natsbroker._istore import Record
 from natsbroker.store.postgres.schema import LONGEST_KEY, Connection, subjectKey
 from natsbroker.store.records import HEAD_SIZE, Damaged, decode
+from natsbroker.subjects.grammar import hasWildcard
 
 __all__ = [
     "Found",
     "Span",
+    "beginning",
     "distinctSubjects",
     "fetchLast",
     "fetchMatching",
@@ -31,6 +33,9 @@ LOOKED_AT = 8192
 
 MOST_AT_ONCE = 4096
 """How many records one statement gives."""
+
+INDEXED_WHOLE = 800
+"""How much of the beginning of subjects is used to find those that a pattern matches."""
 
 SUBJECTS_AT_ONCE = 1000
 """How many subjects one statement gives."""
@@ -191,6 +196,20 @@ def fetchMatching(
 
 
 # Subjects
+
+
+def beginning(pattern: bytes) -> bytes:
+    """
+    How all subjects begin that a pattern matches, or as much of it as is indexed whole.
+    """
+    tokens: list[bytes] = []
+    for token in pattern.split(b"."):
+        if hasWildcard(token):
+            # What comes before it, and the dot behind that.
+            tokens.append(b"")
+            break
+        tokens.append(token)
+    return b".".join(tokens)[:INDEXED_WHOLE]
 
 
 def distinctSubjects(

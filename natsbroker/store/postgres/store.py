@@ -42,6 +42,7 @@ from natsbroker.store.postgres.jobs import (
 )
 from natsbroker.store.postgres.leasing import Renewed, renew
 from natsbroker.store.postgres.log import PostgresLog
+from natsbroker.store.postgres.renewing import RENEWALS, Renewing
 from natsbroker.store.postgres.rows import LogRow, Policy
 from natsbroker.store.postgres.session import Session
 from natsbroker.store.postgres.states import PostgresStates
@@ -57,9 +58,6 @@ _log = Logger(namespace="natsbroker.store.postgres")
 RETRY = 0.5
 MOST_RETRY = 5.0
 """Seconds between a failure and opening the store again: at first, and when that fails again."""
-
-RENEWALS = 3
-"""How often leases are renewed while they last."""
 
 
 def openPostgres(
@@ -141,10 +139,9 @@ class PostgresStore:
         self._closing: list[Deferred[None]] = []
         self._retry = RETRY
         self._retryCall: Any = None
-        self._isRenewing = True
         self._committer = Committer(reactor, session, self, self._policies, now)
         self._committer.start()
-        self._renewCall = reactor.callLater(self._lease / RENEWALS, self._renew)
+        self._renewing = Renewing(reactor, self._lease, self._renew, self._renewed)
 
     # The interface
 
@@ -265,9 +262,9 @@ class PostgresStore:
         if self._closed is None:
             self._closed = StoreClosed("the store is closed")
             self._aging.stop()
-            for call in (self._retryCall, self._renewCall):
-                if call is not None and call.active():
-                    call.cancel()
+            self._renewing.stop()
+            if self._retryCall is not None and self._retryCall.active():
+                self._retryCall.cancel()
             for log in self._logs.values():
                 log.closed = self._closed
             for waiting in list(self._waiting):
@@ -382,33 +379,17 @@ class PostgresStore:
 
     # Leases
 
-    def _renew(self) -> None:
+    def _renew(self) -> Deferred[Renewed]:
         """
         Renew the leases.
         """
-        renewing: Deferred[Renewed] = deferToThreadPool(
+        return deferToThreadPool(
             self._reactor, self._pool, self._renewer.call, renew, self._holder, self._lease
         )
-        renewing.addCallbacks(self._renewed, self._notRenewed).addBoth(self._renewLater)
 
     def _renewed(self, held: Renewed) -> None:
         """
         Look whether anything is not held any more.
         """
-        self._isRenewing = True
         for identity in self._byIdentity.keys() - held.logs:
             self.ask(CheckJob(identity)).addErrback(lambda failure: failure.trap(StoreError))
-
-    def _notRenewed(self, failure: Failure) -> None:
-        """
-        They may end.
-        """
-        failure.trap(StoreError)
-        if self._isRenewing and self._closed is None:
-            self._isRenewing = False
-            _log.error("The leases cannot be renewed: {why}", why=failure.getErrorMessage())
-
-    def _renewLater(self, result: object) -> object:
-        if self._closed is None:
-            self._renewCall = self._reactor.callLater(self._lease / RENEWALS, self._renew)
-        return result
