@@ -71,7 +71,8 @@ def test_stopped() -> None:
     database.renewing.stop()
     assert database.clock.getDelayedCalls() == []
     database = Database()
-    database.answer = answer = Deferred()
+    answer: Deferred[Renewed] = Deferred()
+    database.answer = answer
     database.clock.advance(2)
     database.renewing.stop()
     answer.callback(HELD)
