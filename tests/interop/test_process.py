@@ -134,7 +134,7 @@ class TestCommands:
 
     def test_notThereYet(self) -> None:
         """A flag whose feature is not there is refused, never ignored."""
-        done = command(OURS_FAST, "-a", "127.0.0.1", "-p", "-1", "--routes", "nats://127.0.0.1:1")
+        done = command(OURS_FAST, "-a", "127.0.0.1", "-p", "-1", "--jetstream")
         assert done.returncode == 1
         assert "not supported yet" in done.stderr
 
