@@ -101,6 +101,8 @@ def logChanges(changes: Iterable[Change], settings: Settings) -> None:
 _WHOLE = {
     "accounts": "accounts",
     "mappings": "accounts",
+    "operator.resolver_preload": "accounts",
+    "authorization.auth_callout": "authorization callout",
     "authorization.defined": "authorization",
     "authorization.users": "authorization users",
     "authorization.default_permissions": "authorization users",

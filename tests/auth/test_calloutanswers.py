@@ -8,6 +8,8 @@ import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from natsbroker.auth.calloutanswers import Answer, readAnswer, stayOf
 from natsbroker.auth.userclaims import UserClaims
@@ -100,6 +102,35 @@ def test_cannotBeOpened() -> None:
 
     with pytest.raises(Unauthorized, match="decrypting auth callout response"):
         read(b"sealed", fail)
+
+
+@given(st.binary())
+def test_anything(data: bytes) -> None:
+    """No bytes at all do anything but to let nobody in."""
+    with pytest.raises(Unauthorized):
+        read(data)
+    with pytest.raises(Unauthorized):
+        read(b"sealed", lambda sealed: data)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["aud", "exp", "nbf", "iat", "jti", "name", "nats", "sub", "iss"]),
+        st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers()),
+    )
+)
+def test_anyClaims(changes: dict[str, Any]) -> None:
+    """Nor do any claims that are signed, unless they say what they should."""
+    claims = {
+        **claimsOf("authorization_response", ISSUER, USER.key, {"jwt": jwt()}, aud=SERVER.key),
+        **changes,
+    }
+    try:
+        found = read(token(ISSUER, claims).encode())
+    except Unauthorized:
+        return
+    assert (found.user.token.subject, found.issuer) == (USER.key, ISSUER.key)
+    assert claims["sub"] == USER.key and claims["aud"] == SERVER.key
 
 
 class TestStay:

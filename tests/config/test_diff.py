@@ -99,13 +99,20 @@ PROBLEMS = [
     ("server_name: a", "server_name: b", "ServerName: old=a, new=b"),
     ("http_port: 1", "http_port: 2", "HTTPPort: old=1, new=2"),
     ("no_header_support: no", "no_header_support: yes", "NoHeaderSupport: old=false, new=true"),
+    (
+        "operator: eyJ\nresolver: MEM",
+        "operator: eyJ\nresolver { type: full, dir: a }",
+        "AccountResolver: old=memory, new=full",
+    ),
+    ("operator: eyJa\nresolver: MEM", "operator: eyJb\nresolver: MEM", "TrustedOperators: "),
 ]
 
 
 @pytest.mark.parametrize(("old", "new", "problem"), PROBLEMS)
 def test_problems(old: str, new: str, problem: str) -> None:
     """What needs a restart is said in nats-server's words."""
-    assert reloadProblems(changes(old, new)) == [f"config reload not supported for {problem}"]
+    first = reloadProblems(changes(old, new))[0]
+    assert first.startswith(f"config reload not supported for {problem}")
 
 
 @pytest.mark.parametrize(

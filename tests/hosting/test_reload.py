@@ -12,6 +12,7 @@ import pytest
 from natsbroker.config.diff import Change, differences
 from natsbroker.config.model import Settings
 from natsbroker.hosting.reload import Planner, ReloadError, Step, logChanges, plan, settled
+from tests.config.test_build_operator import ACCOUNT
 from tests.hosting.support import logLines, settingsOf
 
 
@@ -147,6 +148,21 @@ class TestLog:
             ("port: 1", "port: 1\naccounts { A {} }", "accounts"),
             ("port: 1", "port: 1\nauthorization {timeout: 5}", "authorization timeout = 5"),
             ("services { a { x: 1 } }", "services { a { x: 2 } }", "services"),
+            (
+                f"operator: eyJ\nresolver: MEM\nresolver_preload {{ {ACCOUNT}: one }}",
+                f"operator: eyJ\nresolver: MEM\nresolver_preload {{ {ACCOUNT}: two }}",
+                "accounts",
+            ),
+            (
+                "operator: eyJ\nresolver: MEM\ndefault_sentinel: one",
+                "operator: eyJ\nresolver: MEM\ndefault_sentinel: two",
+                "default_sentinel = [REDACTED]",
+            ),
+            (
+                "authorization {}",
+                f"authorization {{ auth_callout {{ issuer: {ACCOUNT}, auth_users: [a] }} }}",
+                "authorization callout",
+            ),
         ],
     )
     def test_lines(self, old: str, new: str, line: str) -> None:

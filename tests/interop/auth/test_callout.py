@@ -364,3 +364,33 @@ def test_nobodyThere(tmp_path_factory: pytest.TempPathFactory) -> None:
         assert both.compare(play) == ["", NO, NO]
     finally:
         both.stop()
+
+
+def test_reload(tmp_path: Path) -> None:
+    """When users change, the service is asked again about everybody; whom it refuses is cut."""
+    running = Worlds(Both(tmp_path, CONFIG % ""), None, **LOGIN)
+
+    def play(server: Server) -> list[str]:
+        with closing(Peer(server)) as kept, closing(Peer(server)) as cut:
+            answers = [
+                peer.login(options={"user": name}) for peer, name in ((kept, "a"), (cut, "b"))
+            ]
+            server.writeConfig((CONFIG % "").replace("user: app", "user: other"))
+            server.signal("HUP")
+            server.waitForLog("Reloaded server configuration")
+            return [*answers, cut.end(), kept.ask(b"")]
+
+    asked: dict[str, set[str]] = {}
+
+    def decide(question: Question) -> bytes:
+        names = asked.setdefault(question.nats["server_id"]["id"], set())
+        name = question.options["user"]
+        if name == "b" and name in names:
+            return question.response(ISSUER, {"error": "not any more"})
+        names.add(name)
+        return placed(question)
+
+    try:
+        assert running.compare(decide, play) == ["", "", NO, ""]
+    finally:
+        running.stop()
