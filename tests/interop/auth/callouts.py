@@ -94,6 +94,8 @@ class CalloutService:
 class Worlds:
     """
     Both servers, with a service on each.
+
+    @ivar services: the services, in the order of the servers.
     """
 
     def __init__(self, both: Both, curve: Curve | None = None, **login: Any) -> None:
@@ -101,17 +103,17 @@ class Worlds:
         @param login: how the service logs in.
         """
         self.both = both
-        self._services = [
+        self.services = [
             CalloutService(server, lambda question: None, curve, **login) for server in both.servers
         ]
-        for service in self._services:
+        for service in self.services:
             service.__enter__()
 
     def stop(self) -> None:
         """
         Stop all.
         """
-        for service in self._services:
+        for service in self.services:
             service.__exit__(None, None, None)
         self.both.stop()
 
@@ -119,13 +121,13 @@ class Worlds:
         """
         The last question of each server.
         """
-        return [service.questions[-1] for service in self._services]
+        return [service.questions[-1] for service in self.services]
 
     def counts(self) -> list[int]:
         """
         How many questions each has asked.
         """
-        return [len(service.questions) for service in self._services]
+        return [len(service.questions) for service in self.services]
 
     def compare(self, decide: Decide, play: Callable[[Server], Any]) -> Any:
         """
@@ -133,7 +135,7 @@ class Worlds:
 
         @return: what came of it on both.
         """
-        for service in self._services:
+        for service in self.services:
             service.decide = decide
         return self.both.compare(play)
 
