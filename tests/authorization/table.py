@@ -13,7 +13,7 @@ from tests.listed import Listed
 __all__ = ["ADVISORIES", "ATTEMPTS"]
 
 _LEAFS = "leaf nodes"
-_LINKS = "routes, gateways, leaf nodes"
+_LINKS = "gateways, leaf nodes"
 _JETSTREAM = "JetStream"
 
 _MATRIX = "tests/authorization/test_matrix.py::test_matrix"
@@ -25,6 +25,7 @@ _TEMPLATES = "tests/auth/test_templates.py"
 _KEYS = "tests/auth/test_nkeys.py"
 _ADMISSION = "tests/net/test_admission.py"
 _IMPORTS = "tests/core/test_imports.py"
+_ROUTE = "tests/net/test_route.py"
 
 ATTEMPTS: dict[int, Listed] = {
     1: Listed(
@@ -34,6 +35,8 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_TRY}::TestLogin::test_beforeConnect",
             f"{_SETTINGS}::TestNobody::test_connectionType",
             f"{_ADMISSION}::TestLogin::test_withoutConnectDenied",
+            f"{_ROUTE}::TestAccepting::test_early",
+            f"{_ROUTE}::TestAccepting::test_interestBeforeInfo",
         ),
         missing=", ".join(MISSING),
     ),
@@ -99,7 +102,16 @@ ATTEMPTS: dict[int, Listed] = {
         missing=f"{_JETSTREAM}, {_LINKS}",
     ),
     11: Listed("a leaf node that takes more than it was given", missing=_LEAFS),
-    12: Listed("another server's name, or one's own", missing="routes and gateways"),
+    12: Listed(
+        "another server's name, or one's own; the wrong password",
+        (
+            f"{_ROUTE}::TestAccepting::test_sameName",
+            f"{_ROUTE}::TestDialling::test_ourselves",
+            f"{_ROUTE}::TestAccepting::test_password",
+            f"{_ROUTE}::TestAccepting::test_otherClusterInInfo",
+        ),
+        missing="gateways",
+    ),
     13: Listed(
         "JWTs: headers, roles, checksums, scopes, numbers, times, templates, activations",
         (
@@ -266,7 +278,9 @@ ADVISORIES: dict[str, Listed] = {
         "a trace sent to a subject that is denied", (f"{_TRY}::TestRoundabout::test_headers",)
     ),
     "GHSA-38x3": Listed(
-        "somebody in particular for those who bring nothing, on links", missing=_LINKS
+        "somebody in particular for those who bring nothing, on links",
+        (f"{_ROUTE}::TestAccepting::test_early",),
+        missing=_LINKS,
     ),
     "GHSA-wh7g": Listed(
         "denied patterns that overlap", (_MATRIX, f"{_TRY}::TestOverlaps::test_filtered")

@@ -10,15 +10,17 @@ from tests.listed import Listed as Case
 
 __all__ = ["CASES", "LINKS"]
 
-#: Kinds of connection between servers, that do not exist yet. They dial with what the client dials
-#: with (L{natsbroker.peernames}) and will have rows of their own.
-LINKS = "routes, gateways and leaf nodes"
+#: Kinds of connection between servers that do not exist yet.
+LINKS = "gateways and leaf nodes"
 
 _HERE = "tests/interop/tls"
 _BEGIN = f"{_HERE}/test_beginnings.py"
 _CIPHERS = f"{_HERE}/test_ciphers.py"
 _CERTIFICATES = f"{_HERE}/test_certificates.py"
 _DIAL = f"{_HERE}/test_dialling.py::test_outcome"
+_ROUTES = f"{_HERE}/test_routes.py::test_routes"
+#: Routes say nothing before the handshake.
+_FIRST = "tests/net/test_linkprotocol.py::TestHandshake::test_nothingBefore"
 _RELOAD = f"{_HERE}/test_reload.py"
 _PRESSURE = f"{_HERE}/test_pressure.py"
 _MEMORY = "tests/hosting/test_tls.py"
@@ -73,19 +75,31 @@ CASES: dict[int, Case] = {
         ),
         beside=True,
     ),
-    10: Case("downgrade: whoever wanted TLS goes no further", (_DIAL,), missing=LINKS),
-    11: Case("a certificate for another name or address", (_DIAL,), missing=LINKS),
+    10: Case("downgrade: whoever wanted TLS goes no further", (_DIAL, _FIRST), missing=LINKS),
+    11: Case(
+        "a certificate for another name or address", (_DIAL, _ROUTES), beside=True, missing=LINKS
+    ),
     12: Case(
         "a name in the common name only, and names that make no sense",
-        (_DIAL, "tests/test_peernames.py::TestDialling::test_names"),
+        (_DIAL, _ROUTES, "tests/test_peernames.py::TestDialling::test_names"),
+        beside=True,
         missing=LINKS,
     ),
     13: Case("wildcards", (_DIAL,), missing=LINKS),
-    14: Case("expired, and not yet valid", (_DIAL,), missing=LINKS),
-    15: Case("signed by itself, or by an authority that is not ours", (_DIAL,), missing=LINKS),
-    16: Case("a certificate for clients shown by a server", (_DIAL,), missing=LINKS),
-    17: Case("an authority in between that is not shown", (_DIAL,), missing=LINKS),
-    18: Case("MD5, SHA-1, 1024 bits", (_DIAL,), missing=LINKS),
+    14: Case("expired, and not yet valid", (_DIAL, _ROUTES), beside=True, missing=LINKS),
+    15: Case(
+        "signed by itself, or by an authority that is not ours",
+        (_DIAL, _ROUTES),
+        beside=True,
+        missing=LINKS,
+    ),
+    16: Case(
+        "a certificate for clients shown by a server", (_DIAL, _ROUTES), beside=True, missing=LINKS
+    ),
+    17: Case(
+        "an authority in between that is not shown", (_DIAL, _ROUTES), beside=True, missing=LINKS
+    ),
+    18: Case("MD5, SHA-1, 1024 bits", (_DIAL, _ROUTES), beside=True, missing=LINKS),
     19: Case(
         "verify: no certificate, one of another authority, a bad one",
         (f"{_CERTIFICATES}::TestVerify::test_shown", f"{_CERTIFICATES}::TestVerify::test_bad"),

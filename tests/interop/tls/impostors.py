@@ -28,6 +28,7 @@ class Impostor:
 
     @ivar port: where it listens.
     @ivar told: what it was told.
+    @ivar isOver: whether somebody came and is gone.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Impostor:
         @param more: certificates that it shows too.
         """
         self.told = b""
+        self.isOver = False
         self._greeting = greeting
         self._context = None if shown is None else _contextWith(place, newest, shown, *more)
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -68,6 +70,7 @@ class Impostor:
                 connection.settimeout(PATIENCE)
                 connection.sendall(self._greeting)
                 self._talk(connection)
+        self.isOver = True
 
     def _talk(self, connection: socket.socket) -> None:
         if self._context is not None:
