@@ -1,9 +1,9 @@
 """
 The authorizer that asks a service over HTTP.
 
-Promises: a service that is slow, gone, too long-winded or of no sense lets nobody in; it is asked a
-bounded number of questions at a time, and what is remembered of its answers is bounded, too, and
-holds no secret.
+Promises: a service that is slow, gone, too long-winded or of no sense lets nobody in, and that is
+logged, now and then; it is asked a bounded number of questions at a time, and what is remembered of
+its answers is bounded, too, and holds no secret.
 Must never know: connections, or how the settings are written.
 """
 
@@ -15,12 +15,14 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
 from twisted.web.iweb import IAgent
 from zope.interface import implementer
 
 from natsbroker import errors
+from natsbroker.auth.complaints import Complaints
 from natsbroker.auth.inquiries import grantFromAnswer, question
 from natsbroker.auth.revocations import Revocations
 from natsbroker.auth.turnstile import Turnstile
@@ -87,6 +89,7 @@ class HTTPAuthorizer(Revocations):
         super().__init__()
         self._clock = clock
         self._key = secrets.token_bytes(32)
+        self._complaints = Complaints(clock, "The authorization service failed, logins are denied")
         self.use(terms, agent)
 
     def use(self, terms: HTTPTerms, agent: IAgent) -> None:
@@ -122,7 +125,18 @@ class HTTPAuthorizer(Revocations):
         if self._clock.seconds() < until:
             return _let(grant)
         asking = self._turnstile.run(self._ask, body)
-        return asking.addCallback(self._answered, key, self._remembered)
+        asking.addCallback(self._answered, key, self._remembered)
+        return asking.addErrback(self._failed)
+
+    def _failed(self, failure: Failure) -> Failure:
+        """
+        Who gave the question up, or is denied, hears that; what the service did wrong is for the
+        log alone.
+        """
+        if failure.check(errors.Unauthorized, CancelledError):
+            return failure
+        self._complaints.complain(failure)
+        raise errors.Unauthorized("the authorization service failed")
 
     def _ask(self, body: bytes) -> Deferred[tuple[int, bytes]]:
         terms = self._terms

@@ -5,21 +5,20 @@ Tests of L{natsbroker.auth.httplogin}.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
-from twisted.internet.defer import TimeoutError as Late
 from twisted.internet.error import ConnectError
 from twisted.internet.task import Clock
 
-from natsbroker.auth.fields import FieldError
-from natsbroker.auth.httplogin import AuthorizationServiceError, HTTPAuthorizer, HTTPTerms
-from natsbroker.auth.web import AnswerTooLong
+from natsbroker.auth.httplogin import HTTPAuthorizer, HTTPTerms
 from natsbroker.errors import Unauthorized
 from natsbroker.testing.contracts import authorizerTests
 from natsbroker.wire.grants import Grant, Hello
 from tests.auth.agents import FakeAgent
+from tests.hosting.support import logLines
 
 URL = "https://auth.example/ask"
 ANNA = Hello(options={"user": "anna", "pass": "apple"})
@@ -46,6 +45,18 @@ class World:
         else:
             found.append(answer)
         return found
+
+
+def told(world: World, happens: Callable[[], object]) -> str:
+    """Ask, let something happen that denies, and give what the log says went wrong."""
+    found = world.ask()
+    with logLines() as lines:
+        happens()
+    assert found == [Unauthorized]
+    [line] = lines
+    start = "[ERR] The authorization service failed, logins are denied: "
+    assert line.startswith(start)
+    return line[len(start) :]
 
 
 def service(agent: FakeAgent) -> None:
@@ -133,24 +144,21 @@ class TestAsking:
     def test_outOfOrder(self, status: int) -> None:
         """Any other status lets nobody in, and is a failure to be logged."""
         world = World()
-        found = world.ask()
-        world.agent.answer(status, b'{"user":"anna"}')
-        assert found == [AuthorizationServiceError]
+        assert told(world, lambda: world.agent.answer(status, b'{"user":"anna"}')) == (
+            f"AuthorizationServiceError the authorization service answers {status}"
+        )
 
     @pytest.mark.parametrize("body", [b"", b"OK", b"true", b"{}", b'{"user":"a","admin":true}'])
     def test_nonsense(self, body: bytes) -> None:
         """An answer of no sense lets nobody in."""
         world = World()
-        found = world.ask()
-        world.agent.answer(200, body)
-        assert found == [FieldError]
+        assert told(world, lambda: world.agent.answer(200, body)).startswith("FieldError ")
 
     def test_tooLong(self) -> None:
         """Nor does one that does not end."""
         world = World(longest=10)
-        found = world.ask()
-        world.agent.answer(200, b'{"user":"anna"}')
-        assert found == [AnswerTooLong]
+        answer = b'{"user":"anna"}'
+        assert told(world, lambda: world.agent.answer(200, answer)).startswith("AnswerTooLong ")
 
     def test_slow(self) -> None:
         """Nor one that comes too late."""
@@ -158,24 +166,38 @@ class TestAsking:
         found = world.ask()
         world.clock.advance(1.4)
         assert found == []
-        world.clock.advance(0.2)
-        assert found == [Late]
+        world.agent.answer(403, b"")
+        assert told(world, lambda: world.clock.advance(1.5)).startswith("TimeoutError ")
         assert world.agent.cancelled == 1
         assert world.clock.getDelayedCalls() == []
 
     def test_gone(self) -> None:
         """Nor a service that is not there."""
         world = World()
-        found = world.ask()
-        world.agent.fail(ConnectError())
-        assert found == [ConnectError]
+        assert told(world, lambda: world.agent.fail(ConnectError())).startswith("ConnectError ")
+
+    def test_failsOften(self) -> None:
+        """A service that fails for everybody fills no disk."""
+        world = World()
+        with logLines() as lines:
+            for _ in range(100):
+                world.ask()
+                world.agent.fail(ConnectError())
+            world.clock.advance(10)
+            world.ask()
+            world.agent.fail(ConnectError())
+        lines = [line for line in lines if "authorization service" in line]
+        assert len(lines) == 2
+        assert lines[1].endswith("(and 99 times more before)")
 
     def test_cancel(self) -> None:
         """Who waits no more gives the question up."""
         world = World()
         asking: Any = world.authorizer.grantFor(ANNA)
         asking.addErrback(lambda _: None)
-        asking.cancel()
+        with logLines() as lines:
+            asking.cancel()
+        assert lines == []
         assert (world.agent.cancelled, world.clock.getDelayedCalls()) == (1, [])
 
 
@@ -197,7 +219,7 @@ class TestFlood:
         world = World(atATime=1, waiting=1, timeout=1.0)
         first, second = world.ask(), world.ask()
         world.clock.advance(1.0)
-        assert (first, second) == ([Late], [])
+        assert (first, second) == ([Unauthorized], [])
         world.clock.advance(0.9)
         world.agent.answer(200, b'{"user":"a"}')
         assert second == [Grant(user="a")]

@@ -194,7 +194,7 @@ class TestHTTPS:
         assert (asked["host"], asked["connect"]["lang"]) == ("127.0.0.1", "python3")
         assert talk(server.url, "anna", "banana") == "not let in"
         assert talk(server.url, "sally", "x") == "not let in"
-        assert "The authorizer failed: denied" in server.log()
+        assert "The authorization service failed, logins are denied" in server.log()
 
     def test_hangs(self, service: Service, startServer: StartServer, tmp_path: Path) -> None:
         """While it does not answer about one client, others are served."""
@@ -206,7 +206,7 @@ class TestHTTPS:
             time.sleep(0.01)
         assert talk(server.url, "anna", "apple") == "heard"
         waiting.join(PATIENCE)
-        server.waitForLog("The authorizer failed: denied")
+        server.waitForLog("The authorization service failed, logins are denied")
 
     @pytest.mark.parametrize(
         ("host", "hasAuthority"), [("localhost", False), ("localhost.localdomain", True)]
@@ -225,7 +225,7 @@ class TestHTTPS:
         server = startServer(OURS_FAST, self.text(service, host, more))
         assert talk(server.url, "anna", "apple") == "not let in"
         assert service.asked == []
-        server.waitForLog("The authorizer failed: denied")
+        server.waitForLog("The authorization service failed, logins are denied")
 
 
 class TestTwistd:
