@@ -23,6 +23,7 @@ from twisted.logger import ILogObserver, LogEvent, LogLevel, globalLogPublisher
 from zope.interface import implementer
 
 from natsbroker import hot
+from natsbroker.interfaces import IBatchSubscriber, IMessageBus
 from natsbroker.net.limits import Limits
 from natsbroker.net.session import ClientSession
 from natsbroker.subjects.permissions import (
@@ -31,6 +32,7 @@ from natsbroker.subjects.permissions import (
     SubscribePermissions,
 )
 from natsbroker.wire.grants import Grant, Security
+from natsbroker.wire.values import Kind, Message
 from tests.support import COMPILED, Doorkeeper, World, using
 
 HELLOS = (
@@ -152,7 +154,44 @@ def makeWorld(random: Random) -> World:
         max_pending=random.choice((64 << 20, 4096, 300_000)),
         max_control_line=random.choice((4096, 130)),
     )
-    return World(limits, Doorkeeper(lambda hello: grant), random.randrange(1 << 30))
+    world = World(limits, Doorkeeper(lambda hello: grant), random.randrange(1 << 30))
+    if random.random() < 0.5:
+        serve(random, world)
+    return world
+
+
+@implementer(IBatchSubscriber)
+class Service:
+    """
+    Posts to clients what they publish.
+    """
+
+    def __init__(self, bus: IMessageBus) -> None:
+        self._bus = bus
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        """See L{IBatchSubscriber}."""
+        self._bus.post(b"_INBOX.1", message.body)
+
+    def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+        """See L{IBatchSubscriber}."""
+        for message, tag in messages:
+            self.deliver(message, tag)
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """See L{IBatchSubscriber}."""
+
+
+def serve(random: Random, world: World) -> None:
+    """
+    Have a service subscribe to a few subjects; what it posts is none of them.
+    """
+    bus = world.accounts["$G"].busFor(Kind.INTERNAL)
+    service = Service(bus)
+    for pattern in random.sample((b"a", b"a.b", b"a.*", b"a.>", b"*", b"y" * 600), 2):
+        subscription = bus.subscribe(pattern, service, None, random.choice((b"", b"q")))
+        if random.random() < 0.2:
+            subscription.cancelAfter(random.randrange(1, 5))
 
 
 def overMemory(random: Random) -> None:
