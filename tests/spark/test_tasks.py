@@ -6,14 +6,21 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from natsbroker.spark.connection import connect
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.reading import Span
 from natsbroker.spark.settings import readOptions
+from natsbroker.spark.streams import Streams
 from natsbroker.spark.tasks import SpanPartition, logLoss, peerOf, readSpan
-from tests.spark.support import Station
+from tests.auth.chain import Account, Identity, Operator, credentialsFile
+from tests.interop.certificates import writeCertificates
+from tests.interop.conftest import StartServer
+from tests.interop.servers import REAL, Server
+from tests.spark.support import CONFIG, Station, Stream
 
 OPTIONS = {"servers": "h", "stream": "S"}
 
@@ -68,3 +75,67 @@ def test_logLoss(caplog: pytest.LogCaptureFixture) -> None:
     """What is passed over stands in the log."""
     logLoss("sequences 1 to 4 are gone")
     assert caplog.messages == ["sequences 1 to 4 are gone"]
+
+
+class TestCredentials:
+    """Options for every kind of credential, on a nats-server that wants it."""
+
+    def reads(self, server: Server, **options: str) -> int:
+        """
+        @return: how many rows a task reads of a stream that is written with the same options.
+        """
+        given = {"servers": server.url, "stream": "S", **options}
+        peer = peerOf(readOptions(given))
+        with connect(peer) as connection:
+            stream = Stream(connection, "S")
+            stream.make()
+            stream.fill([b"x"] * 3)
+            created = Streams(connection).state("S").created
+        task = SpanPartition(Span("S", created, 1, 4), ())
+        return sum(x.num_rows for x in readSpan(peer, readOptions(given), ("seq",), task))
+
+    def test_password(self, startServer: StartServer) -> None:
+        """A name and a password."""
+        server = startServer(REAL, CONFIG + "authorization { user: anna, password: apple }\n")
+        assert self.reads(server, user="anna", password="apple") == 3
+
+    def test_token(self, startServer: StartServer) -> None:
+        """A token."""
+        server = startServer(REAL, CONFIG + "authorization { token: t0ken }\n")
+        assert self.reads(server, token="t0ken") == 3
+
+    def test_nkey(self, startServer: StartServer, tmp_path: Path) -> None:
+        """The seed of an nkey."""
+        user = Identity("U")
+        (tmp_path / "seed").write_bytes(user.seed)
+        server = startServer(
+            REAL, CONFIG + f"authorization {{ users: [ {{ nkey: {user.key} }} ] }}\n"
+        )
+        assert self.reads(server, nkeySeedFile=str(tmp_path / "seed")) == 3
+
+    def test_credentialsFile(self, startServer: StartServer, tmp_path: Path) -> None:
+        """A JWT and a seed, on a server in operator mode."""
+        operator = Operator()
+        system, account, user = Account(operator), Account(operator), Identity("U")
+        (tmp_path / "user.creds").write_text(credentialsFile(account.user(user), user))
+        storage = {"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1}
+        server = startServer(
+            REAL,
+            f"{CONFIG}operator: {operator.jwt()}\nsystem_account: {system.key}\n"
+            f"resolver: MEMORY\nresolver_preload {{ {system.key}: {system.jwt()}\n"
+            f" {account.key}: {account.jwt(limits=storage)} }}\n",
+        )
+        assert self.reads(server, credentialsFile=str(tmp_path / "user.creds")) == 3
+
+    def test_certificate(self, startServer: StartServer, tmp_path: Path) -> None:
+        """A certificate over TLS."""
+        writeCertificates(tmp_path)
+        server = startServer(
+            REAL,
+            f"{CONFIG}tls {{ cert_file: {tmp_path}/server.pem, key_file: {tmp_path}/server-key.pem,"
+            f" ca_file: {tmp_path}/ca.pem, verify_and_map: true }}\n"
+            'authorization { users: [ { user: "alice@example.com" } ] }\n',
+        )
+        files = {"tlsCa": "ca", "tlsCert": "client", "tlsKey": "client-key"}
+        options = {name: str(tmp_path / f"{each}.pem") for name, each in files.items()}
+        assert self.reads(server, **options) == 3
