@@ -151,7 +151,7 @@ class Broker(MultiService):
         self._describe = describing(lambda: self.clientContext.info, self.reactor.seconds)
         callouts = self._makeCallouts()
         own = Authorization(PasswordChecks(self._inThread, self.reactor), callouts)
-        operators = self._makeOperators(settings, callouts)
+        operators = self._operators = self._makeOperators(settings, callouts)
         chosen = found.authorizer(self, settings, authorizer, READY_MADE)
         if chosen is None and operators is not None:
             chosen = operators.authorizer
@@ -266,7 +266,10 @@ class Broker(MultiService):
         def timeout() -> float:
             return self.clientContext.limits.auth_timeout
 
-        return Callouts(keys.signer, keys.curve, identify, self.bus, self.reactor, timeout)
+        def busFor(account: str) -> Bus:
+            return self.accounts[account].busFor(Kind.INTERNAL)
+
+        return Callouts(keys.signer, keys.curve, identify, busFor, self.reactor, timeout)
 
     def _makeOperators(self, settings: Settings, callouts: Callouts) -> OperatorService | None:
         if not settings.operator.isOn:
@@ -311,6 +314,8 @@ class Broker(MultiService):
         """
         See L{IBrokerHost.bus}.
         """
+        if self._operators is not None:
+            self._operators.require(account)
         return self.accounts[account].busFor(Kind.INTERNAL)
 
     def addFilter(self, account: str, publishFilter: IPublishFilter) -> Callable[[], None]:

@@ -27,10 +27,11 @@ from natsbroker.auth.claimsservice import ClaimsService
 from natsbroker.auth.directory import AccountDirectory, placeholder
 from natsbroker.auth.folderresolver import FolderResolver
 from natsbroker.auth.granting import ServerLimits
+from natsbroker.auth.nkeys import Role, isKey
 from natsbroker.auth.operatormode import OperatorAuthorizer
 from natsbroker.auth.resolvers import TIMEOUT, MemoryResolver, URLResolver
 from natsbroker.auth.tokenfolder import Deletion, FolderError, TokenFolder
-from natsbroker.config.model import SYSTEM_ACCOUNT, Resolver, Settings
+from natsbroker.config.model import SYSTEM_ACCOUNT, AccountLimits, Resolver, Settings
 from natsbroker.config.operator import FULL, MEMORY
 from natsbroker.hosting.accounts import AccountRegistry
 from natsbroker.hosting.agents import agentFor
@@ -96,6 +97,7 @@ class OperatorService(Service):
         self._system = operators.systemAccount
         self._exchanging: set[str] = set()
         self._ended: set[str] = set()
+        self._required: set[str] = set()
         self._timer: IDelayedCall | None = None
         self._claims: ClaimsService | None = None
         self._memory: MemoryResolver | None = None
@@ -144,6 +146,8 @@ class OperatorService(Service):
             self._claims = ClaimsService(
                 bus, self.directory, self._describe, self._folder, self._reactor.seconds
             )
+        for account in self._required:
+            self._load(account)
         if self._system == SYSTEM_ACCOUNT:
             return
         if self._memory is not None:
@@ -199,10 +203,26 @@ class OperatorService(Service):
         See L{natsbroker.auth.directory.Watcher}.
         """
         self._ended.add(account)
-        self._registry.exclude(account)
+        if account not in self._required:
+            self._registry.exclude(account)
         if account in self._exchanging:
             self._exchanging.remove(account)
             self._exchange()
+
+    def require(self, account: str) -> None:
+        """
+        Have an account for a service of this broker, whether it has users or not. Who its users are
+        is said by its JWT all the same.
+
+        @param account: its public key; of other names nothing is known here.
+        """
+        if account in self._required or not isKey(account, Role.ACCOUNT):
+            return
+        self._required.add(account)
+        if account not in self._registry.names():
+            self._registry.include(account, AccountLimits())
+        if self.running:
+            self._load(account)
 
     def nameOf(self, account: str) -> str:
         """
@@ -213,12 +233,10 @@ class OperatorService(Service):
 
     def _load(self, account: str) -> None:
         """
-        Find an account that another imports from.
+        Find an account that another imports from, or a service needs.
         """
         finding: Deferred[Any] = maybeDeferred(self.directory.find, account)
-        finding.addErrback(
-            lambda why: _log.error("Can't locate account {name} for import", name=account)
-        )
+        finding.addErrback(lambda why: _log.error("Can't locate account {name}", name=account))
 
     def _exchange(self) -> None:
         """

@@ -14,9 +14,11 @@ import pytest
 
 from natsbroker.config.build import buildText
 from natsbroker.hosting.reload import ReloadError
+from natsbroker.stan import protocol
 from natsbroker.testing.memory import MemoryConnection
 from tests.auth.chain import Account, Identity, Operator, claimsOf, raw, token
 from tests.hosting.operators import OperatorBroker, configOf
+from tests.support import Recorder
 
 DENIED = b"-ERR 'Authorization Violation'\r\n"
 EXPIRED = b"-ERR 'User Authentication Expired'\r\n"
@@ -553,3 +555,51 @@ def test_folderThatCannotBe(tmp_path: Path) -> None:
     resolver = f"{{ type: full, dir: '{tmp_path}/file' }}"
     with pytest.raises(ValueError, match="resolver: dir"):
         OperatorBroker(configText=configOf(OPERATOR, resolver=resolver, system_account=SYSTEM.key))
+
+
+class TestServices:
+    """Services of the broker in accounts of operators."""
+
+    def test_bus(self, memory: Memory) -> None:
+        """A service has an account before anybody of it is there, and hears its users."""
+        with memory.start() as broker:
+            heard = Recorder()
+            broker.bus(ONE.key).subscribe(b"news", heard)
+            user, _ = broker.login(ONE.user(USER), USER)
+            user.request(pub("news", b"x"))
+            assert heard.bodies == [b"x"]
+
+    def test_stays(self, memory: Memory) -> None:
+        """When the account expires its users are cut; when it comes back the service is there."""
+        memory.texts[ONE] = ONE.jwt(exp=10)
+        with memory.start() as broker:
+            heard = Recorder()
+            broker.bus(ONE.key).subscribe(b"news", heard)
+            user, _ = broker.login(ONE.user(USER), USER)
+            broker.advance(11)
+            assert user.closed == "lost"
+            assert broker.login(ONE.user(USER), USER)[1] == DENIED
+            memory.texts[ONE] = ONE.jwt()
+            memory.reload(broker)
+            broker.advance(2)
+            user, answer = broker.login(ONE.user(USER), USER)
+            assert answer == PONG
+            user.request(pub("news", b"x"))
+            assert heard.bodies == [b"x"]
+
+    def test_streaming(self, memory: Memory) -> None:
+        """NATS Streaming serves the clients of the account that it is told."""
+        memory.more = f"streaming {{ account: {ONE.key}, store: memory, cluster_id: c }}\n"
+        with memory.start() as broker:
+            for account, expected in ((ONE, b"MSG _INBOX.a 1 "), (TWO, b"")):
+                user, _ = broker.login(account.user(USER), USER)
+                user.request(b"SUB _INBOX.a 1\r\nSUB hb 2\r\n")
+                asked = protocol.ConnectRequest(clientID="me", heartbeatInbox="hb")
+                user.send(pub("_STAN.discover.c", asked.SerializeToString(), "_INBOX.a"))
+                broker.advance(0.1)
+                assert user.receive().startswith(expected)
+
+    def test_other(self, memory: Memory) -> None:
+        """What is no account's key is still unknown."""
+        with memory.start() as broker, pytest.raises(KeyError):
+            broker.bus("A")

@@ -5,6 +5,8 @@ other ways to name operators, reload, and mistakes.
 
 from __future__ import annotations
 
+import io
+import os
 import ssl
 import threading
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from natsbroker.main import main
 from tests.auth.chain import Account, Identity, Operator
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.certificates import writeCertificates
@@ -263,11 +266,13 @@ class TestReload:
     ],
 )
 def test_mistakes(tmp_path: Path, config: str, words: str) -> None:
-    """What cannot be is refused before anything listens, in the same words."""
+    """What cannot be is refused before anything listens, in the same words; with -t too."""
     requireRealServer()
-    for flavour in (REAL, OURS_FAST):
-        directory = tmp_path / flavour.name
-        directory.mkdir()
-        with pytest.raises(RuntimeError) as refused:
-            Server(flavour, directory, config).start()
-        assert words in str(refused.value)
+    server = Server(REAL, tmp_path, config)
+    with pytest.raises(RuntimeError) as refused:
+        server.start()
+    assert words in str(refused.value)
+    output, errors = io.StringIO(), io.StringIO()
+    path = server.writeConfig(config)
+    assert main(["-t", "-c", str(path)], os.environ, output, errors) == 1
+    assert words in errors.getvalue()

@@ -68,11 +68,20 @@ def signed(jwt: str, user: Identity = USER) -> Login:
 
 
 def test_configuration(tmp_path: Path) -> None:
-    """Users of the configuration."""
+    """Users of the configuration; nats-py asks with a request, as other clients do."""
     both = Both(tmp_path, CONFIG)
+
+    async def play(server: Server) -> Any:
+        client = await nats.connect(server.url, user="a", password="pw")
+        answer = await client.request("$SYS.REQ.USER.INFO", timeout=PATIENCE)
+        await client.close()
+        return json.loads(answer.data)["data"]
+
     try:
         for user in "aprds":
             both.compare(lambda server, user=user: told(server, password(user)))  # type: ignore[misc]
+        expected = {"user": "a", "account": "A", "account_name": "A"}
+        assert both.compare(lambda server: asyncio.run(play(server))) == expected
     finally:
         both.stop()
 
@@ -101,20 +110,3 @@ def test_operatorMode(both: Both, jwt: str) -> None:
     """Users with JWTs."""
     found = both.compare(lambda server: told(server, signed(jwt)))
     assert found["user"] == USER.key
-
-
-def test_natsPy(tmp_path: Path) -> None:
-    """nats-py asks with a request, as C{nats account info} does."""
-    running = Both(tmp_path, CONFIG)
-
-    async def play(server: Server) -> Any:
-        client = await nats.connect(server.url, user="a", password="pw")
-        answer = await client.request("$SYS.REQ.USER.INFO", timeout=PATIENCE)
-        await client.close()
-        return json.loads(answer.data)["data"]
-
-    try:
-        expected = {"user": "a", "account": "A", "account_name": "A"}
-        assert running.compare(lambda server: asyncio.run(play(server))) == expected
-    finally:
-        running.stop()
