@@ -21,6 +21,7 @@ from natsbroker.hosting.agents import agentFor
 from natsbroker.hosting.tls import contextFrom
 from tests.hosting.test_tls import Handshake
 from tests.interop.certificates import writeCertificates
+from tests.interop.tls.authority import authority, issue
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +83,18 @@ def test_otherAuthority(folder: Path) -> None:
 def test_otherName(folder: Path) -> None:
     """Nor is one whose certificate is for another name."""
     assert not reached(trusting(folder), folder, "example.org")
+
+
+@pytest.mark.parametrize("names", [[], ["127.0.0.1"], ["example.org"]])
+def test_noName(tmp_path: Path, names: list[str]) -> None:
+    """Nor is one whose certificate is for no name, or for one that makes no sense, which Twisted
+    lets pass."""
+    ours = authority()
+    ours.write(tmp_path, "ca")
+    issue(ours, "CN=localhost", names=names).write(tmp_path, "server")
+    assert not reached(trusting(tmp_path), tmp_path)
+    issue(ours, names=["localhost"]).write(tmp_path, "server")
+    assert reached(trusting(tmp_path), tmp_path)
 
 
 def test_ownCertificate(folder: Path) -> None:

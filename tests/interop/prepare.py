@@ -39,6 +39,7 @@ def systemPackages() -> None:
     wanted += [] if NATS_HEADER.exists() else ["libnats-dev"]
     wanted += [] if OLD_SERVER.exists() else ["nats-server"]
     wanted += [] if shutil.which("cc") else ["gcc", "libc6-dev"]
+    wanted += [] if shutil.which("openssl") else ["openssl"]
     if not wanted:
         return
     if os.geteuid() != 0 or not shutil.which("apt-get"):

@@ -8,6 +8,7 @@ servers will use it too.
 from __future__ import annotations
 
 import json
+import shutil
 import ssl
 import subprocess
 import sys
@@ -21,7 +22,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from tests.interop.servers import CHECKOUT, PATIENCE
+from tests.interop.servers import CHECKOUT, PATIENCE, missing
 from tests.interop.tls.authority import Issued, authority, issue, lookalike
 from tests.interop.tls.dialling import PASSWORD
 from tests.interop.tls.impostors import INFO, Impostor
@@ -62,6 +63,8 @@ def _signedWith(digest: str) -> Callable[[Issued, Issued], list[Issued]]:
     """
 
     def make(ours: Issued, theirs: Issued) -> list[Issued]:
+        if shutil.which("openssl") is None:
+            missing("no openssl command")
         good = issue(None, bits=2048, **HERE)
         with tempfile.TemporaryDirectory() as name:
             place = Path(name)

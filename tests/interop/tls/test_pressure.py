@@ -14,7 +14,7 @@ import struct
 import time
 from pathlib import Path
 
-from tests.interop.servers import PATIENCE, Server
+from tests.interop.servers import PATIENCE, REAL, Flavour, Server
 from tests.interop.tls.conftest import BLOCK, Serve
 from tests.interop.tls.test_beginnings import ANY, hello
 from tests.interop.tls.wire import CONNECT, Wire, shakeHands
@@ -70,7 +70,7 @@ def breakOff(server: Server, begin: bytes, number: int) -> None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
 
-def test_brokenOff(serve: Serve) -> None:
+def test_brokenOff(serve: Serve, flavour: Flavour) -> None:
     """Handshakes that break off at any place leave no socket and no memory behind."""
     server = serve(BLOCK % "timeout: 5")
     begin = hello(ANY)[2]
@@ -81,12 +81,12 @@ def test_brokenOff(serve: Serve) -> None:
     for number in range(HANDSHAKES):
         breakOff(server, begin, number)
     assert settled(server, count + 2)
-    assert memory(server) - before < GROWTH
+    assert flavour is REAL or memory(server) - before < GROWTH
     with shakeHands(server.port, ANY) as wire:
         assert wire.ask(CONNECT % b"") == b"PONG\r\n"
 
 
-def test_slow(serve: Serve) -> None:
+def test_slow(serve: Serve, flavour: Flavour) -> None:
     """A subscriber that does not read its TLS connection is cut as a slow consumer; what waits for
     it is bounded, encrypted or not, and nobody else waits."""
     server = serve(BLOCK % "" + "max_pending: 1MB\nwrite_deadline: 2s\n")
@@ -101,7 +101,8 @@ def test_slow(serve: Serve) -> None:
         for _ in range(48):
             assert quick.ask(chunk) == b"PONG\r\n"
         server.waitForLog("Slow Consumer Detected", since)
-        assert memory(server, "VmHWM") - before < (64 << 10)
+        # How soon nats-server gives memory back is up to Go.
+        assert flavour is REAL or memory(server, "VmHWM") - before < (64 << 10)
         assert quick.ask() == b"PONG\r\n"
         with shakeHands(server.port, ANY) as other:
             assert other.ask(CONNECT % b"" + b"SUB flood 2\r\nPUB flood 2\r\nhi\r\n").startswith(
