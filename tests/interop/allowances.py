@@ -143,6 +143,7 @@ class VerdictAllowance:
     @ivar reason: why it is accepted.
     @ivar sign: matches a frame that only one of the servers sends, where it is that difference.
     @ivar matter: matches the names of the configurations that it is about.
+    @ivar script: matches somewhere in what the clients send after their logins.
     @ivar ours: matches all that only natsbroker sends then.
     @ivar theirs: matches all that only nats-server sends then.
     """
@@ -150,6 +151,7 @@ class VerdictAllowance:
     reason: str
     sign: re.Pattern[bytes]
     matter: re.Pattern[str] = re.compile(r".*")
+    script: re.Pattern[bytes] = re.compile(rb"")
     ours: re.Pattern[bytes] = re.compile(rb".*", re.DOTALL)
     theirs: re.Pattern[bytes] = re.compile(rb".*", re.DOTALL)
 
@@ -181,12 +183,24 @@ VERDICTS = [
         matter=re.compile(r"mappings-new|users-to-open|token-.*"),
         theirs=_CLOSED,
     ),
+    VerdictAllowance(
+        "a guest that says who it is, and is wrong, is refused; nats-server puts the guest's name, "
+        "password or key in the place of what is missing",
+        sign=re.compile(rb"-ERR 'Authorization Violation'\r\n"),
+        matter=re.compile(r"guest.*"),
+        script=re.compile(rb"CONNECT \{"),
+        ours=re.compile(rb"-ERR 'Authorization Violation'\r\n|\[closed\]"),
+        theirs=re.compile(rb"(?!-ERR 'Auth).*", re.DOTALL),
+    ),
 ]
 
 
-def explained(matter: str, theirs: list[list[bytes]], ours: list[list[bytes]]) -> str:
+def explained(
+    matter: str, script: bytes, theirs: list[list[bytes]], ours: list[list[bytes]]
+) -> str:
     """
     @param matter: the name of a configuration.
+    @param script: what the clients sent after their logins.
     @param theirs: what nats-server's clients heard, step by step.
     @param ours: what natsbroker's heard.
     @return: the reason that explains all that is different; empty if there is none.
@@ -201,6 +215,7 @@ def explained(matter: str, theirs: list[list[bytes]], ours: list[list[bytes]]) -
     for allowance in VERDICTS:
         if (
             allowance.matter.fullmatch(matter)
+            and allowance.script.search(script)
             and any(map(allowance.sign.fullmatch, [*onlyOurs, *onlyTheirs]))
             and all(map(allowance.ours.fullmatch, onlyOurs))
             and all(map(allowance.theirs.fullmatch, onlyTheirs))

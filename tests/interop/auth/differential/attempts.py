@@ -21,6 +21,7 @@ Must never know: what a server answers.
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,6 +57,10 @@ _MISTAKES = {
     "other case": 1,
     "other type": 1,
 }
+
+
+#: How often a client says once more who it is, as whoever.
+_ANOTHER_LOGIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,13 @@ class Conversation:
         How many logins, publications and subscriptions it tries.
         """
         return len(self.logins) + len(self.tries)
+
+    @property
+    def script(self) -> bytes:
+        """
+        All that is sent after the logins.
+        """
+        return b"".join(each.data for each in self.tries)
 
 
 @dataclass(frozen=True)
@@ -247,6 +259,10 @@ def _try(matter: Matter, queues: list[bytes], count: int, random: Random) -> Try
         ("SUB", "SUB", "SUB", "PUB", "PUB", "PUB", "PUB", "ask", "answer", "UNSUB")
     )
     sid = random.randint(1, 6)
+    if random.random() < _ANOTHER_LOGIN:
+        login = _varied(random.choice(matter.logins), matter.logins, random)
+        options = {"verbose": False, "pedantic": False, **dict(login.options)}
+        return Try(who, b"CONNECT %b\r\n" % json.dumps(options).encode())
     if kind == "SUB":
         # A group has one member, so that nothing is left to chance.
         queue = queues.pop() + b" " if queues and random.random() < 0.4 else b""

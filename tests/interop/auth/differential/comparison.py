@@ -179,7 +179,7 @@ class Comparison:
             theirs, ours = (_heard(each, tried, change) for each in (self._theirs, self._ours))
             if theirs == ours:
                 return None
-            if reason := explained(matter.name, theirs, ours):
+            if reason := explained(matter.name, tried.script, theirs, ours):
                 self.explained[reason] += 1
                 return None
         return Difference(matter.name, seed, number, self.flavour.name, tried, theirs, ours)

@@ -135,7 +135,7 @@ class TestCorpus:
                 tries = conversation(matter, SEED, number).tries
                 words.update(each.data.split()[0] for each in tries)
                 words.update(b"reply" for each in tries if b"{reply}" in each.data)
-        assert set(words) == {b"SUB", b"UNSUB", b"PUB", b"reply"}
+        assert set(words) == {b"CONNECT", b"SUB", b"UNSUB", b"PUB", b"reply"}
 
     def test_repeatable(self) -> None:
         """A seed and a number always make the same conversation, and different ones another."""
@@ -171,6 +171,7 @@ class TestCorpus:
         assert "! 0 theirs [b'a']" in report
 
 
+DENIED = b"-ERR 'Authorization Violation'\r\n"
 EXCEEDED = b"-ERR 'maximum subscriptions exceeded'\r\n"
 WIDER = b"-ERR 'Permissions Violation for Subscription to \"a.>\"'\r\n"
 MESSAGE = b"MSG a.b 1  0 1\r\nx"
@@ -191,10 +192,16 @@ MESSAGE = b"MSG a.b 1  0 1\r\nx"
         ("mappings-new", [[]], [[MESSAGE]], False),
         ("limit-subscriptions", [[EXCEEDED]], [[]], True),
         ("users", [[EXCEEDED]], [[]], False),
+        ("guest", [[]], [[DENIED]], True),
+        ("guest", [[DENIED]], [[]], False),
+        ("users", [[]], [[DENIED]], False),
     ],
 )
 def test_allowances(
     matter: str, theirs: list[list[bytes]], ours: list[list[bytes]], isExplained: bool
 ) -> None:
     """A difference is explained as a whole or not at all."""
-    assert bool(explained(matter, theirs, ours)) == isExplained
+    script = b'CONNECT {"user": "anna"}\r\n'
+    assert bool(explained(matter, script, theirs, ours)) == isExplained
+    if matter == "guest":
+        assert not explained(matter, b"PUB a 0\r\n\r\n", theirs, ours)
