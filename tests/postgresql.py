@@ -6,8 +6,8 @@ else those of the system; or those in the directory that the variable L{CHOSEN} 
 listens on a Unix socket in a directory of its own, so no port is taken. PostgreSQL refuses to run
 as root; then the server runs as C{nobody}.
 
-Promises: nothing is left behind, no process and no file; each test can have a schema that nobody
-else uses.
+Promises: nothing is left behind, no process and no file, save a directory by tests that are killed;
+each test can have a schema that nobody else uses.
 Must never know: what is stored.
 """
 
@@ -170,9 +170,12 @@ class PostgresServer:
             "log_min_messages": "warning",
         }
         options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+        # Where that is possible, the server ends with the tests even if they are killed.
+        setpriv = shutil.which("setpriv")
+        before = [setpriv, "--pdeathsig", "QUIT"] if setpriv else []
         with open(self.directory / "log", "ab") as log:
             self._process = subprocess.Popen(
-                [self._programs / "postgres", "-D", str(self.data), *options],
+                [*before, str(self._programs / "postgres"), "-D", str(self.data), *options],
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
