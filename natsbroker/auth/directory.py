@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Protocol
 
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -32,6 +32,9 @@ _log = Logger()
 
 #: The JWT of an account that holds no more is looked for again so often at most, in seconds.
 _PATIENCE = 1.0
+
+#: Reasons why there is no account that need nobody's attention.
+_EXPECTED = (LookupError, FieldError, errors.Unauthorized, CancelledError)
 
 #: The longest time that is waited for at once, in seconds.
 _DAY = 86_400.0
@@ -89,6 +92,7 @@ class AccountDirectory:
         self._clock = clock
         self._known: dict[str, _Known] = {}
         self._deleted: set[str] = set()
+        self._fetching: dict[str, Deferred[Any]] = {}
         self._waiting: dict[str, list[Deferred[AccountClaims]]] = {}
         self._watchers: list[Watcher] = []
 
@@ -139,6 +143,7 @@ class AccountDirectory:
             return result
         self._waiting[account] = [result]
         fetching: Deferred[Any] = maybeDeferred(self._resolver.fetch, account)
+        self._fetching[account] = fetching
         fetching.addCallback(lambda text: self._learn(account, text))
         fetching.addCallbacks(
             lambda claims: self._tell(account, claims), lambda why: self._tellWhy(account, why)
@@ -147,15 +152,20 @@ class AccountDirectory:
 
     def _giveUp(self, account: str, result: Deferred[AccountClaims]) -> None:
         waiting = self._waiting.get(account)
-        if waiting is not None and result in waiting:
-            waiting.remove(result)
+        if waiting is None or result not in waiting:
+            return
+        waiting.remove(result)
+        if not waiting:
+            self._fetching[account].cancel()
 
     def _tell(self, account: str, claims: AccountClaims) -> None:
+        del self._fetching[account]
         for each in self._waiting.pop(account):
             each.callback(claims)
 
     def _tellWhy(self, account: str, why: Failure) -> None:
-        if not isinstance(why.value, (LookupError, FieldError, errors.Unauthorized)):
+        del self._fetching[account]
+        if not isinstance(why.value, _EXPECTED):
             self._complain(account, why)
         isExpired = account in self._known or account in self._deleted
         error = errors.ACCOUNT_EXPIRED if isExpired else errors.AUTHORIZATION

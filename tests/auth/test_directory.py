@@ -205,6 +205,18 @@ class TestFinding:
         assert gone[0].check(CancelledError)
         assert found[0].token.subject == ACCOUNT.key
 
+    def test_nobodyWaits(self) -> None:
+        """When all have given up, so does the directory, and the next one asks anew."""
+        given: list[Deferred[str]] = []
+        answer: Deferred[str] = Deferred(given.append)
+        world = World(answer)
+        finding: Any = world.directory.find(ACCOUNT.key)
+        finding.addErrback(lambda why: why.trap(CancelledError))
+        finding.cancel()
+        assert given == [answer]
+        world.resolver.tokens[ACCOUNT.key] = issued()
+        assert world.find().token.subject == ACCOUNT.key
+
     def test_missingIsAskedForAgain(self) -> None:
         """An account that was not there may be there the next time."""
         world = World()
