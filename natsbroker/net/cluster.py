@@ -40,6 +40,9 @@ _log = Logger(namespace="natsbroker")
 #: How long after a route was lost it is dialled again, in seconds.
 _REDIAL = 1.0
 
+#: How long after something that should not take long, in seconds.
+_SOON = 0.1
+
 
 class Cluster:
     """
@@ -322,6 +325,9 @@ class Cluster:
                 if each.isPooled and each.traffic is not None:
                     each.traffic.forget(account)
         route.say(infoLine(document.changed(route_account="").raw))
+        if route.target is not None:
+            # The peer waits for the answers of all before it takes such connections.
+            self.dial(route.target.forAccount(account), _SOON)
 
     def _heardOf(self, document: ServerDocument) -> None:
         terms, account = self.terms, document.route_account
@@ -401,7 +407,7 @@ class Cluster:
                 first.target = first.target or target
                 return
         isBrief = not target.isConfigured and route.document is not None
-        self.dial(target, _REDIAL / 10 if isBrief else _REDIAL)
+        self.dial(target, _SOON if isBrief else _REDIAL)
 
     def _isWanted(self, target: RouteTarget) -> bool:
         if target.account and not self._isDedicated(target.account):

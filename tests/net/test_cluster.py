@@ -289,10 +289,20 @@ class TestDedicated:
         assert b"RS- B foo" in said and b'"route_acc_add_reqid":"x"' in said
         assert b"route_account" not in said
         assert node.publish(b"bar", account="B") == 0
+        assert node.dialled == []
         own = node.joined(route_pool_size=1, route_account="B")
         assert not own.closed
         own.send(b"RS+ bar\r\nRMSG foo 1\r\nx\r\n")
         assert recorder.bodies == [b"x"] and node.publish(b"bar", account="B") == 1
+
+
+    def test_laterDialled(self) -> None:
+        """Whoever dialled the peer dials that one too."""
+        node = Node(poolSize=1, targets=(target(7777),))
+        wire = node.dialling()
+        wire.send(info(route_pool_size=1))
+        wire.send(info(route_pool_size=1, route_account="B", route_acc_add_reqid="x"))
+        assert node.dialled == [(target(7777, account="B"), 0.1)]
 
 
 class TestGossip:
