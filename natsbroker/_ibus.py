@@ -76,6 +76,21 @@ class ILinkSubscriber(Interface):
         """
 
 
+class IOutboxLink(ILinkSubscriber):
+    """
+    A link with an outbox. The fast lane writes its frames straight into the outbox, as C{RMSG} or
+    C{HMSG} with the tag of the subscription in front of the subject: the account as the link names
+    it with a blank behind it, or no bytes. Everything else calls C{forward}.
+    """
+
+    outbox = Attribute(
+        "The L{natsbroker.wire.outbox.Outbox} of the connection; asked for once. Its C{headers} "
+        "says whether the peer understands these."
+    )
+
+    prefix = Attribute("That tag, for the account that it stands for.")
+
+
 class ISubscription(Interface):
     """
     One subscription on a bus, as C{subscribe} returns it.

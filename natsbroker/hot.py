@@ -17,6 +17,7 @@ __all__ = [
     "Connection",
     "Decoder",
     "Lane",
+    "LinkLane",
     "Matcher",
     "Matches",
     "Outbox",
@@ -35,6 +36,9 @@ REASON = ""
 #: The compiled buffers of plain TCP connections; C{None} where they do not exist.
 Connection: Any = None
 Poller: Any = None
+
+#: The lane of messages that come over routes; C{None} where it is not compiled.
+LinkLane: Any = None
 
 if TYPE_CHECKING or os.environ.get("NATSBROKER_PURE", "") not in ("", "0"):
     REASON = "NATSBROKER_PURE is set"
@@ -55,6 +59,7 @@ if TYPE_CHECKING or not COMPILED:
     from natsbroker.wire.outbox import Outbox, Turn
 else:
     Lane = _accel.Lane
+    LinkLane = _accel.LinkLane
     Connection = _accel.Connection
     Poller = _accel.Poller
     Poster = _accel.Poster

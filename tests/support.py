@@ -63,6 +63,7 @@ class Names:
     label: str
     Decoder: Any
     Lane: Any
+    LinkLane: Any
     Matcher: Any
     Matches: Any
     Outbox: Any
@@ -84,6 +85,7 @@ PURE = Names(
     "pure",
     Decoder,
     Lane,
+    None,
     Matcher,
     Matches,
     Outbox,

@@ -28,6 +28,63 @@ cdef inline Py_ssize_t numberAt(const char* line, Py_ssize_t start, Py_ssize_t e
     return number
 
 
+cdef bint takesHeaders(tuple links):
+    """
+    Whether all of these links understand headers.
+    """
+    cdef Subscription subscription
+    for subscription in links:
+        if not (<Outbox> subscription.outbox).headers:
+            return False
+    return True
+
+
+cdef bint giveLink(
+    Subscription subscription,
+    const char* subject,
+    Py_ssize_t length,
+    const char* rest,
+    Py_ssize_t restLength,
+    Py_ssize_t lineLength,
+    Py_ssize_t header,
+) except -1:
+    """
+    Put a message into a link's outbox. The arguments are those of C{Lane.give}.
+
+    @return: whether it took it.
+    """
+    cdef Outbox outbox
+    cdef const char* account
+    cdef Py_ssize_t accountLength, total
+    cdef char* out
+    if subscription.isClosed:
+        return False
+    outbox = <Outbox> subscription.outbox
+    if outbox.closed:
+        return False
+    account = PyBytes_AS_STRING(<bytes> subscription.tag)
+    accountLength = PyBytes_GET_SIZE(<bytes> subscription.tag)
+    total = 5 + accountLength + length + 1 + restLength
+    out = outbox.reserve(total)
+    if header:
+        memcpy(out, b"HMSG ", 5)
+    else:
+        memcpy(out, b"RMSG ", 5)
+    out += 5
+    memcpy(out, account, accountLength)
+    out += accountLength
+    memcpy(out, subject, length)
+    out += length
+    out[0] = c" "
+    out += 1
+    memcpy(out, rest, restLength)
+    outbox.grown(total)
+    outbox.messages += 1
+    outbox.messageBytes += restLength - lineLength - 2
+    subscription.delivered += 1
+    return True
+
+
 cdef enum:
     SHORT = 120
     VERDICTS = 2048
@@ -218,6 +275,8 @@ cdef class Lane:
                 break
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":
                 break
+            if header and not takesHeaders(matches.forward):
+                break
             if not self.deliver(
                 matches, name, nameLength, data + rest, end - rest,
                 line + 1 - rest, header, replyLength,
@@ -330,6 +389,10 @@ cdef class Lane:
                 ):
                     reached = True
                     break
+        for place in range(PyTuple_GET_SIZE(matches.forward)):
+            subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
+            if giveLink(subscription, subject, length, rest, restLength, lineLength, header):
+                reached = True
         return reached or replyLength < 0 or not self.noResponders
 
     cdef bint give(
@@ -503,6 +566,163 @@ cdef class Lane:
 
 
 @cython.final
+cdef class LinkLane:
+    """
+    The fast lane of one route. It understands messages in their usual spelling for which no queue
+    group was chosen, and whose plain receivers are connections with an outbox; it stops in front of
+    everything else, without having done any of it. Nothing is passed on to other links.
+
+    @ivar matchers: of the accounts that it may deliver in, by their names. Whoever replaces one
+        calls L{forget}.
+    """
+
+    cdef readonly dict matchers
+    cdef Decoder decoder
+    cdef Lane giver
+    cdef bytes dedicated
+    cdef bytes lastAccount
+    cdef Matcher lastMatcher
+
+    def __init__(self, Decoder decoder not None, Outbox outbox not None, bytes dedicated not None):
+        """
+        @param decoder: where the messages are.
+        @param outbox: of the same connection.
+        @param dedicated: the account that the connection is dedicated to; no bytes for none.
+        """
+        self.decoder = decoder
+        self.dedicated = dedicated
+        self.matchers = {}
+        self.giver = Lane(decoder, outbox, Matcher(None, 1), None, False)
+        self.lastAccount = None
+        self.lastMatcher = None
+
+    def forget(self):
+        """
+        Deliver in no account until it is among the matchers again.
+        """
+        self.matchers.clear()
+        self.lastAccount = None
+        self.lastMatcher = None
+
+    cdef Matcher matcherOf(self, const char* account, Py_ssize_t length):
+        """
+        The matcher of an account, or None.
+        """
+        cdef bytes name
+        if (
+            self.lastAccount is None or PyBytes_GET_SIZE(self.lastAccount) != length
+            or memcmp(PyBytes_AS_STRING(self.lastAccount), account, length) != 0
+        ):
+            name = PyBytes_FromStringAndSize(account, length)
+            found = self.matchers.get(name)
+            if found is None:
+                return None
+            self.lastMatcher = <Matcher?> found
+            self.lastAccount = name
+        return self.lastMatcher
+
+    def forward(self):
+        """
+        Deliver the longest run of messages that is fully understood.
+
+        @return: how many they were.
+        """
+        cdef Decoder decoder = self.decoder
+        cdef const char* data = decoder.data
+        cdef Py_ssize_t stop = decoder.stop
+        cdef Py_ssize_t start, place, end, line, subject, rest, sizeAt, headerAt
+        cdef Py_ssize_t size, header, length, replyLength, count = 0
+        cdef Py_ssize_t limit = decoder.maxControlLine
+        cdef Py_ssize_t largest = decoder.maxPayload
+        cdef const char* found
+        cdef Matcher matcher
+        cdef Matches matches
+        cdef Subscription subscription
+        cdef bint isHeader
+        if decoder.head is not None or decoder.fault is not None or decoder.skipping:
+            return 0
+        while True:
+            start = decoder.start
+            if stop - start < 12:
+                break
+            if memcmp(data + start, b"RMSG ", 5) == 0:
+                isHeader = False
+            elif memcmp(data + start, b"HMSG ", 5) == 0:
+                isHeader = True
+            else:
+                break
+            subject = start + 5
+            found = <const char*> memchr(data + subject, c"\n", min(stop - subject, limit + 2))
+            if found == NULL:
+                break
+            line = found - data
+            end = line - 1
+            if data[end] != c"\r" or end - subject > limit:
+                break
+            if PyBytes_GET_SIZE(self.dedicated):
+                matcher = self.matcherOf(
+                    PyBytes_AS_STRING(self.dedicated), PyBytes_GET_SIZE(self.dedicated)
+                )
+            else:
+                found = <const char*> memchr(data + subject, c" ", end - subject)
+                if found == NULL or found == data + subject:
+                    break
+                matcher = self.matcherOf(data + subject, found - data - subject)
+                subject = found - data + 1
+            if matcher is None or matcher.readable:
+                break
+            found = <const char*> memchr(data + subject, c" ", end - subject)
+            if found == NULL or found == data + subject:
+                break
+            length = found - data - subject
+            rest = subject + length + 1
+            sizeAt = digitsBefore(data, rest, end)
+            if sizeAt < 0:
+                break
+            size = numberAt(data, sizeAt, end)
+            header = 0
+            headerAt = sizeAt
+            if isHeader:
+                if sizeAt - 1 <= rest:
+                    break
+                headerAt = digitsBefore(data, rest, sizeAt - 1)
+                if headerAt < 0:
+                    break
+                header = numberAt(data, headerAt, sizeAt - 1)
+                if header == 0 or header > size:
+                    break
+            if 0 <= largest < size:
+                break
+            replyLength = headerAt - 1 - rest
+            if replyLength >= 0:
+                # One reply subject: a blank would mean that queue groups were chosen.
+                place = rest
+                while place < rest + replyLength and (
+                    data[place] < 0 or (data[place] > 32 and data[place] != 127)
+                ):
+                    place += 1
+                if replyLength == 0 or place < rest + replyLength:
+                    break
+            end = line + 1 + size + 2
+            if end > stop or data[end - 2] != c"\r" or data[end - 1] != c"\n":
+                break
+            matches = matcher.lookUp(data + subject, length)
+            if not matches.isPlainDirect:
+                break
+            for place in range(PyTuple_GET_SIZE(matches.plain)):
+                subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
+                self.giver.give(
+                    subscription, data + subject, length, data + rest, end - rest,
+                    line + 1 - rest, header, replyLength,
+                )
+            decoder.start = end
+            decoder.messages += 1
+            decoder.messageBytes += size
+            count += 1
+        return count
+
+
+@cython.final
 cdef class Poster:
     """
     The way of short messages from services to connections: a step in front of the readable path
@@ -527,7 +747,7 @@ cdef class Poster:
         if self.matcher.readable:
             return 0
         matches = self.matcher.lookUp(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
-        if not matches.fast or matches.hasBatcher or matches.groups:
+        if not matches.fast or matches.hasBatcher or matches.groups or matches.forward:
             return 0
         count = PyTuple_GET_SIZE(matches.plain)
         for place in range(count):

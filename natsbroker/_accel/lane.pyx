@@ -34,6 +34,7 @@ __all__ = [
     "Connection",
     "Decoder",
     "Lane",
+    "LinkLane",
     "Matcher",
     "Matches",
     "Outbox",

@@ -87,6 +87,10 @@ cdef class Matches:
     cdef readonly tuple plain, groups, links
     # Whether all receivers are connections with an outbox or batchers, and whether any is a batcher.
     cdef bint fast, hasBatcher
+    # One subscription of each link, where links have outboxes, and whether all plain receivers that
+    # are no links have, which is what concerns the lane of a link.
+    cdef tuple forward
+    cdef bint isPlainDirect
     cdef uint64_t epoch
     cdef uint32_t literalBucket, headBucket
 
@@ -96,6 +100,8 @@ cdef class Matches:
         self.links = links
         self.fast = False
         self.hasBatcher = False
+        self.forward = ()
+        self.isPlainDirect = False
 
     def __bool__(self):
         return bool(self.plain or self.groups or self.links)
@@ -120,9 +126,30 @@ cdef inline bint isBatched(Subscription subscription):
     )
 
 
+cdef inline bint isDirectLink(Subscription subscription):
+    outbox = subscription.outbox
+    return (
+        type(outbox) is Outbox and type(subscription.tag) is bytes
+        and subscription.permissions is None
+    )
+
+
+cdef bint isAmong(list links, Subscription entry):
+    """
+    Whether there is a subscription of the same link, for the same account, already.
+    """
+    cdef Subscription each
+    for each in links:
+        if each.subscriber is entry.subscriber:
+            return True
+    return False
+
+
 cdef Matches sortEntries(object entries):
     cdef list plain = []
     cdef list links = []
+    cdef list forward = []
+    cdef bint isPlainDirect = True
     cdef dict groups = None
     cdef Subscription entry
     cdef Matches matches
@@ -145,9 +172,13 @@ cdef Matches sortEntries(object entries):
                 fast = fast and (isDirect(entry) or isBatched(entry))
         elif entry.kind >= FIRST_LINK:
             links.append(entry)
-            fast = False
+            if not isDirectLink(entry):
+                fast = False
+            elif not isAmong(forward, entry):
+                forward.append(entry)
         else:
             plain.append(entry)
+            isPlainDirect = isPlainDirect and isDirect(entry)
             hasBatcher = hasBatcher or isBatched(entry)
             fast = fast and (isDirect(entry) or isBatched(entry))
     matches = Matches(
@@ -157,6 +188,8 @@ cdef Matches sortEntries(object entries):
         tuple(links),
     )
     matches.fast = fast
+    matches.forward = tuple(forward)
+    matches.isPlainDirect = isPlainDirect
     matches.hasBatcher = hasBatcher
     return matches
 

@@ -28,6 +28,7 @@ from natsbroker.interfaces import (
     IBatchSubscriber,
     IInterestWatcher,
     ILinkSubscriber,
+    IOutboxLink,
     IOutboxSubscriber,
     IPublishFilter,
     ISubjectRouter,
@@ -172,7 +173,7 @@ class Account:
         if not isValidSubject(pattern):
             raise ValueError(f"not a valid subject: {pattern!r}")
         outbox = None
-        if IOutboxSubscriber.providedBy(subscriber):
+        if IOutboxSubscriber.providedBy(subscriber) or IOutboxLink.providedBy(subscriber):
             outbox = subscriber.outbox
         elif IBatchSubscriber.providedBy(subscriber):
             subscriber = self._batcherFor(subscriber)

@@ -128,6 +128,7 @@ class ClusterMembership:
             self._dial,
             changed,
         )
+        context.fastLane = settings.fast_lane
         self._factory = LinkFactory(self.cluster.routeFor(None), self._tls)
         self._listener = Listener(addressEndpoint(reactor, block.host, block.port), self._factory)
         self.tracingChanged()

@@ -44,6 +44,7 @@ class Link(ABC):
     @ivar started: when the connection began.
     @ivar reason: why it was closed; empty while it is open.
     @ivar handlers: what is done with which operation.
+    @ivar lane: takes messages before they are frames; C{None} for nothing that does.
     """
 
     CREATED: ClassVar[str]
@@ -69,6 +70,7 @@ class Link(ABC):
             ops.ERR: self._peerFailed,
             ops.FAULT: self.close,
         }
+        self.lane: Any = None
         self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
         self._handshakeBy: float | None = now + limits.handshake
         self._stuckSince: float | None = None
@@ -149,6 +151,8 @@ class Link(ABC):
         decoder, handlers = self.decoder, self.handlers
         active = False
         while not self.reason:
+            if self.lane is not None and not self.context.tracing and self.lane.forward():
+                active = True
             frame = decoder.next()
             if frame is None:
                 break

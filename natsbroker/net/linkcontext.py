@@ -94,6 +94,7 @@ class LinkContext:
     @ivar random: for jitter.
     @ivar limits: the limits in force.
     @ivar tracing: whether operations are logged.
+    @ivar fastLane: whether messages may take the fast lane.
     @ivar maxTraced: how many bytes of a payload are logged; 0 for all.
     """
 
@@ -111,6 +112,7 @@ class LinkContext:
         self.random = random
         self.limits = limits or LinkLimits()
         self.tracing = False
+        self.fastLane = True
         self.maxTraced = 0
         self._last = 0
 

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
-from natsbroker.interfaces import ILinkSubscriber, IMessageBus, IOrigin
+from natsbroker.interfaces import IMessageBus, IOrigin, IOutboxLink
 from natsbroker.net.labels import quoted
 from natsbroker.net.link import Handler, Link
 from natsbroker.net.routeinterest import (
@@ -38,28 +38,27 @@ _log = Logger(namespace="natsbroker")
 _SOME_LEAF = b" "
 
 
-@implementer(ILinkSubscriber, IOrigin)
+@implementer(IOutboxLink, IOrigin)
 class RouteAccount:
     """
     One account at a peer: where messages for it are sent, and where those from it come from. Its
     clients were let in by the peer, which checked what they may publish.
 
+    @ivar outbox: the connection's.
+    @ivar prefix: the account as the wire names it, with a blank behind; no bytes where it does not.
     @ivar grant: whoever sends from there may do here what anybody in the account may.
     """
 
-    __slots__ = ("_headers", "_name", "_outbox", "_server", "grant")
+    __slots__ = ("_name", "_server", "grant", "outbox", "prefix")
 
-    def __init__(
-        self, name: bytes, account: str, outbox: hot.Outbox, headers: bool, server: str
-    ) -> None:
+    def __init__(self, name: bytes, account: str, outbox: hot.Outbox, server: str) -> None:
         """
         @param name: as the wire names the account; no bytes where it does not.
-        @param headers: whether the peer understands headers.
         @param server: the peer's name.
         """
         self._name = name
-        self._outbox = outbox
-        self._headers = headers
+        self.prefix = name + b" " if name else b""
+        self.outbox = outbox
         self._server = server
         self.grant = Grant(account)
 
@@ -67,12 +66,12 @@ class RouteAccount:
         """
         See L{ILinkSubscriber.forward}.
         """
-        outbox = self._outbox
+        outbox = self.outbox
         if outbox.closed:
             return
         outbox.messages += 1
         outbox.messageBytes += len(message.body)
-        outbox.write(route.messageFrame(self._name, message, queues, self._headers))
+        outbox.write(route.messageFrame(self._name, message, queues, outbox.headers))
 
     def clientInfo(self, isDetailed: bool) -> ClientInfo:
         """
@@ -109,7 +108,7 @@ class ModernTraffic:
         self._link = link
         self._doors = doors
         self._permissions = permissions
-        self._headers = headers
+        link.outbox.headers = headers
         self._namesOrigin = namesOrigin
         self._dedicated = account.encode("utf-8", "surrogateescape")
         self._targets: dict[bytes, RouteAccount] = {}
@@ -118,6 +117,8 @@ class ModernTraffic:
         self.interest = RemoteInterest(doors, self._target, link)
         self.interest.permit(permissions)
         self.dialect = route.routeLines(self._dedicated)
+        if hot.LinkLane is not None and link.context.fastLane:
+            link.lane = hot.LinkLane(link.decoder, link.outbox, self._dedicated)
         self.handlers: dict[int, Handler] = {
             ops.RS_PLUS: partial(self._gained, False),
             ops.LS_PLUS: partial(self._gained, True),
@@ -183,7 +184,7 @@ class ModernTraffic:
         """
         There may be other accounts now.
         """
-        self._accounts.clear()
+        self._forgetAccounts()
         self.interest.accountsChanged()
 
     def end(self) -> None:
@@ -194,7 +195,12 @@ class ModernTraffic:
         for announcer in announcers.values():
             announcer.end(False)
         self.interest.clear()
+        self._forgetAccounts()
+
+    def _forgetAccounts(self) -> None:
         self._accounts.clear()
+        if self._link.lane is not None:
+            self._link.lane.forget()
 
     # What the peer says.
 
@@ -251,6 +257,8 @@ class ModernTraffic:
         if bus is None:
             return None
         known = self._accounts[name] = self._target(name), bus
+        if self._link.lane is not None:
+            self._link.lane.matchers[name] = bus.matcher
         return known
 
     def _target(self, name: bytes) -> RouteAccount:
@@ -263,7 +271,6 @@ class ModernTraffic:
                 b"" if self._dedicated else name,
                 name.decode("utf-8", "surrogateescape"),
                 self._link.outbox,
-                self._headers,
                 self._link.remote,
             )
         return target

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors
-from natsbroker.interfaces import IInterestWatcher, ILinkSubscriber, IMessageBus
+from natsbroker.interfaces import IInterestWatcher, IMessageBus, IOutboxLink
 from natsbroker.net.labels import quoted
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions, Verdict
 from natsbroker.subjects.shapes import TooManyShapes
@@ -166,11 +166,10 @@ class RemoteInterest:
     What one peer is subscribed to.
     """
 
-    def __init__(
-        self, doors: AccountDoors, target: Callable[[bytes], ILinkSubscriber], label: object
-    ) -> None:
+    def __init__(self, doors: AccountDoors, target: Callable[[bytes], Any], label: object) -> None:
         """
-        @param target: gives for an account what its messages are sent with.
+        @param target: gives for an account what its messages are sent with, an L{ILinkSubscriber};
+            an L{IOutboxLink} may be written to directly.
         @param label: whose text names the peer in the log.
         """
         self._doors = doors
@@ -229,8 +228,10 @@ class RemoteInterest:
             )
             return
         weight = max(self._weights[account][key], 1)
+        target: Any = self._target(account)
+        tag = target.prefix if IOutboxLink.providedBy(target) else None
         try:
-            made: Any = bus.subscribe(pattern, self._target(account), None, queue, weight)
+            made: Any = bus.subscribe(pattern, target, tag, queue, weight)
         except (ValueError, TooManyShapes, errors.BrokerError) as error:
             _log.error(
                 "{link} - Could not insert subscription: {why}",

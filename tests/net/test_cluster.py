@@ -295,7 +295,6 @@ class TestDedicated:
         own.send(b"RS+ bar\r\nRMSG foo 1\r\nx\r\n")
         assert recorder.bodies == [b"x"] and node.publish(b"bar", account="B") == 1
 
-
     def test_laterDialled(self) -> None:
         """Whoever dialled the peer dials that one too."""
         node = Node(poolSize=1, targets=(target(7777),))
