@@ -18,7 +18,7 @@ import nats.errors
 import pytest
 from nats.aio.client import Client
 
-from tests.auth.chain import Identity
+from tests.auth.chain import Identity, raw
 from tests.interop.conftest import StartServer, showLogs
 from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Flavour, Server
 from tests.interop.tls.authority import authority, issue
@@ -288,19 +288,12 @@ class TestReload:
         assert wire.ask(b"CONNECT " + json.dumps(said).encode() + b"\r\n") == b"PONG\r\n"
         return wire
 
-    def reload(self, server: Server, config: str) -> None:
-        """Have it take another configuration."""
-        since = server.logLength()
-        server.writeConfig(config)
-        server.signal("HUP")
-        server.waitForLog("Reloaded server configuration", since)
-
     @realAndOurs
     def test_user(self, flavour: Flavour, startServer: StartServer) -> None:
         """A user who is gone is cut without a word, and comes in no more; the others stay."""
         server = startServer(flavour, self.BEFORE.format("{user: goes, password: x}"))
         with self.connected(server, "goes") as goes, self.connected(server, "stays") as stays:
-            self.reload(server, self.BEFORE.format(""))
+            reload(server, self.BEFORE.format(""))
             assert goes.rest() == b""
             assert stays.ask(b"SUB a 1\r\nPUB a 1\r\nx\r\n") == b"MSG a 1 1\r\nx\r\nPONG\r\n"
         assert verdict(server, b'CONNECT {"user":"goes","pass":"x"}\r\n') == (
@@ -312,7 +305,7 @@ class TestReload:
         """Whose password is another one now is told so."""
         server = startServer(flavour, self.BEFORE.format("{user: goes, password: x}"))
         with self.connected(server, "goes") as goes:
-            self.reload(server, self.BEFORE.format("{user: goes, password: y}"))
+            reload(server, self.BEFORE.format("{user: goes, password: y}"))
             assert goes.rest() == b"-ERR 'Authorization Violation'\r\n"
 
     @realAndOurs
@@ -322,7 +315,7 @@ class TestReload:
         goes, stays = "{user: goes, password: x}", "{user: stays, password: x}"
         server = startServer(flavour, text.format(f"{goes}, {stays}", ""))
         with self.connected(server, "goes") as moved:
-            self.reload(server, text.format(stays, goes))
+            reload(server, text.format(stays, goes))
             assert moved.rest() == b""
 
     @realAndOurs
@@ -334,7 +327,7 @@ class TestReload:
         with self.connected(server, "goes") as goes, self.connected(server, "stays") as stays:
             subscriptions = b"SUB a 1\r\nSUB b 2\r\nSUB c g 3\r\nSUB d q 4\r\n"
             assert goes.ask(subscriptions) == b"PONG\r\n"
-            self.reload(server, self.BEFORE.format(self.RULED.format('"b"')))
+            reload(server, self.BEFORE.format(self.RULED.format('"b"')))
             told = {goes.line() for _ in range(3)}
             assert told == {
                 f"-ERR 'Permissions Violation for Subscription to {each}'\r\n".encode()
@@ -348,6 +341,78 @@ class TestReload:
             published = b"".join(b"PUB %b 1\r\nx\r\n" % each for each in (b"a", b"c", b"d", b"b"))
             assert stays.ask(published) == b"PONG\r\n"
             assert goes.ask() == b"MSG b 2 1\r\nx\r\nPONG\r\n"
+
+
+#: A configuration, another one, and what somebody says who is let in by the first.
+CHANGES: dict[str, tuple[str, str, dict[str, str]]] = {
+    "another password of the only user": (
+        "authorization {user: a, password: x}",
+        "authorization {user: a, password: y}",
+        {"user": "a", "pass": "x"},
+    ),
+    "another only user": (
+        "authorization {user: a, password: x}",
+        "authorization {user: b, password: x}",
+        {"user": "a", "pass": "x"},
+    ),
+    "another token": (
+        "authorization {token: x}",
+        "authorization {token: y}",
+        {"auth_token": "x"},
+    ),
+    "users in place of a token": (
+        "authorization {token: x}",
+        "authorization {users: [{user: a, password: x}]}",
+        {"auth_token": "x"},
+    ),
+    "a token where there was nothing": ("", "authorization {token: y}", {}),
+    "users where there was nothing": ("", "authorization {users: [{user: a, password: x}]}", {}),
+    "a name that is no user's": (
+        "",
+        "authorization {users: [{user: a, password: x}]}",
+        {"user": "z"},
+    ),
+    "a key that is gone": (
+        f"authorization {{users: [{{nkey: {USER.key}}}, {{user: a, password: x}}]}}",
+        "authorization {users: [{user: a, password: x}]}",
+        {"nkey": USER.key},
+    ),
+}
+
+
+def lastWords(server: Server, before: str, after: str, said: dict[str, str]) -> bytes:
+    """
+    @return: what somebody is told who is cut by a reload.
+    """
+    reload(server, before + "\nmax_payload: 1000\n")
+    with Wire(server.port) as wire:
+        info = wire.info()
+        if "nkey" in said:
+            said = {**said, "sig": raw(USER.sign(info["nonce"].encode()))}
+        line = b"CONNECT " + json.dumps({"verbose": False, **said}).encode() + b"\r\n"
+        assert wire.ask(line) == b"PONG\r\n"
+        reload(server, after + "\nmax_payload: 1001\n")
+        return wire.rest()
+
+
+def reload(server: Server, config: str) -> None:
+    """
+    Have a server take another configuration.
+    """
+    since = server.logLength()
+    server.writeConfig(config)
+    server.signal("HUP")
+    server.waitForLog("Reloaded server configuration", since)
+
+
+def test_lastWords(startServer: StartServer) -> None:
+    """Who is let in no longer is told the same by both servers, or nothing by both."""
+    told = {}
+    for flavour in (REAL, OURS_FAST):
+        server = startServer(flavour, "max_payload: 999\n")
+        told[flavour.name] = {name: lastWords(server, *change) for name, change in CHANGES.items()}
+    assert told[OURS_FAST.name] == told[REAL.name]
+    assert set(told[REAL.name].values()) == {b"", b"-ERR 'Authorization Violation'\r\n"}
 
 
 def test_contextShowsCertificate(tmp_path: Path) -> None:
