@@ -105,6 +105,8 @@ class RangeReader:
         self._manner = manner
         self._onLoss = onLoss
         self._sleep = sleep
+        # What is deleted stays deleted, so this is asked for again only when it does not explain.
+        self._known: StreamState | None = None
         self._subject = f"{streams.prefix}DIRECT.GET.{span.stream}"
 
     def read(self) -> Iterator[Rows]:
@@ -167,7 +169,7 @@ class RangeReader:
         following = self._streams.next(self._span.stream, cursor, pattern or ">")
         if following is None or following >= self._span.stop:
             if not pattern:
-                self._explained(cursor, self._span.stop)
+                self._explained([(cursor, self._span.stop)])
             return self._span.stop
         return cursor
 
@@ -196,31 +198,38 @@ class RangeReader:
                 if seq >= self._span.stop:
                     break
             cursor = seq + 1
-        name = self._span.stream
-        deleted: frozenset[int] | None = None
-        if len(gaps) > _FEW:
-            state = self._streams.state(name, withDeleted=True)
-            deleted = state.deleted
-        for start, stop in gaps:
-            stop = min(stop, self._span.stop)
-            if deleted is not None:
-                isStored = any(each not in deleted for each in range(max(start, state.first), stop))
-                following = start if isStored else None
-            else:
-                following = self._streams.next(name, start)
-            if following is not None and following < stop:
-                return start
-            self._explained(start, stop)
+        false = next((start for start, stop in gaps if self._isFalse(start, stop, len(gaps))), None)
+        self._explained([gap for gap in gaps if false is None or gap[0] < false])
+        if false is not None:
+            return false
         return rows.seqs[-1] + 1 if rows else cursor
 
-    def _explained(self, start: int, stop: int) -> None:
+    def _isFalse(self, start: int, stop: int, count: int) -> bool:
         """
-        Nothing is stored in a gap. Where the stream begins behind it, its messages may have been
-        there when the range was planned, and count as lost.
+        Whether something is stored in a gap.
+
+        @param count: how many gaps there are.
         """
+        stop = min(stop, self._span.stop)
+        name = self._span.stream
+        if count <= _FEW:
+            following = self._streams.next(name, start)
+            return following is not None and following < stop
+        if self._known is None or self._known.stores(start, stop):
+            self._known = self._streams.state(name, withDeleted=True)
+        return self._known.stores(start, stop)
+
+    def _explained(self, gaps: Sequence[tuple[int, int]]) -> None:
+        """
+        Nothing is stored in some gaps. Where the stream begins behind one, its messages may have
+        been there when the range was planned, and count as lost.
+        """
+        if not gaps:
+            return
         state = checkStream(self._streams, self._span.stream, self._span.created)
-        if state.first >= stop:
-            self._lose(start, stop)
+        for start, stop in gaps:
+            if state.first >= min(stop, self._span.stop):
+                self._lose(start, min(stop, self._span.stop))
 
     def _lose(self, start: int, stop: int) -> None:
         text = (

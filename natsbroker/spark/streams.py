@@ -58,6 +58,13 @@ class StreamState:
     isDirect: bool
     deleted: frozenset[int] = frozenset()
 
+    def stores(self, start: int, stop: int) -> bool:
+        """
+        Whether a sequence from C{start} to C{stop} is stored; needs C{deleted}. Those from
+        C{self.stop} on may be by now.
+        """
+        return any(each not in self.deleted for each in range(max(start, self.first), stop))
+
 
 class Streams:
     """

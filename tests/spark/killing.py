@@ -104,7 +104,7 @@ def _killOnce(url: str, directory: Path, dice: random.Random) -> None:
 
 
 def _newest(offsets: Path) -> int:
-    names = [int(each.name) for each in offsets.glob("*")] if offsets.exists() else []
+    names = [int(x.name) for x in offsets.glob("*") if x.name.isdigit()]
     return max(names, default=-1)
 
 

@@ -76,6 +76,26 @@ class TestStored:
         stream.delete(*range(2, 100, 2))
         assert readSeqs(station, spanOf(station, stream)) == [*range(1, 100, 2), 100]
 
+    @pytest.mark.parametrize(("gaps", "most"), [(5, 12), (400, 12)])
+    def test_cheap(
+        self, gaps: int, most: int, station: Station, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """However many gaps there are, the leader is asked few questions about them."""
+        stream = station.stream()
+        stream.fill([b"x"] * 1000)
+        stream.delete(*range(2, 2 + 2 * gaps, 2))
+        span = spanOf(station, stream)
+        asked: list[str] = []
+        request = station.connection.request
+
+        def counted(subject: str, payload: bytes = b"") -> bytes:
+            asked.append(subject)
+            return request(subject, payload)
+
+        monkeypatch.setattr(station.connection, "request", counted)
+        assert len(readSeqs(station, span, Manner(batchRows=300))) == 1000 - gaps
+        assert len(asked) <= most
+
     def test_patterns(self, station: Station) -> None:
         """Filters give what they match; what two of them match comes once."""
         stream = station.stream()
