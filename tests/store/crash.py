@@ -82,7 +82,7 @@ def main() -> None:
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1000)
-    parser.add_argument("--fresh", type=int, default=50, help="a new store after so many rounds")
+    parser.add_argument("--fresh", type=int, default=20, help="a new store after so many rounds")
     parser.add_argument("--seed", default=str(time.time_ns()))
     options = parser.parse_args()
     print(f"seed {options.seed}")
