@@ -90,6 +90,8 @@ class Publisher:
         """
         Ours stand first, where the server looks for them.
         """
+        if msgId and not pairs and "\r" not in msgId and "\n" not in msgId:
+            return self._plain[:-2] + b"Nats-Msg-Id: %b\r\n\r\n" % msgId.encode("utf-8")
         ours = [("Nats-Expected-Stream", self._stream)]
         if msgId:
             ours.append(("Nats-Msg-Id", msgId))

@@ -4,6 +4,7 @@ Publishing with acknowledgements, to nats-server 2.15.
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
@@ -44,8 +45,13 @@ class TestStored:
         publisher = publisherTo(station, stream)
         publisher.publish(f"{stream.name}.x", b"", [("K", "v"), ("k", "é"), ("K", "")], "one")
         publisher.finish()
-        rows = stream.api("MSG.GET", {"seq": 1})["message"]
-        assert "hdrs" in rows
+        stored = base64.b64decode(stream.api("MSG.GET", {"seq": 1})["message"]["hdrs"])
+        ours = f"NATS/1.0\r\nNats-Expected-Stream: {stream.name}\r\nNats-Msg-Id: one\r\n"
+        assert stored.decode() == f"{ours}K: v\r\nk: é\r\nK: \r\n\r\n"
+        publisher.publish(f"{stream.name}.x", b"", msgId="two é")
+        publisher.finish()
+        stored = base64.b64decode(stream.api("MSG.GET", {"seq": 2})["message"]["hdrs"])
+        assert stored.decode() == ours.replace("one", "two é") + "\r\n"
 
     def test_duplicates(self, station: Station) -> None:
         """A repetition is dropped by its id, and counted."""
@@ -88,6 +94,13 @@ class TestRefused:
         stream = station.stream()
         with pytest.raises(SourceError, match="not the value of a header"):
             publisherTo(station, stream).publish(f"{stream.name}.x", b"", [("K", "a\r\nb: c")])
+
+    @pytest.mark.parametrize("pairs", [[], [("K", "v")]])
+    def test_badId(self, pairs: list[tuple[str, str]], station: Station) -> None:
+        """So is such an id."""
+        stream = station.stream()
+        with pytest.raises(SourceError, match="not the value of a header"):
+            publisherTo(station, stream).publish(f"{stream.name}.x", b"", pairs, "a\r\nb: c")
 
     def test_noStream(self, station: Station) -> None:
         """A subject that no stream takes is an error."""
