@@ -17,7 +17,6 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker import errors
-from natsbroker.net import gossip
 from natsbroker.net.clusterterms import (
     ClusterTerms,
     Identity,
@@ -27,8 +26,8 @@ from natsbroker.net.clusterterms import (
 )
 from natsbroker.net.labels import quoted
 from natsbroker.net.linkcontext import LinkContext, LinkPeer
-from natsbroker.net.linktls import isAddress
 from natsbroker.net.members import Member, poolIndex, prevails
+from natsbroker.net.news import News
 from natsbroker.net.route import Route
 from natsbroker.net.routeinterest import AccountDoors
 from natsbroker.wire.serverinfo import GossipMode, ServerDocument, infoLine
@@ -54,6 +53,7 @@ class Cluster:
     @ivar terms: how we take part.
     @ivar members: the others, by their ids.
     @ivar urls: where our own clients connect.
+    @ivar changed: to be called when it has changed where clients can connect.
     """
 
     def __init__(
@@ -77,7 +77,8 @@ class Cluster:
         self.urls: tuple[str, ...] = ()
         self.isLeaving = False
         self._dial = dial
-        self._changed = changed
+        self.changed = changed
+        self._news = News(self)
         self._routes: dict[int, Route] = {}
         self._selves: set[tuple[str, int]] = set()
         self._learned: set[str] = set()
@@ -148,7 +149,7 @@ class Cluster:
         for route in self:
             if route.traffic is not None and route.remoteId != remoteId:
                 route.close(errors.CLUSTER_CONFLICT)
-        self._changed()
+        self.changed()
         return True
 
     def introduced(self, route: Route, document: ServerDocument) -> None:
@@ -169,7 +170,7 @@ class Cluster:
             route.close(errors.SET_POOL_INDEX, str(index))
         elif route.isPooled and not 0 <= index < largest:
             route.close(errors.WRONG_POOL_INDEX, str(index), str(document.route_pool_size))
-        elif route.account and not self._isDedicated(route.account):
+        elif route.account and not self.isDedicated(route.account):
             route.close(errors.UNKNOWN_ROUTE_ACCOUNT, route.account)
         else:
             member = self.members.get(document.server_id)
@@ -180,7 +181,10 @@ class Cluster:
             else:
                 self._placePooled(route, member, document, largest if route.isPooled else 1)
 
-    def _isDedicated(self, account: str) -> bool:
+    def isDedicated(self, account: str) -> bool:
+        """
+        Whether an account has connections of its own.
+        """
         known = account in self.terms.dedicated or account in self._learned
         return known and self.doors.door(account) is not None
 
@@ -191,7 +195,7 @@ class Cluster:
         member.dedicated[route.account] = route
         self._makeWay(there, route)
         route.begin([route.account])
-        self._tellAbout(route, member)
+        self._news.tell(route, member)
 
     def _placePooled(
         self, route: Route, member: Member, document: ServerDocument, size: int
@@ -210,8 +214,8 @@ class Cluster:
         route.begin(self._accountsOf(route, member))
         if isFirst:
             member.urls = document.connect_urls
-            self._tellAbout(route, member)
-            self._changed()
+            self._news.tell(route, member)
+            self.changed()
         if route.isDialled and route.isPooled:
             route.wantsMore = True
             route.ping()
@@ -250,7 +254,7 @@ class Cluster:
         if len(member.pool) < member.size:
             self._dial(target, 0.0)
         for account in self.terms.dedicated:
-            if account not in member.dedicated and self._isDedicated(account):
+            if account not in member.dedicated and self.isDedicated(account):
                 self._dial(target.forAccount(account), 0.0)
 
     def metSelf(self, route: Route) -> None:
@@ -263,22 +267,6 @@ class Cluster:
 
     # News.
 
-    def _tellAbout(self, route: Route, member: Member) -> None:
-        document = route.document
-        if document is None or not gossip.isNews(route, document):
-            return
-        told = gossip.reachable(document, route.peer.host).changed(
-            nonce="", route_account=route.account
-        )
-        if not told.ip:
-            return
-        for other in list(self.members.values()):
-            listener = other.dedicated.get(route.account) or other.first
-            if other is member or listener is None or (route.account and not other.isPooled):
-                continue
-            mode = gossip.modeFor(route, listener)
-            listener.say(infoLine(told.changed(gossip_mode=int(mode)).raw))
-
     def informed(self, route: Route, document: ServerDocument) -> None:
         """
         A peer has said something more: of itself, or of another member.
@@ -287,21 +275,8 @@ class Cluster:
             return
         if document.route_acc_add_reqid:
             self._dedicatedLater(route, document)
-        elif document.server_id != route.remoteId:
-            self._heardOf(document)
-        elif document.ldm:
-            self._setUrls(route, ())
         else:
-            before, route.document = route.document, document
-            if before is not None and before.permitExport != document.permitExport:
-                route.repeat()
-            self._setUrls(route, document.connect_urls)
-
-    def _setUrls(self, route: Route, urls: tuple[str, ...]) -> None:
-        member = self.members.get(route.remoteId)
-        if member is not None and member.urls != urls:
-            member.urls = urls
-            self._changed()
+            self._news.heard(route, document)
 
     def _dedicatedLater(self, route: Route, document: ServerDocument) -> None:
         """
@@ -328,33 +303,6 @@ class Cluster:
         if route.target is not None:
             # The peer waits for the answers of all before it takes such connections.
             self.dial(route.target.forAccount(account), _SOON)
-
-    def _heardOf(self, document: ServerDocument) -> None:
-        terms, account = self.terms, document.route_account
-        member = self.members.get(document.server_id)
-        if document.server_id == self.identity.server_id:
-            return
-        if account:
-            isThere = member is not None and account in member.dedicated
-            if isThere or terms.poolSize <= 0 or not self._isDedicated(account):
-                return
-        elif member is not None and member.pool:
-            return
-        if gossip.isConfigured(document, terms.targets):
-            return
-        try:
-            target = gossip.targetFrom(document, terms.user, terms.password, self._certified())
-        except ValueError as error:
-            _log.error("Error parsing URL from INFO: {why}", why=quoted(str(error))[1:-1])
-            return
-        self.dial(target, 0.0)
-
-    def _certified(self) -> str:
-        """
-        The name that certificates of members are for where they are dialled by their addresses:
-        the first that the settings name.
-        """
-        return next((each.host for each in self.terms.targets if not isAddress(each.host)), "")
 
     def dial(self, target: RouteTarget, after: float) -> None:
         """
@@ -384,7 +332,7 @@ class Cluster:
         if not member:
             del self.members[member.serverId]
         if wasLast and member.urls:
-            self._changed()
+            self.changed()
 
     def forgotten(self, route: Route) -> None:
         """
@@ -410,7 +358,7 @@ class Cluster:
         self.dial(target, _SOON if isBrief else _REDIAL)
 
     def _isWanted(self, target: RouteTarget) -> bool:
-        if target.account and not self._isDedicated(target.account):
+        if target.account and not self.isDedicated(target.account):
             return False
         return not target.isConfigured or target.forAccount("") in self.terms.targets
 
@@ -464,7 +412,7 @@ class Cluster:
         return [
             name
             for name in names
-            if not self._isDedicated(name) and poolIndex(size, name) == route.poolIndex
+            if not self.isDedicated(name) and poolIndex(size, name) == route.poolIndex
         ]
 
     def connectUrls(self) -> tuple[str, ...]:

@@ -1,0 +1,107 @@
+"""
+What members say of themselves and of each other while they are members.
+
+Promises: of a new member everybody is told who can use it, and whoever is told of one that is not
+known dials it; clients learn where else they can connect from what members say of themselves.
+Must never know: how routes are agreed on, or how somebody is dialled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twisted.logger import Logger
+
+from natsbroker.net import gossip
+from natsbroker.net.labels import quoted
+from natsbroker.net.linktls import isAddress
+from natsbroker.net.members import Member
+from natsbroker.wire.serverinfo import ServerDocument, infoLine
+
+if TYPE_CHECKING:
+    from natsbroker.net.cluster import Cluster
+    from natsbroker.net.route import Route
+
+__all__ = ["News"]
+
+_log = Logger(namespace="natsbroker")
+
+
+class News:
+    """
+    The news of one cluster.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def tell(self, route: Route, member: Member) -> None:
+        """
+        Tell the others of a new member, if they are to know.
+
+        @param route: leads to it.
+        """
+        document = route.document
+        if document is None or not gossip.isNews(route, document):
+            return
+        told = gossip.reachable(document, route.peer.host).changed(
+            nonce="", route_account=route.account
+        )
+        if not told.ip:
+            return
+        for other in list(self._cluster.members.values()):
+            listener = other.dedicated.get(route.account) or other.first
+            if other is member or listener is None or (route.account and not other.isPooled):
+                continue
+            mode = gossip.modeFor(route, listener)
+            listener.say(infoLine(told.changed(gossip_mode=int(mode)).raw))
+
+    def heard(self, route: Route, document: ServerDocument) -> None:
+        """
+        A peer has said something of itself, or of another member.
+        """
+        if document.server_id != route.remoteId:
+            self._heardOf(document)
+        elif document.ldm:
+            self._setUrls(route, ())
+        else:
+            before, route.document = route.document, document
+            if before is not None and before.permitExport != document.permitExport:
+                route.repeat()
+            self._setUrls(route, document.connect_urls)
+
+    def _setUrls(self, route: Route, urls: tuple[str, ...]) -> None:
+        member = self._cluster.members.get(route.remoteId)
+        if member is not None and member.urls != urls:
+            member.urls = urls
+            self._cluster.changed()
+
+    def _heardOf(self, document: ServerDocument) -> None:
+        cluster, account = self._cluster, document.route_account
+        terms = cluster.terms
+        member = cluster.members.get(document.server_id)
+        if document.server_id == cluster.identity.server_id:
+            return
+        if account:
+            isThere = member is not None and account in member.dedicated
+            if isThere or terms.poolSize <= 0 or not cluster.isDedicated(account):
+                return
+        elif member is not None and member.pool:
+            return
+        if gossip.isConfigured(document, terms.targets):
+            return
+        try:
+            target = gossip.targetFrom(document, terms.user, terms.password, self._certified())
+        except ValueError as error:
+            _log.error("Error parsing URL from INFO: {why}", why=quoted(str(error))[1:-1])
+            return
+        cluster.dial(target, 0.0)
+
+    def _certified(self) -> str:
+        """
+        The name that certificates of members are for where they are dialled by their addresses:
+        the first that the settings name.
+        """
+        return next(
+            (each.host for each in self._cluster.terms.targets if not isAddress(each.host)), ""
+        )
