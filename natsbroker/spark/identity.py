@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nacl.signing import SigningKey
+
 from natsbroker import __version__
-from natsbroker.spark.ed25519 import publicKey, sign
 from natsbroker.spark.errors import OptionError
 
 __all__ = ["Identity", "connectFields", "readCredentials", "readSeed"]
@@ -79,7 +80,7 @@ def connectFields(identity: Identity, nonce: str, isTLS: bool) -> dict[str, Any]
         given["nkey"] = _nameOf(seed)
     fields |= {name: value for name, value in given.items() if value}
     if seed and nonce:
-        signature = sign(seed, nonce.encode("utf-8"))
+        signature = SigningKey(seed).sign(nonce.encode("utf-8")).signature
         fields["sig"] = base64.urlsafe_b64encode(signature).rstrip(b"=").decode("ascii")
     return fields
 
@@ -123,7 +124,7 @@ def readSeed(text: str, path: str) -> bytes:
 
 
 def _nameOf(seed: bytes) -> str:
-    body = bytes([_USER]) + publicKey(seed)
+    body = bytes([_USER]) + bytes(SigningKey(seed).verify_key)
     checksum = binascii.crc_hqx(body, 0).to_bytes(2, "little")
     return base64.b32encode(body + checksum).decode("ascii")
 
