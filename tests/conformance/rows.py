@@ -19,7 +19,7 @@ from tests.conformance.steps import needsProcess
 CASES = range(1, 69)
 
 #: What natsbroker does not have yet; rows that need it are reported as that.
-NOT_YET = frozenset({"jetstream", "system-account"})
+NOT_YET = frozenset({"jetstream"})
 
 CON = b'CONNECT {"verbose":false,"pedantic":false}\r\n'
 HEADERS = b'CONNECT {"verbose":false,"pedantic":false,"headers":true}\r\n'

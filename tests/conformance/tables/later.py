@@ -115,7 +115,6 @@ EVENTS = [
             Alive(),
         ),
         SYSTEM,
-        needs=("system-account",),
         fresh=True,
     ),
     Row(
@@ -126,7 +125,6 @@ EVENTS = [
             Expect(Like(rb'MSG _INBOX\.1 1 \d+\r\n\{.*"account":"\$G".*\}\r\n')),
             Alive(),
         ),
-        needs=("system-account",),
         fresh=True,
     ),
 ]
@@ -173,6 +171,7 @@ EXPIRY = [
             Closed(),
         ),
         OPERATOR_MODE,
+        fresh=True,
     ),
 ]
 
