@@ -37,7 +37,7 @@ _CONF = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def javaless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     @return: a directory for PATH with what Spark's scripts call, and without Java.
@@ -50,10 +50,11 @@ def javaless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(javaless: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """
-    The session, started as on a machine without Java: C{natsbroker[spark-java]} brings it.
+    The session, started as on a machine without Java: C{natsbroker[spark-java]} brings it. It ends
+    with the package, since tests of others need the whole PATH.
     """
     from natsbroker.spark import session
 
