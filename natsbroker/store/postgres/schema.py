@@ -3,16 +3,16 @@ The tables, and the version of their layout.
 
 All are in one schema of the database, which belongs to the store:
 
-- C{format}: one row, the version of all this.
-- C{holder}: a row for each broker that has the store open, with the time until which its leases
-  hold, by the database's clock.
-- C{progress}: how many commits each of them made. It changes in the same transaction as everything
-  else, so a broker that lost its connection while it committed finds out what became of that.
-- C{log}: a row for each log, with its bounds, who holds its lease, and the fencing token, which
-  rises whenever the lease changes hands. The name of a log that was dropped is null.
-- C{record}: the records, each as L{natsbroker.store.records} lays it out, checksum included.
-- C{hold}: the named holds of each log.
-- C{space} and C{state}: the same for state: who holds a space, and its values.
+  - C{format}: one row, the version of all this.
+  - C{holder}: a row for each broker that has the store open, with the time until which its leases
+    hold, by the database's clock.
+  - C{progress}: how many commits each of them made. It changes in the same transaction as all
+    else, so a broker that lost its connection during a commit finds out what became of that.
+  - C{log}: a row for each log, with its bounds, who holds its lease, and the fencing token, which
+    rises whenever the lease changes hands. The name of a log that was dropped is null.
+  - C{record}: the records, each as L{natsbroker.store.records} lays it out, checksum included.
+  - C{hold}: the named holds of each log.
+  - C{space} and C{state}: the same for state: who holds a space, and its values.
 
 Promises: tables of another version are refused and not touched; brokers that start at the same time
 make them once.
