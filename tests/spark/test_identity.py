@@ -102,7 +102,7 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("change", "why"),
         [
-            (lambda seed: seed[:-1] + ("A" if seed[-1] != "A" else "B"), "checksum"),
+            (lambda seed: seed[:9] + ("A" if seed[9] != "A" else "B") + seed[10:], "checksum"),
             (lambda seed: seed[:20], "base 32|wrong length"),
             (lambda seed: seed + "!", "base 32"),
             (lambda seed: "", "one nkey"),
