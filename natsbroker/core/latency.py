@@ -14,7 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from natsbroker.core.exports import Latency
-from natsbroker.wire.clientinfo import compact, described, instant
+from natsbroker.wire.clientinfo import compact, described, eventId, instant
 from natsbroker.wire.values import ClientInfo, Kind, Message
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ __all__ = ["Headers", "answered", "badRequest", "sampled", "tell", "unanswered"]
 Headers = Mapping[str, list[str]]
 
 _TYPE = "io.nats.server.metric.v1.service_latency"
-_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 _UBER, _UBER_CONTEXT = "Uber-Trace-Id", "Uberctx-"
 _B3, _B3_SAMPLED, _B3_TRACE = "B3", "X-B3-Sampled", "X-B3-Traceid"
@@ -161,7 +160,7 @@ def tell(account: Account, latency: Latency, event: dict[str, Any]) -> None:
     """
     Publish an event in the service's account.
     """
-    event["id"] = "".join(account.random.choices(_DIGITS, k=22))
+    event["id"] = eventId(account.random)
     ordered = {name: event[name] for name in _ORDER if name in event}
     account.publish(Kind.INTERNAL, Message(latency.subject, compact(ordered)))
 

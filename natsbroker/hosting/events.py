@@ -24,17 +24,13 @@ from natsbroker.auth.answering import Describe
 from natsbroker.config.model import GLOBAL_ACCOUNT
 from natsbroker.interfaces import IMessageBus, IObserver
 from natsbroker.net.facts import ConnectionFacts, clientInfoOf
-from natsbroker.stats.formats import instant
-from natsbroker.wire.clientinfo import compact, described
+from natsbroker.wire.clientinfo import compact, described, eventId, instant
 from natsbroker.wire.values import Message
 
 __all__ = ["ClientEvents"]
 
 _CONNECT = "io.nats.server.advisory.v1.client_connect"
 _DISCONNECT = "io.nats.server.advisory.v1.client_disconnect"
-
-_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_ID_LENGTH = 22
 
 
 class Factual(Protocol):
@@ -112,7 +108,7 @@ class ClientEvents:
             client.pop("rtt", None)
         event: dict[str, Any] = {
             "type": _DISCONNECT if reason else _CONNECT,
-            "id": "".join(self._random.choices(_DIGITS, k=_ID_LENGTH)),
+            "id": eventId(self._random),
             "timestamp": instant(now),
             "server": self._describe(),
             "client": client | {"name_tag": facts.account} | kind,

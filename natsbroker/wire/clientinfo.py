@@ -19,18 +19,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timezone
 from functools import lru_cache
+from random import Random
 from typing import Any
 
 from natsbroker.wire.values import ClientInfo
 
-__all__ = ["HEADER", "compact", "described", "instant", "stamped"]
+__all__ = ["HEADER", "compact", "described", "eventId", "instant", "stamped"]
 
 #: The name of the header.
 HEADER = b"Nats-Request-Info"
 
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_ID_LENGTH = 22
+
 _VERSION = b"NATS/1.0"
 _SPECIAL = re.compile("[<>&\x7f\u2028\u2029\ud800-\udfff]")
 _LINES = re.compile(rb"(?<=\n)|(?<=\r)(?!\n)")
+
+
+def eventId(random: Random) -> str:
+    """
+    A name for an event, as nats-server's: 22 letters and digits.
+    """
+    return "".join(random.choices(_DIGITS, k=_ID_LENGTH))
 
 
 def instant(seconds: float) -> str:

@@ -74,7 +74,7 @@ def _leave(world: World, step: Step) -> None:
 def _drop(world: World, step: Step) -> None:
     person = _person(world, step)
     if person is not None:
-        world.network.reset(person._host.address)
+        world.network.reset(person.host.address)
 
 
 def _subscribe(world: World, step: Step) -> None:

@@ -70,6 +70,7 @@ class Person(Protocol):
 
     @ivar number: its name; never used twice.
     @ivar broker: which broker it is a client of.
+    @ivar host: the machine that it is at.
     @ivar wishes: its subscriptions, by their sids.
     @ivar left: when its connection ended; C{None} while it is there.
     @ivar errors: what the broker complained of.
@@ -83,7 +84,7 @@ class Person(Protocol):
         self.errors: list[bytes] = []
         self.isConnected = False
         self.left: float | None = None
-        self._host = host
+        self.host = host
         self._buffer = b""
 
     def dial(self, address: str, port: int) -> None:
@@ -92,10 +93,10 @@ class Person(Protocol):
         factory.noisy = False
         factory.buildProtocol = lambda _: self  # type: ignore[method-assign,assignment]
         factory.clientConnectionFailed = self._failed  # type: ignore[method-assign]
-        self._host.connectTCP(address, port, factory)
+        self.host.connectTCP(address, port, factory)
 
     def _failed(self, connector: Any, reason: Any) -> None:
-        self.left = self._host.seconds()
+        self.left = self.host.seconds()
 
     def connectionMade(self) -> None:
         """Introduce oneself."""
@@ -105,7 +106,7 @@ class Person(Protocol):
     def connectionLost(self, reason: Any = None) -> None:
         """All wishes end."""
         self.isConnected = False
-        self.left = self._host.seconds()
+        self.left = self.host.seconds()
         for wish in self.wishes.values():
             wish.ended = wish.ended or self.left
 
@@ -123,7 +124,7 @@ class Person(Protocol):
     def subscribe(self, pattern: bytes, queue: bytes = b"") -> None:
         """Wish for messages."""
         sid = len(self.wishes) + 1
-        self.wishes[sid] = Wish(self.number, sid, pattern, queue, self._host.seconds())
+        self.wishes[sid] = Wish(self.number, sid, pattern, queue, self.host.seconds())
         group = queue + b" " if queue else b""
         self._write(b"SUB %b %b%d\r\n" % (pattern, group, sid))
 
@@ -131,15 +132,15 @@ class Person(Protocol):
         """End a wish, at once or after some messages."""
         if maximum:
             wish.maximum = maximum
-            wish.limited = self._host.seconds()
+            wish.limited = self.host.seconds()
             self._write(b"UNSUB %d %d\r\n" % (wish.sid, maximum))
         else:
-            wish.ended = self._host.seconds()
+            wish.ended = self.host.seconds()
             self._write(b"UNSUB %d\r\n" % wish.sid)
 
     def publish(self, subject: bytes, size: int, headers: bool = False) -> None:
         """Publish a message that names itself."""
-        told = Publication(self.number, len(self.published), subject, self._host.seconds())
+        told = Publication(self.number, len(self.published), subject, self.host.seconds())
         self.published.append(told)
         body = b"<%d:%d>" % told.key + b"." * size
         if headers:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from functools import cache
 from random import Random
-from typing import Any
 
 from natsbroker.broker import Broker
 from natsbroker.config.build import buildText
@@ -198,7 +196,3 @@ class World:
     def here(self) -> list[Person]:
         """Those who are there."""
         return [each for each in self.people.values() if each.isHere]
-
-    def clientSubscriptions(self, number: int) -> Iterable[Any]:
-        """What a broker has for its clients and for other members."""
-        return list(self.brokers[number].accounts["A"].subscriptions())

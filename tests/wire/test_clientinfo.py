@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import email.parser
 import json
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.wire.clientinfo import HEADER, compact, described, instant, stamped
+from natsbroker.wire.clientinfo import HEADER, compact, described, eventId, instant, stamped
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.values import ClientInfo
 
@@ -169,3 +170,12 @@ class TestStamped:
         assert Headers.fromBlock(body[:length]).getAll("nats-request-info", anyCase=True) == [
             '{"acc":"B","rtt":5}'
         ]
+
+
+def test_eventId() -> None:
+    """Letters and digits, 22 of them, and others each time."""
+    random = Random(1)
+    one, other = eventId(random), eventId(random)
+    assert len(one) == len(other) == 22
+    assert (one + other).isalnum()
+    assert one != other
