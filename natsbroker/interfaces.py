@@ -18,6 +18,14 @@ from natsbroker._ibus import (
     ISubscriber,
     ISubscription,
 )
+from natsbroker._igateway import (
+    IGatewayBus,
+    IGatewayInterestPolicy,
+    IGatewayLink,
+    IGatewayPassage,
+    IGatewayPolicyPlugin,
+    IInterestTable,
+)
 from natsbroker._iservice import (
     IAuthorizerPlugin,
     IBrokerHost,
@@ -48,7 +56,13 @@ __all__ = [
     "IBrokerHost",
     "IBrokerService",
     "IExportableLog",
+    "IGatewayBus",
+    "IGatewayInterestPolicy",
+    "IGatewayLink",
+    "IGatewayPassage",
+    "IGatewayPolicyPlugin",
     "IHeldLog",
+    "IInterestTable",
     "IInterestWatcher",
     "ILeasedStore",
     "ILinkSubscriber",

@@ -49,7 +49,7 @@ def row(ours: str = "", others: str = "", typing: str = "") -> Row:
     return Row(frozenset(ours.split()), frozenset(others.split()), frozenset(typing.split()))
 
 
-_CONTRACTS = "interfaces _ibus _iauth _istore _inet _iservice"
+_CONTRACTS = "interfaces _ibus _iauth _igateway _istore _inet _iservice"
 _VALUES = "wire.values wire.grants"
 _ANNOTATIONS = "twisted advisories"
 _SERVICE = f"{_CONTRACTS} requests {_VALUES} wire.headers subjects errors advisories"
@@ -71,6 +71,7 @@ MAP: dict[str, Row] = {
     "interfaces": row(f"{_CONTRACTS} {_VALUES}", "zope", typing=_ANNOTATIONS),
     "_ibus": row(f"{_CONTRACTS} {_VALUES}", "zope", typing=_ANNOTATIONS),
     "_iauth": row(f"{_CONTRACTS} {_VALUES}", "zope", typing=_ANNOTATIONS),
+    "_igateway": row(f"{_CONTRACTS} {_VALUES}", "zope", typing=_ANNOTATIONS),
     "_istore": row(f"{_CONTRACTS} {_VALUES}", "zope", typing=_ANNOTATIONS),
     "_inet": row(f"{_CONTRACTS} {_VALUES}", "zope", typing=_ANNOTATIONS),
     "_iservice": row(f"{_CONTRACTS} {_VALUES}", "zope", typing=_ANNOTATIONS),
@@ -79,7 +80,7 @@ MAP: dict[str, Row] = {
     "core": row(f"{_CONTRACTS} hot wire subjects errors advisories", "zope"),
     "auth": row(_SERVICE, f"{_TWISTED} {_TLS} bcrypt nacl nkeys"),
     "store": row(_SERVICE, f"{_TWISTED} lmdb psycopg xxhash google_crc32c"),
-    "gateways": row(_SERVICE, _TWISTED),
+    "gateways": row(f"{_SERVICE} wire.mapped", _TWISTED),
     "stan": row(_SERVICE, f"{_TWISTED} google"),
     "jetstream": row(_SERVICE, _TWISTED),
     "stats": row(_SERVICE, _TWISTED),

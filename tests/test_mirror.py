@@ -18,6 +18,7 @@ _PARTS = "a part of the stores: held by their contract suites and by the tests t
 ELSEWHERE = {
     "_iauth.py": "declarations only: held by tests/test_exports.py and the contract suites",
     "_ibus.py": "declarations only: held by tests/test_exports.py and the contract suites",
+    "_igateway.py": "declarations only: held by tests/test_exports.py and the contract suites",
     "_inet.py": "declarations only: held by tests/test_exports.py and the contract suites",
     "_iservice.py": "declarations only: held by tests/test_exports.py and the contract suites",
     "_istore.py": "declarations only: held by tests/test_exports.py and the contract suites",

@@ -84,7 +84,7 @@ MATCHES: Sequence[tuple[bytes, bytes, bool]] = (
     (b"\xff.\xc3\xb6", b"\xff.\xc3\xb6", True),
 )
 
-_QUICK = settings(
+QUICK = settings(
     max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
@@ -212,7 +212,7 @@ def subjectRouterTests(factory: Callable[[], ISubjectRouter]) -> type[Synchronou
             st.lists(st.tuples(st.booleans(), patterns()), max_size=15),
             st.lists(literalSubjects() | patterns(), max_size=4),
         )
-        @_QUICK
+        @QUICK
         def test_anything(self, steps: list[tuple[bool, bytes]], subjects: list[bytes]) -> None:
             """After any changes, every subject reaches what a plain list says."""
             router = factory()

@@ -32,6 +32,9 @@ RMSG = 16
 LS_PLUS = 17
 LS_MINUS = 18
 LMSG = 19
+#: Whether another cluster wants anything at all of an account.
+A_PLUS = 20
+A_MINUS = 21
 
 NAMES: dict[int, bytes] = {
     CONNECT: b"CONNECT",
@@ -52,4 +55,6 @@ NAMES: dict[int, bytes] = {
     LS_PLUS: b"LS+",
     LS_MINUS: b"LS-",
     LMSG: b"LMSG",
+    A_PLUS: b"A+",
+    A_MINUS: b"A-",
 }

@@ -16,6 +16,7 @@ from enum import IntEnum
 from typing import Any
 
 __all__ = [
+    "GatewayCommand",
     "GossipMode",
     "LinkConnect",
     "ServerDocument",
@@ -43,6 +44,20 @@ class GossipMode(IntEnum):
     OVERRIDE = 2
 
 
+class GatewayCommand(IntEnum):
+    """
+    What an INFO between gateways asks for besides telling who one is.
+
+    @cvar GOSSIP: dial another gateway.
+    @cvar ALL_SUBS_START: what follows is all interest of an account.
+    @cvar ALL_SUBS_COMPLETE: that was all, and from now on every change is told.
+    """
+
+    GOSSIP = 1
+    ALL_SUBS_START = 2
+    ALL_SUBS_COMPLETE = 3
+
+
 @dataclass(frozen=True, slots=True)
 class ServerDocument:
     """
@@ -58,6 +73,13 @@ class ServerDocument:
         accounts with connections of their own.
     @ivar route_pool_idx: which of them this is.
     @ivar route_account: the account that the connection is dedicated to.
+    @ivar gateway: the name of the gateway that it speaks of: its own, or another one in a gossip.
+    @ivar gateway_urls: where members of that gateway's cluster can be dialled, as C{host:port}.
+    @ivar gateway_url: where it can be dialled itself.
+    @ivar gateway_cmd: what it asks for, a L{GatewayCommand}; 0 for nothing.
+    @ivar gateway_cmd_payload: what that is about, as base64.
+    @ivar gateway_nrp: it understands mapped reply subjects that begin with C{_GR_}.
+    @ivar gateway_iom: it tells all interest of every account at once.
     @ivar permitImport: the patterns that it tells interest in, and those that it does not; C{None}
         for no restriction.
     @ivar permitExport: the patterns that it takes interest in.
@@ -93,6 +115,12 @@ class ServerDocument:
     route_acc_add_reqid: str = ""
     gossip_mode: int = 0
     gateway: str = ""
+    gateway_urls: tuple[str, ...] = ()
+    gateway_url: str = ""
+    gateway_cmd: int = 0
+    gateway_cmd_payload: str = ""
+    gateway_nrp: bool = False
+    gateway_iom: bool = False
     permitImport: Mapping[str, Any] | None = None
     permitExport: Mapping[str, Any] | None = None
     raw: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -212,13 +240,14 @@ def _permissions(name: str, value: Any) -> dict[str, tuple[str, ...]]:
     }
 
 
-def infoLine(document: Mapping[str, Any]) -> bytes:
+def infoLine(document: Mapping[str, Any], end: bytes = b" \r\n") -> bytes:
     """
-    An INFO line of a document's members, with a blank before its CRLF as nats-server has it.
-    Members without a value are left out.
+    An INFO line of a document's members. Members without a value are left out.
+
+    @param end: what it ends with: nats-server has a blank before CRLF, save between gateways.
     """
     shown = {name: value for name, value in document.items() if value or name in _ALWAYS_IN_INFO}
-    return b"INFO %b \r\n" % _json(shown)
+    return b"INFO %b%b" % (_json(shown), end)
 
 
 def connectLine(options: Mapping[str, Any]) -> bytes:

@@ -21,7 +21,7 @@ Must never know: who is connected, or what interest there is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from natsbroker.wire import ops
@@ -30,8 +30,11 @@ from natsbroker.wire.lines import BAD, Frame, LineReader, LineRules, checkedHead
 from natsbroker.wire.values import Message
 
 __all__ = [
+    "BARE",
     "FROM_ROUTE",
+    "OPERATIONS",
     "Interest",
+    "RouteLines",
     "interestLine",
     "lostLine",
     "messageFrame",
@@ -43,7 +46,8 @@ __all__ = [
 #: The largest weight of a queue group: what fits everywhere.
 _HEAVIEST = (1 << 31) - 1
 
-_OPERATIONS = {
+#: The operations with arguments, as L{LineReader} takes them.
+OPERATIONS = {
     b"RMSG": (ops.RMSG, True),
     b"HMSG": (ops.HMSG, True),
     b"RS+": (ops.RS_PLUS, True),
@@ -56,7 +60,8 @@ _OPERATIONS = {
     b"-ERR": (ops.ERR, True),
 }
 
-_BARE = {b"PING": ops.PING, b"PONG": ops.PONG, b"+OK": ops.OK}
+#: Those without.
+BARE = {b"PING": ops.PING, b"PONG": ops.PONG, b"+OK": ops.OK}
 
 
 class Interest(NamedTuple):
@@ -85,15 +90,15 @@ class RouteLines(LineReader):
 
     __slots__ = ("_account",)
 
-    def __init__(self, account: bytes = b"") -> None:
+    def __init__(
+        self, account: bytes = b"", operations: Mapping[bytes, tuple[int, bool]] = OPERATIONS
+    ) -> None:
         """
         @param account: the one that the connection is dedicated to, if it is.
+        @param operations: those with arguments, as L{LineReader} takes them.
         """
-        super().__init__(
-            _OPERATIONS,
-            _BARE,
-            {ops.RMSG: self._readMessage, ops.HMSG: self._readMessage, ops.LMSG: self._readMessage},
-        )
+        messages = {ops.RMSG, ops.HMSG, ops.LMSG} & {op for op, _ in operations.values()}
+        super().__init__(operations, BARE, dict.fromkeys(messages, self._readMessage))
         self._account = account
 
     def _readMessage(self, op: int, rest: bytes, rules: LineRules) -> Frame:

@@ -1,0 +1,167 @@
+"""
+What is sent to one other cluster in one account, as data.
+
+Promises: an answer follows from what the table holds and nothing else; what it remembers of
+unwanted subjects is bounded: the oldest is forgotten first, and costs one message more.
+Must never know: connections, or when a table is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from zope.interface import implementer
+
+from natsbroker.interfaces import IInterestTable
+from natsbroker.subjects.grammar import hasWildcard, matches
+from natsbroker.subjects.index import SubjectIndex
+
+__all__ = ["INTEREST_ONLY", "OPTIMISTIC", "TRANSITIONING", "InterestTable", "Subjects"]
+
+#: What nobody spoke of is sent.
+OPTIMISTIC = "optimistic"
+
+#: The same, while the other cluster is telling everything it wants.
+TRANSITIONING = "transitioning"
+
+#: What nobody spoke of is not sent.
+INTEREST_ONLY = "interest-only"
+
+
+class Subjects(Protocol):
+    """
+    A set of subjects, such as L{natsbroker.subjects.permissions.PermissionSet}.
+    """
+
+    def allows(self, subject: bytes) -> bool:
+        """
+        Whether a literal subject is among them.
+        """
+
+
+@implementer(IInterestTable)
+class InterestTable:
+    """
+    The table of our own policies, and for whoever makes one.
+
+    @ivar gateway: what the other cluster is called.
+    @ivar account: the name of the account.
+    @ivar mode: L{OPTIMISTIC}, L{TRANSITIONING} or L{INTEREST_ONLY}.
+    @ivar isAccountWanted: whether plain subscriptions want anything at all of the account.
+    @ivar permitted: the only subjects that are sent; C{None} for no such limit.
+    @ivar switches: how often the mode has changed.
+    @ivar switched: when it did last, in seconds since the epoch; 0.0 for never.
+    """
+
+    def __init__(
+        self,
+        gateway: str,
+        account: str,
+        mode: str,
+        permitted: Subjects | None = None,
+        mostRefused: int = 100_000,
+    ) -> None:
+        """
+        @param mostRefused: how many unwanted subjects are remembered.
+        """
+        self.gateway = gateway
+        self.account = account
+        self.mode = mode
+        self.isAccountWanted = True
+        self.permitted = permitted
+        self.switches = 0
+        self.switched = 0.0
+        self._mostRefused = mostRefused
+        self._refused: dict[bytes, None] = {}
+        self._plain: SubjectIndex[bytes] = SubjectIndex()
+        self._groups: SubjectIndex[bytes] = SubjectIndex()
+        self._members: dict[tuple[bytes, bytes], bytes] = {}
+
+    def match(self, subject: bytes) -> tuple[bool, Iterable[bytes]]:
+        """
+        See L{IInterestTable.match}.
+        """
+        if self.permitted is not None and not self.permitted.allows(subject):
+            return False, ()
+        unspoken = self.mode != INTEREST_ONLY and subject not in self._refused
+        plain = self.isAccountWanted and (unspoken or self._plain.hasInterest(subject))
+        return plain, dict.fromkeys(self._groups.match(subject)) if self._members else ()
+
+    def figures(self) -> dict[str, Any]:
+        """
+        See L{IInterestTable.figures}.
+        """
+        return {
+            "mode": self.mode,
+            "no_interest": len(self._refused),
+            "interest": len(self._plain),
+            "queues": len(self._members),
+            "account_wanted": self.isAccountWanted,
+            "switches": self.switches,
+            "switched": self.switched,
+        }
+
+    # Changing it.
+
+    def switch(self, mode: str, now: float) -> None:
+        """
+        Take another mode.
+
+        @param now: seconds since the epoch.
+        """
+        if mode != self.mode:
+            self.mode = mode
+            self.switches += 1
+            self.switched = now
+        if mode == INTEREST_ONLY:
+            self._refused.clear()
+
+    def want(self, pattern: bytes, queue: bytes) -> None:
+        """
+        Send what matches a pattern.
+
+        @param queue: for which queue group; no bytes for plain subscriptions.
+        @raise natsbroker.subjects.shapes.TooManyShapes: if it takes no more patterns.
+        """
+        if not queue:
+            self._plain.insert(pattern, b"")
+        elif (pattern, queue) not in self._members:
+            # Groups are told apart by identity: the table keeps the name that it was told first.
+            self._groups.insert(pattern, queue)
+            self._members[pattern, queue] = queue
+
+    def unwant(self, pattern: bytes, queue: bytes) -> bool:
+        """
+        Undo one C{want}.
+
+        @return: whether there was one.
+        """
+        if not queue:
+            return self._plain.remove(pattern, b"")
+        name = self._members.pop((pattern, queue), None)
+        return name is not None and self._groups.remove(pattern, name)
+
+    def unwantAll(self) -> None:
+        """
+        Undo every C{want} of plain subscriptions.
+        """
+        self._plain = SubjectIndex()
+
+    def refuse(self, subject: bytes) -> None:
+        """
+        Do not send a literal subject, although nobody was asked to speak of it.
+        """
+        if len(self._refused) >= self._mostRefused:
+            del self._refused[next(iter(self._refused))]
+        self._refused[subject] = None
+
+    def readmit(self, pattern: bytes) -> None:
+        """
+        Send unspoken subjects again that match a pattern.
+        """
+        if hasWildcard(pattern):
+            for subject in [each for each in self._refused if matches(pattern, each)]:
+                del self._refused[subject]
+        else:
+            self._refused.pop(pattern, None)

@@ -1,0 +1,194 @@
+"""
+What every gateway interest policy must do, as tests: for our own and for those of others::
+
+    from natsbroker.testing.gatewaycontracts import gatewayPolicyTests
+
+    TestMyPolicy = gatewayPolicyTests(MyPolicy)
+
+Promises: only the public interfaces are used; a provider that breaks one of their sentences fails a
+test that says which.
+Must never know: any implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from natsbroker.interfaces import IGatewayInterestPolicy, IInterestTable
+from natsbroker.subjects.grammar import matches
+from natsbroker.testing.contracts import QUICK, Contract
+from natsbroker.testing.strategies import literalSubjects, patterns
+
+__all__ = ["gatewayPolicyTests"]
+
+_FIGURES = {"mode", "no_interest", "interest", "queues", "switches", "switched"}
+
+
+def gatewayPolicyTests(
+    factory: Callable[[], IGatewayInterestPolicy], subject: bytes = b"foo.bar"
+) -> type[SynchronousTestCase]:
+    """
+    Tests for an L{IGatewayInterestPolicy}.
+
+    @param factory: makes one.
+    @param subject: a literal subject of two tokens or more that the policy sends to a cluster that
+        wants it.
+    """
+    head = subject.partition(b".")[0]
+
+    def table(tellsAll: bool = False) -> tuple[IGatewayInterestPolicy, IInterestTable]:
+        policy = factory()
+        return policy, policy.connected("there", "A", tellsAll)
+
+    def plain(one: IInterestTable, about: bytes = subject) -> bool:
+        return bool(one.match(about)[0])
+
+    def groups(one: IInterestTable, about: bytes = subject) -> list[bytes]:
+        return sorted(one.match(about)[1])
+
+    class GatewayPolicyTests(Contract):
+        """
+        The contract of L{IGatewayInterestPolicy} and L{IInterestTable}.
+        """
+
+        def test_provides(self) -> None:
+            """A policy and its tables provide the interfaces."""
+            policy, made = table()
+            self.holds(verifyObject(IGatewayInterestPolicy, policy))
+            self.holds(verifyObject(IInterestTable, made))
+
+        def test_tablesAreNew(self) -> None:
+            """Each connection and account has a table of its own."""
+            policy, made = table()
+            policy.gained(made, subject, b"q")
+            self.same(groups(policy.connected("there", "B", False)), [])
+            self.same(groups(policy.connected("there", "A", False)), [])
+
+        def test_queues(self) -> None:
+            """A queue group is known from its first member to its last, by the pattern."""
+            policy, made = table()
+            for pattern in (head + b".>", subject, subject):
+                made = policy.gained(made, pattern, b"q")
+            made = policy.gained(made, subject, b"r")
+            self.same(groups(made), [b"q", b"r"])
+            self.same(groups(made, b"other"), [])
+            made = policy.lost(made, subject, b"q")
+            self.same(groups(made), [b"q", b"r"])
+            made = policy.lost(made, head + b".>", b"q")
+            self.same(groups(made), [b"r"])
+            made = policy.lost(made, subject, b"unknown")
+            self.same(groups(made), [b"r"])
+
+        def test_queuesWithoutAccount(self) -> None:
+            """That an account is not wanted concerns plain subscriptions alone."""
+            policy, made = table()
+            made = policy.gained(made, subject, b"q")
+            made = policy.accountWanted(made, False)
+            self.same((plain(made), groups(made)), (False, [b"q"]))
+
+        def test_account(self) -> None:
+            """Nothing is sent to an account that is not wanted, until that is taken back."""
+            policy, made = table()
+            before = plain(made)
+            made = policy.accountWanted(made, False)
+            self.holds(not plain(made))
+            made = policy.accountWanted(made, True)
+            self.same(plain(made), before)
+
+        def test_refusal(self) -> None:
+            """What was refused is not sent, until somebody wants it, or all that is like it."""
+            for regained in (subject, head + b".>", b">"):
+                policy, made = table()
+                made = policy.lost(made, subject, b"")
+                self.holds(not plain(made), regained)
+                made = policy.gained(made, regained, b"")
+                self.holds(plain(made), regained)
+
+        def test_list(self) -> None:
+            """When the other cluster has told everything it wants, that is what it gets."""
+            policy, made = table()
+            made = policy.listed(made, False)
+            made = policy.gained(made, subject, b"")
+            self.holds(plain(made))
+            made = policy.listed(made, True)
+            self.same((plain(made), plain(made, b"unheard.of")), (True, False))
+            made = policy.lost(made, subject, b"")
+            self.holds(not plain(made))
+            made = policy.gained(made, head + b".*", b"")
+            self.holds(plain(made))
+
+        def test_listAgain(self) -> None:
+            """A list replaces what was told before."""
+            policy, made = table()
+            for pattern in (subject, b"other"):
+                made = policy.listed(made, False)
+                made = policy.gained(made, pattern, b"")
+                made = policy.listed(made, True)
+            self.holds(not plain(made))
+
+        def test_nothingIsWithheldMeanwhile(self) -> None:
+            """While the list is being told, what was sent before is sent."""
+            policy, made = table()
+            before = plain(made)
+            made = policy.listed(made, False)
+            self.same(plain(made), before)
+
+        def test_queuesSurviveTheList(self) -> None:
+            """The list is about plain subscriptions."""
+            policy, made = table()
+            made = policy.gained(made, subject, b"q")
+            made = policy.listed(made, False)
+            made = policy.listed(made, True)
+            self.same((plain(made), groups(made)), (False, [b"q"]))
+
+        def test_promised(self) -> None:
+            """To a cluster that promises to tell everything nothing is sent that it has not."""
+            made = table(True)[1]
+            self.same((plain(made), groups(made)), (False, []))
+
+        @QUICK
+        @given(
+            wanted=st.lists(patterns(), max_size=8, unique=True),
+            gone=st.integers(0, 8),
+            asked=literalSubjects(),
+        )
+        def test_interestOnly(self, wanted: list[bytes], gone: int, asked: bytes) -> None:
+            """After a list, nothing is sent that no pattern matches which is still wanted."""
+            policy, made = table()
+            made = policy.listed(made, False)
+            for pattern in wanted:
+                made = policy.gained(made, pattern, b"")
+            made = policy.listed(made, True)
+            for pattern in wanted[:gone]:
+                made = policy.lost(made, pattern, b"")
+            if plain(made, asked):
+                self.holds(any(matches(pattern, asked) for pattern in wanted[gone:]))
+
+        def test_figures(self) -> None:
+            """What people are shown has the same names everywhere, and tells of a switch."""
+            policy, made = table()
+            self.holds(set(made.figures()) >= _FIGURES)
+            self.same(made.figures()["mode"], made.mode)
+            made = policy.listed(made, False)
+            made = policy.gained(made, subject, b"")
+            made = policy.gained(made, subject, b"q")
+            made = policy.listed(made, True)
+            figures = made.figures()
+            self.same((figures["interest"], figures["queues"]), (1, 1))
+
+        def test_telling(self) -> None:
+            """Who promises to tell everything does so; the other questions are answered too."""
+            policy = factory()
+            for promised in (False, True):
+                answer = policy.introduces("there", "A", promised)
+                self.holds(answer in (False, True))
+                self.holds(answer or not policy.tellsAll)
+            for refusals in (0, 1, 1_000_000):
+                self.holds(policy.switches("there", "A", refusals) in (False, True))
+
+    return GatewayPolicyTests

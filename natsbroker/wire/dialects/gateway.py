@@ -1,0 +1,134 @@
+"""
+The dialect of gateways: what brokers of different clusters say to each other::
+
+    INFO {json}  CONNECT {json}  PING  PONG  +OK  -ERR '<text>'
+    A+ <account>                                        A- <account>
+    RS+ <account> <subject> [<queue> <weight>]          RS- <account> <subject> [queue]
+    RMSG, HMSG                                          as on routes
+
+Each of two clusters dials the other. Over a connection whoever dialled sends messages, and whoever
+was dialled tells what it wants of them, so two connections make a pair. What an INFO asks for
+besides telling who somebody is stands in its C{gateway_cmd}: C{1} names a third gateway, C{2} says
+that all interest of an account follows, and C{3} that this was all. (PROTOCOL 1.4.)
+
+Promises: pure functions over bytes; what is made here can be read here; lines that are the same on
+routes are those of L{natsbroker.wire.dialects.route}.
+Must never know: who is connected, or what interest there is.
+"""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode, b64encode
+
+from natsbroker.wire import ops
+from natsbroker.wire.dialects import route
+from natsbroker.wire.dialects.client import splitBlanks
+from natsbroker.wire.dialects.route import (
+    Interest,
+    RouteLines,
+    interestLine,
+    lostLine,
+    messageFrame,
+)
+from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, infoLine
+
+__all__ = [
+    "FROM_GATEWAY",
+    "Interest",
+    "accountLine",
+    "accountOf",
+    "commandLine",
+    "interestLine",
+    "lostLine",
+    "messageFrame",
+    "splitAccount",
+    "splitInterest",
+    "splitLost",
+]
+
+_WITHOUT_LEAFS = {
+    name: rule
+    for name, rule in route.OPERATIONS.items()
+    if rule[0] not in (ops.LMSG, ops.LS_PLUS, ops.LS_MINUS)
+}
+
+#: Reads what comes over a connection between gateways. Messages have the frames that they have on
+#: routes.
+FROM_GATEWAY = RouteLines(
+    operations={**_WITHOUT_LEAFS, b"A+": (ops.A_PLUS, True), b"A-": (ops.A_MINUS, True)}
+)
+
+
+def splitInterest(line: bytes) -> Interest | None:
+    """
+    Cut the arguments of RS+.
+
+    @return: C{None} if they are wrong.
+    """
+    return route.splitInterest(line, False)
+
+
+def splitLost(line: bytes) -> Interest | None:
+    """
+    Cut the arguments of RS-.
+
+    @return: C{None} if they are wrong.
+    """
+    return route.splitLost(line, False)
+
+
+def splitAccount(line: bytes) -> bytes | None:
+    """
+    Cut the argument of A+ or A-.
+
+    @return: C{None} if it is not one.
+    """
+    arguments = splitBlanks(line.replace(b"\r", b" "))
+    return arguments[0] if len(arguments) == 1 else None
+
+
+def accountLine(account: bytes, isWanted: bool) -> bytes:
+    """
+    An A+ line, or an A- line.
+    """
+    return b"A%b %b\r\n" % (b"+" if isWanted else b"-", account)
+
+
+def commandLine(gateway: str, command: GatewayCommand, account: bytes) -> bytes:
+    """
+    The INFO in front of all interest of an account, or behind it.
+
+    @param gateway: our own name.
+    """
+    document = dict(_NOBODY)
+    document["gateway"] = gateway
+    document["gateway_cmd"] = int(command)
+    document["gateway_cmd_payload"] = b64encode(account).decode("ascii")
+    return infoLine(document, b"\r\n")
+
+
+def accountOf(document: ServerDocument) -> bytes | None:
+    """
+    The account that a command is about.
+
+    @return: C{None} if the peer names none.
+    """
+    try:
+        return b64decode(document.gateway_cmd_payload, validate=True) or None
+    except (binascii.Error, ValueError):
+        return None
+
+
+#: A command says nothing of whoever sends it; nats-server writes these members all the same.
+_NOBODY: dict[str, object] = {
+    "server_id": "",
+    "server_name": "",
+    "version": "",
+    "proto": 0,
+    "go": "",
+    "host": "",
+    "port": 0,
+    "headers": False,
+    "max_payload": 0,
+}

@@ -1,0 +1,97 @@
+"""
+The gateway interest policies that come with the broker.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.gateways.policies import (
+    InterestOnlyPolicy,
+    ListeningPolicy,
+    OptimisticPolicy,
+    SwitchingPolicy,
+)
+from natsbroker.testing.gatewaycontracts import gatewayPolicyTests
+
+TestOptimistic = gatewayPolicyTests(OptimisticPolicy)
+TestInterestOnly = gatewayPolicyTests(InterestOnlyPolicy)
+TestSwitching = gatewayPolicyTests(SwitchingPolicy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "modes"),
+    [
+        (OptimisticPolicy, ["optimistic", "interest-only"]),
+        (InterestOnlyPolicy, ["interest-only", "interest-only"]),
+        (SwitchingPolicy, ["optimistic", "interest-only"]),
+    ],
+)
+def test_begins(policy: type[ListeningPolicy], modes: list[str]) -> None:
+    """The mode at the beginning, to a cluster that promises nothing, and to one that tells all."""
+    made = policy()
+    assert [made.connected("there", "A", tellsAll).mode for tellsAll in (False, True)] == modes
+
+
+@pytest.mark.parametrize(
+    ("policy", "tellsAll", "introduces", "switches"),
+    [
+        (OptimisticPolicy(), False, [False, False], [False, False]),
+        (InterestOnlyPolicy(), True, [True, True], [False, False]),
+        (SwitchingPolicy(), False, [False, True], [False, True]),
+    ],
+)
+def test_tells(
+    policy: ListeningPolicy, tellsAll: bool, introduces: list[bool], switches: list[bool]
+) -> None:
+    """What a policy promises, whom it tells everything at once, and when it does so later."""
+    assert policy.tellsAll is tellsAll
+    assert [policy.introduces("there", "A", each) for each in (False, True)] == introduces
+    assert [policy.switches("there", "A", each) for each in (999, 1000)] == switches
+
+
+def test_switchAfter() -> None:
+    """How many refusals are enough can be said."""
+    policy = SwitchingPolicy(3)
+    assert [policy.switches("there", "A", each) for each in range(5)] == [False] * 3 + [True] * 2
+
+
+def test_transition() -> None:
+    """The whole way from the beginning to the end of a switch, dated."""
+    times = iter([10.0, 20.0])
+    policy = SwitchingPolicy(now=lambda: next(times))
+    table = policy.connected("there", "A", False)
+    policy.lost(table, b"refused", b"")
+    policy.gained(table, b"refused", b"")
+    assert table.match(b"refused") == (True, ())
+    policy.lost(table, b"refused", b"")
+    policy.listed(table, False)
+    assert (table.mode, table.switched) == ("transitioning", 10.0)
+    assert [table.match(each)[0] for each in (b"refused", b"unspoken")] == [False, True]
+    policy.gained(table, b"wanted", b"")
+    policy.gained(table, b"gone", b"")
+    policy.lost(table, b"gone", b"")
+    policy.listed(table, True)
+    assert (table.mode, table.switched, table.switches) == ("interest-only", 20.0, 2)
+    answers = [table.match(each)[0] for each in (b"wanted", b"gone", b"refused", b"unspoken")]
+    assert answers == [True, False, False, False]
+
+
+def test_interestIsForgottenWhileOptimistic() -> None:
+    """Nobody tells an optimistic sender when plain interest ends, so it does not count on it."""
+    policy = OptimisticPolicy()
+    table = policy.connected("there", "A", False)
+    policy.gained(table, b"a.*", b"")
+    policy.lost(table, b"a.b", b"")
+    assert table.match(b"a.b")[0] is False
+    assert table.figures()["interest"] == 0
+
+
+def test_refusalOfAWantedGroup() -> None:
+    """The end of a queue group refuses nothing for plain subscriptions."""
+    policy = OptimisticPolicy()
+    table = policy.connected("there", "A", False)
+    policy.gained(table, b"a", b"q")
+    policy.lost(table, b"a", b"q")
+    policy.lost(table, b"a", b"unknown")
+    assert table.match(b"a") == (True, ())

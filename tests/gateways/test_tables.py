@@ -1,0 +1,137 @@
+"""
+What is sent to one other cluster, as data.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.gateways.tables import (
+    INTEREST_ONLY,
+    OPTIMISTIC,
+    TRANSITIONING,
+    InterestTable,
+)
+from natsbroker.subjects.permissions import PermissionSet
+from natsbroker.subjects.shapes import TooManyShapes
+
+
+def table(mode: str = OPTIMISTIC, mostRefused: int = 100) -> InterestTable:
+    """A table."""
+    return InterestTable("there", "A", mode, mostRefused=mostRefused)
+
+
+def plain(made: InterestTable, *subjects: bytes) -> list[bool]:
+    """Which of the subjects are sent for plain subscriptions."""
+    return [made.match(subject)[0] for subject in subjects]
+
+
+@pytest.mark.parametrize(
+    ("mode", "answers"),
+    [
+        (OPTIMISTIC, [True, False, True]),
+        (TRANSITIONING, [True, False, True]),
+        (INTEREST_ONLY, [False, False, True]),
+    ],
+)
+def test_modes(mode: str, answers: list[bool]) -> None:
+    """What nobody spoke of, what was refused, and what is wanted."""
+    made = table(mode)
+    made.refuse(b"refused")
+    made.want(b"wanted", b"")
+    assert plain(made, b"unspoken", b"refused", b"wanted") == answers
+
+
+def test_wantedAndRefused() -> None:
+    """What matches a pattern that is wanted is sent, whatever was refused before."""
+    made = table(TRANSITIONING)
+    made.refuse(b"a.b")
+    made.want(b"a.>", b"")
+    assert plain(made, b"a.b") == [True]
+
+
+def test_wantedTwice() -> None:
+    """A pattern is wanted or not; there is no counting."""
+    made = table(INTEREST_ONLY)
+    made.want(b"a.*", b"")
+    made.want(b"a.*", b"")
+    assert made.unwant(b"a.*", b"")
+    assert not made.unwant(b"a.*", b"")
+    assert plain(made, b"a.b") == [False]
+
+
+def test_groups() -> None:
+    """Each group once, however many of its patterns match."""
+    made = table(INTEREST_ONLY)
+    for pattern, queue in ((b"a.*", b"q"), (b"a.b", b"q"), (b"a.b", b"r"), (b"c", b"s")):
+        made.want(pattern, bytes(bytearray(queue)))
+    assert sorted(made.match(b"a.b")[1]) == [b"q", b"r"]
+    assert made.unwant(b"a.*", b"q") and made.unwant(b"a.b", b"r")
+    assert list(made.match(b"a.b")[1]) == [b"q"]
+    assert not made.unwant(b"a.b", b"r")
+
+
+def test_permitted() -> None:
+    """What is not permitted is not sent, to nobody."""
+    made = InterestTable("there", "A", OPTIMISTIC, PermissionSet([b"eu.>"], [b"eu.secret"]))
+    made.want(b">", b"q")
+    assert plain(made, b"eu.x", b"us.x", b"eu.secret") == [True, False, False]
+    assert [list(made.match(each)[1]) for each in (b"eu.x", b"us.x")] == [[b"q"], []]
+
+
+def test_mostRefused() -> None:
+    """The oldest refusal is forgotten when there are too many."""
+    made = table(mostRefused=2)
+    for subject in (b"a", b"b", b"c"):
+        made.refuse(subject)
+    assert plain(made, b"a", b"b", b"c") == [True, False, False]
+    assert made.figures()["no_interest"] == 2
+
+
+def test_readmit() -> None:
+    """A wildcard readmits what matches, a literal subject itself."""
+    made = table()
+    for subject in (b"a.1", b"a.2", b"b", b"c"):
+        made.refuse(subject)
+    made.readmit(b"a.*")
+    made.readmit(b"b")
+    made.readmit(b"unheard.of")
+    assert plain(made, b"a.1", b"a.2", b"b", b"c") == [True, True, True, False]
+
+
+def test_switch() -> None:
+    """A change of the mode is counted and dated; refusals mean nothing when interest is known."""
+    made = table()
+    made.refuse(b"a")
+    made.switch(OPTIMISTIC, 1.0)
+    assert (made.switches, made.switched) == (0, 0.0)
+    made.switch(TRANSITIONING, 2.0)
+    made.switch(INTEREST_ONLY, 3.0)
+    assert (made.switches, made.switched, made.figures()["no_interest"]) == (2, 3.0, 0)
+
+
+def test_tooManyShapes() -> None:
+    """A table takes only so many wildcard shapes, and what it refused it does not hold."""
+    made = table(INTEREST_ONLY)
+    tokens = 12
+    with pytest.raises(TooManyShapes):
+        for number in range(1, 1 << tokens):
+            pattern = b".".join(b"*" if number >> place & 1 else b"a" for place in range(tokens))
+            made.want(pattern, b"q")
+    assert not made.unwant(pattern, b"q")
+
+
+def test_figures() -> None:
+    """What people are shown."""
+    made = table(INTEREST_ONLY)
+    made.want(b"a", b"")
+    made.want(b"a", b"q")
+    assert made.figures() == {
+        "mode": "interest-only",
+        "no_interest": 0,
+        "interest": 1,
+        "queues": 1,
+        "account_wanted": True,
+        "switches": 0,
+        "switched": 0.0,
+    }

@@ -1,0 +1,39 @@
+"""
+Reply subjects as they are spelt between clusters.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from natsbroker.testing.strategies import literalSubjects
+from natsbroker.wire.mapped import prefixOf, splitMapped
+
+
+@pytest.mark.parametrize(
+    ("subject", "prefix", "rest"),
+    [
+        (b"_GR_.F2cAWZ.lwpwmG._INBOX.fresh", b"_GR_.F2cAWZ.lwpwmG.", b"_INBOX.fresh"),
+        (b"_GR_.F2cAWZ.lwpwmG.a", b"_GR_.F2cAWZ.lwpwmG.", b"a"),
+        (b"$GR.1a2b._INBOX.x", b"$GR.1a2b.", b"_INBOX.x"),
+        (b"_GR_.F2cAWZ.lwpwmG.", b"", b"_GR_.F2cAWZ.lwpwmG."),
+        (b"_GR_.F2cAWZ.lwpwm._INBOX", b"", b"_GR_.F2cAWZ.lwpwm._INBOX"),
+        (b"_GR_.F2cAWZ", b"", b"_GR_.F2cAWZ"),
+        (b"$GR.1a2b5.x", b"", b"$GR.1a2b5.x"),
+        (b"$GR.1a2b.", b"", b"$GR.1a2b."),
+        (b"_INBOX.x", b"", b"_INBOX.x"),
+        (b"", b"", b""),
+    ],
+)
+def test_split(subject: bytes, prefix: bytes, rest: bytes) -> None:
+    """What leads back is told from the subject; what is cut elsewhere is not mapped."""
+    assert splitMapped(subject) == (prefix, rest)
+    assert prefixOf(subject) == prefix
+
+
+@given(literalSubjects())
+def test_isUndone(subject: bytes) -> None:
+    """Whatever stands behind the prefix is the subject."""
+    for prefix in (b"_GR_.abcdef.ABCDEF.", b"$GR.0123."):
+        assert splitMapped(prefix + subject) == (prefix, subject)
