@@ -348,6 +348,11 @@ class IStreamLog(Interface):
 
     name = Attribute("The name in the store.")
 
+    identity = Attribute(
+        "A number below 2**64 that tells this log from all others, those of the same name included "
+        "that were there before or come after it was dropped. It stays when the store is reopened."
+    )
+
     nextSequence = Attribute(
         "The sequence that the first record of the next C{append} gets: it counts what was "
         "appended and is not durable yet. When an append fails, all that were made after it on "
@@ -560,6 +565,48 @@ class IStateStore(Interface):
         Set and delete (L{None}) several values, all of them or none.
 
         @return: fails as L{IStreamLog.append} does.
+        """
+
+
+class ILogCatalogue(Interface):
+    """
+    The logs of one service under the names that its clients know, for whoever reads logs for jobs.
+    It is good while the service serves them.
+    """
+
+    kind = Attribute("What the logs are, as one token of a subject: C{CHANNEL}.")
+
+    realm = Attribute("Whose they are, as tokens of a subject: the id of the streaming cluster.")
+
+    def names() -> list[str]:
+        """
+        All of them, sorted.
+        """
+
+    def find(name: str) -> IStreamLog | None:
+        """
+        The log of that name, if there is one that can be read now.
+        """
+
+    def states() -> IStateStore:
+        """
+        Where to remember something about the logs, in the same store.
+        """
+
+
+class ILogUser(Interface):
+    """
+    Somebody who works with the logs of a service.
+    """
+
+    def begin(catalogue: ILogCatalogue) -> Deferred[None]:
+        """
+        The service serves the logs from now on.
+        """
+
+    def end() -> Deferred[None]:
+        """
+        It is about to end: let go of the logs. Called once after each C{begin}.
         """
 
 

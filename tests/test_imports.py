@@ -56,7 +56,7 @@ _SERVICE = f"{_CONTRACTS} requests {_VALUES} wire.headers subjects errors adviso
 _TWISTED = "twisted zope constantly automat"
 _TLS = "OpenSSL service_identity cryptography"
 _COMPOSED = (
-    f"{_SERVICE} wire hot config core auth store gateways stan jetstream stats net client"
+    f"{_SERVICE} wire hot config core auth store gateways stan jetstream pipeline stats net client"
     " hosting broker tap main peernames"
 )
 
@@ -83,6 +83,7 @@ MAP: dict[str, Row] = {
     "gateways": row(f"{_SERVICE} wire.mapped", _TWISTED),
     "stan": row(_SERVICE, f"{_TWISTED} google"),
     "jetstream": row(_SERVICE, _TWISTED),
+    "pipeline": row(f"{_SERVICE} wire.columnar store.exports", _TWISTED),
     "stats": row(_SERVICE, _TWISTED),
     "net": row(f"{_CONTRACTS} hot wire subjects errors advisories peernames", f"{_TWISTED} {_TLS}"),
     "client": row(f"{_SERVICE} hot wire peernames", f"{_TWISTED} {_TLS}"),

@@ -13,6 +13,7 @@ from natsbroker.hosting.identity import NATS_VERSION
 from natsbroker.net.context import Tracing
 from natsbroker.net.info import ServerInfo
 from natsbroker.net.limits import Limits
+from natsbroker.wire.columnar import VERSION as FRAMES
 
 __all__ = ["infoFrom", "limitsFrom", "tracingFrom"]
 
@@ -78,6 +79,7 @@ def infoFrom(
         tls_available=tls is not None and settings.allow_non_tls,
         max_payload=settings.max_payload,
         xkey=xkey,
+        nb_export=0 if settings.streaming is None else FRAMES,
     )
 
 

@@ -1,7 +1,8 @@
 """
 NATS Streaming, as the settings want it.
 
-Promises: the service that the C{streaming} block describes, over the store that it names.
+Promises: the service that the C{streaming} block describes, over the store that it names, and what
+serves jobs over the same logs.
 Must never know: how the service works.
 """
 
@@ -19,6 +20,7 @@ from natsbroker.hosting.plugins import Plugins
 from natsbroker.hosting.start import StartError
 from natsbroker.hosting.stores import monotonicOf, storeOpener, wallClockOf
 from natsbroker.interfaces import IBrokerHost, IStreamStore
+from natsbroker.pipeline.service import PipelineService
 from natsbroker.stan.limits import ChannelLimits, ChannelOverrides, Limits
 from natsbroker.stan.options import Heartbeats, StreamingOptions
 from natsbroker.stan.service import StreamingService
@@ -55,7 +57,7 @@ def _overrides(limits: ChannelSettings) -> ChannelOverrides:
 
 def streamingService(host: IBrokerHost, streaming: Streaming, plugins: Plugins) -> StreamingService:
     """
-    Make the service.
+    Make the service, with jobs that read what it stores served beside it.
 
     @raise BrokerError: if there is no such store or account.
     @raise ValueError: if the settings make no sense.
@@ -75,11 +77,16 @@ def streamingService(host: IBrokerHost, streaming: Streaming, plugins: Plugins) 
             raise StartError(f'store "{streaming.store}": {error}') from error
         return opening
 
+    monotonic, now = monotonicOf(host.reactor), wallClockOf(host.reactor)
+    pipeline = PipelineService(
+        bus, host.reactor, monotonic, now, lambda: int(host.settings.max_payload)
+    )
     return StreamingService(
         bus,
         host.reactor,
         openStore,
         optionsFrom(streaming),
-        monotonicOf(host.reactor),
-        wallClockOf(host.reactor),
+        monotonic,
+        now,
+        logUsers=(pipeline,),
     )

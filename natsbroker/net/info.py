@@ -2,7 +2,8 @@
 The INFO line that a client is greeted with.
 
 Promises: the keys of the real server in the real server's order, absent where they would be absent
-there, and one of our own, C{natsbroker}, with the version of this broker.
+there, and two of our own: C{natsbroker}, with the version of this broker, and C{nb_export}, with
+the newest version of columnar frames that it answers jobs with.
 Must never know: sessions or sockets.
 """
 
@@ -23,6 +24,7 @@ class ServerInfo:
     @ivar version: the nats-server release whose behaviour we match: clients switch features off
         for less.
     @ivar natsbroker: our own version.
+    @ivar nb_export: of columnar frames; 0 where nothing is stored that could be exported.
     @ivar cluster: the cluster's name; empty without one.
     @ivar cluster_dynamic: whether that name was made up.
     @ivar connect_urls: where else clients can connect, as C{host:port}.
@@ -48,6 +50,7 @@ class ServerInfo:
     connect_urls: tuple[str, ...] = ()
     ldm: bool = False
     xkey: str = ""
+    nb_export: int = 0
 
     def changed(self, **fields: Any) -> ServerInfo:
         """
@@ -104,6 +107,7 @@ class ServerInfo:
             "acc_is_sys": isSystem,
             "xkey": self.xkey,
             "natsbroker": self.natsbroker,
+            "nb_export": self.nb_export,
         }
         shown = {name: value for name, value in fields.items() if value or name in _ALWAYS}
         text = json.dumps(shown, separators=(",", ":"), ensure_ascii=False)

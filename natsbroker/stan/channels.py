@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 from zope.interface import Interface
 
 from natsbroker._istore import Entry, LogBounds, Record, Retention, StoreError
-from natsbroker.interfaces import IRetainedLog, IStreamLog, IStreamStore
+from natsbroker.interfaces import IHeldLog, IRetainedLog, IStreamLog, IStreamStore
 from natsbroker.stan import texts
 from natsbroker.stan.groups import Group, GroupKey, Subscription
 from natsbroker.stan.limits import ChannelLimits, Limits
@@ -209,6 +209,16 @@ class Channel:
         Whether there is an active subscription.
         """
         return any(group.members for group in self.groups.values())
+
+    @property
+    def isHeld(self) -> bool:
+        """
+        Whether somebody holds messages that are stored.
+        """
+        log = self._log
+        if log is None or not provides(log, IHeldLog):
+            return False
+        return any(floor <= self.last for floor in log.holds().values())  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
         return f"<Channel {self.name}>"

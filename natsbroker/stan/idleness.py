@@ -2,7 +2,8 @@
 Deleting channels that nobody uses.
 
 Promises: a channel with a limit on inactivity is deleted when it has had no active subscription and
-no new message for that long, and not while anybody is subscribing or a message is being stored.
+no new message for that long, and not while anybody is subscribing, a message is being stored, or a
+job holds messages that it has not had yet.
 Must never know: how a channel is deleted.
 """
 
@@ -76,7 +77,7 @@ class Idleness:
             return
         maximum = channel.limits.max_inactivity
         rest = maximum - (self._deadlines.now() - channel.lastActivity)
-        if channel.inFlight or channel.users:
+        if channel.inFlight or channel.users or channel.isHeld:
             rest = maximum
         if rest > 1e-9:
             self._watch(channel, rest)

@@ -12,7 +12,7 @@ Must never know: what bus and which store these are.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from twisted.application.service import Service
@@ -23,8 +23,9 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker._istore import LogElsewhere, StoreError
-from natsbroker.interfaces import ILeasedStore, IMessageBus, IPrepared, IStreamStore
+from natsbroker.interfaces import ILeasedStore, ILogUser, IMessageBus, IPrepared, IStreamStore
 from natsbroker.requests import newInbox
+from natsbroker.stan.catalogue import ChannelCatalogue
 from natsbroker.stan.leading import lead
 from natsbroker.stan.names import Subjects
 from natsbroker.stan.options import StreamingOptions
@@ -64,10 +65,12 @@ class StreamingService(Service):
         monotonic: Callable[[], float] = time.monotonic,
         now: Callable[[], int] = time.time_ns,
         newInbox: Callable[[], bytes] = newInbox,
+        logUsers: Sequence[ILogUser] = (),
     ) -> None:
         """
         @param openStore: opens the store; it belongs to the service.
         @param newInbox: makes subjects that nobody can guess.
+        @param logUsers: who works with the channels' logs while the service serves them.
         @raise ValueError: if the options make no sense.
         """
         self.bus = bus
@@ -76,6 +79,8 @@ class StreamingService(Service):
         self.monotonic = monotonic
         self.now = now
         self.newInbox = newInbox
+        self._logUsers = logUsers
+        self._begun: list[ILogUser] = []
         self._subjects = Subjects(self.options.clusterId, self.options.discoverPrefix)
         self._openStore = openStore
         self._store: IStreamStore | None = None
@@ -132,6 +137,10 @@ class StreamingService(Service):
         parts.intake.open(parts.publishing, parts.acknowledging, parts.requests)
         for subscription in recovery.active:
             self.run(parts.redelivery.restart(subscription, self.now))
+        catalogue = ChannelCatalogue(parts.channels, store, self.options.clusterId)
+        for user in self._logUsers:
+            self._begun.append(user)
+            await user.begin(catalogue)
 
     def _standBy(self) -> None:
         self._outcome = True
@@ -228,6 +237,9 @@ class StreamingService(Service):
         starting, self._starting = self._starting, None
         if starting is not None:
             starting.cancel()
+        begun, self._begun = self._begun, []
+        for user in begun:
+            await user.end()
         parts, self._parts = self._parts, None
         if parts is not None:
             await self._finish(parts)

@@ -8,6 +8,7 @@ Must never know: files, threads, or the services on top.
 
 from __future__ import annotations
 
+import os
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -171,12 +172,14 @@ class MemoryLog:
     A log in memory. Made by L{MemoryStore.open} only.
 
     @ivar name: in the store.
+    @ivar identity: a random number.
     @ivar nextSequence: see L{natsbroker.interfaces.IStreamLog}.
     """
 
     def __init__(self, store: MemoryStore, name: str) -> None:
         self._store = store
         self.name = name
+        self.identity = int.from_bytes(os.urandom(8), "little")
         self.nextSequence = 1
         self._rows = _Rows()
         self._lastTime = 0

@@ -424,6 +424,8 @@ class LogContract(StoreHarness):
         self.failsWith(StoreClosed, log.read(1))
         again = self.wait(store.open("log"))
         self.assertEqual(again.bounds(), LogBounds(1, 0, 0, 0, 0))
+        self.assertEqual(len({log.identity, other.identity, again.identity}), 3)
+        self.assertTrue(0 <= again.identity < 1 << 64)
         self.wait(again.append([entry(b"new")]))
         self.assertEqual(self.payloads(again), [b"new"])
         self.assertEqual(self.payloads(other), [b"%d" % each for each in range(10)])
@@ -1091,11 +1093,11 @@ class DurableContract(StoreHarness):
             self.wait(log.append(numbered(start, start + 500)))
         for each in range(3000, 3050):
             self.wait(log.append([entry(b"%d" % each)]))
-        before, bounds = self.allOf(log), log.bounds()
+        before, bounds, identity = self.allOf(log), log.bounds(), log.identity
         store = self.reopen(store)
         self.assertEqual(self.wait(store.logs()), ["log"])
         log = self.wait(store.open("log", create=False))
-        self.assertEqual(log.bounds(), bounds)
+        self.assertEqual((log.bounds(), log.identity), (bounds, identity))
         self.assertEqual(self.allOf(log), before)
         self.assertEqual(self.wait(log.append([entry(b"x")])), range(3051, 3052))
         self.assertEqual(self.allOf(log)[:-1], before)

@@ -94,3 +94,8 @@ class TestInfo:
     def test_authorization(self) -> None:
         """It says whether a login is required."""
         assert infoFrom(settingsOf("port: 1"), "ID", "h", 1, True).auth_required
+
+    def test_exports(self) -> None:
+        """Where something is stored that jobs can export, INFO says in which version of frames."""
+        assert infoFrom(settingsOf("port: 1"), "NID", "h", 1, False).nb_export == 0
+        assert infoFrom(settingsOf("streaming {}"), "NID", "h", 1, False).nb_export == 1

@@ -4,6 +4,7 @@ NATS Streaming, as the settings want it.
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from natsbroker.stan import protocol
 from natsbroker.stan.limits import ChannelLimits, ChannelOverrides, Limits
 from natsbroker.stan.options import Heartbeats, StreamingOptions
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection
+from natsbroker.wire.columnar import readFrame
 
 
 def request(client: MemoryConnection, subject: str, message: Any, kind: Any) -> Any:
@@ -187,3 +189,62 @@ class TestPrepared:
         broker.advance(0)
         assert outcome[0].type is ZeroDivisionError
         broker.stop()
+
+
+class TestPipeline:
+    """Jobs that read what is stored."""
+
+    def test_export(self) -> None:
+        """A client finds a channel, and exports what it holds."""
+        with MemoryBroker(configText="streaming {}") as broker:
+            client = joined(broker)
+            assert publish(client, "foo") == ""
+            assert json.loads(asked(client, "NAMES.test-cluster"))["names"] == ["foo"]
+            frame = readFrame(asked(client, "EXPORT.test-cluster.foo", b'{"start": 1}'))
+            assert (frame.rows, bytes(frame.payloads), frame.isLast) == (1, b"x", True)
+            broker.advance(0)
+
+    def test_info(self) -> None:
+        """A client is told at its login whether there are frames."""
+        with MemoryBroker(configText="streaming {}") as broker:
+            assert broker.connect({}).info["nb_export"] == 1
+        with MemoryBroker() as broker:
+            assert "nb_export" not in broker.connect({}).info
+
+    def test_permissions(self) -> None:
+        """The grant of a connection decides which requests it may send, about which channels."""
+        text = """
+            streaming {}
+            authorization { users: [ { user: u, password: p, permissions: {
+                publish: ["_STAN.>", "$NB.API.CHANNEL.EXPORT.test-cluster.mine.>"] } } ] }
+        """
+        with MemoryBroker(configText=text) as broker:
+            client = joined(broker, {"user": "u", "pass": "p"})
+            assert publish(client, "mine.x") == ""
+            assert publish(client, "yours") == ""
+            assert readFrame(asked(client, "EXPORT.test-cluster.mine.x", b'{"start": 1}')).rows == 1
+            for call in ("EXPORT.test-cluster.yours", "HOLD.test-cluster.mine.x"):
+                client.send(b"PUB $NB.API.CHANNEL.%b _INBOX.reply 0\r\n\r\n" % call.encode())
+                assert b"Permissions Violation for Publish" in client.receive()
+
+    def test_account(self) -> None:
+        """Clients of another account reach nothing."""
+        text = """
+            streaming { account: A }
+            accounts {
+                A { users: [ {user: a, password: p} ] }
+                B { users: [ {user: b, password: p} ] }
+            }
+        """
+        with MemoryBroker(configText=text) as broker:
+            assert broker.bus("A").hasInterest(b"$NB.API.CHANNEL.NAMES.test-cluster")
+            assert not broker.bus("B").hasInterest(b"$NB.API.CHANNEL.NAMES.test-cluster")
+
+
+def asked(client: MemoryConnection, call: str, question: bytes = b"") -> bytes:
+    """Ask something about the channels; give the answer."""
+    line = b"PUB $NB.API.CHANNEL.%b _INBOX.reply %d\r\n" % (call.encode(), len(question))
+    answer = client.request(line + question + b"\r\n")
+    head, _, body = answer.partition(b"\r\n")
+    assert head.startswith(b"MSG _INBOX.reply 9 "), answer
+    return body[: int(head.split()[-1])]

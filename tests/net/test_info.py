@@ -55,12 +55,13 @@ class TestLine:
             connect_urls=("a:1", "b:2"),
             ldm=True,
             xkey="X",
+            nb_export=1,
         )
         line = full.line(1, "::1", 5, "nonce", "A", True, True)
         fields = read(line)
         missing = {"ip", "cluster", "cluster_dynamic", "domain", "ws_connect_urls", "api_lvl"}
         expected = [key for key in INFO_KEYS if key not in missing]
-        assert list(fields) == [*expected, "natsbroker"]
+        assert list(fields) == [*expected, "natsbroker", "nb_export"]
         assert fields["connect_urls"] == ["a:1", "b:2"]
         assert (fields["max_payload"], fields["nonce"], fields["remote_account"]) == (
             5,

@@ -106,6 +106,7 @@ class HeldLog:
         self._store = store
         self.inner = inner
         self.name = inner.name
+        self.identity = inner.identity
         self._coming = 0
         self.appends: list[int] = []
 

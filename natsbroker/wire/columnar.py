@@ -1,0 +1,304 @@
+"""
+Columnar frames: many stored records in one message, a column each, as jobs read them.
+
+All integers are little-endian, and each section begins at a multiple of eight bytes, so a reader
+uses the columns where they lie::
+
+    ======  ====  ==========================================================
+    offset  size  what
+    ======  ====  ==========================================================
+    0       4     C{NBCF}
+    4       2     version, 1
+    6       2     flags
+    8       4     CRC-32 (that of zlib) of everything else
+    12      4     rows
+    16      8     start: the first sequence that was looked at
+    24      8     next: the first sequence that was not looked at
+    32      8     first: the oldest sequence that the log may still have
+    40      8     last: the highest sequence that the log ever used
+    48      4     how many sequences are damaged
+    52      4     reserved, zero
+    56      8     size of the subjects
+    64      8     size of the headers
+    72      8     size of the payloads
+    ======  ====  ==========================================================
+
+The sections follow: sequences (8 bytes each), timestamps (8 bytes, nanoseconds since 1970), then
+for subjects, headers and payloads where each value ends (4 bytes, one more than there are rows, the
+first is 0), the damaged sequences (8 bytes), subjects, headers, payloads.
+
+Flags: C{LAST} is the last frame of an answer; C{ONE_SUBJECT}: all rows have the same subject, it is
+given once and there are no ends; C{NO_SUBJECTS}, C{NO_HEADERS}, C{NO_PAYLOADS}: the column is not
+given, because it was not asked for or, for headers, because all are empty.
+
+Promises: what L{encodeFrame} was given comes out of L{readFrame}, or L{FrameError} is raised;
+nothing is copied by reading.
+Must never know: stores, Arrow, or how frames travel.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from struct import Struct, error
+from typing import Any
+
+__all__ = [
+    "HEADERS",
+    "LAST",
+    "MAGIC",
+    "NO_HEADERS",
+    "NO_PAYLOADS",
+    "NO_SUBJECTS",
+    "ONE_SUBJECT",
+    "PAYLOADS",
+    "SUBJECTS",
+    "VERSION",
+    "Frame",
+    "FrameError",
+    "Place",
+    "addToDigest",
+    "encodeFrame",
+    "readFrame",
+    "valuesOf",
+]
+
+MAGIC = b"NBCF"
+VERSION = 1
+
+LAST = 1
+ONE_SUBJECT = 2
+NO_SUBJECTS = 4
+NO_HEADERS = 8
+NO_PAYLOADS = 16
+
+#: The columns that can be left out, by their names in requests.
+SUBJECTS, HEADERS, PAYLOADS = "subject", "headers", "data"
+
+_HEAD = Struct("<4sHHIIQQQQIIQQQ")
+_ROW = Struct("<QqIII")
+#: What follows the checksum.
+_CHECKED = 12
+_isBig = sys.byteorder == "big"
+
+
+class FrameError(ValueError):
+    """
+    Bytes that are no frame, or a damaged one.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """
+    What a frame says about the log.
+
+    @ivar start: the first sequence that was looked at.
+    @ivar next: the first one that was not.
+    @ivar first: the oldest sequence that may still be stored.
+    @ivar last: the highest sequence that was ever used.
+    """
+
+    start: int
+    next: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """
+    A frame that was read. The columns are views of its bytes; those of ends have one item more than
+    there are rows.
+
+    @ivar isLast: whether it ends an answer.
+    @ivar sequences: 8 bytes each, unsigned.
+    @ivar timestamps: 8 bytes each, nanoseconds since 1970.
+    @ivar subject: the subject of all rows; C{None} if they differ or none was asked for.
+    @ivar subjectEnds: 4 bytes each; no bytes if there is no such column, and so for the others.
+    @ivar damaged: sequences that should be here and cannot be served.
+    """
+
+    rows: int
+    place: Place
+    isLast: bool
+    sequences: memoryview
+    timestamps: memoryview
+    subject: bytes | None
+    subjectEnds: memoryview
+    subjects: memoryview
+    headerEnds: memoryview
+    headers: memoryview
+    payloadEnds: memoryview
+    payloads: memoryview
+    damaged: tuple[int, ...]
+
+
+def _little(column: array[int]) -> bytes:
+    if _isBig:
+        column = column[:]
+        column.byteswap()
+    return column.tobytes()
+
+
+def _padded(section: bytes) -> bytes:
+    left = -len(section) % 8
+    return section + bytes(left) if left else section
+
+
+def encodeFrame(
+    columns: Any, place: Place, left: Iterable[str] = (), isLast: bool = False
+) -> bytes:
+    """
+    Make a frame.
+
+    @param columns: what L{natsbroker.interfaces.IExportableLog.exportRange} gave.
+    @param left: the names of columns to leave out.
+    """
+    rows = len(columns.sequences)
+    flags = LAST if isLast else 0
+    subjects, headers, payloads = columns.subjects, columns.headers, columns.payloads
+    sections = [_little(columns.sequences), _little(columns.timestamps)]
+    if SUBJECTS in left:
+        flags |= NO_SUBJECTS
+        subjects = b""
+    elif rows and _isRepeated(subjects, columns.subjectEnds[1], rows):
+        flags |= ONE_SUBJECT
+        subjects = subjects[: columns.subjectEnds[1]]
+    else:
+        sections.append(_little(array("i", columns.subjectEnds)))
+    if HEADERS in left or not headers:
+        flags |= NO_HEADERS
+        headers = b""
+    else:
+        sections.append(_little(array("i", columns.headerEnds)))
+    if PAYLOADS in left:
+        flags |= NO_PAYLOADS
+        payloads = b""
+    else:
+        sections.append(_little(array("i", columns.payloadEnds)))
+    sections.append(_little(array("Q", columns.damaged)))
+    sections += (subjects, headers, payloads)
+    body = b"".join(map(_padded, sections))
+    sizes = len(subjects), len(headers), len(payloads)
+    where = place.start, place.next, place.first, place.last
+    head = _HEAD.pack(MAGIC, VERSION, flags, 0, rows, *where, len(columns.damaged), 0, *sizes)
+    checked = zlib.crc32(body, zlib.crc32(head[_CHECKED:], zlib.crc32(head[:8])))
+    return b"".join((head[:8], checked.to_bytes(4, "little"), head[_CHECKED:], body))
+
+
+def _isRepeated(values: bytes, length: int, count: int) -> bool:
+    return len(values) == length * count and values == values[:length] * count
+
+
+def readFrame(data: bytes) -> Frame:
+    """
+    Read a frame.
+
+    @raise FrameError: if it is none, of another version, or damaged.
+    """
+    try:
+        head = _HEAD.unpack_from(data)
+    except error:
+        raise FrameError(f"{len(data)} bytes are no frame") from None
+    magic, version, flags, checked, rows, *more = head
+    if magic != MAGIC:
+        raise FrameError("this is no frame")
+    if version != VERSION:
+        raise FrameError(f"a frame of version {version}, and this is {VERSION}")
+    view = memoryview(data)
+    if zlib.crc32(view[_CHECKED:], zlib.crc32(view[:8])) != checked:
+        raise FrameError("a frame does not match its checksum")
+    start, following, first, last, damaged, _, *sizes = more
+    cursor = _Cursor(view)
+    sequences = cursor.take(rows * 8)
+    timestamps = cursor.take(rows * 8)
+    ends = (rows + 1) * 4
+    hasEnds = not flags & (NO_SUBJECTS | ONE_SUBJECT)
+    subjectEnds = cursor.take(ends if hasEnds else 0)
+    headerEnds = cursor.take(0 if flags & NO_HEADERS else ends)
+    payloadEnds = cursor.take(0 if flags & NO_PAYLOADS else ends)
+    lost = array("Q", cursor.take(damaged * 8).tobytes())
+    if _isBig:
+        lost.byteswap()
+    subjects, headers, payloads = (cursor.take(size) for size in sizes)
+    cursor.end()
+    return Frame(
+        rows,
+        Place(start, following, first, last),
+        bool(flags & LAST),
+        sequences,
+        timestamps,
+        bytes(subjects) if flags & ONE_SUBJECT else None,
+        subjectEnds,
+        subjects,
+        headerEnds,
+        headers,
+        payloadEnds,
+        payloads,
+        tuple(lost),
+    )
+
+
+class _Cursor:
+    """
+    Where the next section begins.
+    """
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+        self._offset = _HEAD.size
+
+    def take(self, size: int) -> memoryview:
+        """
+        The next section.
+        """
+        start = self._offset
+        self._offset = start + size + -size % 8
+        if self._offset > len(self._view):
+            raise FrameError("a frame is shorter than it says")
+        return self._view[start : start + size]
+
+    def end(self) -> None:
+        """
+        There is nothing more.
+        """
+        if self._offset != len(self._view):
+            raise FrameError("a frame is longer than it says")
+
+
+def valuesOf(ends: Sequence[int], values: bytes | memoryview) -> list[bytes]:
+    """
+    The values of a column.
+
+    @param ends: where each ends, with a 0 before.
+    """
+    whole = bytes(values)
+    return [whole[start:end] for start, end in pairwise(ends)]
+
+
+def addToDigest(
+    sha256: Any,
+    sequences: Iterable[int],
+    timestamps: Iterable[int],
+    subjects: Iterable[bytes],
+    headers: Iterable[bytes],
+    payloads: Iterable[bytes],
+) -> None:
+    """
+    Take rows into a fingerprint, as L{natsbroker._istore.RangeDigest} describes it.
+
+    @param sha256: a hash object of C{hashlib}.
+    """
+    pieces: list[bytes] = []
+    pack = _ROW.pack
+    for sequence, timestamp, subject, head, payload in zip(
+        sequences, timestamps, subjects, headers, payloads, strict=True
+    ):
+        row = pack(sequence, timestamp, len(subject), len(head), len(payload))
+        pieces += (row, subject, head, payload)
+    sha256.update(b"".join(pieces))
