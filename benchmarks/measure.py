@@ -225,5 +225,5 @@ def measure(generator: Generator, server: Server, row: Row, setting: str, second
     @return: the row's figures.
     @raise GeneratorFailed: if they cannot be had.
     """
-    load = (*row.load, *SETTINGS[setting].load)
+    load = (*row.load, *SETTINGS[setting].load, *server.farLoad)
     return KINDS[row.kind](Work(generator, server, load, seconds))

@@ -234,9 +234,38 @@ STREAMS = (
     ),
 )
 
+LINKS = (("route", "two nodes, route"),)
+"""The kinds of link between two nodes: the setting's name, which its rows' keys begin with, and a
+title."""
+
 ONE = ("--subscribers", "1")
 FAN = ("--subscribers", "8", "--fanout")
 SMALL = SIZES[:3]
+
+
+def linked(kind: str, title: str) -> Iterator[Row]:
+    """
+    @param kind: the setting of two servers with a link between them.
+    @return: the rows of what passes from the one to the other.
+    """
+    equal = {"rate": atLeast(1.0)}
+    queue = ("--subscribers", "4", "--queue", "workers")
+    rows = [
+        *traffic("", f"{title}, 1 to 1", SMALL, 0, *ONE),
+        *traffic("-queue", f"{title}, queue group of 4", SIZES[1:2], 0, *queue),
+        replace(requests(1, 1.2), key="-request-1"),
+    ]
+    for row in rows:
+        yield replace(
+            row,
+            key=f"{kind}{row.key}",
+            title=row.title if row.kind == "traffic" else f"{title}, {row.title}",
+            setting=kind,
+            figures=tuple(
+                replace(each, fast=equal.get(each.key, each.fast), pure=None, old=None)
+                for each in row.figures
+            ),
+        )
 
 
 def memories() -> Iterator[Row]:
@@ -292,6 +321,8 @@ def table() -> Iterator[Row]:
     yield from map(encrypted, traffic("one", "1 to 1", SIZES, 0, *ONE))
     yield from map(encrypted, traffic("fan8", "fan-out 1 to 8", SIZES[1:2], 0, *FAN))
     yield encrypted(requests(1, 0))
+    for kind, title in LINKS:
+        yield from linked(kind, title)
     yield from memories()
     yield from STREAMS
     yield STORM

@@ -15,8 +15,8 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -29,6 +29,7 @@ STARTING = 20.0
 STOPPING = 10.0
 LANE = re.compile(r"\blane=(\w+)")
 LISTENING = re.compile(r"Listening for client connections on \S*?:(\d+)\s")
+LINKS = re.compile(r"Listening for (?:route|gateways|leafnode) connections on \S*?:(\d+)\s")
 
 
 class ServerFailed(Exception):
@@ -43,11 +44,22 @@ class Server:
     A server that listens.
 
     @ivar restart: kills it, and starts it again on what it has stored.
+    @ivar far: the second server, if there is one that is linked with it.
     """
 
     pid: int
     port: int
     restart: Callable[[], Server] | None = None
+    far: Server | None = None
+
+    @property
+    def farLoad(self) -> tuple[str, ...]:
+        """
+        What the load generator needs to know of the second server.
+        """
+        if self.far is None:
+            return ()
+        return ("--far-port", str(self.far.port), "--far-pid", str(self.far.pid))
 
 
 @dataclass(frozen=True)
@@ -152,16 +164,46 @@ def parsePort(ports: Sequence[str], log: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def parseLinkPort(log: str) -> int | None:
+    """
+    @param log: what a server wrote so far.
+    @return: where it listens for links to other servers, if it has said so.
+    """
+    found = LINKS.search(log)
+    return int(found[1]) if found else None
+
+
+def awaitLinkPort(folder: Path) -> int:
+    """
+    @param folder: of a server that listens for clients.
+    @return: the port on which it listens for links.
+    @raise ServerFailed: if it does not.
+    """
+    deadline = time.monotonic() + STARTING
+    while time.monotonic() < deadline:
+        port = parseLinkPort(logIn(folder))
+        if port is not None:
+            return port
+        time.sleep(0.02)
+    raise ServerFailed(f"not listening for links: {tail(logIn(folder))}")
+
+
+def logIn(folder: Path) -> str:
+    """
+    @return: what the server with this directory wrote so far.
+    """
+    return (folder / "log").read_text("utf-8", "replace")
+
+
 def awaitPort(process: subprocess.Popen[bytes], folder: Path) -> int:
     """
     @return: the port on which C{process} listens.
     @raise ServerFailed: if it ends first, or takes too long.
     """
-    log = folder / "log"
     deadline = time.monotonic() + STARTING
     while time.monotonic() < deadline:
         ended = process.poll()
-        said = log.read_text("utf-8", "replace")
+        said = logIn(folder)
         if ended is not None:
             raise ServerFailed(f"exit status {ended}: {tail(said)}")
         ports = [each.read_text("utf-8", "replace") for each in folder.glob("*.ports")]
@@ -196,46 +238,94 @@ def started(
 ) -> Iterator[Server]:
     """
     @param load: what the load generator is going to be told.
-    @param cores: the processors that the server is to run on; none for any.
-    @return: the context manager of the running server, which stops it.
-    @raise ServerFailed: if it does not come up, or is not what it is named after.
+    @param cores: the processors that servers are to run on; none for any.
+    @return: the context manager of the running server, and of the one that is linked with it, if
+        the setting has one; it stops them.
+    @raise ServerFailed: if one does not come up, or is not what it is named after.
     """
-    with TemporaryDirectory(prefix="natsbroker-benchmarks-") as name:
-        folder = Path(name)
-        command = contestant.commandLine(folder, setting.write(folder, contestant.isOurs), load)
-        processes: list[subprocess.Popen[bytes]] = []
+    with ExitStack() as running:
 
-        def start() -> Server:
-            with open(folder / "log", "wb") as log:
-                process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    cwd=folder,
-                    env=environmentOf(contestant),
-                    preexec_fn=pinned(cores),
-                )
-            processes.append(process)
-            return Server(process.pid, awaitPort(process, folder), restart)
-
-        def restart() -> Server:
-            processes[-1].kill()
-            processes[-1].wait()
-            for each in folder.glob("*.ports"):
-                each.unlink()
-            return start()
-
-        try:
-            server = start()
-            objection = contestant.objection((folder / "log").read_text("utf-8", "replace"))
+        def start(write: Callable[[Path], Path | None]) -> tuple[Server, Path]:
+            made = TemporaryDirectory(prefix="natsbroker-benchmarks-")
+            folder = Path(running.enter_context(made))
+            command = contestant.commandLine(folder, write(folder), load)
+            process = Process(command, folder, environmentOf(contestant), cores)
+            running.callback(process.stop)
+            server = process.start()
+            objection = contestant.objection(logIn(folder))
             if objection:
                 raise ServerFailed(objection)
-            if setting.forbidden:
-                proveRefusal(server.port, setting)
-            yield server
-        finally:
-            stop(processes[-1])
+            return server, folder
+
+        server, folder = start(lambda folder: setting.write(folder, contestant.isOurs))
+        if setting.forbidden:
+            proveRefusal(server.port, setting)
+        if setting.far:
+            link = awaitLinkPort(folder)
+            far, _ = start(lambda folder: setting.writeFar(folder, link))
+            server = replace(server, far=far)
+        yield server
+
+
+class Process:
+    """
+    A server's process, one after another if it is started again.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        cores: frozenset[int],
+    ) -> None:
+        """
+        @param folder: where it writes its log and its ports file.
+        """
+        self._command = command
+        self._folder = folder
+        self._environment = environment
+        self._cores = cores
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Server:
+        """
+        @return: the server, once it listens.
+        @raise ServerFailed: if it does not.
+        """
+        with open(self._folder / "log", "wb") as log:
+            self._process = process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                env=self._environment,
+                preexec_fn=pinned(self._cores),
+            )
+        return Server(process.pid, awaitPort(process, self._folder), self._restart)
+
+    def _restart(self) -> Server:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        for each in self._folder.glob("*.ports"):
+            each.unlink()
+        return self.start()
+
+    def stop(self) -> None:
+        """
+        End it: politely, then not.
+        """
+        process = self._process
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOPPING)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def proveRefusal(port: int, setting: Setting) -> None:
@@ -257,15 +347,3 @@ def proveRefusal(port: int, setting: Setting) -> None:
             answer += received
     if b"Permissions Violation" not in answer:
         raise ServerFailed(f"a user may publish to {setting.forbidden}, which is forbidden")
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """
-    End a server: politely, then not.
-    """
-    process.terminate()
-    try:
-        process.wait(STOPPING)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -54,6 +54,14 @@ tls {{
 """
 
 
+ROUTE = """
+cluster { name: bench, listen: "127.0.0.1:-1" }
+"""
+
+ROUTE_FAR = """
+cluster {{ name: bench, listen: "127.0.0.1:-1", routes: ["nats-route://127.0.0.1:{link}"] }}
+"""
+
 STREAMING = """
 streaming {{ store: file, dir: "{folder}/store" }}
 """
@@ -75,6 +83,8 @@ class Setting:
     @ivar text: the configuration, with C{{folder}} for the place of the certificate or the store;
         empty for a server without any.
     @ivar theirs: the configuration of nats-server, where that has to be another.
+    @ivar far: the configuration of a second server, which has a link to the first one, with
+        C{{link}} for the port at which that listens for links; empty where there is only one.
     @ivar load: what the load generator needs to be let in.
     @ivar encrypted: whether a certificate has to be there.
     @ivar forbidden: a subject to which the generator's user must not be able to publish, if any.
@@ -85,6 +95,15 @@ class Setting:
     encrypted: bool = False
     forbidden: str = ""
     theirs: str = ""
+    far: str = ""
+
+    def writeFar(self, folder: Path, link: int) -> Path:
+        """
+        @param folder: of the second server.
+        @param link: where the first one listens for links.
+        @return: the second server's configuration file.
+        """
+        return written(folder, self.far.format(folder=folder, link=link))
 
     def write(self, folder: Path, isOurs: bool = True) -> Path | None:
         """
@@ -99,9 +118,16 @@ class Setting:
             writeCertificate(folder / "certificate.pem", folder / "key.pem")
         if self.encrypted or self.theirs:
             text = text.format(folder=folder)
-        path = folder / "server.conf"
-        path.write_text(text, "utf-8")
-        return path
+        return written(folder, text)
+
+
+def written(folder: Path, text: str) -> Path:
+    """
+    @return: the configuration file in C{folder}, now with this text.
+    """
+    path = folder / "server.conf"
+    path.write_text(text, "utf-8")
+    return path
 
 
 SETTINGS: Mapping[str, Setting] = {
@@ -111,6 +137,7 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "tls": Setting(TLS, encrypted=True),
     "stalled": Setting(STALLED),
+    "route": Setting(ROUTE, far=ROUTE_FAR),
     "stream": Setting(STREAMING, theirs=JETSTREAM),
     "stream-synced": Setting(STREAMING, theirs=JETSTREAM_SYNCED),
     "stalled-tls": Setting(STALLED + TLS, encrypted=True),

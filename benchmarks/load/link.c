@@ -42,16 +42,16 @@ void *obtain(size_t bytes) {
     return memory;
 }
 
-int dial(int receiveBuffer, bool blocking) {
+int dial(int port, int receiveBuffer, bool blocking) {
     int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | (blocking ? 0 : SOCK_NONBLOCK), 0);
     if (fd < 0) fail("socket: %s", strerror(errno));
     if (receiveBuffer && setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receiveBuffer, sizeof receiveBuffer))
         fail("SO_RCVBUF: %s", strerror(errno));
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t) opt.port)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t) port)};
     if (inet_pton(AF_INET, opt.host, &address.sin_addr) != 1) fail("%s: an IPv4 address is needed", opt.host);
     if (connect(fd, (void *) &address, sizeof address) && (blocking || errno != EINPROGRESS))
-        fail("connect to %s:%d: %s", opt.host, opt.port, strerror(errno));
+        fail("connect to %s:%d: %s", opt.host, port, strerror(errno));
     return fd;
 }
 
@@ -67,18 +67,18 @@ size_t connectText(char *out, size_t room) {
     return (size_t) length;
 }
 
-static void readInfo(int fd) {
+static void readInfo(int fd, int port) {
     char text[16384];
     size_t have = 0;
     /* One byte too many would belong to the TLS handshake, but a server stays silent after INFO until it is answered. */
     do {
         ssize_t k = read(fd, text + have, sizeof text - have);
         if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) fail("no INFO from %s:%d: %s", opt.host, opt.port, k ? strerror(errno) : "closed");
+        if (k <= 0) fail("no INFO from %s:%d: %s", opt.host, port, k ? strerror(errno) : "closed");
         have += (size_t) k;
         if (have == sizeof text) fail("INFO does not end");
     } while (!memchr(text, '\n', have));
-    if (have < 5 || memcmp(text, "INFO ", 5)) fail("%s:%d does not start with INFO", opt.host, opt.port);
+    if (have < 5 || memcmp(text, "INFO ", 5)) fail("%s:%d does not start with INFO", opt.host, port);
 }
 
 #ifdef WITH_TLS
@@ -171,11 +171,15 @@ void awaitPong(struct link *link) {
     }
 }
 
-void linkOpen(struct link *link, int receiveBuffer) {
+static void openAt(struct link *link, int port, int receiveBuffer) {
     char text[1024];
-    *link = (struct link){.fd = dial(receiveBuffer, true)};
-    readInfo(link->fd);
+    *link = (struct link){.fd = dial(port, receiveBuffer, true)};
+    readInfo(link->fd, port);
     if (opt.tls) startTls(link);
     linkSend(link, text, connectText(text, sizeof text));
     awaitPong(link);
 }
+
+void linkOpen(struct link *link, int receiveBuffer) { openAt(link, opt.port, receiveBuffer); }
+
+void linkOpenFar(struct link *link) { openAt(link, opt.farPort ? opt.farPort : opt.port, 0); }

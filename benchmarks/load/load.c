@@ -29,17 +29,19 @@ static const char usage[] =
     "  replay         store --count messages, then have them delivered to one subscriber that acknowledges\n"
     "  answer         connect to the stream that is there, and end\n"
     "where: --host A --port N --user U --password P --tls --timeout SECONDS --server-pid N\n"
+    "       --far-port N --far-pid N (a second server, linked with the first: subscribers and responders go there)\n"
     "load:  --seconds S or --count N, --publishers N --subscribers N --fanout --queue NAME --wild\n"
     "       --subjects N --size BYTES --headers --others N --warmup S --write-size N --read-size N\n"
     "crowd: --connections N --window N (handshakes at a time) --established N (pinged during a storm)\n";
 
-enum { HELP = 1000, MODE, HOST, PORT, USER, PASSWORD, TLS, TIMEOUT, SERVER_PID, SECONDS, COUNT, PUBLISHERS, SUBSCRIBERS,
+enum { HELP = 1000, MODE, HOST, PORT, USER, PASSWORD, TLS, TIMEOUT, SERVER_PID, FAR_PORT, FAR_PID, SECONDS, COUNT, PUBLISHERS, SUBSCRIBERS,
        FANOUT, QUEUE, WILD, SUBJECTS, SIZE, HEADERS, OTHERS, WARMUP, WRITE_SIZE, READ_SIZE, IN_FLIGHT, CONNECTIONS,
        WINDOW, ESTABLISHED };
 
 static const struct option table[] = {
     {"help", 0, 0, HELP}, {"mode", 1, 0, MODE}, {"host", 1, 0, HOST}, {"port", 1, 0, PORT}, {"user", 1, 0, USER},
     {"password", 1, 0, PASSWORD}, {"tls", 0, 0, TLS}, {"timeout", 1, 0, TIMEOUT}, {"server-pid", 1, 0, SERVER_PID},
+    {"far-port", 1, 0, FAR_PORT}, {"far-pid", 1, 0, FAR_PID},
     {"seconds", 1, 0, SECONDS}, {"count", 1, 0, COUNT}, {"publishers", 1, 0, PUBLISHERS},
     {"subscribers", 1, 0, SUBSCRIBERS}, {"fanout", 0, 0, FANOUT}, {"queue", 1, 0, QUEUE}, {"wild", 0, 0, WILD},
     {"subjects", 1, 0, SUBJECTS}, {"size", 1, 0, SIZE}, {"headers", 0, 0, HEADERS}, {"others", 1, 0, OTHERS},
@@ -74,6 +76,8 @@ static void readOptions(int argc, char **argv) {
         case TLS: opt.tls = true; break;
         case TIMEOUT: opt.timeout = (int) number(optarg, 1, 3600); break;
         case SERVER_PID: opt.serverPid = (int) number(optarg, 1, 1L << 30); break;
+        case FAR_PORT: opt.farPort = (int) number(optarg, 1, 65535); break;
+        case FAR_PID: opt.farPid = (int) number(optarg, 1, 1L << 30); break;
         case SECONDS: opt.seconds = duration(optarg); break;
         case COUNT: opt.count = number(optarg, 1, 1L << 40); break;
         case PUBLISHERS: opt.publishers = (int) number(optarg, 1, 1000); break;

@@ -15,7 +15,7 @@ struct ssl_st;
 /* The command line; load.c says what each one means and its default. */
 struct options {
     const char *mode, *host, *queue, *user, *password;
-    int port, publishers, subscribers, size, subjects, others, inFlight, connections, window, established;
+    int port, farPort, farPid, publishers, subscribers, size, subjects, others, inFlight, connections, window, established;
     int timeout, writeSize, readSize, serverPid;
     long count;
     double seconds, warmup;
@@ -33,8 +33,9 @@ struct link {
 double now(void);                                      /* seconds, monotonic */
 void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 void *obtain(size_t bytes);                            /* zeroed memory */
-int dial(int receiveBuffer, bool blocking);            /* a TCP socket; receiveBuffer 0 keeps the kernel's default */
+int dial(int port, int receiveBuffer, bool blocking);  /* a TCP socket; receiveBuffer 0 keeps the kernel's default */
 void linkOpen(struct link *link, int receiveBuffer);   /* connect, INFO, TLS, CONNECT, PING, PONG */
+void linkOpenFar(struct link *link);                   /* the same to --far-port, if there is one */
 ssize_t linkRead(struct link *link, void *buffer, size_t size); /* as read(2): may return -1 or 0 */
 int linkWrite(struct link *link, const void *bytes, size_t size); /* all of it: 0, or -1 with errno */
 void linkSend(struct link *link, const void *bytes, size_t size); /* all of it, or fail */
@@ -42,8 +43,11 @@ void awaitPong(struct link *link);                     /* reads until PONG; fail
 size_t connectText(char *out, size_t room);            /* the CONNECT and PING lines */
 const char *tlsName(struct link *link);                /* negotiated version and cipher, "" on plain TCP */
 
+/* far.c: waits until the interest of one of two linked servers is known to the other; nothing without --far-port. */
+void awaitInterest(bool inNear);                       /* of the near server's clients, else of the far one's */
+
 /* report.c: processor time, percentiles and the error members every report carries. */
-double serverSeconds(void);                            /* processor seconds of --server-pid so far, or -1 */
+double serverSeconds(void);                            /* of --server-pid, with --far-pid, so far, or -1 */
 double ownSeconds(void);                               /* processor seconds of this process so far */
 double threadSeconds(void);                            /* processor seconds of the calling thread so far */
 double share(double before, double after, double wall); /* cores used, or -1 when not known */

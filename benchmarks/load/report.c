@@ -19,11 +19,11 @@ double ownSeconds(void) { return seconds(CLOCK_PROCESS_CPUTIME_ID); }
 
 double threadSeconds(void) { return seconds(CLOCK_THREAD_CPUTIME_ID); }
 
-double serverSeconds(void) {
+static double processSeconds(int pid) {
     char path[64], text[1024];
     unsigned long user, system;
-    if (!opt.serverPid) return -1;
-    snprintf(path, sizeof path, "/proc/%d/stat", opt.serverPid);
+    if (!pid) return -1;
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
     FILE *file = fopen(path, "r");
     if (!file) return -1;
     size_t k = fread(text, 1, sizeof text - 1, file);
@@ -32,6 +32,11 @@ double serverSeconds(void) {
     char *after = strrchr(text, ')'); /* the command's name may hold blanks and brackets */
     if (!after || sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) != 2) return -1;
     return (double) (user + system) / (double) sysconf(_SC_CLK_TCK);
+}
+
+double serverSeconds(void) {
+    double near = processSeconds(opt.serverPid), far = processSeconds(opt.farPid);
+    return near < 0 || !opt.farPid ? near : far < 0 ? -1 : near + far;
 }
 
 double share(double before, double after, double wall) {

@@ -77,7 +77,7 @@ static struct link *startResponders(void) {
     for (int i = 0; i < many; i++) {
         char text[256];
         pthread_t thread;
-        linkOpen(&all[i], 0);
+        linkOpenFar(&all[i]);
         int k = snprintf(text, sizeof text, "SUB svc.echo %s 1\r\nPING\r\n", opt.queue ? opt.queue : "");
         linkSend(&all[i], text, (size_t) k);
         awaitPong(&all[i]);
@@ -181,6 +181,8 @@ void runRequests(void) {
     samples = obtain(sizeof *samples * MOST_SAMPLES);
     struct link *responders = startResponders();
     for (int i = 0; i < opt.inFlight; i++) openRequester(&all[i], i);
+    awaitInterest(false);
+    awaitInterest(true);
     double begin = now(), from = begin + opt.warmup, own = ownSeconds(), thread = threadSeconds(), server = serverSeconds();
     double end = (opt.inFlight == 1 ? runOne : runMany)(all, from, from + opt.seconds), wall = end - begin;
     double serverShare = share(server, serverSeconds(), wall), ownShare = share(own, ownSeconds(), wall);

@@ -28,7 +28,7 @@ static size_t helloLength;
 
 static void startClient(struct client *me) {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.ptr = me};
-    me->fd = dial(0, false);
+    me->fd = dial(opt.port, 0, false);
     me->phase = AWAITS_INFO;
     if (epoll_ctl(poll, EPOLL_CTL_ADD, me->fd, &event)) fail("epoll_ctl: %s", strerror(errno));
     opened++;

@@ -226,7 +226,7 @@ static struct subscriber *startSubscribers(void) {
     struct subscriber *all = obtain(sizeof *all * (size_t) opt.subscribers);
     for (int i = 0; i < opt.subscribers; i++) {
         all[i].index = i;
-        linkOpen(&all[i].link, 0);
+        linkOpenFar(&all[i].link);
         subscribe(&all[i].link, i);
         if (pthread_create(&all[i].thread, NULL, receive, &all[i])) fail("pthread_create");
         pthread_getcpuclockid(all[i].thread, &all[i].clock);
@@ -260,6 +260,7 @@ static long totalReceived(struct subscriber *all) {
 void runTraffic(void) {
     openOthers();
     struct subscriber *subscribers = startSubscribers();
+    awaitInterest(false);
     struct publisher *publishers = startPublishers();
     while (atomic_load(&waiting) < opt.publishers + opt.subscribers) usleep(500);
     usleep(20000);

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.figures import Bound
 from benchmarks.measure import KINDS
-from benchmarks.rows import QUICK, ROWS, Row, choose
+from benchmarks.rows import LINKS, QUICK, ROWS, Row, choose
 from benchmarks.settings import SETTINGS
 
 
@@ -74,6 +74,15 @@ def test_permissionsAreComparedWithOurs() -> None:
 def test_tlsTargets() -> None:
     """Over TLS, throughput is to be no less than nats-server's."""
     assert row("tls-one-1024").figures[0].fast == Bound(1.0, least=True)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, _ in LINKS])
+@pytest.mark.parametrize("size", [16, 128, 1024])
+def test_linkTargets(kind: str, size: int) -> None:
+    """Over a link between two servers, throughput is to be no less than nats-server's."""
+    found = row(f"{kind}-{size}")
+    assert found.figures[0].fast == Bound(1.0, least=True)
+    assert SETTINGS[found.setting].far
 
 
 def test_streamTargets() -> None:

@@ -12,8 +12,10 @@ import pytest
 from benchmarks.servers import (
     Mirror,
     NatsServer,
+    Server,
     ServerFailed,
     environmentOf,
+    parseLinkPort,
     parsePort,
     started,
 )
@@ -36,6 +38,22 @@ def test_portFromLog() -> None:
     line = "[7] 2024/01/01 00:00:00 [INF] Listening for client connections on 127.0.0.1:41234"
     assert parsePort([], line) is None
     assert parsePort([], f"{line}\n") == 41234
+
+
+@pytest.mark.parametrize("kind", ["route", "gateways", "leafnode"])
+def test_portForLinks(kind: str) -> None:
+    """The line that announces a listener for links tells its port, whatever links they are."""
+    clients = "[INF] Listening for client connections on 127.0.0.1:41234\n"
+    line = f"[INF] Listening for {kind} connections on 127.0.0.1:41235\n"
+    assert parseLinkPort(clients) is None
+    assert parseLinkPort(f"{clients}{line}") == 41235
+
+
+def test_farServerIsNamed() -> None:
+    """The load generator is told of the second server if there is one."""
+    assert Server(7, 4222).farLoad == ()
+    near = Server(7, 4222, far=Server(8, 4223))
+    assert near.farLoad == ("--far-port", "4223", "--far-pid", "8")
 
 
 def test_commandLine() -> None:
@@ -88,6 +106,13 @@ def test_settingsAreWritten(name: str, tmp_path: Path) -> None:
     if path is not None and setting.encrypted:
         assert str(tmp_path / "key.pem") in path.read_text("utf-8")
         assert (tmp_path / "key.pem").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("name", [name for name, each in SETTINGS.items() if each.far])
+def test_farSettingIsWritten(name: str, tmp_path: Path) -> None:
+    """The second server's configuration names the port at which the first listens for links."""
+    path = SETTINGS[name].writeFar(tmp_path, 40404)
+    assert "127.0.0.1:40404" in path.read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,15 @@ from benchmarks.contestants import Absent, mirror, natsServer
 from benchmarks.generator import Generator, GeneratorFailed, build
 from benchmarks.measure import Sample, measure
 from benchmarks.rounds import Entry, Rounds, entriesOf
-from benchmarks.rows import Row, choose
+from benchmarks.rows import LINKS, Row, choose
 from benchmarks.servers import Contestant, NatsServer, Server, ServerFailed, started
 from benchmarks.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+
+LINKED = [f"{kind}{rest}" for kind, _ in LINKS for rest in ("-16", "-queue-128", "-request-1")]
 
 STREAMS = [row.key for row in choose(["stream-*"])]
 
@@ -102,6 +104,7 @@ def plain(reference: Contestant) -> Iterator[Server]:
         "memory-wildcards",
         "tls-memory-idle",
         "storm",
+        *LINKED,
         *STREAMS,
     ],
 )
@@ -117,13 +120,39 @@ def test_rowAgainstNatsServer(key: str, generator: Generator, reference: Contest
         assert all(value > 0 for value in sample.figures.values())
 
 
-@pytest.mark.parametrize("key", STREAMS)
-def test_streamAgainstOurs(key: str, generator: Generator) -> None:
-    """Each row of streams yields all of its figures against our server, over NATS Streaming."""
-    row = inSmall(key)
+@pytest.fixture(scope="module")
+def ours() -> Contestant:
+    """
+    @return: our server of this checkout, without the compiled lane.
+    """
     command = (sys.executable, "-m", "natsbroker")
     environment = {"PYTHONPATH": str(ROOT), "NATSBROKER_PURE": "1"}
-    ours = NatsServer("pure", "ours", command, environment, lane="off")
+    return NatsServer("pure", "ours", command, environment, lane="off")
+
+
+@pytest.mark.parametrize("key", [f"{kind}-128" for kind, _ in LINKS])
+def test_linkAgainstOurs(key: str, generator: Generator, ours: Contestant) -> None:
+    """What passes between two of our servers over each kind of link is measured."""
+    row = inSmall(key)
+    with started(ours, SETTINGS[row.setting], row.load) as server:
+        sample = measure(generator, server, row, row.setting, 0.05)
+    assert sample.figures["rate"] > 0
+
+
+def test_linkThatIsNotThere(generator: Generator, reference: Contestant) -> None:
+    """Two servers without a link between them are an error, not a figure."""
+    row = inSmall("route-16")
+    alone = replace(SETTINGS["route"], far='server_name: "alone"')
+    with started(reference, alone, row.load) as server:
+        with pytest.raises(GeneratorFailed, match="nothing crosses the link"):
+            load = [*row.load, *server.farLoad, "--timeout", "1"]
+            generator.run("traffic", server.port, server.pid, load, 0.05)
+
+
+@pytest.mark.parametrize("key", STREAMS)
+def test_streamAgainstOurs(key: str, generator: Generator, ours: Contestant) -> None:
+    """Each row of streams yields all of its figures against our server, over NATS Streaming."""
+    row = inSmall(key)
     with started(ours, SETTINGS[row.setting], row.load) as server:
         assert generator.run("answer", server.port, server.pid, [], 0.05) == {}
         sample = measure(generator, server, row, row.setting, 0.05)
