@@ -146,7 +146,8 @@ class IInterestWatcher(Interface):
     operations of their dialect.
 
     Only subscriptions of this broker count (clients, internal services and leafnodes that it is
-    the hub of), never what was learned from other links. What other accounts import from this one
+    the hub of), never what was learned from other links, and no services that answer for this
+    broker alone. What other accounts import from this one
     counts as if their subscribers were in it. What this account imports as a service does not:
     every broker does that by itself.
     """

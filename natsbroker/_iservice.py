@@ -33,10 +33,12 @@ class IBrokerHost(Interface):
 
     settings = Attribute("The settings in force, a L{natsbroker.config.model.Settings}.")
 
-    def bus(account: str = "$G") -> IMessageBus:
+    def bus(account: str = "$G", isLocal: bool = False) -> IMessageBus:
         """
         The door to an account, for a service inside the broker.
 
+        @param isLocal: for a service that answers for this broker alone: other brokers are not told
+            what it subscribes to, and what they send does not reach it, nor they what it publishes.
         @raise KeyError: if there is no such account.
         """
 

@@ -310,13 +310,13 @@ class Broker(MultiService):
 
     # What it offers.
 
-    def bus(self, account: str = GLOBAL_ACCOUNT) -> Bus:
+    def bus(self, account: str = GLOBAL_ACCOUNT, isLocal: bool = False) -> Bus:
         """
         See L{IBrokerHost.bus}.
         """
         if self._operators is not None:
             self._operators.require(account)
-        return self.accounts[account].busFor(Kind.INTERNAL)
+        return self.accounts[account].busFor(Kind.LOCAL if isLocal else Kind.INTERNAL)
 
     def addFilter(self, account: str, publishFilter: IPublishFilter) -> Callable[[], None]:
         """

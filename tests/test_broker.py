@@ -39,7 +39,7 @@ from natsbroker.interfaces import (
 )
 from natsbroker.stats.healthz import HealthQuery
 from natsbroker.wire.grants import Grant, Hello
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import Kind, Message
 from tests.hosting.support import Advisories, Host, logLines, settingsOf
 from tests.support import Recorder
 
@@ -123,6 +123,16 @@ class TestHost:
         assert client.ask(b"PUB bar 2\r\nyo\r\n") == b"MSG foo 1 2\r\nhi\r\n"
         assert recorder.bodies == [b"yo"]
         assert host.broker.bus("A").account == "A"
+
+    def test_localBus(self) -> None:
+        """A service for this broker alone is reached by its clients, not by other brokers."""
+        host = Host().start()
+        recorder = Recorder()
+        host.broker.bus(isLocal=True).subscribe(b"foo", recorder)
+        host.client().ask(b"PUB foo 2\r\nyo\r\n")
+        route = host.broker.accounts["$G"].busFor(Kind.ROUTE)
+        assert route.publish(Message(b"foo", b"no")) == 0
+        assert recorder.bodies == [b"yo"]
 
     def test_noBus(self) -> None:
         """There is no door to an account that is not there."""

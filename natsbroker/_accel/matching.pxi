@@ -1,7 +1,7 @@
 # The twins of natsbroker.subjects.subscription and natsbroker.subjects.matcher.
 
 cdef enum:
-    FIRST_LINK = 2
+    FIRST_LINK = 3
     LONGEST_REMEMBERED = 512
     SUBSCRIPTIONS_PER_WEIGHT = 8
     BUCKETS = 1024

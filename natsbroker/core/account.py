@@ -175,6 +175,8 @@ class Account:
         outbox = None
         if IOutboxSubscriber.providedBy(subscriber) or IOutboxLink.providedBy(subscriber):
             outbox = subscriber.outbox
+            # What comes from elsewhere must not reach it, which lanes do not ask.
+            outbox = None if kind is Kind.LOCAL else outbox
         elif IBatchSubscriber.providedBy(subscriber):
             subscriber = self._batcherFor(subscriber)
         subscription = hot.Subscription(
@@ -267,7 +269,8 @@ class Account:
             far += there
         reached = REACH[kind]
         return any(subscription.kind in reached for subscription in far) or any(
-            _takes(subscription.subscriber, subject, kind, hops) for subscription in local
+            subscription.kind in reached and _takes(subscription.subscriber, subject, kind, hops)
+            for subscription in local
         )
 
     def _plainLinks(
@@ -334,6 +337,8 @@ class Account:
         elif isinstance(subscriber, Relay):
             subscription.delivered += 1
             return subscriber.relay(message, kind, passage)
+        elif subscription.kind not in REACH[kind]:
+            return False
         subscription.delivered += 1
         try:
             subscriber.deliver(message, subscription.tag)

@@ -1,19 +1,21 @@
 """
 The forwarding rules: from which kind of origin to which kind of target a message goes::
 
-    from \\ to   CLIENT  INTERNAL  ROUTE  GATEWAY  HUB  SPOKE
-    CLIENT        yes      yes      yes     yes    yes   yes
-    INTERNAL      yes      yes      yes     yes    yes   yes
-    ROUTE         yes      yes      no      no     no    yes
-    GATEWAY       yes      yes      yes     no     yes   yes
-    HUB           yes      yes      no      yes    yes   yes
-    SPOKE         yes      yes      yes     yes    yes   yes
+    from \\ to   CLIENT  INTERNAL  LOCAL  ROUTE  GATEWAY  HUB  SPOKE
+    CLIENT        yes      yes     yes    yes     yes    yes   yes
+    INTERNAL      yes      yes     yes    yes     yes    yes   yes
+    LOCAL         yes      yes     yes    no      no     no    no
+    ROUTE         yes      yes     no     no      no     no    yes
+    GATEWAY       yes      yes     no     yes     no     yes   yes
+    HUB           yes      yes     no     no      yes    yes   yes
+    SPOKE         yes      yes     no     yes     yes    yes   yes
 
 A route message takes one hop: the sender reached every other member by itself, so it goes only to
 what this member serves, which includes the leafnodes that it is the hub of (C{SPOKE}). A gateway
 message was sent to one member of the cluster, which spreads it, but never to a third cluster. A
 message from a hub of ours (C{HUB}) is not given to routes, because every member of this cluster has
-an uplink of its own; one from a spoke is treated as if a client of ours had published it. That a
+an uplink of its own; one from a spoke is treated as if a client of ours had published it. Services
+that answer for this broker alone (C{LOCAL}) hear no other broker and are heard by none. That a
 message never goes back over the connection that it came from is checked by identity, not here.
 (Observed of nats-server's message forwarding.)
 
@@ -27,15 +29,17 @@ from natsbroker.wire.values import Kind
 __all__ = ["REACH", "reaches"]
 
 _EVERYTHING = frozenset(Kind)
+_NOT_LOCAL = _EVERYTHING - {Kind.LOCAL}
 
 #: For each kind of origin the kinds of target that its messages reach.
 REACH: dict[Kind, frozenset[Kind]] = {
     Kind.CLIENT: _EVERYTHING,
     Kind.INTERNAL: _EVERYTHING,
+    Kind.LOCAL: frozenset({Kind.CLIENT, Kind.INTERNAL, Kind.LOCAL}),
     Kind.ROUTE: frozenset({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE}),
-    Kind.GATEWAY: _EVERYTHING - {Kind.GATEWAY},
-    Kind.HUB: _EVERYTHING - {Kind.ROUTE},
-    Kind.SPOKE: _EVERYTHING,
+    Kind.GATEWAY: _NOT_LOCAL - {Kind.GATEWAY},
+    Kind.HUB: _NOT_LOCAL - {Kind.ROUTE},
+    Kind.SPOKE: _NOT_LOCAL,
 }
 
 

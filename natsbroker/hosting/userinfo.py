@@ -46,11 +46,10 @@ class UserInfo:
         """
         Answer in an account too, for as long as there is one.
         """
-        Answering(account.busFor(Kind.INTERNAL)).on(SUBJECT, self._answer)
+        Answering(account.busFor(Kind.LOCAL)).on(SUBJECT, self._answer)
 
     def _answer(self, message: Message) -> dict[str, Any] | None:
         origin = message.origin
-        # A client of another member of the cluster is told by that one.
         grant = origin.grant if isinstance(origin, ClientSession) else None
         if grant is None:
             return None

@@ -134,12 +134,12 @@ def _local(account: AccountView, test: bytes) -> Generator[bytes, None, list[Any
             for place, each in enumerate(account.subscriptions()):
                 if place % _STEP == _STEP - 1:
                     yield PAUSE
-                if each.kind <= Kind.INTERNAL:
+                if each.kind < Kind.ROUTE:
                     found.append(each)
         except RuntimeError:  # it changed while others ran
             continue
         return found
-    return [each for each in account.subscriptions() if each.kind <= Kind.INTERNAL]
+    return [each for each in account.subscriptions() if each.kind < Kind.ROUTE]
 
 
 def _matching(account: AccountView, subject: bytes) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 __all__ = ["FIRST_LINK_KIND", "Shadow", "SidTable", "Subscription"]
 
 #: Kinds from this one on are links to other brokers; below are clients and services.
-FIRST_LINK_KIND = 2
+FIRST_LINK_KIND = 3
 
 
 class Subscription:

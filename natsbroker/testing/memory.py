@@ -277,11 +277,13 @@ class MemoryBroker:
             connection.request(b"CONNECT %b\r\n" % json.dumps(dict(options)).encode())
         return connection
 
-    def bus(self, account: str = "$G") -> Bus:
+    def bus(self, account: str = "$G", isLocal: bool = False) -> Bus:
         """
         The door to an account, for a service inside the broker.
+
+        @param isLocal: for a service that answers for this broker alone.
         """
-        return self.broker.bus(account)
+        return self.broker.bus(account, isLocal)
 
     def advance(self, seconds: float) -> None:
         """

@@ -20,6 +20,8 @@ class Kind(IntEnum):
 
     @cvar CLIENT: a client connection.
     @cvar INTERNAL: a service in this process (STAN, JetStream, statistics, a third party's).
+    @cvar LOCAL: a service in this process that answers for this broker alone: no other broker is
+        told of it.
     @cvar ROUTE: another member of this cluster.
     @cvar GATEWAY: a member of another cluster.
     @cvar HUB: a leafnode connection on which the peer is the hub and we are the spoke.
@@ -28,10 +30,11 @@ class Kind(IntEnum):
 
     CLIENT = 0
     INTERNAL = 1
-    ROUTE = 2
-    GATEWAY = 3
-    HUB = 4
-    SPOKE = 5
+    LOCAL = 2
+    ROUTE = 3
+    GATEWAY = 4
+    HUB = 5
+    SPOKE = 6
 
 
 class Message:

@@ -622,6 +622,33 @@ class TestLinks:
         assert hall.publish(b"foo", kind=Kind.ROUTE, queues=(b"q",)) == 0
         assert link.got == []
 
+    @pytest.mark.parametrize("kind", [*LINKS, *OURS, Kind.LOCAL])
+    @pytest.mark.parametrize("queue", [b"", b"q"])
+    def test_local(self, hall: Hall, kind: Kind, queue: bytes) -> None:
+        """Who answers for this broker alone hears its own clients and services, and no link."""
+        recorder, isHeard = Recorder(), kind not in LINKS
+        hall.door(Kind.LOCAL).subscribe(b"foo", recorder, b"", queue)
+        queues = (b"q",) if kind in LINKS else None
+        assert hall.publish(b"foo", kind=kind, queues=queues) == isHeard
+        assert (len(recorder.got), hall.door(kind).hasInterest(b"foo")) == (isHeard, isHeard)
+
+    def test_localConnection(self, hall: Hall) -> None:
+        """Lanes, which do not ask where a message comes from, leave such a connection alone."""
+        connection = Connection(hall.turn)
+        hall.door(Kind.LOCAL).subscribe(b"foo", connection, b"1")
+        assert hall.publish(b"foo", b"no", kind=Kind.ROUTE) == 0
+        assert hall.door(Kind.INTERNAL).post(b"foo", b"yes") == 1
+        assert (connection.bodies, connection.outbox.pending) == ([b"yes"], 0)
+
+    @pytest.mark.parametrize("kind", LINKS)
+    def test_localStays(self, hall: Hall, kind: Kind) -> None:
+        """What somebody publishes who answers for this broker alone goes over no link."""
+        link, here = LinkRecorder(), Recorder()
+        hall.door(kind).subscribe(b"foo", link, b"", b"")
+        hall.bus.subscribe(b"foo", here)
+        assert hall.publish(b"foo", kind=Kind.LOCAL) == 1
+        assert (len(here.got), link.got) == (1, [])
+
     def test_interestOfGroups(self, hall: Hall) -> None:
         """There is interest where only a group has it, here or over a link in reach."""
         hall.bus.subscribe(b"here", Recorder(), b"", b"q")
@@ -749,6 +776,15 @@ class TestWatching:
         hall.door(Kind.INTERNAL).subscribe(b"foo", Recorder())
         hall.door(Kind.ROUTE).subscribe(b"bar", LinkRecorder())
         assert watcher.taken() == [("+", b"foo", b"", 1)]
+
+    def test_localIsUntold(self, hall: Hall) -> None:
+        """Watchers are not told of who answers for this broker alone, early or late."""
+        early, late = WatchRecorder(), WatchRecorder()
+        hall.door(Kind.ROUTE).watchInterest(early)
+        subscription = hall.door(Kind.LOCAL).subscribe(b"foo", Recorder(), None, b"q")
+        hall.door(Kind.ROUTE).watchInterest(late)
+        subscription.cancel()
+        assert (early.taken(), late.taken()) == ([], [])
 
 
 @onEach

@@ -13,12 +13,13 @@ from natsbroker.wire.values import Kind
 #: The table again, in a spelling of its own: one row for each origin, one letter for each target
 #: in the order of L{Kind}.
 EXPECTED = {
-    Kind.CLIENT: "yyyyyy",
-    Kind.INTERNAL: "yyyyyy",
-    Kind.ROUTE: "yynnny",
-    Kind.GATEWAY: "yyynyy",
-    Kind.HUB: "yynyyy",
-    Kind.SPOKE: "yyyyyy",
+    Kind.CLIENT: "yyyyyyy",
+    Kind.INTERNAL: "yyyyyyy",
+    Kind.LOCAL: "yyynnnn",
+    Kind.ROUTE: "yynnnny",
+    Kind.GATEWAY: "yynynyy",
+    Kind.HUB: "yynnyyy",
+    Kind.SPOKE: "yynyyyy",
 }
 
 CELLS = [
@@ -37,14 +38,14 @@ def documented() -> dict[tuple[str, str], bool]:
     targets = lines[start][3:]
     return {
         (row[0], target): answer == "yes"
-        for row in lines[start + 1 : start + 7]
+        for row in lines[start + 1 : start + 8]
         for target, answer in zip(targets, row[1:], strict=True)
     }
 
 
 @pytest.mark.parametrize(("origin", "target", "answer"), CELLS)
 class TestCells:
-    """All thirty-six."""
+    """All forty-nine."""
 
     def test_reaches(self, origin: Kind, target: Kind, answer: bool) -> None:
         """A message from this kind of origin goes, or does not go, to this kind of target."""
@@ -59,4 +60,4 @@ class TestCells:
 def test_complete() -> None:
     """There is a row for every kind of origin, and a cell for every kind of target."""
     assert set(REACH) == set(Kind)
-    assert len(CELLS) == len(documented()) == 36
+    assert len(CELLS) == len(documented()) == 49

@@ -14,7 +14,7 @@ from natsbroker.wire.values import Message
 from tests.auth.chain import Account, Identity, Operator
 from tests.hosting.operators import OperatorBroker, configOf
 from tests.hosting.support import settingsOf
-from tests.support import Recorder
+from tests.support import Recorder, WatchRecorder
 
 RULES = (
     '{publish: {allow: [">", "b"], deny: [x]}, subscribe: ["_INBOX.>", "foo q"], '
@@ -115,6 +115,16 @@ def test_notAClient() -> None:
         bus.publish(Message(b"$SYS.REQ.USER.INFO", b"", b"inbox"))
         broker.advance(0)
         assert heard.bodies == []
+
+
+def test_untold() -> None:
+    """Other brokers are not told of it: each answers its own clients."""
+    with MemoryBroker(configText=CONFIG) as broker:
+        watcher = WatchRecorder()
+        broker.bus("A").watchInterest(watcher)
+        client = login(broker, "a")
+        client.request(b"SUB x 1\r\n")
+        assert watcher.taken() == [("+", b"x", b"", 1)]
 
 
 def test_newAccount() -> None:

@@ -25,9 +25,6 @@ from tests.simulation.world import BROKERS, World, address
 
 __all__ = ["violations", "violationsOfInterest"]
 
-#: What every broker itself is subscribed to.
-_OWN = b"$SYS.REQ.USER.INFO"
-
 
 def violations(world: World) -> Iterator[str]:
     """
@@ -173,7 +170,7 @@ def violationsOfInterest(world: World) -> Iterator[str]:
                 continue
             for interest in route.traffic.interest:
                 isOfA = interest.account == b"A" or route.account == "A"
-                if isOfA and interest.pattern != _OWN:
+                if isOfA:
                     weight = interest.weight if interest.queue else 0
                     known[peer][interest.pattern, interest.queue] = weight
         for peer in BROKERS:
@@ -185,7 +182,7 @@ def violationsOfInterest(world: World) -> Iterator[str]:
         subscribed = Counter(
             (each.pattern, each.queue)
             for each in world.brokers[number].accounts["A"].subscriptions()
-            if each.kind == Kind.ROUTE and each.pattern != _OWN
+            if each.kind == Kind.ROUTE
         )
         others = Counter(key for peer in BROKERS if peer != number for key in wished[peer])
         if subscribed != others:

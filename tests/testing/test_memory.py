@@ -18,7 +18,7 @@ from natsbroker.config.model import Settings
 from natsbroker.interfaces import IBrokerService, IObserver
 from natsbroker.testing.memory import MemoryBroker, MemoryReactor
 from natsbroker.wire.grants import Grant
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import Kind, Message
 from tests.support import Doorkeeper
 
 QUIET = {"verbose": False, "pedantic": False}
@@ -160,6 +160,7 @@ class TestSettings:
             client.send(b"SUB foo 1\r\n")
             assert broker.bus().publish(Message(b"foo", b"hi")) == 1
             assert client.receive() == b"MSG foo 1 2\r\nhi\r\n"
+            assert broker.bus(isLocal=True).kind is Kind.LOCAL
 
     @pytest.mark.parametrize("seed", [1, 2])
     def test_repeatable(self, seed: int) -> None:
