@@ -28,6 +28,50 @@ cdef inline Py_ssize_t numberAt(const char* line, Py_ssize_t start, Py_ssize_t e
     return number
 
 
+cdef inline Py_ssize_t wordEnd(const char* line, Py_ssize_t start, Py_ssize_t end) noexcept:
+    """
+    Where a word ends: at a blank or a control byte, or at the end.
+    """
+    # Bytes above 127 are negative here: those are fine.
+    while start < end and (line[start] < 0 or (line[start] > 32 and line[start] != 127)):
+        start += 1
+    return start
+
+
+cdef inline bint areWords(const char* line, Py_ssize_t start, Py_ssize_t end) noexcept:
+    """
+    Whether there are words with single blanks between them, and nothing else.
+    """
+    cdef Py_ssize_t place
+    while True:
+        place = wordEnd(line, start, end)
+        if place == start:
+            return False
+        if place == end:
+            return True
+        if line[place] != c" ":
+            return False
+        start = place + 1
+
+
+cdef inline bint isNamed(
+    const char* names, Py_ssize_t namesLength, const char* name, Py_ssize_t length
+) noexcept:
+    """
+    Whether a name is among names, each of which has a blank behind it.
+    """
+    cdef const char* found
+    while namesLength > 0:
+        found = <const char*> memchr(names, c" ", namesLength)
+        if found == NULL:
+            return False
+        if found - names == length and memcmp(names, name, length) == 0:
+            return True
+        namesLength -= found + 1 - names
+        names = found + 1
+    return False
+
+
 cdef bint takesHeaders(tuple links):
     """
     Whether all of these links understand headers.
@@ -39,6 +83,75 @@ cdef bint takesHeaders(tuple links):
     return True
 
 
+@cython.final
+cdef class Choice:
+    """
+    What a message's queue groups of other brokers came to: for each group the member that is to have
+    it, which names the link. Kept for the next message, so that none costs an object.
+    """
+
+    cdef list members, names
+
+    def __cinit__(self):
+        self.members = []
+        self.names = []
+
+    cdef int clear(self) except -1:
+        self.members.clear()
+        self.names.clear()
+        return 0
+
+    cdef int add(self, Subscription member, name) except -1:
+        self.members.append(member)
+        self.names.append(name)
+        return 0
+
+    cdef inline bint isFor(self, Py_ssize_t place, Subscription link):
+        cdef Subscription member = <Subscription> PyList_GET_ITEM(self.members, place)
+        return member.subscriber is link.subscriber
+
+    cdef Py_ssize_t sizeFor(self, Subscription link):
+        """
+        How long the names of a link's groups are, each with a blank behind it.
+        """
+        cdef Py_ssize_t place, size = 0
+        for place in range(PyList_GET_SIZE(self.members)):
+            if self.isFor(place, link):
+                size += PyBytes_GET_SIZE(<bytes> PyList_GET_ITEM(self.names, place)) + 1
+        return size
+
+    cdef char* write(self, Subscription link, char* out):
+        """
+        Write those names.
+
+        @return: where they end.
+        """
+        cdef Py_ssize_t place, length
+        cdef bytes name
+        for place in range(PyList_GET_SIZE(self.members)):
+            if self.isFor(place, link):
+                name = <bytes> PyList_GET_ITEM(self.names, place)
+                length = PyBytes_GET_SIZE(name)
+                memcpy(out, PyBytes_AS_STRING(name), length)
+                out[length] = c" "
+                out += length + 1
+        return out
+
+    cdef bint isServed(self, Py_ssize_t place, tuple forward):
+        """
+        Whether the link of a member has the message already: for itself, or for a group before.
+        """
+        cdef Py_ssize_t other
+        cdef Subscription member = <Subscription> PyList_GET_ITEM(self.members, place)
+        for other in range(place):
+            if self.isFor(other, member):
+                return True
+        for other in range(PyTuple_GET_SIZE(forward)):
+            if (<Subscription> PyTuple_GET_ITEM(forward, other)).subscriber is member.subscriber:
+                return True
+        return False
+
+
 cdef bint giveLink(
     Subscription subscription,
     const char* subject,
@@ -47,24 +160,30 @@ cdef bint giveLink(
     Py_ssize_t restLength,
     Py_ssize_t lineLength,
     Py_ssize_t header,
+    Py_ssize_t replyLength,
+    Choice choice,
 ) except -1:
     """
     Put a message into a link's outbox. The arguments are those of C{Lane.give}.
 
+    @param choice: names the queue groups that the message is for over there; None for none.
     @return: whether it took it.
     """
     cdef Outbox outbox
     cdef const char* account
     cdef Py_ssize_t accountLength, total
+    cdef Py_ssize_t names = 0
     cdef char* out
     if subscription.isClosed:
         return False
+    if choice is not None:
+        names = choice.sizeFor(subscription)
     outbox = <Outbox> subscription.outbox
     if outbox.closed:
         return False
     account = PyBytes_AS_STRING(<bytes> subscription.tag)
     accountLength = PyBytes_GET_SIZE(<bytes> subscription.tag)
-    total = 5 + accountLength + length + 1 + restLength
+    total = 5 + accountLength + length + 1 + restLength + (names + 2 if names else 0)
     out = outbox.reserve(total)
     if header:
         memcpy(out, b"HMSG ", 5)
@@ -77,15 +196,26 @@ cdef bint giveLink(
     out += length
     out[0] = c" "
     out += 1
+    outbox.messageBytes += restLength - lineLength - 2
+    if names:
+        out[0] = c"+" if replyLength > 0 else c"|"
+        out[1] = c" "
+        out += 2
+        if replyLength > 0:
+            memcpy(out, rest, replyLength + 1)
+            out += replyLength + 1
+            rest += replyLength + 1
+            restLength -= replyLength + 1
+        out = choice.write(subscription, out)
     memcpy(out, rest, restLength)
     outbox.grown(total)
     outbox.messages += 1
-    outbox.messageBytes += restLength - lineLength - 2
     subscription.delivered += 1
     return True
 
 
 cdef enum:
+    LONGEST_REPLY = 1023
     SHORT = 120
     VERDICTS = 2048
 
@@ -110,6 +240,7 @@ cdef class Lane:
     # Where the account's mappings lead, and the mappings that these are.
     cdef Recent routes
     cdef object diverts
+    cdef Choice choice
     cdef uint32_t random
     # The subject of the last message, with its matches while they are valid, and what it was mapped
     # to, if it was.
@@ -275,7 +406,7 @@ cdef class Lane:
                 break
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":
                 break
-            if header and not takesHeaders(matches.forward):
+            if header and not takesHeaders(matches.reachable):
                 break
             if not self.deliver(
                 matches, name, nameLength, data + rest, end - rest,
@@ -362,9 +493,10 @@ cdef class Lane:
         @param lineLength: how much of it belongs to the line.
         @return: false if nobody got it and the publisher wants to be told.
         """
-        cdef Py_ssize_t place, total, begin
-        cdef tuple members
+        cdef Py_ssize_t place
         cdef Subscription subscription
+        cdef Choice choice = None
+        cdef tuple members
         cdef bint reached = False
         for place in range(PyTuple_GET_SIZE(matches.plain)):
             subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
@@ -373,27 +505,103 @@ cdef class Lane:
             ):
                 reached = True
         for group in matches.groups:
-            members = <tuple> (<tuple> group)[1]
-            total = PyTuple_GET_SIZE(members)
-            begin = 0
-            if total > 1:
-                self.random ^= self.random << 13
-                self.random ^= self.random >> 17
-                self.random ^= self.random << 5
-                begin = self.random % total
-            for place in range(total):
-                subscription = <Subscription> PyTuple_GET_ITEM(members, (begin + place) % total)
-                if self.give(
-                    subscription, subject, length, rest, restLength, lineLength, header,
-                    replyLength,
-                ):
-                    reached = True
-                    break
+            if self.giveMember(
+                <tuple> (<tuple> group)[1], subject, length, rest, restLength, lineLength, header,
+                replyLength,
+            ):
+                reached = True
+                continue
+            members = <tuple> (<tuple> group)[2]
+            if PyTuple_GET_SIZE(members):
+                subscription = self.chosen(members)
+                if subscription is not None:
+                    if choice is None:
+                        choice = self.nextChoice()
+                    choice.add(subscription, <bytes?> (<tuple> group)[0])
         for place in range(PyTuple_GET_SIZE(matches.forward)):
             subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
-            if giveLink(subscription, subject, length, rest, restLength, lineLength, header):
+            if giveLink(
+                subscription, subject, length, rest, restLength, lineLength, header, replyLength,
+                choice,
+            ):
                 reached = True
+        if choice is None:
+            return reached or replyLength < 0 or not self.noResponders
+        for place in range(PyList_GET_SIZE(choice.members)):
+            if not choice.isServed(place, matches.forward) and giveLink(
+                <Subscription> PyList_GET_ITEM(choice.members, place), subject, length, rest,
+                restLength, lineLength, header, replyLength, choice,
+            ):
+                reached = True
+        choice.clear()
         return reached or replyLength < 0 or not self.noResponders
+
+    cdef Choice nextChoice(self):
+        """
+        An empty choice.
+        """
+        if self.choice is None:
+            self.choice = Choice()
+        self.choice.clear()
+        return self.choice
+
+    cdef inline uint32_t anyNumber(self) noexcept:
+        self.random ^= self.random << 13
+        self.random ^= self.random >> 17
+        self.random ^= self.random << 5
+        return self.random
+
+    cdef Subscription chosen(self, tuple members):
+        """
+        One of a group's members elsewhere, each as likely as it is heavy, or None.
+        """
+        cdef Py_ssize_t place
+        cdef Subscription member
+        cdef int64_t total = 0, number
+        if PyTuple_GET_SIZE(members) == 1:
+            member = <Subscription> PyTuple_GET_ITEM(members, 0)
+            return None if member.isClosed else member
+        for place in range(PyTuple_GET_SIZE(members)):
+            member = <Subscription> PyTuple_GET_ITEM(members, place)
+            if not member.isClosed:
+                total += member.weight
+        if total == 0:
+            return None
+        number = ((<uint64_t> self.anyNumber() << 31) ^ self.anyNumber()) % <uint64_t> total
+        for place in range(PyTuple_GET_SIZE(members)):
+            member = <Subscription> PyTuple_GET_ITEM(members, place)
+            if not member.isClosed:
+                number -= member.weight
+                if number < 0:
+                    return member
+        return None
+
+    cdef bint giveMember(
+        self,
+        tuple members,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+    ) except -1:
+        """
+        Put a message into the outbox of any member of a group here.
+
+        @return: whether one took it.
+        """
+        cdef Py_ssize_t place, total = PyTuple_GET_SIZE(members), begin = 0
+        if total > 1:
+            begin = self.anyNumber() % total
+        for place in range(total):
+            if self.give(
+                <Subscription> PyTuple_GET_ITEM(members, (begin + place) % total), subject, length,
+                rest, restLength, lineLength, header, replyLength,
+            ):
+                return True
+        return False
 
     cdef bint give(
         self,
@@ -568,9 +776,9 @@ cdef class Lane:
 @cython.final
 cdef class LinkLane:
     """
-    The fast lane of one route. It understands messages in their usual spelling for which no queue
-    group was chosen, and whose plain receivers are connections with an outbox; it stops in front of
-    everything else, without having done any of it. Nothing is passed on to other links.
+    The fast lane of one route. It understands messages in their usual spelling whose receivers are
+    connections with an outbox; it stops in front of everything else, without having done any of it.
+    Nothing is passed on to other routes.
 
     @ivar matchers: of the accounts that it may deliver in, by their names. Whoever replaces one
         calls L{forget}.
@@ -628,7 +836,8 @@ cdef class LinkLane:
         @return: how many they were.
         """
         cdef Decoder decoder = self.decoder
-        cdef const char* data = decoder.data
+        cdef char* data = decoder.data
+        cdef char reply[LONGEST_REPLY + 1]
         cdef Py_ssize_t stop = decoder.stop
         cdef Py_ssize_t start, place, end, line, subject, rest, sizeAt, headerAt
         cdef Py_ssize_t size, header, length, replyLength, count = 0
@@ -637,7 +846,7 @@ cdef class LinkLane:
         cdef const char* found
         cdef Matcher matcher
         cdef Matches matches
-        cdef Subscription subscription
+        cdef Py_ssize_t names, namesLength
         cdef bint isHeader
         if decoder.head is not None or decoder.fault is not None or decoder.skipping:
             return 0
@@ -693,33 +902,85 @@ cdef class LinkLane:
                     break
             if 0 <= largest < size:
                 break
+            # Between subject and sizes stands nothing, or a reply, or queue groups behind a mark.
             replyLength = headerAt - 1 - rest
+            names = rest
+            namesLength = 0
             if replyLength >= 0:
-                # One reply subject: a blank would mean that queue groups were chosen.
-                place = rest
-                while place < rest + replyLength and (
-                    data[place] < 0 or (data[place] > 32 and data[place] != 127)
-                ):
-                    place += 1
-                if replyLength == 0 or place < rest + replyLength:
+                place = wordEnd(data, rest, rest + replyLength)
+                if place < rest + replyLength:
+                    names, namesLength = place + 1, rest + replyLength - place
+                    if place != rest + 1 or data[place] != c" " or not areWords(data, names, headerAt - 1):
+                        break
+                    replyLength = -1
+                    if data[rest] == c"+":
+                        replyLength = wordEnd(data, names, headerAt - 1) - names
+                        if replyLength > LONGEST_REPLY:
+                            break
+                    elif data[rest] != c"|":
+                        break
+                elif replyLength == 0:
                     break
             end = line + 1 + size + 2
             if end > stop or data[end - 2] != c"\r" or data[end - 1] != c"\n":
                 break
             matches = matcher.lookUp(data + subject, length)
-            if not matches.isPlainDirect:
+            if not matches.isPlainDirect or (namesLength and not matches.areGroupsDirect):
                 break
-            for place in range(PyTuple_GET_SIZE(matches.plain)):
-                subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
-                self.giver.give(
-                    subscription, data + subject, length, data + rest, end - rest,
-                    line + 1 - rest, header, replyLength,
-                )
+            if namesLength:
+                rest = headerAt
+                if replyLength >= 0:
+                    # The reply has to stand in front of the sizes.
+                    rest -= replyLength + 1
+                    namesLength -= replyLength + 1
+                    memcpy(reply, data + names, replyLength + 1)
+                    memmove(data + names, data + names + replyLength + 1, namesLength)
+                    memcpy(data + rest, reply, replyLength + 1)
+            self.deliver(
+                matches, data + subject, length, data + rest, end - rest, line + 1 - rest, header,
+                replyLength, data + names, namesLength,
+            )
             decoder.start = end
             decoder.messages += 1
             decoder.messageBytes += size
             count += 1
         return count
+
+    cdef int deliver(
+        self,
+        Matches matches,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+        const char* names,
+        Py_ssize_t namesLength,
+    ) except -1:
+        """
+        Put a message into its receivers' outboxes. The arguments are those of C{Lane.give}.
+
+        @param names: the queue groups, each with a blank behind it.
+        """
+        cdef Py_ssize_t place
+        cdef bytes name
+        for place in range(PyTuple_GET_SIZE(matches.plain)):
+            self.giver.give(
+                <Subscription> PyTuple_GET_ITEM(matches.plain, place), subject, length, rest,
+                restLength, lineLength, header, replyLength,
+            )
+        if not namesLength:
+            return 0
+        for group in matches.groups:
+            name = <bytes?> (<tuple> group)[0]
+            if isNamed(names, namesLength, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
+                self.giver.giveMember(
+                    <tuple> (<tuple> group)[1], subject, length, rest, restLength, lineLength,
+                    header, replyLength,
+                )
+        return 0
 
 
 @cython.final

@@ -32,6 +32,7 @@ cdef uint64_t SECRET = int.from_bytes(os.urandom(8), "little")
 
 cdef extern from "Python.h":
     PyObject* PyList_GET_ITEM(object, Py_ssize_t) noexcept
+    Py_ssize_t PyList_GET_SIZE(object) noexcept
     PyObject* PyTuple_GET_ITEM(object, Py_ssize_t) noexcept
     Py_ssize_t PyTuple_GET_SIZE(object) noexcept
 

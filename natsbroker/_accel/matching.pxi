@@ -2,6 +2,7 @@
 
 cdef enum:
     FIRST_LINK = 3
+    ROUTE = 3
     LONGEST_REMEMBERED = 512
     SUBSCRIPTIONS_PER_WEIGHT = 8
     BUCKETS = 1024
@@ -87,10 +88,12 @@ cdef class Matches:
     cdef readonly tuple plain, groups, links
     # Whether all receivers are connections with an outbox or batchers, and whether any is a batcher.
     cdef bint fast, hasBatcher
-    # One subscription of each link, where links have outboxes, and whether all plain receivers that
-    # are no links have, which is what concerns the lane of a link.
-    cdef tuple forward
-    cdef bint isPlainDirect
+    # Where links have outboxes, one subscription of each that is to have it whatever becomes of
+    # groups, and one of each that may have it.
+    cdef tuple forward, reachable
+    # What concerns the lane of a route: whether all plain receivers that are no routes have
+    # outboxes, and whether all members of groups have.
+    cdef bint isPlainDirect, areGroupsDirect
     cdef uint64_t epoch
     cdef uint32_t literalBucket, headBucket
 
@@ -101,7 +104,9 @@ cdef class Matches:
         self.fast = False
         self.hasBatcher = False
         self.forward = ()
+        self.reachable = ()
         self.isPlainDirect = False
+        self.areGroupsDirect = False
 
     def __bool__(self):
         return bool(self.plain or self.groups or self.links)
@@ -149,7 +154,9 @@ cdef Matches sortEntries(object entries):
     cdef list plain = []
     cdef list links = []
     cdef list forward = []
+    cdef list reachable = []
     cdef bint isPlainDirect = True
+    cdef bint areGroupsDirect = True
     cdef dict groups = None
     cdef Subscription entry
     cdef Matches matches
@@ -165,17 +172,27 @@ cdef Matches sortEntries(object entries):
                 pair = groups[entry.queue] = ([], [])
             if entry.kind >= FIRST_LINK:
                 pair[1].append(entry)
-                fast = False
+                areGroupsDirect = areGroupsDirect and entry.kind == ROUTE
+                if not isDirectLink(entry):
+                    fast = False
+                elif not isAmong(reachable, entry):
+                    reachable.append(entry)
             else:
                 pair[0].append(entry)
+                areGroupsDirect = areGroupsDirect and isDirect(entry)
                 hasBatcher = hasBatcher or isBatched(entry)
                 fast = fast and (isDirect(entry) or isBatched(entry))
         elif entry.kind >= FIRST_LINK:
             links.append(entry)
+            # What comes over a route goes to no other, but to links of other kinds.
+            isPlainDirect = isPlainDirect and entry.kind == ROUTE
             if not isDirectLink(entry):
                 fast = False
-            elif not isAmong(forward, entry):
-                forward.append(entry)
+            else:
+                if not isAmong(forward, entry):
+                    forward.append(entry)
+                if not isAmong(reachable, entry):
+                    reachable.append(entry)
         else:
             plain.append(entry)
             isPlainDirect = isPlainDirect and isDirect(entry)
@@ -189,7 +206,9 @@ cdef Matches sortEntries(object entries):
     )
     matches.fast = fast
     matches.forward = tuple(forward)
+    matches.reachable = tuple(reachable)
     matches.isPlainDirect = isPlainDirect
+    matches.areGroupsDirect = areGroupsDirect
     matches.hasBatcher = hasBatcher
     return matches
 

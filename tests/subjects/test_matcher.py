@@ -71,10 +71,10 @@ class TestSorting:
     def test_sorted(self, names: Names) -> None:
         """Plain subscriptions, groups with members here and there, and links are kept apart."""
         desk = Desk(names)
-        plain = [desk.add(b"foo"), desk.add(b">", kind=1)]
-        links = [desk.add(b"foo", kind=kind) for kind in (2, 3, 4, 5)]
+        plain = [desk.add(b"foo"), desk.add(b">", kind=1), desk.add(b"*", kind=2)]
+        links = [desk.add(b"foo", kind=kind) for kind in (3, 4, 5, 6)]
         here = [desk.add(b"foo", b"q"), desk.add(b"*", b"q", kind=1)]
-        there = [desk.add(b"foo", b"q", kind=2)]
+        there = [desk.add(b"foo", b"q", kind=3)]
         other = [desk.add(b"foo", b"r", kind=5)]
         desk.add(b"bar")
         answer = desk.matcher.match(b"foo")
