@@ -4,10 +4,13 @@
 cdef extern from "sys/socket.h" nogil:
     Py_ssize_t recv(int, void*, size_t, int)
 
-# How much is read at a time, and the buffer that all connections share while they are read.
+# How much is read at a time, of one connection and of all that have something, and the buffer that
+# all share while they are read.
 cdef enum:
-    READ_SIZE = 262144
-    SHARED = 524288
+    READ_SIZE = 524288
+    READ_LEAST = 65536
+    READ_TOGETHER = 1048576
+    SHARED = 1310720
     GONE = -1
     LATER = -2
 
@@ -81,17 +84,18 @@ cdef class Decoder:
             self.capacity = wanted
         return 0
 
-    cdef Py_ssize_t receive(self, int fd) except? -3:
+    cdef Py_ssize_t receive(self, int fd, Py_ssize_t most) except? -3:
         """
         Read from a socket: into the shared buffer, behind what was left over, or into our own if
         that is long. What is left over must leave the shared buffer before anybody else reads.
 
+        @param most: how many bytes, C{READ_SIZE} at most.
         @return: how many bytes came; 0 at the end, C{GONE} for an error, C{LATER} for nothing now.
         """
         global SHARED_BUFFER
         cdef Py_ssize_t waiting = self.stop - self.start
         cdef Py_ssize_t count
-        if waiting <= SHARED - READ_SIZE:
+        if waiting <= SHARED - most:
             if SHARED_BUFFER == NULL:
                 SHARED_BUFFER = <char*> malloc(SHARED)
                 if SHARED_BUFFER == NULL:
@@ -105,10 +109,10 @@ cdef class Decoder:
             self.start = 0
             self.stop = waiting
         else:
-            self.makeRoom(READ_SIZE)
+            self.makeRoom(most)
         while True:
             with nogil:
-                count = recv(fd, self.data + self.stop, READ_SIZE, 0)
+                count = recv(fd, self.data + self.stop, most, 0)
             if count >= 0:
                 break
             if errno == EINTR:

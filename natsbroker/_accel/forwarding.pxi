@@ -226,6 +226,8 @@ cdef class Lane:
     The fast lane of one connection. It understands publishes in their usual spelling whose
     receivers are connections with an outbox or batchers, and whose permission it can check as data;
     it stops in front of everything else, without having done any of it.
+
+    @ivar isShort: see L{natsbroker.wire.lane.Lane}.
     """
 
     cdef Decoder decoder
@@ -249,8 +251,7 @@ cdef class Lane:
     cdef bytes lastName
     cdef Matches lastMatches
     cdef uint64_t lastGeneration
-    # Whether the last run stopped because the rest of a publish is still to come.
-    cdef bint isShort
+    cdef readonly bint isShort
 
     def __init__(
         self,
@@ -780,11 +781,13 @@ cdef class LinkLane:
     connections with an outbox; it stops in front of everything else, without having done any of it.
     Nothing is passed on to other routes.
 
+    @ivar isShort: see L{natsbroker.wire.lane.Lane}.
     @ivar matchers: of the accounts that it may deliver in, by their names. Whoever replaces one
         calls L{forget}.
     """
 
     cdef readonly dict matchers
+    cdef readonly bint isShort
     cdef Decoder decoder
     cdef Lane giver
     cdef bytes dedicated
@@ -848,6 +851,7 @@ cdef class LinkLane:
         cdef Matches matches
         cdef Py_ssize_t names, namesLength
         cdef bint isHeader
+        self.isShort = False
         if decoder.head is not None or decoder.fault is not None or decoder.skipping:
             return 0
         while True:
@@ -922,7 +926,10 @@ cdef class LinkLane:
                 elif replyLength == 0:
                     break
             end = line + 1 + size + 2
-            if end > stop or data[end - 2] != c"\r" or data[end - 1] != c"\n":
+            if end > stop:
+                self.isShort = True
+                break
+            if data[end - 2] != c"\r" or data[end - 1] != c"\n":
                 break
             matches = matcher.lookUp(data + subject, length)
             if not matches.isPlainDirect or (namesLength and not matches.areGroupsDirect):

@@ -5,14 +5,17 @@ cdef extern from "sys/socket.h" nogil:
     int MSG_NOSIGNAL
     int MSG_DONTWAIT
 
-# Buffers of this size are lent to connections while something waits for them.
+# An outbox begins with a buffer of its own; one that needs more than SMALL gets one of LENT bytes,
+# and SPARES of those are kept, since the allocator would give their pages back to the system.
 cdef enum:
-    LENT = 524288
+    LENT = 1310720
+    SMALL = 32768
     SPARES = 12
     WAITING_HIGH = 1048576
     WAITING_LOW = 262144
-    # So much is sent at once, while it is warm, instead of at the end of the turn.
-    SEND_SOON = 262144
+    # So much may come together for all connections before it is sent, while it is still in the
+    # processor's cache, instead of at the end of the turn.
+    TOGETHER = 786432
 
 cdef char* SPARE[SPARES]
 cdef int SPARE_COUNT = 0
@@ -25,6 +28,7 @@ cdef class Turn:
     cdef public object congested
     cdef int _depth
     cdef list _dirty, _ended
+    cdef Py_ssize_t filled
 
     HIGH = WAITING_HIGH
     LOW = WAITING_LOW
@@ -36,6 +40,7 @@ cdef class Turn:
         self._depth = 0
         self._dirty = []
         self._ended = []
+        self.filled = 0
 
     cpdef enter(self):
         self._depth += 1
@@ -62,6 +67,7 @@ cdef class Turn:
     cpdef flush(self):
         cdef list dirty, ended
         cdef Outbox outbox
+        self.filled = 0
         while self._dirty or self._ended:
             if self._dirty:
                 dirty = self._dirty
@@ -78,6 +84,16 @@ cdef class Turn:
                         for each in ended[place:]:
                             self.atEnd(each)
                         raise
+
+    cdef int spill(self) except -1:
+        """
+        Send what is there, while it is warm, instead of at the end of the turn.
+        """
+        cdef Outbox outbox
+        self.filled = 0
+        for outbox in self._dirty:
+            outbox.spill()
+        return 0
 
     def _scheduledFlush(self):
         self._scheduled = False
@@ -164,6 +180,8 @@ cdef class Outbox:
             wanted = 2048
             while wanted < count:
                 wanted *= 2
+            if SMALL < wanted < LENT:
+                wanted = LENT
             self.data = <char*> malloc(wanted)
             if self.data == NULL:
                 raise MemoryError
@@ -178,6 +196,8 @@ cdef class Outbox:
         wanted = self.capacity
         while wanted < self.stop + count:
             wanted *= 2
+        if SMALL < wanted < LENT:
+            wanted = LENT
         data = <char*> realloc(self.data, wanted)
         if data == NULL:
             raise MemoryError
@@ -198,8 +218,16 @@ cdef class Outbox:
         if not self.isDirty:
             self.isDirty = True
             self.turn.dirty(self)
-        if self.stop - self.start >= SEND_SOON or self.stop - self.start > self.limit:
+        self.turn.filled += count
+        if self.turn.filled >= TOGETHER:
+            self.turn.spill()
+        if self.stop - self.start > WAITING_HIGH or self.stop - self.start > self.limit:
             self.heavy()
+        return 0
+
+    cdef int spill(self) except -1:
+        if self.fd >= 0 and self.stop > self.start and not self.blocked and not self.isPaused:
+            self.sendNow()
         return 0
 
     cdef int heavy(self) except -1:

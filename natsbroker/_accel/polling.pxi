@@ -109,8 +109,8 @@ cdef class Connection:
             self.poller.control(EPOLL_CTL_MOD, self)
             self.blocked()
 
-    cdef int readable(self, double now, bint isGone) except -1:
-        cdef Py_ssize_t count = self.decoder.receive(self.fd)
+    cdef int readable(self, double now, bint isGone, Py_ssize_t most) except -1:
+        cdef Py_ssize_t count = self.decoder.receive(self.fd, most)
         cdef Lane lane
         cdef Py_ssize_t forwarded
         try:
@@ -220,11 +220,13 @@ cdef class Poller:
         cdef epoll_event events[BATCH]
         cdef int count, place
         cdef double now
+        cdef Py_ssize_t most
         cdef Connection connection
         count = epoll_wait(self.epoll, events, BATCH, 0)
         if count <= 0:
             return
         now = self.clock()
+        most = max(READ_LEAST, min(READ_SIZE, READ_TOGETHER // count))
         self.turn.enter()
         try:
             for place in range(count):
@@ -238,7 +240,7 @@ cdef class Poller:
                     if events[place].events & (EPOLLIN | EPOLLHUP | EPOLLERR):
                         if connection.isWatched:
                             connection.readable(
-                                now, events[place].events & (EPOLLHUP | EPOLLERR) != 0
+                                now, events[place].events & (EPOLLHUP | EPOLLERR) != 0, most
                             )
                 except BaseException:
                     self.failed()

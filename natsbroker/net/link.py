@@ -151,8 +151,12 @@ class Link(ABC):
         decoder, handlers = self.decoder, self.handlers
         active = False
         while not self.reason:
-            if self.lane is not None and not self.context.tracing and self.lane.forward():
-                active = True
+            lane = None if self.context.tracing else self.lane
+            if lane is not None:
+                if lane.forward():
+                    active = True
+                if lane.isShort:
+                    break
             frame = decoder.next()
             if frame is None:
                 break

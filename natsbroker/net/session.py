@@ -57,8 +57,12 @@ class ClientSession(AdmittedConversation):
         while True:
             frame, self._held = self._held, None
             if frame is None:
-                if self._lane is not None and self._lane.forward():
-                    active = True
+                lane = self._lane
+                if lane is not None:
+                    if lane.forward():
+                        active = True
+                    if lane.isShort:
+                        break
                 frame = decoder.next()
                 if frame is None:
                     break

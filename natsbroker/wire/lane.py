@@ -126,7 +126,12 @@ class _Plan:
 class Lane:
     """
     The lane of one connection.
+
+    @cvar isShort: whether the last run ended in front of a publish whose rest is still to come, so
+        that the decoder need not be asked. Only the compiled lane looks that far.
     """
+
+    isShort = False
 
     __slots__ = (
         "_decoder",

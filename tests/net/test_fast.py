@@ -231,6 +231,31 @@ class TestTalk:
             two.send(pub(b"foo", body))
             assert one.readUntil(body + b"\r\n") == b"MSG foo 1 %d\r\n%b\r\n" % (len(body), body)
 
+    def test_rest(self, server: Server) -> None:
+        """A publish whose end comes with the next read stays on the lane, wherever it is cut."""
+        one, two = server.client(), server.client()
+        one.ask(b"SUB foo 1\r\nPING\r\n", b"PONG\r\n")
+        two.session._dispatch = {}
+        line, message = b"PUB foo 1000\r\n", pub(b"foo", b"x" * 1000)
+        expected = b"MSG foo 1 1000\r\n" + b"x" * 1000 + b"\r\n"
+        for place in (len(line), len(line) + 500, len(message) - 2, len(message) - 1):
+            two.send(message + message[:place])
+            assert one.read(len(expected)) == expected
+            two.send(message[place:])
+            assert one.read(len(expected)) == expected
+
+    def test_together(self, server: Server) -> None:
+        """What comes for many connections at once is sent before the turn is over."""
+        peers = [server.client() for _ in range(3)]
+        server.turn.enter()
+        for _ in range(4):
+            for peer in peers:
+                peer.session.outbox.write(b"x" * 100_000)
+        waiting = sum(peer.session.outbox.pending for peer in peers)
+        server.turn.leave()
+        assert waiting < 1_200_000
+        assert all(len(peer.read(400_000)) == 400_000 for peer in peers)
+
     def test_manyConnections(self, server: Server) -> None:
         """Connections come and go by the dozen."""
         for _ in range(3):
