@@ -143,6 +143,22 @@ SET_POOL_INDEX = WireError(
     "Route pool index should not be set but is set to %s", "Protocol Violation"
 )
 
+ONLY_CLASSIC = WireError(
+    "Rejecting connection, routes speak the classic dialect here", "Wrong Dialect"
+)
+NOT_CLASSIC = WireError(
+    "Rejecting connection, routes do not speak the classic dialect here", "Wrong Dialect"
+)
+OTHER_NAME = WireError("", "Wrong Server Name")
+
+#: What members of a cluster that speak the classic dialect are told instead of something else.
+CLASSIC_ERRORS = {
+    BAD_ARGUMENTS: WireError("Parser Error", "Protocol Violation"),
+    CONTROL_LINE: WireError("Maximum Control Line Exceeded", "Maximum Control Line Exceeded"),
+    PAYLOAD: WireError("Maximum Payload Exceeded", "Maximum Message Payload Exceeded"),
+    AUTH_TIMEOUT: WireError("Authorization Timeout", "Authentication Timeout"),
+}
+
 INVALID_SUBJECT = WireError("Invalid Subject")
 INVALID_PUBLISH_SUBJECT = WireError("Invalid Publish Subject")
 MAX_SUBSCRIPTIONS = WireError("maximum subscriptions exceeded")

@@ -13,7 +13,7 @@ from dataclasses import replace
 from natsbroker.config.addresses import checkPort, splitAddress
 from natsbroker.config.build_permissions import permissionsFrom
 from natsbroker.config.build_tls import tlsFrom
-from natsbroker.config.cluster import Cluster, splitRoute
+from natsbroker.config.cluster import DIALECTS, Cluster, splitRoute
 from natsbroker.config.identity import Permissions
 from natsbroker.config.loopback import isLoopback
 from natsbroker.config.reading import Findings, Reading
@@ -147,6 +147,14 @@ def _problems(cluster: Cluster) -> list[tuple[str, str]]:
             problems.append(("cluster_advertise", str(error)))
     if cluster.accounts and cluster.pool_size < 0:
         message = "pool_size cannot be negative if pinned accounts are specified"
+        problems.append(("accounts", message))
+    if cluster.dialect not in DIALECTS:
+        expected = ", ".join(f'"{each}"' for each in DIALECTS)
+        problems.append(
+            ("dialect", f'no such dialect: "{cluster.dialect}", it is one of {expected}')
+        )
+    if cluster.accounts and cluster.dialect == "classic":
+        message = "classic routes carry the global account only, over one connection"
         problems.append(("accounts", message))
     for name in dict.fromkeys(cluster.accounts):
         if cluster.accounts.count(name) > 1:

@@ -13,7 +13,10 @@ from urllib.parse import unquote, urlsplit
 from natsbroker.config.identity import Permissions
 from natsbroker.config.tlsblock import TLS
 
-__all__ = ["Cluster", "RouteURL", "splitRoute"]
+__all__ = ["DIALECTS", "Cluster", "RouteURL", "splitRoute"]
+
+DIALECTS = ("modern", "classic", "auto")
+"""What may be spoken with other servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class Cluster:
     @ivar ping_interval: seconds; 0 for the clients', up to 30.
     @ivar ping_max: 0 for the clients'.
     @ivar write_deadline: seconds; 0 for the clients'.
-    @ivar dialect: C{modern}.
+    @ivar dialect: what is spoken on routes, one of L{DIALECTS}.
     @ivar insecure_listen: the operator accepts that anybody who reaches the port is a member.
     """
 

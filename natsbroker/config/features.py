@@ -50,7 +50,6 @@ NOT_YET: dict[str, Missing] = {
     "authorization.users[].proxy_required": _PROXIES,
     "cluster.authorization.proxy_required": _PROXIES,
     "cluster.compression": Missing("compression of routes", _UNCOMPRESSED),
-    "cluster.dialect": Missing("the classic dialect of routes", ("modern",)),
     "cluster.tls.ca_certs_match": _CERTIFICATE_STORE,
     "cluster.tls.cert_match": _CERTIFICATE_STORE,
     "cluster.tls.cert_match_by": _CERTIFICATE_STORE,

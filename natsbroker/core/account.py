@@ -34,7 +34,7 @@ from natsbroker.interfaces import (
     ISubjectRouter,
 )
 from natsbroker.subjects.grammar import isValidSubject
-from natsbroker.wire.values import Kind, Message
+from natsbroker.wire.values import GroupMessage, Kind, Message
 
 __all__ = ["Account"]
 
@@ -219,6 +219,7 @@ class Account:
 
         @param passage: the way it took through services of other accounts.
         """
+        queues, isForGroups = message.queues, isinstance(message, GroupMessage)
         for each in list(self.filters):
             try:
                 filtered = each.filterMessage(message, kind)
@@ -230,21 +231,24 @@ class Account:
             message = filtered
         matches = self.matcher.match(message.subject)
         delivered = 0
-        for subscription in matches.plain:
-            if self.deliverTo(subscription, message, kind, passage):
-                delivered += 1
-        if not (matches.links or matches.groups):
+        links: dict[int, tuple[ILinkSubscriber, list[bytes]]] = {}
+        if not isForGroups:
+            for subscription in matches.plain:
+                if self.deliverTo(subscription, message, kind, passage):
+                    delivered += 1
+            if matches.links:
+                links = self._plainLinks(kind, matches, message)
+        if not (links or matches.groups):
             return delivered
-        links = self._plainLinks(kind, matches, message)
         for group in matches.groups:
-            if message.queues is not None:
-                if group[0] not in message.queues:
+            if queues is not None:
+                if group[0] not in queues:
                     continue
             elif kind in _DIRECTED and passage is None:
                 continue
             delivered += self._deliverToGroup(kind, group, message, links, passage)
-        for link, queues in links.values():
-            link.forward(message, tuple(queues))
+        for link, chosen in links.values():
+            link.forward(message, tuple(chosen))
         return delivered + len(links)
 
     def post(self, kind: Kind, subject: bytes, payload: bytes) -> int:

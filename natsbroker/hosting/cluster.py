@@ -38,9 +38,11 @@ from natsbroker.hosting.clustersettings import (
 from natsbroker.hosting.reload import Step
 from natsbroker.hosting.start import StartError, listenDetail
 from natsbroker.interfaces import IMessageBus
+from natsbroker.net.classic import GLOBAL_ACCOUNT
 from natsbroker.net.cluster import Cluster
 from natsbroker.net.clusterterms import RouteTarget
 from natsbroker.net.context import ClientContext
+from natsbroker.net.dialects import RouteDialect
 from natsbroker.net.dialling import Dialler
 from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linkprotocol import LinkFactory
@@ -166,6 +168,9 @@ class ClusterMembership:
         _log.info("Cluster name is {name}", name=terms.name)
         if terms.isDynamic:
             _log.warn("Cluster name was dynamically generated, consider setting one")
+        others = set(self.cluster.doors.names()) - {GLOBAL_ACCOUNT, self._settings.system_account}
+        if terms.dialect is RouteDialect.CLASSIC and others:
+            _log.warn("Only messages of the global account pass over classic routes")
         where = describe(self._listener.address)
         _log.info("Listening for route connections on {where}", where=where)
         if self._tls is not None and self._tls.insecure:

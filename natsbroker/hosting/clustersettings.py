@@ -22,6 +22,7 @@ from natsbroker.config.model import TLS, Settings
 from natsbroker.hosting.identity import NATS_VERSION
 from natsbroker.hosting.tls import bothContextsFrom
 from natsbroker.net.clusterterms import ClusterTerms, Identity, RouteTarget
+from natsbroker.net.dialects import RouteDialect
 from natsbroker.net.dialling import DialTerms
 from natsbroker.net.linkcontext import LinkLimits
 from natsbroker.net.linktls import LinkTLS
@@ -68,21 +69,29 @@ def termsFrom(settings: Settings, cluster: Cluster, name: str) -> ClusterTerms:
         password=cluster.password,
         permissions=permissions,
         shownPermissions=shown,
-        poolSize=cluster.pool_size,
+        poolSize=_poolSize(cluster),
         dedicated=_dedicated(settings, cluster),
         targets=tuple(map(_targetFrom(cluster), cluster.routes)),
         advertises=not cluster.no_advertise,
         headers=not settings.no_header_support,
         maxPayload=settings.max_payload,
         hasTLS=cluster.tls is not None,
+        dialect=RouteDialect(cluster.dialect),
     )
+
+
+def _poolSize(cluster: Cluster) -> int:
+    """
+    How many connections there are to each member: in the classic dialect, one.
+    """
+    return -1 if cluster.dialect == "classic" else cluster.pool_size
 
 
 def _dedicated(settings: Settings, cluster: Cluster) -> tuple[str, ...]:
     """
     Accounts with connections of their own: with a pool, the system account is one.
     """
-    if cluster.pool_size <= 0:
+    if _poolSize(cluster) <= 0:
         return ()
     names = dict.fromkeys(cluster.accounts)
     if not settings.no_system_account:

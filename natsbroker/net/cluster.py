@@ -26,7 +26,7 @@ from natsbroker.net.clusterterms import (
 )
 from natsbroker.net.labels import quoted
 from natsbroker.net.linkcontext import LinkContext, LinkPeer
-from natsbroker.net.members import Member, poolIndex, prevails
+from natsbroker.net.members import Foreigners, Member, poolIndex, prevails
 from natsbroker.net.news import News
 from natsbroker.net.route import Route
 from natsbroker.net.routeinterest import AccountDoors
@@ -79,6 +79,7 @@ class Cluster:
         self._dial = dial
         self.changed = changed
         self._news = News(self)
+        self._foreigners = Foreigners()
         self._routes: dict[int, Route] = {}
         self._selves: set[tuple[str, int]] = set()
         self._learned: set[str] = set()
@@ -147,7 +148,8 @@ class Cluster:
         self.terms = replace(terms, name=name, isDynamic=isDynamic)
         _log.info("Cluster name updated to {name}", name=quoted(name)[1:-1])
         for route in self:
-            if route.traffic is not None and route.remoteId != remoteId:
+            isNamed = route.traffic is not None and not route.isClassic
+            if isNamed and route.remoteId != remoteId:
                 route.close(errors.CLUSTER_CONFLICT)
         self.changed()
         return True
@@ -355,7 +357,7 @@ class Cluster:
                 first.target = first.target or target
                 return
         isBrief = not target.isConfigured and route.document is not None
-        self.dial(target, _SOON if isBrief else _REDIAL)
+        self.dial(target, self._foreigners.pause(route, _SOON if isBrief else _REDIAL))
 
     def _isWanted(self, target: RouteTarget) -> bool:
         if target.account and not self.isDedicated(target.account):
@@ -369,10 +371,11 @@ class Cluster:
         Take part in another way from now on.
         """
         before, self.terms = self.terms, terms
-        isOther = (before.poolSize, before.dedicated, before.hasTLS) != (
+        isOther = (before.poolSize, before.dedicated, before.hasTLS, before.dialect) != (
             terms.poolSize,
             terms.dedicated,
             terms.hasTLS,
+            terms.dialect,
         )
         self._selves.clear()
         for route in self:

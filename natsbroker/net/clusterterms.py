@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from natsbroker.net.dialects import CLASSIC_TOO, RouteDialect
 from natsbroker.net.routeinterest import RoutePermissions
 from natsbroker.wire.serverinfo import GossipMode
 
@@ -19,6 +20,9 @@ __all__ = ["ClusterTerms", "Identity", "RouteTarget", "connectOptions", "infoDoc
 
 #: What our INFO claims to understand: accounts on routes, and not the tracing of messages.
 _PROTO = 2
+
+#: The same in the classic dialect: that a second INFO may follow the first.
+_CLASSIC_PROTO = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ class ClusterTerms:
     @ivar headers: whether we understand headers.
     @ivar maxPayload: what our clients may send.
     @ivar hasTLS: whether routes are encrypted.
+    @ivar dialect: what is spoken on them.
     """
 
     name: str
@@ -111,6 +116,7 @@ class ClusterTerms:
     headers: bool = True
     maxPayload: int = 1 << 20
     hasTLS: bool = False
+    dialect: RouteDialect = RouteDialect.MODERN
 
 
 def infoDocument(identity: Identity, terms: ClusterTerms, **connection: Any) -> dict[str, Any]:
@@ -119,6 +125,8 @@ def infoDocument(identity: Identity, terms: ClusterTerms, **connection: Any) -> 
 
     @param connection: what belongs to the connection and the moment.
     """
+    if terms.dialect is RouteDialect.CLASSIC:
+        return _classicDocument(identity, terms, connection)
     return {
         "server_id": identity.server_id,
         "server_name": identity.server_name,
@@ -140,21 +148,57 @@ def infoDocument(identity: Identity, terms: ClusterTerms, **connection: Any) -> 
         "lnocu": True,
         "route_pool_size": max(terms.poolSize, 0),
         **connection,
+        CLASSIC_TOO: terms.dialect is RouteDialect.AUTO,
         "natsbroker": identity.natsbroker,
     }
+
+
+def _classicDocument(
+    identity: Identity, terms: ClusterTerms, connection: Mapping[str, Any]
+) -> dict[str, Any]:
+    """
+    The same where only the classic dialect is spoken.
+    """
+    return {
+        "server_id": identity.server_id,
+        "server_name": identity.server_name,
+        "version": identity.version,
+        "proto": _CLASSIC_PROTO,
+        "go": "",
+        "host": identity.host,
+        "port": identity.port,
+        "auth_required": bool(terms.user),
+        "ssl_required": terms.hasTLS,
+        "tls_required": terms.hasTLS,
+        "tls_verify": terms.hasTLS,
+        "max_payload": terms.maxPayload,
+        "ip": identity.ip,
+        **terms.shownPermissions,
+        **{name: connection[name] for name in _CLASSIC_CONNECTION if name in connection},
+        "natsbroker": identity.natsbroker,
+    }
+
+
+#: What belongs to the connection in an INFO of the classic dialect.
+_CLASSIC_CONNECTION = ("connect_urls", "ldm", "gossip_mode")
 
 
 def connectOptions(identity: Identity, terms: ClusterTerms, target: RouteTarget) -> dict[str, Any]:
     """
     What a CONNECT says.
     """
-    return {
+    login = {
         "echo": True,
         "verbose": False,
         "pedantic": False,
         "user": target.user,
         "pass": target.password,
         "tls_required": terms.hasTLS,
+    }
+    if terms.dialect is RouteDialect.CLASSIC:
+        return {**login, "name": identity.server_id}
+    return {
+        **login,
         "headers": terms.headers,
         "name": identity.server_id,
         "cluster": terms.name,

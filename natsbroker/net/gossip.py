@@ -56,7 +56,7 @@ def reachable(document: ServerDocument, host: str) -> ServerDocument:
 
     @param host: where its connection comes from; empty where that is no address.
     """
-    if document.ip or not host:
+    if document.ip or not host or not document.port:
         return document
     shown = f"[{host}]" if ":" in host else host
     return document.changed(ip=f"nats-route://{shown}:{document.port}/")

@@ -26,10 +26,13 @@ from natsbroker.wire.serverinfo import ServerDocument
 if TYPE_CHECKING:
     from natsbroker.net.route import Route
 
-__all__ = ["Member", "poolIndex", "prevails"]
+__all__ = ["Foreigners", "Member", "poolIndex", "prevails"]
 
 #: How long two connections may be on their way at the same time, in seconds.
 _RACE = 5.0
+
+#: How long it takes at most until somebody is dialled again who speaks another dialect, in seconds.
+_LONGEST = 60.0
 
 #: What our INFO has and no other server's.
 _OURS = "natsbroker"
@@ -128,3 +131,32 @@ class Member:
 
     def __bool__(self) -> bool:
         return bool(self.pool or self.dedicated)
+
+
+class Foreigners:
+    """
+    Those whom the settings name and who speak another dialect: they are dialled less and less
+    often, until they speak ours.
+    """
+
+    def __init__(self) -> None:
+        self._pauses: dict[tuple[str, int], float] = {}
+
+    def pause(self, route: Route, usual: float) -> float:
+        """
+        How long to wait before somebody is dialled again, in seconds.
+
+        @param route: the connection that was lost.
+        @param usual: how long if there is nothing special about it.
+        """
+        target = route.target
+        if target is None:
+            return usual
+        place = target.host, target.port
+        if not route.isForeign:
+            if route.document is not None:
+                self._pauses.pop(place, None)
+            return usual
+        pause = self._pauses.get(place, usual)
+        self._pauses[place] = min(2 * pause, _LONGEST)
+        return pause

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from twisted.logger import Logger
 
 from natsbroker.net import gossip
+from natsbroker.net.dialects import understand
 from natsbroker.net.labels import quoted
 from natsbroker.net.linktls import isAddress
 from natsbroker.net.members import Member
@@ -52,6 +53,8 @@ class News:
         for other in list(self._cluster.members.values()):
             listener = other.dedicated.get(route.account) or other.first
             if other is member or listener is None or (route.account and not other.isPooled):
+                continue
+            if listener.document is None or not understand(listener.document, document):
                 continue
             mode = gossip.modeFor(route, listener)
             listener.say(infoLine(told.changed(gossip_mode=int(mode)).raw))

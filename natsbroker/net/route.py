@@ -9,17 +9,21 @@ Must never know: interest and messages, which are its traffic's, or who else is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from twisted.logger import Logger
 
 from natsbroker import errors
+from natsbroker.net.classic import ClassicTraffic
 from natsbroker.net.clusterterms import RouteTarget
+from natsbroker.net.dialects import RouteDialect, chosen
 from natsbroker.net.labels import quoted
 from natsbroker.net.link import Link
 from natsbroker.net.linkcontext import LinkPeer
 from natsbroker.net.modern import ModernTraffic
 from natsbroker.wire import ops
+from natsbroker.wire.dialects.cluster import FROM_MEMBER
 from natsbroker.wire.dialects.route import FROM_ROUTE
 from natsbroker.wire.serverinfo import (
     GossipMode,
@@ -38,6 +42,9 @@ __all__ = ["Route"]
 
 _log = Logger(namespace="natsbroker")
 
+#: What a peer says of one line and goes on, in the classic dialect.
+_HARMLESS = b"'Invalid Subject'"
+
 
 class Route(Link):
     """
@@ -52,6 +59,8 @@ class Route(Link):
     @ivar wantsMore: whether other connections to the peer are dialled when it has answered a PING,
         since then it is sure that it has let us in.
     @ivar traffic: what passes over it; C{None} before it is agreed on.
+    @ivar isClassic: whether the classic dialect is spoken, as far as that is known.
+    @ivar isForeign: whether it was closed because there is no common dialect.
     """
 
     CREATED = "Route"
@@ -68,20 +77,27 @@ class Route(Link):
         self.poolIndex = -1
         self.isPooled = False
         self.mayRedial = True
-        self.traffic: ModernTraffic | None = None
+        self.traffic: ModernTraffic | ClassicTraffic | None = None
+        self.isClassic = False
+        self.isForeign = False
         self.wantsMore = False
         self._connect: LinkConnect | None = None
         self._isHeld = self.isDialled and not self.account and cluster.terms.poolSize > 0
-        self.decoder.authorized = self.isDialled
+        terms = cluster.terms
+        isOpen = terms.dialect is not RouteDialect.MODERN and not terms.user
+        self.decoder.authorized = self.isDialled or isOpen
         self.handlers[ops.CONNECT] = self._connected
         self.handlers[ops.INFO] = self._informed
+        if terms.dialect is RouteDialect.CLASSIC:
+            self._beClassic()
 
     @property
     def remote(self) -> str:
         """
         See L{Link.remote}.
         """
-        return self.document.server_name if self.document is not None else ""
+        document = self.document
+        return "" if document is None else document.server_name or document.server_id
 
     @property
     def remoteId(self) -> str:
@@ -97,8 +113,8 @@ class Route(Link):
         """
         The user and the password that the peer said; C{None} if it was we who dialled.
         """
-        connect = self._connect
-        return None if connect is None else (connect.user, connect.password)
+        connect = self._connect or LinkConnect()
+        return None if self.isDialled else (connect.user, connect.password)
 
     # Agreeing.
 
@@ -128,17 +144,90 @@ class Route(Link):
         if self.isDialled or self._connect is not None:
             return
         cluster = self._cluster
+        isNameless = cluster.terms.dialect is not RouteDialect.MODERN and not given.cluster
         if not cluster.admits(given.user, given.password):
             self.close(errors.AUTHORIZATION)
         elif given.lang:
             self.close(errors.WRONG_ROUTE_PORT)
         elif given.gateway:
             self.close(errors.GATEWAY_ON_ROUTE, given.gateway)
-        elif not cluster.agreesOn(given.cluster, given.cluster_dynamic, given.name):
+        elif not (isNameless or self.isClassic) and not self._agrees(given):
             self.close(errors.CLUSTER_NAME, given.cluster, cluster.terms.name)
         else:
             self._connect = given
             self.decoder.authorized = True
+            if isNameless:
+                self._beClassic()
+            if isinstance(self.traffic, ClassicTraffic):
+                self.traffic.isVerbose = given.verbose
+            if self.isClassic and given.verbose:
+                self.say(b"+OK\r\n")
+
+    def _agrees(self, given: LinkConnect) -> bool:
+        return self._cluster.agreesOn(given.cluster, given.cluster_dynamic, given.name)
+
+    # Dialects.
+
+    def _beClassic(self) -> None:
+        """
+        Expect the classic dialect, until the peer's INFO says otherwise.
+        """
+        if self.document is None:
+            self.isClassic = True
+            self.decoder.dialect = FROM_MEMBER
+            for op in (ops.SUB, ops.UNSUB, ops.MSG, ops.PUB):
+                self.handlers[op] = partial(self._early, op)
+
+    def _early(self, op: int, *arguments: Any) -> None:
+        """
+        A peer goes on without an INFO: its CONNECT is all that there is to know of it.
+        """
+        connect = self._connect
+        if connect is None or not connect.name:
+            self.close(errors.UNKNOWN_OPERATION)
+            return
+        self._introduced(ServerDocument(server_id=connect.name))
+        if self.traffic is not None:
+            self.handlers[op](*arguments)
+
+    def _choose(self, document: ServerDocument) -> bool:
+        """
+        Speak what both understand.
+
+        @return: whether there is such a thing, and the peer may speak it.
+        """
+        terms, connect = self._cluster.terms, self._connect
+        dialect = chosen(terms.dialect, document)
+        self.isClassic = dialect is RouteDialect.CLASSIC
+        if dialect is None:
+            self.isForeign = True
+            self.mayRedial = self.target is not None and self.target.isConfigured
+            isOurs = terms.dialect is RouteDialect.CLASSIC
+            self.close(errors.ONLY_CLASSIC if isOurs else errors.NOT_CLASSIC)
+        elif self.isClassic:
+            if connect is not None and connect.name not in ("", document.server_id):
+                self.close(errors.OTHER_NAME)
+        elif not self.isDialled and connect is None:
+            self.close(errors.AUTHORIZATION)
+        elif connect is not None and not connect.cluster and not self._agrees(connect):
+            self.close(errors.CLUSTER_NAME, connect.cluster, terms.name)
+        return not self.reason
+
+    def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
+        """
+        See L{Link.close}: some things are called something else in the classic dialect.
+        """
+        if self.isClassic:
+            error = errors.CLASSIC_ERRORS.get(error, error)
+        super().close(error, *arguments, abort=abort)
+
+    def _peerFailed(self, text: bytes) -> None:
+        if self.isClassic and text.strip() == _HARMLESS:
+            _log.error("{link} - Route Error {text}", link=str(self), text=quoted(text.strip()))
+        else:
+            super()._peerFailed(text)
+
+    # Introductions.
 
     def _informed(self, argument: bytes) -> None:
         try:
@@ -159,7 +248,9 @@ class Route(Link):
             cluster.metSelf(self)
             self.close(errors.DUPLICATE_ROUTE)
             return
-        name = document.cluster
+        if not self._choose(document):
+            return
+        name = "" if self.isClassic else document.cluster
         if name and not cluster.agreesOn(name, document.cluster_dynamic, document.server_id):
             self.close(errors.CLUSTER_CONFLICT)
             return
@@ -188,23 +279,27 @@ class Route(Link):
         if self._isHeld:
             self._isHeld = False
             self._sayInfo()
-        cluster = self._cluster
-        traffic = self.traffic = ModernTraffic(
-            self,
-            cluster.doors,
-            cluster.terms.permissions,
-            document.headers and cluster.terms.headers,
-            document.lnocu,
-            self.account,
-        )
+        traffic = self.traffic = self._trafficWith(document)
         self.handlers.update(traffic.handlers)
         self.decoder.dialect = traffic.dialect
         traffic.tell(accounts)
 
+    def _trafficWith(self, document: ServerDocument) -> ModernTraffic | ClassicTraffic:
+        cluster = self._cluster
+        doors, permissions = cluster.doors, cluster.terms.permissions
+        if not self.isClassic:
+            headers = document.headers and cluster.terms.headers
+            return ModernTraffic(self, doors, permissions, headers, document.lnocu, self.account)
+        traffic = ClassicTraffic(self, doors, permissions, not document.proto)
+        traffic.isVerbose = self._connect is not None and self._connect.verbose
+        return traffic
+
     def update(self) -> None:
         """
-        Tell the peer anew who we are.
+        Tell the peer anew who we are, unless it is so old that it would hang up.
         """
+        if self.isClassic and self.document is not None and not self.document.proto:
+            return
         gossip = GossipMode.DEFAULT
         self.say(infoLine(self._cluster.document(self.account, max(self.poolIndex, 0), gossip)))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["ClientInfo", "Kind", "Message"]
+__all__ = ["ClientInfo", "GroupMessage", "Kind", "Message"]
 
 
 class Kind(IntEnum):
@@ -117,6 +117,16 @@ class Message:
 
     def __repr__(self) -> str:
         return f"<Message {self.subject!r} reply={self.reply!r} {len(self.body)} bytes>"
+
+
+class GroupMessage(Message):
+    """
+    A message for one member of each of its C{queues} and for nobody else: whoever is subscribed
+    without a group has it already. Members of a cluster that speak the classic dialect send each
+    other such copies.
+    """
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

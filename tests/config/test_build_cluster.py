@@ -123,6 +123,14 @@ def test_tls() -> None:
             "pool_size: -1, accounts: [A]",
             "cluster.accounts: pool_size cannot be negative if pinned accounts are specified",
         ),
+        (
+            "dialect: classic, accounts: [A]",
+            "cluster.accounts: classic routes carry the global account only, over one connection",
+        ),
+        (
+            "dialect: latin",
+            'cluster.dialect: no such dialect: "latin", it is one of "modern", "classic", "auto"',
+        ),
         ("accounts: [A, A]", 'cluster.accounts: found duplicate account name "A"'),
         (
             "cluster_advertise: 'a:b:c'",
@@ -165,10 +173,6 @@ def test_open(text: str) -> None:
         (
             "write_timeout: retry",
             "cluster.write_timeout: not supported yet (write timeout policies)",
-        ),
-        (
-            "dialect: classic",
-            "cluster.dialect: not supported yet (the classic dialect of routes)",
         ),
         (
             "tls { cert_file: cert.pem, key_file: key.pem, verify_and_map: true }",

@@ -28,7 +28,7 @@ from natsbroker.interfaces import (
 )
 from natsbroker.subjects.grammar import matches
 from natsbroker.subjects.permissions import SubscribePermissions
-from natsbroker.wire.values import Kind, Message
+from natsbroker.wire.values import GroupMessage, Kind, Message
 from tests.subjects.strategies import DELIVERABLE, PATTERNS
 from tests.support import (
     BatchRecorder,
@@ -604,6 +604,41 @@ class TestLinks:
             hall.bus.subscribe(b"foo", other, b"", b"r")
         assert hall.publish(b"foo", kind=kind, queues=(b"q", b"unknown")) == 2
         assert (len(plain.got), len(chosen.got), len(other.got)) == (1, 1, 0)
+
+    def test_forGroupsAlone(self, hall: Hall) -> None:
+        """A message for groups reaches one member of each, and nobody without a group."""
+        plain, chosen, other = Recorder(), Recorder(), Recorder()
+        links = [LinkRecorder(), LinkRecorder()]
+        hall.bus.subscribe(b"foo", plain)
+        for _ in range(2):
+            hall.bus.subscribe(b"foo", chosen, b"", b"q")
+            hall.bus.subscribe(b"foo", other, b"", b"r")
+        for link in links:
+            hall.door(Kind.SPOKE).subscribe(b"foo", link, b"")
+        hall.door(Kind.SPOKE).subscribe(b"foo", links[1], b"", b"s")
+        door = hall.door(Kind.ROUTE)
+        assert door.publish(GroupMessage(b"foo", queues=(b"q", b"unknown"))) == 1
+        assert (len(plain.got), len(chosen.got), len(other.got)) == (0, 1, 0)
+        assert door.publish(GroupMessage(b"foo", queues=(b"s",))) == 1
+        assert [len(link.got) for link in links] == [0, 1]
+
+    def test_filteredForGroupsAlone(self, hall: Hall) -> None:
+        """It stays so when a filter puts another message in its place."""
+        plain, chosen = Recorder(), Recorder()
+        hall.bus.subscribe(b"foo", plain)
+        hall.bus.subscribe(b"foo", chosen, b"", b"q")
+
+        @implementer(IPublishFilter)
+        class Filter:
+            """Replaces every message."""
+
+            def filterMessage(self, message: Message, kind: int) -> Message:
+                """See L{IPublishFilter.filterMessage}."""
+                return Message(message.subject, b"other")
+
+        hall.account.addFilter(Filter())
+        hall.door(Kind.ROUTE).publish(GroupMessage(b"foo", queues=(b"q",)))
+        assert (plain.bodies, chosen.bodies) == ([], [b"other"])
 
     @pytest.mark.parametrize("kind", LINKS)
     def test_undirected(self, hall: Hall, kind: Kind) -> None:

@@ -7,11 +7,13 @@ from __future__ import annotations
 import asyncio
 
 import nats
+import pytest
 
 from tests.examples.running import running
 
 
-def test_serves() -> None:
+@pytest.mark.parametrize("dialect", [(), ("classic",), ("auto",)], ids=lambda each: "".join(each))
+def test_serves(dialect: tuple[str, ...]) -> None:
     """What is said at any member is heard at all, once."""
 
     async def talk(ports: list[int]) -> list[list[bytes]]:
@@ -34,5 +36,5 @@ def test_serves() -> None:
             await client.close()
         return [sorted(each) for each in found]
 
-    with running("cluster.py", lines=3) as ports:
+    with running("cluster.py", *dialect, lines=3) as ports:
         assert asyncio.run(talk(ports)) == [[b"0", b"1", b"2"]] * 3

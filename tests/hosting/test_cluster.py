@@ -103,6 +103,19 @@ class TestListening:
             Host('cluster { listen: "127.0.0.1:6222" }').start()
         assert "[WRN] Cluster name was dynamically generated, consider setting one" in lines
 
+    def test_classicAccounts(self) -> None:
+        """Whoever has accounts that classic routes do not carry is told that."""
+        warning = "[WRN] Only messages of the global account pass over classic routes"
+        block = 'cluster { name: C, listen: "127.0.0.1:6222", dialect: %s }'
+        for text, isTold in (
+            (block % "classic", False),
+            ("accounts { A {} }, " + block % "classic", True),
+            ("accounts { A {} }, " + block % "auto", False),
+        ):
+            with logLines(False) as lines:
+                Host(text).start()
+            assert (warning in lines) is isTold
+
     def test_taken(self) -> None:
         """A port that is taken is told in the real server's words, and nothing runs."""
         host = Member()

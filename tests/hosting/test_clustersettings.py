@@ -65,6 +65,16 @@ class TestTerms:
         assert (terms.name, terms.isDynamic) == ("made-up", True)
         assert terms.dedicated == () and terms.shownPermissions == {}
 
+    @pytest.mark.parametrize(
+        "dialect, size, dedicated",
+        [("classic", -1, ()), ("auto", 3, ("$SYS",)), ("modern", 3, ("$SYS",))],
+    )
+    def test_dialects(self, dialect: str, size: int, dedicated: tuple[str, ...]) -> None:
+        """In the classic dialect there is one connection for everything."""
+        settings = settingsOf(f'cluster {{ listen: "127.0.0.1:1", dialect: {dialect} }}')
+        terms = termsFrom(settings, blockOf(settings), "")
+        assert (terms.dialect.value, terms.poolSize, terms.dedicated) == (dialect, size, dedicated)
+
     def test_noSystemAccount(self) -> None:
         """Where there is no system account it needs no connection."""
         settings = settingsOf('no_system_account: true, cluster { listen: "127.0.0.1:1" }')

@@ -27,6 +27,7 @@ from natsbroker.core.account import Account
 from natsbroker.interfaces import IMessageBus
 from natsbroker.net.cluster import Cluster
 from natsbroker.net.clusterterms import ClusterTerms, Identity, RouteTarget
+from natsbroker.net.dialects import RouteDialect
 from natsbroker.net.linkcontext import LinkContext, LinkLimits
 from natsbroker.net.linkprotocol import LinkProtocol
 from natsbroker.net.route import Route
@@ -60,6 +61,36 @@ INFO = {
     "lnoc": True,
     "lnocu": True,
 }
+
+
+#: What gnatsd 1.4.1 says when it dials, and what it says of itself.
+OLD_CONNECT = {
+    "echo": True,
+    "verbose": False,
+    "pedantic": False,
+    "tls_required": False,
+    "name": "PEER",
+}
+
+OLD_INFO = {
+    "server_id": "PEER",
+    "version": "1.4.1",
+    "proto": 1,
+    "go": "go1.11",
+    "host": "127.0.0.1",
+    "port": 7777,
+    "max_payload": 1048576,
+}
+
+
+def oldConnect(**changes: Any) -> bytes:
+    """A CONNECT line of a peer that knows the classic dialect only."""
+    return b"CONNECT %b\r\n" % json.dumps({**OLD_CONNECT, **changes}).encode()
+
+
+def oldInfo(**changes: Any) -> bytes:
+    """An INFO line of such a peer."""
+    return b"INFO %b \r\n" % json.dumps({**OLD_INFO, **changes}).encode()
 
 
 def connect(**changes: Any) -> bytes:
@@ -164,6 +195,12 @@ class Node:
     def _changed(self) -> None:
         self.changes += 1
 
+    @classmethod
+    def classic(cls, name: str = "n1", port: int = 6222, **more: Any) -> Node:
+        """A member that speaks the classic dialect, with the global account alone."""
+        chosen = {"dialect": RouteDialect.CLASSIC, "accounts": ("$G",), **more}
+        return cls(name, port, **chosen)
+
     def use(self, **terms: Any) -> None:
         """Take part in another way."""
         self.cluster.use(replace(self.cluster.terms, **terms))
@@ -207,6 +244,12 @@ class Node:
         wire = self.accepted()
         wire.send(connect(name=changes.get("server_id", "PEER")) + info(**changes))
         wire.take()
+        return wire
+
+    def joinedOld(self, **changes: Any) -> Wire:
+        """The same with a peer that knows the classic dialect only."""
+        wire = self.accepted()
+        wire.send(oldConnect(name=changes.get("server_id", "PEER")) + oldInfo(**changes))
         return wire
 
     def peers(self) -> list[str]:

@@ -11,6 +11,7 @@ from natsbroker.net.clusterterms import (
     connectOptions,
     infoDocument,
 )
+from natsbroker.net.dialects import RouteDialect
 from natsbroker.wire.serverinfo import infoLine, parseDocument
 
 IDENTITY = Identity("ID", "n1", "2.15.1", "0.1.0", "0.0.0.0", 6222, "nats-route://a:1/")
@@ -41,6 +42,30 @@ def test_noPool() -> None:
     """Without a pool nothing is said of it, as by old servers."""
     line = infoLine(infoDocument(IDENTITY, ClusterTerms("C1", poolSize=-1), route_pool_idx=0))
     assert b"route_pool" not in line
+
+
+def test_classic() -> None:
+    """In the classic dialect nothing is said but what old servers know, and who we are."""
+    terms = ClusterTerms("C1", poolSize=-1, dialect=RouteDialect.CLASSIC, hasTLS=True, user="u")
+    document = infoDocument(IDENTITY, terms, connect_urls=["h:1"], route_pool_idx=0, ldm=True)
+    parsed = parseDocument(infoLine(document)[5:])
+    assert (parsed.proto, parsed.cluster, parsed.headers, parsed.lnoc) == (1, "", False, False)
+    assert (parsed.server_id, parsed.port, parsed.ip) == ("ID", 6222, "nats-route://a:1/")
+    assert parsed.auth_required and parsed.tls_required and parsed.raw["ssl_required"]
+    assert parsed.connect_urls == ("h:1",) and parsed.ldm and "natsbroker" in parsed.raw
+    options = connectOptions(IDENTITY, terms, RouteTarget("h", 1, "u", "p"))
+    login = ["echo", "verbose", "pedantic", "user", "pass", "tls_required", "name"]
+    assert list(options) == login
+
+
+def test_auto() -> None:
+    """Who speaks both dialects says so, and else what the modern one says."""
+    auto, modern = (
+        infoDocument(IDENTITY, ClusterTerms("C1", dialect=dialect))
+        for dialect in (RouteDialect.AUTO, RouteDialect.MODERN)
+    )
+    assert {**modern, "classic": True} == auto
+    assert b'"classic"' not in infoLine(modern)
 
 
 def test_connect() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.subjects.subscription import FIRST_LINK_KIND
-from natsbroker.wire.values import Kind, Message
+from natsbroker.wire.values import GroupMessage, Kind, Message
 
 
 class TestMessage:
@@ -20,6 +20,12 @@ class TestMessage:
         assert (message.headerLength, message.headers, message.payload) == (0, b"", b"")
         assert (message.origin, message.queues) == (None, None)
         assert (message.sizeText, message.headerText) == (b"0", b"")
+
+    def test_forGroups(self) -> None:
+        """A message for queue groups alone is a message in all else."""
+        message = GroupMessage(b"a", b"HHHpayload", b"r", 3, queues=(b"q",))
+        assert isinstance(message, Message) and not hasattr(message, "__dict__")
+        assert (message.payload, message.queues) == (b"payload", (b"q",))
 
     def test_sizes(self) -> None:
         """The sizes are written out unless the publisher's spelling is given."""

@@ -1,0 +1,70 @@
+"""
+Which of the two dialects of routes two members speak with each other.
+
+Promises: both ends come to the same answer from what the other's INFO says, whoever dialled.
+Must never know: how either is spoken.
+
+Servers before 2.0 say in INFO that they understand protocol 1, or say nothing; those since say 2 or
+more. A natsbroker that understands both says 2 and adds a member of its own, C{classic}, by which
+another one that understands only the old dialect knows.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from natsbroker.wire.serverinfo import ServerDocument
+
+__all__ = ["CLASSIC_TOO", "RouteDialect", "chosen", "understand"]
+
+#: What the INFO of a natsbroker has that speaks the classic dialect with whoever knows no other.
+CLASSIC_TOO = "classic"
+
+#: Those who understand accounts on routes say this protocol, or a later one.
+_MODERN = 2
+
+
+class RouteDialect(Enum):
+    """
+    @cvar CLASSIC: what servers before NATS 2.0 speak.
+    @cvar MODERN: what those since speak.
+    @cvar AUTO: either, by the peer; the modern one where both understand both.
+    """
+
+    CLASSIC = "classic"
+    MODERN = "modern"
+    AUTO = "auto"
+
+    @property
+    def spoken(self) -> frozenset[RouteDialect]:
+        """
+        The dialects that are spoken.
+        """
+        if self is RouteDialect.AUTO:
+            return frozenset((RouteDialect.CLASSIC, RouteDialect.MODERN))
+        return frozenset((self,))
+
+
+def _dialectOf(document: ServerDocument) -> RouteDialect:
+    if document.proto < _MODERN:
+        return RouteDialect.CLASSIC
+    return RouteDialect.AUTO if document.raw.get(CLASSIC_TOO) is True else RouteDialect.MODERN
+
+
+def chosen(ours: RouteDialect, document: ServerDocument) -> RouteDialect | None:
+    """
+    What is spoken with a peer; C{None} if there is nothing in common.
+
+    @param document: what the peer's INFO says.
+    """
+    common = ours.spoken & _dialectOf(document).spoken
+    if RouteDialect.MODERN in common:
+        return RouteDialect.MODERN
+    return RouteDialect.CLASSIC if common else None
+
+
+def understand(one: ServerDocument, other: ServerDocument) -> bool:
+    """
+    Whether two peers speak a common dialect.
+    """
+    return chosen(_dialectOf(one), other) is not None

@@ -1,0 +1,189 @@
+"""
+Sids on a classic route: those under which a peer knows what this member serves, and those under
+which it told its own interest.
+
+Promises: a sid is never used twice on one connection; each member of a queue group has one, so that
+peers that choose among sids choose fairly; what is forgotten is remembered for as long as messages
+may be on their way to it, and no longer.
+Must never know: connections, or who is subscribed here.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+
+from natsbroker.wire.dialects import cluster
+
+__all__ = ["HeardSid", "HeardSids", "ToldSids"]
+
+#: How long a queue group is remembered in which nobody is left, in seconds.
+_MEMORY = 30.0
+
+#: So many members of a queue group have a sid of their own; more count as so many.
+_MOST = 128
+
+#: A pattern and a queue group.
+_Interest = tuple[bytes, bytes]
+
+
+class ToldSids:
+    """
+    What this member serves, as one peer knows it.
+    """
+
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        """
+        @param seconds: tells the time.
+        """
+        self._seconds = seconds
+        self._last = 0
+        self._told: dict[_Interest, tuple[int, int]] = {}  # the number, and the weight
+        self._groups: dict[int, bytes] = {}
+        self._gone: deque[tuple[float, int]] = deque()
+
+    def gained(self, pattern: bytes, queue: bytes, weight: int) -> Iterator[bytes]:
+        """
+        There is interest, or more or less of it than before; the same once more is told again.
+
+        @param weight: how many members a queue group has.
+        @return: the lines for the peer.
+        """
+        key, weight = (pattern, queue), weight if queue else 1
+        number, before = self._told.get(key, (0, 0))
+        if not number:
+            number = self._last = self._last + 1
+            if queue:
+                self._groups[number] = queue
+        self._told[key] = number, weight
+        first = 1 if before == weight else min(before, _MOST) + 1
+        for member in range(first, min(weight, _MOST) + 1):
+            sid = cluster.sidFor(number, member, queue)
+            yield cluster.subscriptionLine(pattern, queue, sid)
+        yield from self._lostLines(number, queue, weight, before)
+
+    def lost(self, pattern: bytes, queue: bytes) -> Iterator[bytes]:
+        """
+        Nobody is left.
+
+        @return: the lines for the peer.
+        """
+        number, weight = self._told.pop((pattern, queue))
+        if queue:
+            self._forget()
+            self._gone.append((self._seconds() + _MEMORY, number))
+        yield from self._lostLines(number, queue, 0, weight)
+
+    @staticmethod
+    def _lostLines(number: int, queue: bytes, after: int, before: int) -> Iterator[bytes]:
+        for member in range(min(before, _MOST), after, -1):
+            yield cluster.unsubscriptionLine(cluster.sidFor(number, member, queue))
+
+    def group(self, sid: bytes) -> bytes:
+        """
+        The queue group that a message with a sid is for; no bytes if there is none of that sid, or
+        nobody has been in it for a while.
+        """
+        self._forget()
+        return self._groups.get(cluster.numberOf(sid), b"")
+
+    def _forget(self) -> None:
+        now, gone = self._seconds(), self._gone
+        while gone and gone[0][0] <= now:
+            del self._groups[gone.popleft()[1]]
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+
+class HeardSid:
+    """
+    One interest of the peer.
+
+    @ivar sid: what the peer calls it.
+    @ivar sent: how many messages it had.
+    @ivar maximum: it ends when it had so many; 0 for never.
+    """
+
+    __slots__ = ("maximum", "pattern", "queue", "sent", "sid")
+
+    def __init__(self, sid: bytes, pattern: bytes, queue: bytes) -> None:
+        self.sid = sid
+        self.pattern = pattern
+        self.queue = queue
+        self.sent = 0
+        self.maximum = 0
+
+    @property
+    def isFull(self) -> bool:
+        """
+        Whether it had all that it was to have.
+        """
+        return 0 < self.maximum <= self.sent
+
+
+class HeardSids:
+    """
+    The interest of one peer by the peer's sids.
+    """
+
+    def __init__(self) -> None:
+        self._sids: dict[bytes, HeardSid] = {}
+        self._places: dict[_Interest, OrderedDict[bytes, HeardSid]] = {}
+
+    def add(self, sid: bytes, pattern: bytes, queue: bytes) -> bool:
+        """
+        The peer has interest.
+
+        @return: whether that is news; a sid that is known already stays what it is.
+        """
+        if sid in self._sids:
+            return False
+        heard = self._sids[sid] = HeardSid(sid, pattern, queue)
+        self._places.setdefault((pattern, queue), OrderedDict())[sid] = heard
+        return True
+
+    def get(self, sid: bytes) -> HeardSid | None:
+        """
+        The interest with a sid; C{None} if there is none.
+        """
+        return self._sids.get(sid)
+
+    def remove(self, heard: HeardSid) -> None:
+        """
+        The peer has no such interest any more.
+        """
+        del self._sids[heard.sid]
+        key = heard.pattern, heard.queue
+        del self._places[key][heard.sid]
+        if not self._places[key]:
+            del self._places[key]
+
+    def weight(self, pattern: bytes, queue: bytes) -> int:
+        """
+        How many sids there are for a pattern in a queue group.
+        """
+        return len(self._places.get((pattern, queue), ()))
+
+    def choose(self, pattern: bytes, queue: bytes) -> HeardSid:
+        """
+        The one whose turn it is among those for a pattern: for a queue group each in turn, else the
+        oldest.
+
+        @raise KeyError: if there is none.
+        """
+        place = self._places[pattern, queue]
+        sid = next(iter(place))
+        if queue:
+            place.move_to_end(sid)
+        return place[sid]
+
+    def clear(self) -> None:
+        """
+        The peer is gone.
+        """
+        self._sids.clear()
+        self._places.clear()
+
+    def __len__(self) -> int:
+        return len(self._sids)
