@@ -378,6 +378,8 @@ class Broker(MultiService):
         super().startService()  # type: ignore[no-untyped-call]
         if hot.COMPILED and self.settings.fast_lane and IReactorFDSet.providedBy(self.reactor):
             self._hub = Hub(self.reactor, self.clientContext.turn)
+            if self.membership is not None:
+                self.membership.cluster.context.hub = self._hub
         opening = ensureDeferred(self._open())
         opening.addCallbacks(self._opened, self._failed)
         if isinstance(self._outcome, Failure):

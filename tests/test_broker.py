@@ -5,6 +5,7 @@ The composition root: a whole broker in memory.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,7 +42,7 @@ from natsbroker.stats.healthz import HealthQuery
 from natsbroker.wire.grants import Grant, Hello
 from natsbroker.wire.values import Kind, Message
 from tests.hosting.support import Advisories, Host, logLines, settingsOf
-from tests.support import Recorder
+from tests.support import Recorder, needsCompiled
 
 
 def outcome(deferred: Deferred[Any]) -> list[Any]:
@@ -555,3 +556,27 @@ class TestRevocation:
         authorizer.revoke()
         assert client.receive() == b"-ERR 'Authorization Violation'\r\n"
         assert authorizer.asked == 3
+
+
+@needsCompiled
+@pytest.mark.skipif(sys.platform != "linux", reason="epoll is Linux's")
+def test_linksOverHub() -> None:
+    """With a reactor that can do it, routes go over the hub like clients."""
+    from twisted.internet.epollreactor import EPollReactor
+
+    makeReactor: Any = EPollReactor
+    reactor = makeReactor()
+    place = 'listen: "127.0.0.1:-1", cluster { name: C, listen: "127.0.0.1:-1" }'
+    broker = Broker(settingsOf(place), reactor=reactor)
+    ready = outcome(broker.whenReady())
+    broker.startService()
+    assert broker.membership is not None
+    assert broker.membership.cluster.context.hub is not None
+    while not ready:
+        reactor.iterate(0.01)
+    stopped = outcome(broker.stopService())
+    while not stopped:
+        reactor.iterate(0.01)
+    reactor.fireSystemEvent("shutdown")
+    reactor.removeAll()
+    reactor._poller.close()

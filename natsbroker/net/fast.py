@@ -1,5 +1,5 @@
 """
-Plain TCP connections of clients with compiled buffers.
+Plain TCP connections with compiled buffers: the hub, and what clients that connect are given.
 
 The reactor, endpoints, accepting, timers and the life cycle of protocols stay Twisted's. Only the
 reading and writing of established connections is ours: they are in an epoll set of their own,
@@ -24,6 +24,7 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.net.client import ClientFactory
+from natsbroker.net.joint import Joint
 
 if TYPE_CHECKING:
     from natsbroker.net.session import ClientSession
@@ -54,7 +55,7 @@ class Hub:
         """
         See L{IReadDescriptor}.
         """
-        return "clients"
+        return "connections"
 
     def doRead(self) -> None:
         """
@@ -94,7 +95,7 @@ class FastServer(tcp.Server):
         reactor: Any,
     ) -> None:
         self._hub = hub
-        self._connection: Any = None
+        self._joint: Joint | None = None
         self._session: ClientSession | None = None
         super().__init__(sock, protocol, client, server, number, reactor)
 
@@ -103,39 +104,29 @@ class FastServer(tcp.Server):
         Read and write for a session from now on.
         """
         self._session = session
-        self._connection = hot.Connection(
-            self._hub.poller,
-            self.fileno(),
-            session.decoder,
-            session.outbox,
-            session.proceed,
-            session.writeBlocked,
-            self._unblocked,
-            self._ended,
-            self._lost,
-        )
-        self._connection.watch()
+        reactor: Any = self.reactor
+        self._joint = Joint(self._hub.poller, self.fileno(), session, reactor, self.connectionLost)
 
     def useLane(self, lane: Any) -> None:
         """
         The lane that the hub may take without asking the session; C{None} for none.
         """
-        if self._connection is not None:
-            self._connection.lane = lane
+        if self._joint is not None:
+            self._joint.useLane(lane)
 
     def startReading(self) -> None:
         """
         Have input delivered.
         """
-        if self._connection is not None:
-            self._connection.setReading(True)
+        if self._joint is not None:
+            self._joint.setReading(True)
 
     def stopReading(self) -> None:
         """
         Have no input delivered.
         """
-        if self._connection is not None:
-            self._connection.setReading(False)
+        if self._joint is not None:
+            self._joint.setReading(False)
 
     def startWriting(self) -> None:
         """
@@ -171,42 +162,19 @@ class FastServer(tcp.Server):
         if not self.connected or self.disconnecting:
             return
         self.disconnecting = True
-        self.stopReading()
-        if self._session is None or not self._session.outbox.pending:
-            self._soon(True)
+        if self._joint is not None:
+            self._joint.finish()
+        else:
+            reactor: Any = self.reactor
+            reactor.callLater(0, self.connectionLost, Failure(main.CONNECTION_DONE))
 
     def connectionLost(self, reason: Failure) -> None:
         """
         The connection is gone, or is to go now.
         """
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.forget()
+        if self._joint is not None:
+            self._joint.forget()
         super().connectionLost(reason)
-
-    def _unblocked(self) -> None:
-        if self._session is not None:
-            self._session.writeProgressed()
-        if self.disconnecting:
-            self._soon(True)
-
-    def _ended(self) -> None:
-        self.stopReading()
-        if self._session is not None:
-            self._session.inputEnded()
-
-    def _lost(self) -> None:
-        self.stopReading()
-        self._soon(False)
-
-    def _soon(self, orderly: bool) -> None:
-        reactor: Any = self.reactor
-        reactor.callLater(0, self._end, orderly)
-
-    def _end(self, orderly: bool) -> None:
-        if self.connected:
-            reason: Any = main.CONNECTION_DONE if orderly else main.CONNECTION_LOST
-            self.connectionLost(Failure(reason))
 
 
 def takeOver(port: Any, hub: Hub) -> bool:

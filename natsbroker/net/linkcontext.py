@@ -96,6 +96,8 @@ class LinkContext:
     @ivar tracing: whether operations are logged.
     @ivar fastLane: whether messages may take the fast lane.
     @ivar maxTraced: how many bytes of a payload are logged; 0 for all.
+    @ivar hub: reads and writes plain TCP connections, a L{natsbroker.net.fast.Hub}; C{None} for
+        Twisted's own ways.
     """
 
     def __init__(
@@ -114,6 +116,7 @@ class LinkContext:
         self.tracing = False
         self.fastLane = True
         self.maxTraced = 0
+        self.hub: Any = None
         self._last = 0
 
     def nextNumber(self) -> int:

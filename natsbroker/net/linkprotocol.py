@@ -1,8 +1,9 @@
 """
-Links over ordinary Twisted transports, dialled and accepted.
+Links over Twisted transports, dialled and accepted.
 
 Promises: any stream transport will do; with TLS the session begins when the handshake is done and
-the peer is who it should be; back-pressure is the transport's own, translated for the outbox.
+the peer is who it should be; back-pressure is the transport's own, translated for the outbox. Plain
+TCP goes through the hub where there is one.
 Must never know: what the bytes mean.
 """
 
@@ -23,6 +24,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker import errors
+from natsbroker.net.faststream import overHub
 from natsbroker.net.link import Link
 from natsbroker.net.linkcontext import LinkPeer
 from natsbroker.net.linktls import LinkTLS, nameProblem, pinProblem
@@ -75,10 +77,12 @@ class LinkProtocol(Protocol):
             if hasattr(transport, option):
                 getattr(transport, option)(True)
         self.link = link = self._makeLink(self)
-        transport.registerProducer(self, True)
         if self._tls is None:
+            self._stream = overHub(link.context.hub, transport, link)
+            self._stream.registerProducer(self, True)
             link.opened()
             return
+        transport.registerProducer(self, True)
         transport.startTLS(self._tls.creator(self._name))
         self._timer = link.context.reactor.callLater(self._tls.timeout, self._late)
 
