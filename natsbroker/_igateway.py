@@ -20,6 +20,7 @@ from natsbroker._ibus import IMessageBus, IOutboxLink
 
 if TYPE_CHECKING:
     from natsbroker._iservice import IBrokerHost
+    from natsbroker.wire.values import Message
 
 __all__ = [
     "IGatewayBus",
@@ -204,4 +205,12 @@ class IGatewayBus(IMessageBus):
         Whether a message to this literal subject would reach any plain subscription from here:
         what only queue groups get does not count, nor what only an import would get, since the
         cluster where it was published imports by itself.
+        """
+
+    def answer(message: Message) -> int:
+        """
+        Deliver an answer that another cluster has led back here, as if it had been published here:
+        its subject is what it was before it was mapped.
+
+        @return: how many receivers there were.
         """

@@ -400,6 +400,8 @@ cdef class Lane:
                     place += 1
                 if place < rest + replyLength:
                     break
+                if matches.hasGateway and self.isFresh(data + rest, replyLength):
+                    break
             # The payload, whole, with its CRLF.
             end = line + 1 + size + 2
             if end > stop:
@@ -419,6 +421,13 @@ cdef class Lane:
             decoder.messageBytes += size
             count += 1
         return count
+
+    cdef bint isFresh(self, const char* reply, Py_ssize_t length) except -1:
+        """
+        Whether a reply subject was subscribed to so shortly ago that other clusters may not know.
+        """
+        cdef Matcher fresh = self.matcher.fresh
+        return fresh is not None and PyTuple_GET_SIZE(fresh.lookUp(reply, length).plain) > 0
 
     cdef bytes destination(self, const char* subject, Py_ssize_t length):
         """
@@ -514,7 +523,7 @@ cdef class Lane:
                 continue
             members = <tuple> (<tuple> group)[2]
             if PyTuple_GET_SIZE(members):
-                subscription = self.chosen(members)
+                subscription = self.chosen(members, True)
                 if subscription is not None:
                     if choice is None:
                         choice = self.nextChoice()
@@ -552,26 +561,32 @@ cdef class Lane:
         self.random ^= self.random << 5
         return self.random
 
-    cdef Subscription chosen(self, tuple members):
+    cdef Subscription chosen(self, tuple members, bint isFar):
         """
-        One of a group's members elsewhere, each as likely as it is heavy, or None.
+        One of a group's members elsewhere, each as likely as it is heavy, or None. Members in this
+        cluster come before those of others.
+
+        @param isFar: whether the latter are reached at all.
         """
         cdef Py_ssize_t place
         cdef Subscription member
+        cdef Subscription far = None
         cdef int64_t total = 0, number
-        if PyTuple_GET_SIZE(members) == 1:
-            member = <Subscription> PyTuple_GET_ITEM(members, 0)
-            return None if member.isClosed else member
         for place in range(PyTuple_GET_SIZE(members)):
             member = <Subscription> PyTuple_GET_ITEM(members, place)
-            if not member.isClosed:
+            if member.isClosed:
+                continue
+            if member.kind == GATEWAY:
+                # There is one at most: the nearest cluster.
+                far = member
+            else:
                 total += member.weight
         if total == 0:
-            return None
+            return far if isFar else None
         number = ((<uint64_t> self.anyNumber() << 31) ^ self.anyNumber()) % <uint64_t> total
         for place in range(PyTuple_GET_SIZE(members)):
             member = <Subscription> PyTuple_GET_ITEM(members, place)
-            if not member.isClosed:
+            if not member.isClosed and member.kind != GATEWAY:
                 number -= member.weight
                 if number < 0:
                     return member
@@ -777,9 +792,11 @@ cdef class Lane:
 @cython.final
 cdef class LinkLane:
     """
-    The fast lane of one route. It understands messages in their usual spelling whose receivers are
-    connections with an outbox; it stops in front of everything else, without having done any of it.
-    Nothing is passed on to other routes.
+    The fast lane of one route, or of one connection that another cluster dialled. It understands
+    messages in their usual spelling whose receivers are connections with an outbox; it stops in
+    front of everything else, without having done any of it. What comes over a route is not passed on
+    to other routes, and what comes from another cluster is, but not if nobody wants it: then the
+    sender is to be told.
 
     @ivar isShort: see L{natsbroker.wire.lane.Lane}.
     @ivar matchers: of the accounts that it may deliver in, by their names. Whoever replaces one
@@ -793,14 +810,20 @@ cdef class LinkLane:
     cdef bytes dedicated
     cdef bytes lastAccount
     cdef Matcher lastMatcher
+    cdef bint isGateway
 
-    def __init__(self, Decoder decoder not None, Outbox outbox not None, bytes dedicated not None):
+    def __init__(
+        self, Decoder decoder not None, Outbox outbox not None, bytes dedicated not None,
+        bint isGateway=False,
+    ):
         """
         @param decoder: where the messages are.
         @param outbox: of the same connection.
         @param dedicated: the account that the connection is dedicated to; no bytes for none.
+        @param isGateway: whether it is not a route.
         """
         self.decoder = decoder
+        self.isGateway = isGateway
         self.dedicated = dedicated
         self.matchers = {}
         self.giver = Lane(decoder, outbox, Matcher(None, 1), None, False)
@@ -888,6 +911,8 @@ cdef class LinkLane:
             if found == NULL or found == data + subject:
                 break
             length = found - data - subject
+            if isReserved(data + subject, length):
+                break
             rest = subject + length + 1
             sizeAt = digitsBefore(data, rest, end)
             if sizeAt < 0:
@@ -925,6 +950,9 @@ cdef class LinkLane:
                         break
                 elif replyLength == 0:
                     break
+                # What leads an answer back to another cluster is not for clients.
+                if replyLength > 0 and isReserved(data + names, replyLength):
+                    break
             end = line + 1 + size + 2
             if end > stop:
                 self.isShort = True
@@ -932,7 +960,7 @@ cdef class LinkLane:
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":
                 break
             matches = matcher.lookUp(data + subject, length)
-            if not matches.isPlainDirect or (namesLength and not matches.areGroupsDirect):
+            if not self.isServed(matches, namesLength, header):
                 break
             if namesLength:
                 rest = headerAt
@@ -952,6 +980,28 @@ cdef class LinkLane:
             decoder.messageBytes += size
             count += 1
         return count
+
+    cdef bint isServed(self, Matches matches, Py_ssize_t namesLength, Py_ssize_t header) except -1:
+        """
+        Whether the lane can give a message to all who are to have it, and there is somebody.
+        """
+        cdef Py_ssize_t place
+        if not matches.isPlainDirect or (namesLength and not matches.areGroupsDirect):
+            return False
+        if matches.hasSpoke:
+            return False
+        if not self.isGateway:
+            return True
+        if matches.hasHub or not matches.areRoutesDirect or (
+            header and not takesHeaders(matches.reachable)
+        ):
+            return False
+        if PyTuple_GET_SIZE(matches.plain):
+            return True
+        for place in range(PyTuple_GET_SIZE(matches.forward)):
+            if (<Subscription> PyTuple_GET_ITEM(matches.forward, place)).kind == ROUTE:
+                return True
+        return False
 
     cdef int deliver(
         self,
@@ -973,20 +1023,44 @@ cdef class LinkLane:
         """
         cdef Py_ssize_t place
         cdef bytes name
+        cdef Choice choice = None
+        cdef Subscription subscription
         for place in range(PyTuple_GET_SIZE(matches.plain)):
             self.giver.give(
                 <Subscription> PyTuple_GET_ITEM(matches.plain, place), subject, length, rest,
                 restLength, lineLength, header, replyLength,
             )
-        if not namesLength:
-            return 0
-        for group in matches.groups:
-            name = <bytes?> (<tuple> group)[0]
-            if isNamed(names, namesLength, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
-                self.giver.giveMember(
+        if namesLength:
+            for group in matches.groups:
+                name = <bytes?> (<tuple> group)[0]
+                if not isNamed(names, namesLength, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
+                    continue
+                if not self.giver.giveMember(
                     <tuple> (<tuple> group)[1], subject, length, rest, restLength, lineLength,
                     header, replyLength,
+                ) and self.isGateway:
+                    subscription = self.giver.chosen(<tuple> (<tuple> group)[2], False)
+                    if subscription is not None:
+                        if choice is None:
+                            choice = self.giver.nextChoice()
+                        choice.add(subscription, name)
+        if not self.isGateway:
+            return 0
+        for place in range(PyTuple_GET_SIZE(matches.forward)):
+            subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
+            if subscription.kind == ROUTE:
+                giveLink(
+                    subscription, subject, length, rest, restLength, lineLength, header,
+                    replyLength, choice,
                 )
+        if choice is not None:
+            for place in range(PyList_GET_SIZE(choice.members)):
+                if not choice.isServed(place, matches.forward):
+                    giveLink(
+                        <Subscription> PyList_GET_ITEM(choice.members, place), subject, length,
+                        rest, restLength, lineLength, header, replyLength, choice,
+                    )
+            choice.clear()
         return 0
 
 

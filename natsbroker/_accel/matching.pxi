@@ -3,6 +3,9 @@
 cdef enum:
     FIRST_LINK = 3
     ROUTE = 3
+    GATEWAY = 4
+    HUB = 5
+    SPOKE = 6
     LONGEST_REMEMBERED = 512
     SUBSCRIPTIONS_PER_WEIGHT = 8
     BUCKETS = 1024
@@ -88,12 +91,14 @@ cdef class Matches:
     cdef readonly tuple plain, groups, links
     # Whether all receivers are connections with an outbox or batchers, and whether any is a batcher.
     cdef bint fast, hasBatcher
+    # Whether any of it goes to another cluster, to a leafnode, or to a hub.
+    cdef bint hasGateway, hasSpoke, hasHub
     # Where links have outboxes, one subscription of each that is to have it whatever becomes of
     # groups, and one of each that may have it.
     cdef tuple forward, reachable
-    # What concerns the lane of a route: whether all plain receivers that are no routes have
-    # outboxes, and whether all members of groups have.
-    cdef bint isPlainDirect, areGroupsDirect
+    # What concerns the lanes of links: whether all plain receivers that are no links have outboxes,
+    # all members of groups that are none, and all routes.
+    cdef bint isPlainDirect, areGroupsDirect, areRoutesDirect
     cdef uint64_t epoch
     cdef uint32_t literalBucket, headBucket
 
@@ -103,10 +108,14 @@ cdef class Matches:
         self.links = links
         self.fast = False
         self.hasBatcher = False
+        self.hasGateway = False
+        self.hasSpoke = False
+        self.hasHub = False
         self.forward = ()
         self.reachable = ()
         self.isPlainDirect = False
         self.areGroupsDirect = False
+        self.areRoutesDirect = False
 
     def __bool__(self):
         return bool(self.plain or self.groups or self.links)
@@ -162,8 +171,15 @@ cdef Matches sortEntries(object entries):
     cdef Matches matches
     cdef bint fast = True
     cdef bint hasBatcher = False
+    cdef bint areRoutesDirect = True
+    cdef bint hasGateway = False
+    cdef bint hasSpoke = False
+    cdef bint hasHub = False
     for each in entries:
         entry = <Subscription?> each
+        hasGateway = hasGateway or entry.kind == GATEWAY
+        hasSpoke = hasSpoke or entry.kind == SPOKE
+        hasHub = hasHub or entry.kind == HUB
         if entry.queue:
             if groups is None:
                 groups = {}
@@ -172,9 +188,9 @@ cdef Matches sortEntries(object entries):
                 pair = groups[entry.queue] = ([], [])
             if entry.kind >= FIRST_LINK:
                 pair[1].append(entry)
-                areGroupsDirect = areGroupsDirect and entry.kind == ROUTE
                 if not isDirectLink(entry):
                     fast = False
+                    areRoutesDirect = areRoutesDirect and entry.kind != ROUTE
                 elif not isAmong(reachable, entry):
                     reachable.append(entry)
             else:
@@ -184,10 +200,9 @@ cdef Matches sortEntries(object entries):
                 fast = fast and (isDirect(entry) or isBatched(entry))
         elif entry.kind >= FIRST_LINK:
             links.append(entry)
-            # What comes over a route goes to no other, but to links of other kinds.
-            isPlainDirect = isPlainDirect and entry.kind == ROUTE
             if not isDirectLink(entry):
                 fast = False
+                areRoutesDirect = areRoutesDirect and entry.kind != ROUTE
             else:
                 if not isAmong(forward, entry):
                     forward.append(entry)
@@ -209,7 +224,11 @@ cdef Matches sortEntries(object entries):
     matches.reachable = tuple(reachable)
     matches.isPlainDirect = isPlainDirect
     matches.areGroupsDirect = areGroupsDirect
+    matches.areRoutesDirect = areRoutesDirect
     matches.hasBatcher = hasBatcher
+    matches.hasGateway = hasGateway
+    matches.hasSpoke = hasSpoke
+    matches.hasHub = hasHub
     return matches
 
 
@@ -244,6 +263,7 @@ cdef class Matcher:
     cdef uint64_t generation
     cdef public bint readable
     cdef public object diverts
+    cdef public Matcher fresh
     cdef readonly long long hits, misses
     cdef object __weakref__
 

@@ -11,16 +11,17 @@ Must never know: connections, bytes on the wire, timers, or which services exist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from typing import Any
 from weakref import WeakValueDictionary
 
 from natsbroker import hot
 from natsbroker.core.batches import Batcher, passOn
-from natsbroker.core.bus import Bus
+from natsbroker.core.bus import Bus, GatewayBus
 from natsbroker.core.clocks import Clock, Timeless
 from natsbroker.core.exchange import Exchange
+from natsbroker.core.gateways import Gateways
 from natsbroker.core.interest import Interest
 from natsbroker.core.reach import REACH
 from natsbroker.core.relays import Passage, Relay
@@ -49,6 +50,7 @@ class Account:
     @ivar random: for choices.
     @ivar clock: tells how long answers to imported services are waited for.
     @ivar exchange: what it has of other accounts, and they of it.
+    @ivar gateways: what it sends to other clusters.
     @ivar isSystem: whether this is the system account.
     """
 
@@ -74,7 +76,9 @@ class Account:
         """
         self.name = name
         self.filters: list[IPublishFilter] = []
-        self.matcher = hot.Matcher(router) if remembers else hot.Matcher(router, 0)
+        self.gateways = Gateways(self)
+        merged = _Merged(router, self.gateways)
+        self.matcher = hot.Matcher(merged) if remembers else hot.Matcher(merged, 0)
         self._poster = hot.Poster(self.matcher)
         self.random = random or Random()
         self.clock: Clock = clock or Timeless()
@@ -87,6 +91,7 @@ class Account:
         # A batcher lives as long as its subscriptions, and keeps its subscriber, so the key holds.
         self._batchers: WeakValueDictionary[int, Batcher] = WeakValueDictionary()
         self._buses = {kind: Bus(self, kind) for kind in Kind}
+        self._buses[Kind.GATEWAY] = GatewayBus(self, Kind.GATEWAY)
         router.watchChanges(self.matcher.changed)
 
     def busFor(self, kind: Kind) -> Bus:
@@ -131,6 +136,7 @@ class Account:
         self.matcher.changed(pattern)
         if subscription.subscriber.isTold:
             self._interest.added(subscription)
+            self.gateways.subscribed(pattern)
 
     def detach(self, subscription: hot.Subscription) -> None:
         """
@@ -185,6 +191,7 @@ class Account:
         self._router.insert(pattern, subscription)
         self.matcher.changed(pattern)
         self._interest.added(subscription)
+        self.gateways.subscribed(pattern)
         try:
             self.exchange.subscribed(subscription)
         except Exception:
@@ -229,6 +236,13 @@ class Account:
             if filtered is None:
                 return 0
             message = filtered
+        gateways = self.gateways
+        if message.via:
+            gateways.asked(message)
+        elif kind in _OURS and gateways.debts:
+            reached = gateways.returned(kind, message)
+            if reached is not None:
+                return reached
         matches = self.matcher.match(message.subject)
         delivered = 0
         links: dict[int, tuple[ILinkSubscriber, list[bytes]]] = {}
@@ -250,6 +264,18 @@ class Account:
         for link, chosen in links.values():
             link.forward(message, tuple(chosen))
         return delivered + len(links)
+
+    def publishToLinks(self, kind: Kind, message: Message) -> int:
+        """
+        Deliver a message to other brokers alone.
+
+        @return: how many there were.
+        """
+        matches = self.matcher.match(message.subject)
+        links = self._plainLinks(kind, matches, message)
+        for link, _ in links.values():
+            link.forward(message, ())
+        return len(links)
 
     def post(self, kind: Kind, subject: bytes, payload: bytes) -> int:
         """
@@ -275,6 +301,19 @@ class Account:
         return any(subscription.kind in reached for subscription in far) or any(
             subscription.kind in reached and _takes(subscription.subscriber, subject, kind, hops)
             for subscription in local
+        )
+
+    def isWanted(self, subject: bytes) -> bool:
+        """
+        See L{natsbroker.interfaces.IGatewayBus.isWanted}.
+        """
+        matches = self.matcher.match(subject)
+        reached = REACH[Kind.GATEWAY]
+        return any(each.kind in reached and not each.closed for each in matches.links) or any(
+            not isinstance(each.subscriber, Relay)
+            or (each.subscriber.isTold and each.subscriber.reaches(subject, Kind.GATEWAY, 0))
+            for each in matches.plain
+            if each.kind in reached
         )
 
     def _plainLinks(
@@ -309,6 +348,8 @@ class Account:
             if subscription.kind in reached and _mayForward(subscription, message)
         ]
         if candidates:
+            nearest = min(map(_distance, candidates))
+            candidates = [each for each in candidates if _distance(each) == nearest]
             weights = [subscription.weight for subscription in candidates]
             chosen = self.random.choices(candidates, weights)[0].subscriber
             links.setdefault(id(chosen), (chosen, []))[1].append(name)
@@ -359,8 +400,37 @@ class Account:
         return batcher
 
 
+#: Those who answer requests of other clusters by themselves.
+_OURS = frozenset({Kind.CLIENT, Kind.INTERNAL})
+
 #: Links whose sender has chosen the queue groups: without a list, only plain subscriptions.
 _DIRECTED = frozenset({Kind.ROUTE, Kind.GATEWAY, Kind.HUB, Kind.SPOKE})
+
+
+def _distance(subscription: hot.Subscription) -> int:
+    """
+    How far a member of a queue group behind a link is: this cluster, and its leafnodes, come before
+    other clusters.
+    """
+    return 2 if subscription.kind == Kind.GATEWAY else 0
+
+
+class _Merged:
+    """
+    The answers of an account's router, with what other clusters want.
+    """
+
+    __slots__ = ("_gateways", "_match")
+
+    def __init__(self, router: ISubjectRouter, gateways: Gateways) -> None:
+        self._match = router.match
+        self._gateways = gateways
+
+    def match(self, subject: bytes) -> Iterable[Any]:
+        """
+        All entries for a literal subject.
+        """
+        return self._gateways.match(self._match(subject), subject)
 
 
 def _mayForward(subscription: hot.Subscription, message: Message) -> bool:

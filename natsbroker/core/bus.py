@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 from zope.interface import implementer
 
 from natsbroker import hot
+from natsbroker.core.gateways import GatewayPassage
 from natsbroker.interfaces import (
+    IGatewayBus,
+    IGatewayLink,
+    IInterestTable,
     IInterestWatcher,
     ILinkSubscriber,
     IMessageBus,
@@ -25,7 +29,7 @@ from natsbroker.wire.values import Kind, Message
 if TYPE_CHECKING:
     from natsbroker.core.account import Account
 
-__all__ = ["Bus"]
+__all__ = ["Bus", "GatewayBus"]
 
 
 @implementer(IMessageBus)
@@ -102,3 +106,30 @@ class Bus:
         See L{IMessageBus.watchInterest}.
         """
         return self._account.watch(watcher)
+
+
+@implementer(IGatewayBus)
+class GatewayBus(Bus):
+    """
+    The door for what passes between clusters.
+    """
+
+    __slots__ = ()
+
+    def openGateway(self, link: IGatewayLink, table: IInterestTable) -> GatewayPassage:
+        """
+        See L{IGatewayBus.openGateway}.
+        """
+        return self._account.gateways.open(link, table)
+
+    def isWanted(self, subject: bytes) -> bool:
+        """
+        See L{IGatewayBus.isWanted}.
+        """
+        return self._account.isWanted(subject)
+
+    def answer(self, message: Message) -> int:
+        """
+        See L{IGatewayBus.answer}.
+        """
+        return self._account.publish(Kind.CLIENT, message)

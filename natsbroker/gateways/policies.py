@@ -65,12 +65,13 @@ class ListeningPolicy:
     def gained(self, table: InterestTable, pattern: bytes, queue: bytes) -> InterestTable:
         """
         See L{IGatewayInterestPolicy.gained}: while what nobody spoke of is sent, plain interest
-        only takes back that something was refused, since nobody will tell when it ends.
+        only takes back that something was refused, since nobody will tell when it ends. Whoever has
+        refused the account takes that back with the first subscription, of either kind.
         """
+        table.isAccountWanted = True
         if queue:
             table.want(pattern, queue)
             return table
-        table.isAccountWanted = True
         table.readmit(pattern)
         if table.mode != OPTIMISTIC:
             table.want(pattern, queue)

@@ -176,6 +176,7 @@ class AccountRegistry:
         """
         for place in self._places.values():
             place.account.exchange.close()
+            place.account.gateways.close()
 
     def _made(self, name: str) -> Account:
         router = self._makeRouter(name)

@@ -126,6 +126,9 @@ class Matcher:
         is not always the same, so that it must take the readable path. It is C{None} itself if
         everything goes where it says. Whoever sets it calls L{changed}.
     @ivar generation: grows with every change.
+    @ivar fresh: the matcher of patterns that were subscribed to so shortly ago that other clusters
+        may not know; requests with such a reply subject take the readable path there. C{None} where
+        there are no other clusters.
     """
 
     #: How many subjects are remembered: enough for several thousand subjects in use, and for the
@@ -141,6 +144,7 @@ class Matcher:
         self.readable = False
         self.diverts: Callable[[bytes], bytes | None] | None = None
         self.generation = 0
+        self.fresh: Matcher | None = None
         self._router = router
         self._epochs = Epochs()
         self._cache: MatchCache[Matches] = MatchCache(

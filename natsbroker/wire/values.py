@@ -52,6 +52,8 @@ class Message:
     @ivar headerText: likewise the size of the header block; no bytes without headers.
     @ivar queues: on a message that came over a link: the queue groups that its sender chose, of
         each of which one local member gets it. C{None}: this broker chooses for every group.
+    @ivar via: what other brokers are given in front of the reply subject, so that the answer finds
+        the cluster that the message is from; mostly no bytes.
     """
 
     __slots__ = (
@@ -63,6 +65,7 @@ class Message:
         "reply",
         "sizeText",
         "subject",
+        "via",
     )
 
     def __init__(
@@ -75,6 +78,7 @@ class Message:
         sizeText: bytes = b"",
         headerText: bytes = b"",
         queues: tuple[bytes, ...] | None = None,
+        via: bytes = b"",
     ) -> None:
         self.subject = subject
         self.body = body
@@ -84,6 +88,7 @@ class Message:
         self.sizeText = sizeText or b"%d" % len(body)
         self.headerText = headerText or (b"%d" % headerLength if headerLength else b"")
         self.queues = queues
+        self.via = via
 
     @property
     def headers(self) -> bytes:
@@ -113,6 +118,22 @@ class Message:
             self.origin,
             self.sizeText,
             self.headerText,
+        )
+
+    def led(self, via: bytes) -> Message:
+        """
+        The same for another broker, with its answers led back.
+        """
+        return Message(
+            self.subject,
+            self.body,
+            self.reply,
+            self.headerLength,
+            self.origin,
+            self.sizeText,
+            self.headerText,
+            self.queues,
+            via,
         )
 
     def __repr__(self) -> str:

@@ -902,7 +902,7 @@ class TestAnything:
                 assert receiver.got == [(b"x", (queue,))]
                 assert False not in possible.get(queue, set()) or receiver.got == []
         for queue in (b"q", b"r"):
-            wanted = origin in OURS if queues is None else queue in queues
+            wanted = origin in (*OURS, Kind.LOCAL) if queues is None else queue in queues
             if queues is not None and origin in OURS:
                 wanted = queue in queues
             assert groups[queue] == int(wanted and queue in possible)

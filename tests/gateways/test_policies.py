@@ -95,3 +95,12 @@ def test_refusalOfAWantedGroup() -> None:
     policy.lost(table, b"a", b"q")
     policy.lost(table, b"a", b"unknown")
     assert table.match(b"a") == (True, ())
+
+
+def test_groupTakesRefusalBack() -> None:
+    """nats-server says no A+ when it tells of a queue group in an account that it refused."""
+    policy = OptimisticPolicy()
+    table = policy.connected("there", "A", False)
+    policy.accountWanted(table, False)
+    policy.gained(table, b"a", b"q")
+    assert table.match(b"other") == (True, {})

@@ -211,12 +211,13 @@ def messageFrame(account: bytes, message: Message, queues: Sequence[bytes], head
     @param headers: whether the peer understands headers; without, they are stripped.
     """
     names = b"%b %b" % (account, message.subject) if account else message.subject
+    reply = message.via + message.reply
     if queues:
         chosen = b" ".join(queues)
-        mark = b"+ %b" % message.reply if message.reply else b"|"
+        mark = b"+ %b" % reply if reply else b"|"
         names = b"%b %b %b" % (names, mark, chosen)
-    elif message.reply:
-        names = b"%b %b" % (names, message.reply)
+    elif reply:
+        names = b"%b %b" % (names, reply)
     if not message.headerLength:
         return b"RMSG %b %b\r\n%b\r\n" % (names, message.sizeText, message.body)
     if headers:
