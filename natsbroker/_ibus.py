@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from zope.interface import Attribute, Interface
 
 if TYPE_CHECKING:
-    from natsbroker.wire.values import ClientInfo, Message
+    from natsbroker.wire.values import ClientInfo, Message, Run
 
 
 class ISubscriber(Interface):
@@ -49,6 +49,21 @@ class IBatchSubscriber(ISubscriber):
         Take messages with their tags, in order. Called once when the turn ends, instead of one
         C{deliver} for each. The rules of L{ISubscriber.deliver} hold. What was published before a
         subscription was cancelled still comes.
+        """
+
+
+class IRunSubscriber(ISubscriber):
+    """
+    The same for a subscriber that can do much with messages that differ in their bodies only: it
+    gets these together, and nothing is made for each of them.
+    """
+
+    def deliverRuns(runs: list[tuple[Run, Any]]) -> None:
+        """
+        Take runs of messages with their tags, in order. Called once when the turn ends, instead of
+        one C{deliver} for each message. The rules of L{ISubscriber.deliver} hold, but that the
+        lists of bodies belong to the subscriber. What was published before a subscription was
+        cancelled still comes.
         """
 
 
@@ -207,6 +222,13 @@ class IMessageBus(Interface):
         much.
 
         @return: how many receivers there were.
+        """
+
+    def postMany(subject: bytes, payloads: list[bytes]) -> int:
+        """
+        The same for many messages to one subject, in order.
+
+        @return: how many receivers the last one had.
         """
 
     def refresh() -> None:

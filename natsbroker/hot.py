@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 __all__ = [
     "COMPILED",
     "REASON",
+    "Collector",
     "Connection",
     "Decoder",
     "Lane",
@@ -28,6 +29,12 @@ __all__ = [
     "SubjectIndex",
     "Subscription",
     "Turn",
+    "decodeRecords",
+    "encodeRecords",
+    "readAcks",
+    "readPublishes",
+    "writeMessages",
+    "writePubAcks",
 ]
 
 COMPILED = False
@@ -39,6 +46,18 @@ Poller: Any = None
 
 #: The lane of messages that come over routes; C{None} where it is not compiled.
 LinkLane: Any = None
+
+#: Steps in front of what L{natsbroker.store.records} does, for many records at once; C{None} where
+#: they are not compiled.
+decodeRecords: Any = None
+encodeRecords: Any = None
+
+#: Steps in front of Google's protobuf library, for the messages of NATS Streaming that come in
+#: numbers; C{None} where they are not compiled.
+readAcks: Any = None
+readPublishes: Any = None
+writeMessages: Any = None
+writePubAcks: Any = None
 
 if TYPE_CHECKING or os.environ.get("NATSBROKER_PURE", "") not in ("", "0"):
     REASON = "NATSBROKER_PURE is set"
@@ -54,10 +73,12 @@ if TYPE_CHECKING or not COMPILED:
     from natsbroker.subjects.index import SubjectIndex
     from natsbroker.subjects.matcher import Matcher, Matches
     from natsbroker.subjects.subscription import Shadow, SidTable, Subscription
+    from natsbroker.wire.collector import Collector
     from natsbroker.wire.decoder import Decoder
     from natsbroker.wire.lane import Lane, Poster
     from natsbroker.wire.outbox import Outbox, Turn
 else:
+    Collector = _accel.Collector
     Lane = _accel.Lane
     LinkLane = _accel.LinkLane
     Connection = _accel.Connection
@@ -72,3 +93,9 @@ else:
     SubjectIndex = _accel.SubjectIndex
     Subscription = _accel.Subscription
     Turn = _accel.Turn
+    decodeRecords = _accel.decodeRecords
+    encodeRecords = _accel.encodeRecords
+    readAcks = _accel.readAcks
+    readPublishes = _accel.readPublishes
+    writeMessages = _accel.writeMessages
+    writePubAcks = _accel.writePubAcks

@@ -31,6 +31,7 @@ from natsbroker.interfaces import (
     IInterestWatcher,
     ILinkSubscriber,
     IMessageBus,
+    IRunSubscriber,
     ISubjectRouter,
     ISubscriber,
 )
@@ -42,11 +43,12 @@ from natsbroker.subjects.index import SubjectIndex
 from natsbroker.subjects.matcher import Matcher, Matches
 from natsbroker.subjects.subscription import Shadow, SidTable, Subscription
 from natsbroker.testing.transport import MemoryTransport
+from natsbroker.wire.collector import Collector
 from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.grants import Grant, Hello
 from natsbroker.wire.lane import Lane, Poster
 from natsbroker.wire.outbox import Outbox, Turn
-from natsbroker.wire.values import Kind, Message
+from natsbroker.wire.values import Kind, Message, Run
 
 QUIET = b'CONNECT {"verbose":false,"pedantic":false}\r\n'
 HEADERS = b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}\r\n'
@@ -61,6 +63,7 @@ class Names:
     """
 
     label: str
+    Collector: Any
     Decoder: Any
     Lane: Any
     LinkLane: Any
@@ -73,6 +76,12 @@ class Names:
     SubjectIndex: Any
     Subscription: Any
     Turn: Any
+    decodeRecords: Any
+    encodeRecords: Any
+    readAcks: Any
+    readPublishes: Any
+    writeMessages: Any
+    writePubAcks: Any
 
     def __str__(self) -> str:
         return self.label
@@ -81,8 +90,19 @@ class Names:
 #: The attributes of L{Names} that are hot names.
 FIELDS = tuple(name for name in Names.__dataclass_fields__ if name != "label")
 
+#: Steps that are only there where they are compiled.
+STEPS = (
+    "decodeRecords",
+    "encodeRecords",
+    "readAcks",
+    "readPublishes",
+    "writeMessages",
+    "writePubAcks",
+)
+
 PURE = Names(
     "pure",
+    Collector,
     Decoder,
     Lane,
     None,
@@ -95,6 +115,7 @@ PURE = Names(
     SubjectIndex,
     Subscription,
     Turn,
+    **dict.fromkeys(STEPS),
 )
 
 
@@ -200,6 +221,24 @@ class BatchRecorder(Recorder):
         """See L{IBatchSubscriber.deliverMany}."""
         self.batches.append([message.body for message, _ in messages])
         self.got += messages
+
+
+@implementer(IRunSubscriber)
+class RunRecorder(Recorder):
+    """
+    The same for runs.
+
+    @ivar runs: the bodies of each run.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runs: list[list[bytes]] = []
+
+    def deliverRuns(self, runs: list[tuple[Run, Any]]) -> None:
+        """See L{IRunSubscriber.deliverRuns}."""
+        self.runs += [run.bodies for run, _ in runs]
+        self.got += [(message, tag) for run, tag in runs for message in run]
 
 
 @implementer(ILinkSubscriber)

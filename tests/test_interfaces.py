@@ -19,6 +19,7 @@ from tests.support import (
     BatchRecorder,
     LinkRecorder,
     Recorder,
+    RunRecorder,
     WatchRecorder,
     World,
 )
@@ -41,6 +42,7 @@ def providers() -> list[Any]:
         (interfaces.IOutboxSubscriber, wire.session),
         (interfaces.ISubscriber, Recorder()),
         (interfaces.IBatchSubscriber, BatchRecorder()),
+        (interfaces.IRunSubscriber, RunRecorder()),
         (interfaces.ILinkSubscriber, LinkRecorder()),
         (interfaces.IInterestWatcher, WatchRecorder()),
     ]
@@ -58,5 +60,6 @@ def test_provides(interface: InterfaceClass, provider: Any) -> None:
 def test_extensions() -> None:
     """An interface that says more about a thing extends the one that says less."""
     assert interfaces.IBatchSubscriber.extends(interfaces.ISubscriber)
+    assert interfaces.IRunSubscriber.extends(interfaces.ISubscriber)
     assert interfaces.IOutboxSubscriber.extends(interfaces.ISubscriber)
     assert not interfaces.ILinkSubscriber.extends(interfaces.ISubscriber)

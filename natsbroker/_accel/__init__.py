@@ -7,6 +7,7 @@ Promises: the names and meanings of the pure modules. Must never know: Twisted o
 from __future__ import annotations
 
 from natsbroker._accel.lane import (  # type: ignore[import-not-found]
+    Collector,
     Connection,
     Decoder,
     Lane,
@@ -21,9 +22,17 @@ from natsbroker._accel.lane import (  # type: ignore[import-not-found]
     SubjectIndex,
     Subscription,
     Turn,
+    crc32c,
+    decodeRecords,
+    encodeRecords,
+    readAcks,
+    readPublishes,
+    writeMessages,
+    writePubAcks,
 )
 
 __all__ = [
+    "Collector",
     "Connection",
     "Decoder",
     "Lane",
@@ -38,4 +47,11 @@ __all__ = [
     "SubjectIndex",
     "Subscription",
     "Turn",
+    "crc32c",
+    "decodeRecords",
+    "encodeRecords",
+    "readAcks",
+    "readPublishes",
+    "writeMessages",
+    "writePubAcks",
 ]

@@ -732,6 +732,13 @@ cdef class Lane:
         cdef const char* sizes = rest
         if subscription.isClosed:
             return False
+        if type(subscription.subscriber) is Collector:
+            (<Collector> subscription.subscriber).put(
+                subject, length, rest, max(replyLength, 0), rest + lineLength,
+                restLength - lineLength - 2, header, self.origin, subscription.tag,
+            )
+            self.count(subscription)
+            return True
         if replyLength > 0:
             reply = self.lastReply
             if PyBytes_GET_SIZE(reply) != replyLength or memcmp(
@@ -751,11 +758,18 @@ cdef class Lane:
             sizeText,
             headerText,
         )
-        subscription.delivered += 1
         subscription.subscriber.deliver(message, subscription.tag)
+        self.count(subscription)
+        return True
+
+    cdef inline int count(self, Subscription subscription) except -1:
+        """
+        Note that a service was given one more message.
+        """
+        subscription.delivered += 1
         if subscription.maximum and subscription.delivered >= subscription.maximum:
             subscription.owner.subscriptionFinished(subscription)
-        return True
+        return 0
 
     cdef int giveStripped(
         self,
@@ -1082,30 +1096,52 @@ cdef class Poster:
 
         @return: how many they were; 0 if that is left to the readable path.
         """
+        cdef tuple receivers = self.receiversOf(subject)
+        if receivers is None:
+            return 0
+        for subscription in receivers:
+            self.give(<Subscription> subscription, subject, payload)
+        return len(receivers)
+
+    def postMany(self, bytes subject not None, list payloads not None):
+        """
+        The same for many messages to one subject.
+
+        @return: how many receivers there were; 0 if that is left to the readable path.
+        """
+        cdef tuple receivers = self.receiversOf(subject)
+        if receivers is None:
+            return 0
+        for payload in payloads:
+            for subscription in receivers:
+                self.give(<Subscription> subscription, subject, <bytes?> payload)
+        return len(receivers)
+
+    cdef tuple receiversOf(self, bytes subject):
+        """
+        Who is subscribed to a subject, if all of them are connections that nothing need be asked
+        about; else None.
+        """
         cdef Matches matches
         cdef Subscription subscription
         cdef Outbox outbox
-        cdef Py_ssize_t place, count
+        cdef Py_ssize_t place
         if self.matcher.readable:
-            return 0
+            return None
         matches = self.matcher.lookUp(PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject))
         if not matches.fast or matches.hasBatcher or matches.groups or matches.forward:
-            return 0
-        count = PyTuple_GET_SIZE(matches.plain)
-        for place in range(count):
+            return None
+        for place in range(PyTuple_GET_SIZE(matches.plain)):
             subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
             if (
                 subscription.isShadow or subscription.isClosed or subscription.maximum
                 or subscription.permissions is not None
             ):
-                return 0
+                return None
             outbox = <Outbox> subscription.outbox
             if outbox.closed or not outbox.direct:
-                return 0
-        for place in range(count):
-            subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
-            self.give(subscription, subject, payload)
-        return count
+                return None
+        return matches.plain
 
     cdef int give(self, Subscription subscription, bytes subject, bytes payload) except -1:
         """

@@ -12,12 +12,12 @@ Must never know: Twisted or zope, and nothing of the network but a file descript
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.ref cimport PyObject
+from cpython.ref cimport PyObject, Py_INCREF
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdio cimport sprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memchr, memcmp, memcpy, memmove
+from libc.string cimport memchr, memcmp, memcpy, memmove, memset
 
 cimport cython
 
@@ -27,10 +27,11 @@ from natsbroker.subjects.matcher import isDeliverable
 from natsbroker.wire import ops
 from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP
 from natsbroker.wire.outbox import frameFor
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import Message, Run
 from natsbroker import errors
 
 __all__ = [
+    "Collector",
     "Connection",
     "Decoder",
     "Lane",
@@ -45,6 +46,13 @@ __all__ = [
     "SubjectIndex",
     "Subscription",
     "Turn",
+    "crc32c",
+    "decodeRecords",
+    "encodeRecords",
+    "readAcks",
+    "readPublishes",
+    "writeMessages",
+    "writePubAcks",
 ]
 
 include "hashing.pxi"
@@ -52,5 +60,8 @@ include "outbox.pxi"
 include "matching.pxi"
 include "indexing.pxi"
 include "decoding.pxi"
+include "collecting.pxi"
 include "forwarding.pxi"
 include "polling.pxi"
+include "records.pxi"
+include "streaming.pxi"

@@ -32,6 +32,7 @@ from natsbroker.interfaces import (
     IOutboxLink,
     IOutboxSubscriber,
     IPublishFilter,
+    IRunSubscriber,
     ISubjectRouter,
 )
 from natsbroker.subjects.grammar import isValidSubject
@@ -89,7 +90,7 @@ class Account:
         self._interest = Interest(self._told)
         self.exchange = Exchange(self)
         # A batcher lives as long as its subscriptions, and keeps its subscriber, so the key holds.
-        self._batchers: WeakValueDictionary[int, Batcher] = WeakValueDictionary()
+        self._batchers: WeakValueDictionary[int, Batcher | hot.Collector] = WeakValueDictionary()
         self._buses = {kind: Bus(self, kind) for kind in Kind}
         self._buses[Kind.GATEWAY] = GatewayBus(self, Kind.GATEWAY)
         router.watchChanges(self.matcher.changed)
@@ -183,7 +184,7 @@ class Account:
             outbox = subscriber.outbox
             # What comes from elsewhere must not reach it, which lanes do not ask.
             outbox = None if kind is Kind.LOCAL else outbox
-        elif IBatchSubscriber.providedBy(subscriber):
+        elif IRunSubscriber.providedBy(subscriber) or IBatchSubscriber.providedBy(subscriber):
             subscriber = self._batcherFor(subscriber)
         subscription = hot.Subscription(
             self, pattern, queue, int(kind), subscriber, tag, outbox, weight=weight
@@ -284,6 +285,17 @@ class Account:
         """
         delivered: int = self._poster.post(subject, payload)
         return delivered or self.publish(kind, Message(subject, payload))
+
+    def postMany(self, kind: Kind, subject: bytes, payloads: list[bytes]) -> int:
+        """
+        The same for many messages to one subject, in order. See
+        L{natsbroker.interfaces.IMessageBus.postMany}.
+        """
+        delivered: int = self._poster.postMany(subject, payloads)
+        if not delivered:
+            for payload in payloads:
+                delivered = self.publish(kind, Message(subject, payload))
+        return delivered
 
     def hasInterest(self, kind: Kind, subject: bytes, hops: int = 0) -> bool:
         """
@@ -393,10 +405,11 @@ class Account:
             self.subscriptionFinished(subscription)
         return True
 
-    def _batcherFor(self, subscriber: IBatchSubscriber) -> Batcher:
+    def _batcherFor(self, subscriber: Any) -> Batcher | hot.Collector:
         batcher = self._batchers.get(id(subscriber))
         if batcher is None:
-            batcher = self._batchers[id(subscriber)] = Batcher(subscriber, self._turn, self._failed)
+            make = hot.Collector if IRunSubscriber.providedBy(subscriber) else Batcher
+            batcher = self._batchers[id(subscriber)] = make(subscriber, self._turn, self._failed)
         return batcher
 
 

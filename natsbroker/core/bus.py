@@ -79,6 +79,12 @@ class Bus:
         """
         return self._account.post(self.kind, subject, payload)
 
+    def postMany(self, subject: bytes, payloads: list[bytes]) -> int:
+        """
+        See L{IMessageBus.postMany}.
+        """
+        return self._account.postMany(self.kind, subject, payloads)
+
     def subscribe(
         self,
         pattern: bytes,

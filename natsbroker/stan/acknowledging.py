@@ -18,7 +18,8 @@ from natsbroker.stan.delivery import Delivery
 from natsbroker.stan.groups import Group, Subscription
 from natsbroker.stan.ledger import Ledger
 from natsbroker.stan.protocol import Ack, Malformed
-from natsbroker.wire.values import Message
+from natsbroker.stan.runs import acknowledgedIn
+from natsbroker.wire.values import Run
 
 __all__ = ["Acknowledging"]
 
@@ -48,40 +49,56 @@ class Acknowledging:
         self._allowed: set[Channel] = set()
         self._relieved: dict[Group, None] = {}
 
-    def take(self, message: Message, subscription: Subscription) -> None:
+    def take(self, run: Run, subscription: Subscription) -> None:
         """
-        Take one acknowledgement.
+        Take acknowledgements.
 
-        @param subscription: at whose ackInbox it came.
+        @param subscription: at whose ackInbox they came.
         """
-        try:
-            ack = Ack.FromString(message.payload)
-        except Malformed:
+        client = subscription.client
+        if client is None:
             return
-        client, group = subscription.client, subscription.group
-        if client is None or ack.subject != group.channel.name:
-            return
-        if message.origin is not self._origin:
-            self._origin = message.origin
-            self._requester = requesterOf(message.origin)
+        if run.origin is not self._origin:
+            self._origin = run.origin
+            self._requester = requesterOf(run.origin)
             self._allowed = set()
         if not self._requester.actsFor(client.owner):
             return
-        self._settle(subscription, ack.sequence)
-        if group.channel not in self._allowed:
-            self._examine(subscription, group.channel)
+        channel = subscription.group.channel
+        payloads = run.payloads
+        place = 0
+        while place < len(payloads) and subscription.client is not None:
+            sequences = acknowledgedIn(payloads, place, channel.subject)
+            if sequences:
+                place += len(sequences)
+            else:
+                sequences = _acknowledged(payloads[place], channel.name)
+                place += 1
+            if sequences:
+                self._settle(subscription, sequences)
+                if channel not in self._allowed:
+                    self._examine(subscription, channel)
 
-    def _settle(self, subscription: Subscription, sequence: int) -> None:
+    def _settle(self, subscription: Subscription, sequences: list[int]) -> None:
+        """
+        Note that messages were acknowledged.
+        """
         group = subscription.group
-        holder = subscription if sequence in subscription.pending else _holderOf(group, sequence)
-        if holder is None:
-            return
-        if holder.isStalled:
+        if subscription.isStalled:
             self._relieved[group] = None
-        holder.settled(sequence)
+        strange = subscription.settledMany(sequences)
+        if len(strange) < len(sequences):
+            self._ledger.touched(subscription)
+        for sequence in strange:
+            holder = _holderOf(group, sequence)
+            if holder is not None:
+                if holder.isStalled:
+                    self._relieved[group] = None
+                holder.settled(sequence)
+                self._ledger.touched(holder)
         if group.counts:
-            group.counts.pop(sequence, None)
-        self._ledger.touched(holder)
+            for sequence in sequences:
+                group.counts.pop(sequence, None)
 
     def _examine(self, subscription: Subscription, channel: Channel) -> None:
         if self._requester.may(self._subject, channel.subject):
@@ -99,6 +116,17 @@ class Acknowledging:
             relieved, self._relieved = self._relieved, {}
             for group in relieved:
                 self._delivery.pump(group)
+
+
+def _acknowledged(payload: bytes, channel: str) -> list[int]:
+    """
+    The sequence in one acknowledgement, if it is one for a channel.
+    """
+    try:
+        ack = Ack.FromString(payload)
+    except Malformed:
+        return []
+    return [ack.sequence] if ack.subject == channel else []
 
 
 def _holderOf(group: Group, sequence: int) -> Subscription | None:

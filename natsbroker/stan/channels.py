@@ -25,7 +25,8 @@ from natsbroker.interfaces import IHeldLog, IRetainedLog, IStreamLog, IStreamSto
 from natsbroker.stan import texts
 from natsbroker.stan.groups import Group, GroupKey, Subscription
 from natsbroker.stan.limits import ChannelLimits, Limits
-from natsbroker.stan.tail import StoredMessage, Tail
+from natsbroker.stan.runs import StoredMessage, storedMessages
+from natsbroker.stan.tail import Tail
 from natsbroker.stan.texts import Refused
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ class Channel:
         Messages from the store; see L{IStreamLog.read}.
         """
         records: list[Record] = await self.log.read(sequence, limit)
-        return [StoredMessage.fromRecord(self.name, record) for record in records]
+        return storedMessages(self.subject, records)
 
     @property
     def subscriptions(self) -> Iterator[Subscription]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -24,7 +25,7 @@ from natsbroker.stan.deadlines import Deadlines
 from natsbroker.stan.figures import Traffic
 from natsbroker.stan.groups import Group, Subscription
 from natsbroker.stan.ledger import Ledger
-from natsbroker.stan.tail import StoredMessage
+from natsbroker.stan.runs import StoredMessage
 
 __all__ = ["Delivery", "Run"]
 
@@ -79,20 +80,18 @@ class Delivery:
         if group.isReading or group.lastSent >= channel.last:
             return
         self._skip(group)
-        now = self._deadlines.now()
-        get, last = channel.tail.get, channel.last
-        sequence = group.lastSent + 1
-        while sequence <= last:
+        last = channel.last
+        while group.lastSent < last:
             member = group.choose()
             if member is None:
                 return
-            message = get(sequence)
-            if message is None:
+            most = min(group.roomOf(member), last - group.lastSent)
+            messages = channel.tail.following(group.lastSent + 1, most)
+            if not messages:
                 group.isReading = True
                 self._run(self._catchUp(group))
                 return
-            self._sendNew(member, message, now)
-            sequence += 1
+            self._sendNew(member, messages)
 
     def _skip(self, group: Group) -> None:
         """
@@ -130,19 +129,19 @@ class Delivery:
         @param last: the channel's highest sequence now.
         @return: whether there may be more.
         """
-        messages = await group.channel.read(group.lastSent + 1, PIECE)
-        now = self._deadlines.now()
-        for message in messages:
-            member = group.choose()
-            if member is None:
-                return False
-            if message.sequence > group.channel.last:
-                return False
-            self._sendNew(member, message, now)
+        limit = min(PIECE, group.roomOf(group.members[0], PIECE))
+        messages = await group.channel.read(group.lastSent + 1, limit)
         if not messages:
             # All that was there when it was read is gone.
             group.lastSent = max(group.lastSent, last)
-        return bool(messages)
+            return False
+        place = 0
+        while place < len(messages):
+            member = group.choose()
+            if member is None or messages[place].sequence > group.channel.last:
+                return False
+            place += self._sendNew(member, messages[place : place + group.roomOf(member)])
+        return True
 
     def _breathe(self) -> Deferred[None]:
         """
@@ -152,29 +151,51 @@ class Delivery:
         self._deadlines.after(0.0, partial(turn.callback, None))
         return turn
 
-    def _sendNew(self, member: Subscription, message: StoredMessage, now: float) -> None:
-        group, sequence = member.group, message.sequence
-        if sequence <= group.mayBeSent:
-            self.sendAgain(member, message)
-        else:
-            self._send(member, message, message.encoded(), now)
-        group.lastSent = sequence
+    def _sendNew(self, member: Subscription, messages: list[StoredMessage]) -> int:
+        """
+        Send messages after the group's position.
+
+        @param messages: not more than the member has room for, but for their bytes.
+        @return: how many were sent, from the first on.
+        """
+        group = member.group
+        if messages[0].sequence <= group.mayBeSent:
+            self.sendAgain(member, messages[0])
+            group.lastSent = messages[0].sequence
+            return 1
+        messages = _upTo(messages, group.channel.last, member.bytesLeft)
+        self._send(member, messages)
+        group.lastSent = messages[-1].sequence
+        return len(messages)
 
     def sendAgain(self, member: Subscription, message: StoredMessage) -> None:
         """
         Send a message that was, or may have been, sent before.
         """
         count = member.group.countAgain(message.sequence)
-        self._send(member, message, message.encodedAgain(count), self._deadlines.now())
-
-    def _send(
-        self, member: Subscription, message: StoredMessage, encoded: bytes, now: float
-    ) -> None:
+        encoded = message.encodedAgain(count)
         self._bus.post(member.inbox, encoded)
-        traffic = self._traffic
-        traffic.outMessages += 1
-        traffic.outBytes += len(encoded)
-        member.sent(message.sequence, now + member.ackWaitInSecs, message.size)
+        again = self._deadlines.now() + member.ackWaitInSecs
+        member.sent(message.sequence, again, message.size)
+        self._count(member, 1, len(encoded))
+
+    def _send(self, member: Subscription, messages: list[StoredMessage]) -> None:
+        """
+        Send messages for the first time.
+        """
+        encoded = [each.encoded for each in messages]
+        self._bus.postMany(member.inbox, encoded)
+        again = self._deadlines.now() + member.ackWaitInSecs
+        sequences, sizes = [each.sequence for each in messages], [each.size for each in messages]
+        member.sentMany(sequences, again, sizes)
+        self._count(member, len(encoded), sum(map(len, encoded)))
+
+    def _count(self, member: Subscription, messages: int, size: int) -> None:
+        """
+        Note that a member was sent something.
+        """
+        self._traffic.outMessages += messages
+        self._traffic.outBytes += size
         if member.redelivery is None:
             self.watch(member, member.ackWaitInSecs)
         self._ledger.touched(member)
@@ -186,6 +207,20 @@ class Delivery:
         if member.redelivery is not None:
             member.redelivery.cancel()
         member.redelivery = self._deadlines.after(seconds, partial(self.ackWaitPassed, member))
+
+
+def _upTo(messages: list[StoredMessage], last: int, size: int) -> list[StoredMessage]:
+    """
+    The first ones of some messages, at least one.
+
+    @param last: not beyond this sequence.
+    @param size: no more once they have so many bytes.
+    """
+    if messages[-1].sequence <= last and sum(each.size for each in messages) < size:
+        return messages
+    sizes = accumulate(each.size for each in messages)
+    enough = next((place for place, each in enumerate(sizes, 1) if each >= size), len(messages))
+    return [each for each in messages[:enough] if each.sequence <= last] or messages[:1]
 
 
 def _nothing(member: Subscription) -> None:

@@ -12,7 +12,8 @@ Must never know: clocks, the bus, or the store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -108,7 +109,15 @@ class Subscription:
         """
         Whether it must acknowledge something before it gets more.
         """
-        return len(self.pending) >= self.maxInFlight or self.pendingBytes >= LARGEST_WINDOW
+        return len(self.pending) >= self.maxInFlight or self.bytesLeft <= 0
+
+    @property
+    def bytesLeft(self) -> int:
+        """
+        How many bytes it may be sent before it must acknowledge something; the last message may
+        have more.
+        """
+        return LARGEST_WINDOW - self.pendingBytes
 
     @property
     def isUnwell(self) -> bool:
@@ -146,6 +155,32 @@ class Subscription:
             return False
         self.pendingBytes -= before[1]
         return True
+
+    def sentMany(self, sequences: Sequence[int], again: float, sizes: Sequence[int]) -> None:
+        """
+        Note that messages were sent that are not pending yet.
+
+        @param again: when they come again; not before any other.
+        @param sizes: of each.
+        """
+        self.pending.update(zip(sequences, zip(repeat(again), sizes), strict=False))
+        self.pendingBytes += sum(sizes)
+
+    def settledMany(self, sequences: Sequence[int]) -> list[int]:
+        """
+        Note that messages are not pending any more.
+
+        @return: those that were not.
+        """
+        pop, strange, size = self.pending.pop, [], 0
+        for sequence in sequences:
+            before = pop(sequence, None)
+            if before is None:
+                strange.append(sequence)
+            else:
+                size += before[1]
+        self.pendingBytes -= size
+        return strange
 
     def inherit(self, pending: Iterable[tuple[int, int]], again: float) -> None:
         """
@@ -224,6 +259,15 @@ class Group:
             return None
         ready = [each for each in members if each.isReady and each.canHear and not each.isStalled]
         return self._best(ready)
+
+    def roomOf(self, member: Subscription, several: int = 1) -> int:
+        """
+        How many new messages somebody who was chosen may be sent before anybody is chosen again,
+        if their bytes allow it.
+
+        @param several: the answer where there are several members, who take turns.
+        """
+        return member.maxInFlight - len(member.pending) if len(self.members) == 1 else several
 
     def chooseAgain(self, first: Subscription) -> Subscription | None:
         """

@@ -15,13 +15,13 @@ from typing import Any
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from natsbroker.interfaces import IBatchSubscriber, IMessageBus, ISubscription
+from natsbroker.interfaces import IMessageBus, IRunSubscriber, ISubscription
 from natsbroker.stan.access import Requester, requesterOf
 from natsbroker.stan.acknowledging import Acknowledging
 from natsbroker.stan.groups import Subscription
 from natsbroker.stan.names import Subjects
 from natsbroker.stan.publishing import Publishing
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import Message, Run
 
 __all__ = ["Intake"]
 
@@ -30,7 +30,7 @@ _log = Logger(namespace="natsbroker.stan")
 Request = Callable[[Message], object]
 
 
-@implementer(IBatchSubscriber)
+@implementer(IRunSubscriber)
 class Intake:
     """
     The one subscriber to all subjects of the service: being one, it gets everything in order. The
@@ -76,46 +76,46 @@ class Intake:
 
     def deliver(self, message: Message, tag: Any) -> None:
         """
-        See L{IBatchSubscriber}.
+        See L{IRunSubscriber}.
         """
-        self.deliverMany([(message, tag)])
+        run = Run(
+            message.subject, message.reply, [message.body], message.headerLength, message.origin
+        )
+        self.deliverRuns([(run, tag)])
 
-    def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+    def deliverRuns(self, runs: list[tuple[Run, Any]]) -> None:
         """
-        See L{IBatchSubscriber}.
+        See L{IRunSubscriber}.
         """
         publishing, acknowledging = self._publishing, self._acknowledging
         if publishing is None or acknowledging is None:
             return
         self._origin = _NOTHING
-        for message, tag in messages:
+        for run, tag in runs:
             try:
-                if message.origin is not self._origin:
-                    self._origin = message.origin
-                    requester = requesterOf(message.origin)
-                    self._limited = None if requester.hearsAll else requester
-                if self._limited is not None and message.reply:
-                    message = self._answerable(message, self._limited)
+                run = self._answerable(run)
                 if tag is None:
-                    publishing.take(message)
+                    publishing.take(run)
                 elif type(tag) is Subscription:
-                    acknowledging.take(message, tag)
+                    acknowledging.take(run, tag)
                 else:
                     self._flush(publishing, acknowledging)
-                    tag(message)
+                    _serve(tag, run)
             except Exception:
-                _log.failure("A message on {subject} failed", subject=message.subject)
+                _log.failure("Messages on {subject} failed", subject=run.subject)
         self._flush(publishing, acknowledging)
 
-    def _answerable(self, message: Message, requester: Requester) -> Message:
+    def _answerable(self, run: Run) -> Run:
         """
-        The message, without a reply subject where the requester may not listen.
+        The run, without a reply subject where the requester may not listen.
         """
-        if requester.mayHear(message.reply):
-            return message
-        return Message(
-            message.subject, message.body, b"", message.headerLength, origin=message.origin
-        )
+        if run.origin is not self._origin:
+            self._origin = run.origin
+            requester = requesterOf(run.origin)
+            self._limited = None if requester.hearsAll else requester
+        if not run.reply or self._limited is None or self._limited.mayHear(run.reply):
+            return run
+        return Run(run.subject, b"", run.bodies, run.headerLength, run.origin)
 
     def _flush(self, publishing: Publishing, acknowledging: Acknowledging) -> None:
         try:
@@ -126,8 +126,16 @@ class Intake:
 
     def subscriptionEnded(self, tag: Any) -> None:
         """
-        See L{IBatchSubscriber}.
+        See L{IRunSubscriber}.
         """
+
+
+def _serve(serve: Request, requests: Run) -> None:
+    for message in requests:
+        try:
+            serve(message)
+        except Exception:
+            _log.failure("A message on {subject} failed", subject=message.subject)
 
 
 #: An origin that no message has.

@@ -4,7 +4,8 @@ Storing what clients publish.
 Promises: the checks of nats-streaming-server in its order, and its texts; all that one chunk of
 input brings for a channel goes into the store as one batch; subscribers are sent a message before
 its publisher is told that it is stored, and both only when it is durable; every message is
-answered, in the order in which a publisher sent them to a channel.
+answered, in the order in which a publisher sent them to a channel. Messages that follow each other
+from one client to one channel are read and checked together.
 Must never know: how subscribers are served.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from natsbroker._istore import Entry, StoreError
+from natsbroker._istore import Entry, Record, StoreError
 from natsbroker.interfaces import IMessageBus
 from natsbroker.stan import texts
 from natsbroker.stan.access import requesterOf
@@ -25,11 +26,11 @@ from natsbroker.stan.delivery import Delivery
 from natsbroker.stan.figures import Traffic
 from natsbroker.stan.idleness import Idleness
 from natsbroker.stan.names import isChannel
-from natsbroker.stan.protocol import Malformed, PubAck, PubMsg
+from natsbroker.stan.protocol import Malformed, PubMsg
 from natsbroker.stan.replies import Replies
-from natsbroker.stan.tail import StoredMessage, replyBlock
+from natsbroker.stan.runs import pubAcks, publishedIn, replyBlock, storedMessages
 from natsbroker.stan.texts import Refused
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import Run
 
 __all__ = ["Publishing"]
 
@@ -44,7 +45,8 @@ class _Batch:
     What was published to one channel and is still to be stored.
 
     @ivar entries: for the log.
-    @ivar answers: reply subject, guid and the reply subject of the message itself, for each.
+    @ivar answers: reply subjects, each with the guids of messages that follow each other and are
+        answered there.
     @ivar size: bytes of data.
     @ivar subject: of the records.
     @ivar timestamp: of the records.
@@ -57,8 +59,26 @@ class _Batch:
         self.subject = channel.subject
         self.timestamp = timestamp
         self.entries: list[Entry] = []
-        self.answers: list[tuple[bytes, str, str]] = []
+        self.answers: list[tuple[bytes, list[bytes]]] = []
         self.size = 0
+
+    def add(
+        self, headers: bytes, data: list[bytes], size: int, answer: bytes, guids: list[bytes]
+    ) -> None:
+        """
+        Take messages.
+
+        @param headers: of all of them.
+        @param size: bytes of data.
+        @param answer: the reply subject of all of them.
+        """
+        subject, timestamp = self.subject, self.timestamp
+        self.size += size
+        self.entries += [(subject, headers, each, timestamp) for each in data]
+        if self.answers and self.answers[-1][0] == answer:
+            self.answers[-1][1].extend(guids)
+        else:
+            self.answers.append((answer, guids))
 
 
 class Publishing:
@@ -99,40 +119,89 @@ class Publishing:
         self._open: dict[str, _Batch] = {}
         self._batches: dict[Channel, _Batch] = {}
 
-    def take(self, message: Message) -> None:
+    def take(self, run: Run) -> None:
         """
-        Take one message; it is stored with others when L{flush} is called.
+        Take messages; they are stored with others when L{flush} is called.
         """
-        payload = message.payload
+        if run.origin is not self._origin:
+            self._origin = run.origin
+            self._requester = requesterOf(run.origin)
+            self._client = None
+            self._open = {}
+        payloads = run.payloads
+        place = 0
+        while place < len(payloads):
+            place += self._takeMany(run, payloads, place) or self._takeOne(run, payloads[place])
+
+    def _takeMany(self, run: Run, payloads: list[bytes], place: int) -> int:
+        """
+        Take messages that are alike.
+
+        @return: how many they were; 0 if the first one is to be taken by itself.
+        """
+        found = publishedIn(payloads, place)
+        if found is None or self.waiting + found.size > MOST_WAITING:
+            return 0
+        count = len(found.guids)
+        self._traffic.inMessages += count
+        self._traffic.inBytes += sum(map(len, payloads[place : place + count]))
+        try:
+            batch = self._admit(run, found.channel, found.clientID, found.connID)
+        except Refused as refused:
+            for guid in found.guids:
+                self._replies.publishError(run.reply, guid.decode(), str(refused))
+        else:
+            self.waiting += found.size
+            batch.add(b"", found.data, found.size, run.reply, found.guids)
+        return count
+
+    def _takeOne(self, run: Run, payload: bytes) -> int:
+        """
+        Take one message.
+
+        @return: 1.
+        """
         try:
             request = PubMsg.FromString(payload)
         except Malformed:
-            self._replies.publishError(message.reply, "", texts.INVALID_PUBLISH_REQUEST)
-            return
-        traffic = self._traffic
-        traffic.inMessages += 1
-        traffic.inBytes += len(payload)
-        if message.origin is not self._origin:
-            self._origin = message.origin
-            self._requester = requesterOf(message.origin)
-            self._client = None
-            self._open = {}
+            self._replies.publishError(run.reply, "", texts.INVALID_PUBLISH_REQUEST)
+            return 1
+        self._traffic.inMessages += 1
+        self._traffic.inBytes += len(payload)
         name, guid = request.subject, request.guid
         try:
-            if self._requester.isLink:
-                self._checkSubject(message.subject, name)
-            batch = self._open.get(name)
-            if batch is None:
-                batch = self._batchFor(name)
-            if not guid:
-                raise Refused(texts.INVALID_PUBLISH_REQUEST)
-            client = request.clientID, request.connID
-            if client != self._client:
-                self._checkClient(*client)
-                self._client = client
-            self._put(batch, request.data, request.reply, message.reply, guid)
+            batch = self._admit(run, name, request.clientID, request.connID, bool(guid))
+            if self.waiting > MOST_WAITING:
+                raise Refused(texts.TOO_MUCH_WAITS)
+            headers = _headersFor(request.reply) if request.reply else b""
         except Refused as refused:
-            self._replies.publishError(message.reply, guid, str(refused))
+            self._replies.publishError(run.reply, guid, str(refused))
+        else:
+            data = request.data
+            self.waiting += len(data)
+            batch.add(headers, [data], len(data), run.reply, [guid.encode()])
+        return 1
+
+    def _admit(
+        self, run: Run, name: str, clientID: str, connID: bytes, hasGuid: bool = True
+    ) -> _Batch:
+        """
+        Where messages go, if they may go there.
+
+        @raise Refused: if not.
+        """
+        if self._requester.isLink:
+            self._checkSubject(run.subject, name)
+        batch = self._open.get(name)
+        if batch is None:
+            batch = self._batchFor(name)
+        if not hasGuid:
+            raise Refused(texts.INVALID_PUBLISH_REQUEST)
+        client = clientID, connID
+        if client != self._client:
+            self._checkClient(*client)
+            self._client = client
+        return batch
 
     def _batchFor(self, name: str) -> _Batch:
         """
@@ -163,21 +232,6 @@ class Publishing:
         if client is None or not self._requester.actsFor(client.owner):
             raise Refused(texts.INVALID_PUBLISH_REQUEST)
 
-    def _put(self, batch: _Batch, data: bytes, reply: str, answer: bytes, guid: str) -> None:
-        if self.waiting > MOST_WAITING:
-            raise Refused(texts.TOO_MUCH_WAITS)
-        headers = b""
-        if reply:
-            try:
-                headers = replyBlock(reply)
-            except ValueError:
-                raise Refused(texts.INVALID_PUBLISH_REQUEST) from None
-        batch.entries.append((batch.subject, headers, data, batch.timestamp))
-        batch.answers.append((answer, guid, reply))
-        size = len(data)
-        batch.size += size
-        self.waiting += size
-
     def flush(self) -> None:
         """
         Have everything stored that was taken.
@@ -205,19 +259,12 @@ class Publishing:
         if channel.limits.max_inactivity:
             self._idleness.used(channel)
         if channel.isWatched:
-            self._remember(channel, sequences, batch)
+            _remember(channel, sequences, batch)
             self._delivery.pumpChannel(channel)
             channel.tail.trim()
-        ack, post = PubAck(), self._bus.post
-        for answer, guid, _ in batch.answers:
+        for answer, guids in batch.answers:
             if answer:
-                ack.guid = guid
-                post(answer, ack.SerializeToString())
-
-    def _remember(self, channel: Channel, sequences: range, batch: _Batch) -> None:
-        tail, name = channel.tail, channel.name
-        for sequence, entry, answer in zip(sequences, batch.entries, batch.answers, strict=True):
-            tail.add(StoredMessage(name, sequence, entry[3], answer[2], entry[2]))
+                self._bus.postMany(answer, pubAcks(guids))
 
     def _refused(self, failure: Failure, batch: _Batch) -> None:
         """
@@ -234,11 +281,37 @@ class Publishing:
             name=batch.channel.name,
             why=text,
         )
-        for answer, guid, _ in batch.answers:
-            self._replies.publishError(answer, guid, text)
+        for answer, guids in batch.answers:
+            for guid in guids:
+                self._replies.publishError(answer, guid.decode(), text)
 
     def _escaped(self, failure: Failure) -> None:
         _log.failure("What follows storing messages failed", failure)
+
+
+def _remember(channel: Channel, sequences: range, batch: _Batch) -> None:
+    """
+    Have messages at hand for subscribers.
+    """
+    records = [
+        Record(sequence, timestamp, subject, headers, data)
+        for sequence, (subject, headers, data, timestamp) in zip(
+            sequences, batch.entries, strict=True
+        )
+    ]
+    channel.tail.add(storedMessages(channel.subject, records))
+
+
+def _headersFor(reply: str) -> bytes:
+    """
+    The headers of a record whose message has a reply subject.
+
+    @raise Refused: if it cannot have that one.
+    """
+    try:
+        return replyBlock(reply)
+    except ValueError:
+        raise Refused(texts.INVALID_PUBLISH_REQUEST) from None
 
 
 #: An origin that no message has.

@@ -20,7 +20,7 @@ from natsbroker.stan.deadlines import Deadlines
 from natsbroker.stan.delivery import Delivery, Run
 from natsbroker.stan.groups import Group, Subscription
 from natsbroker.stan.ledger import Ledger
-from natsbroker.stan.tail import StoredMessage
+from natsbroker.stan.runs import StoredMessage
 
 __all__ = ["Redelivery"]
 

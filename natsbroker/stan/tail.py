@@ -8,101 +8,15 @@ Must never know: subscribers.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
-from natsbroker._istore import Record
-from natsbroker.stan.protocol import MsgProto
-from natsbroker.wire.headers import HeaderError, Headers
+from natsbroker.stan.runs import StoredMessage
 
-__all__ = ["StoredMessage", "Tail", "replyBlock"]
+__all__ = ["Tail"]
 
 #: How much of a channel is kept, in messages and in bytes of data.
 MOST_MESSAGES = 2048
 MOST_BYTES = 1 << 20
-
-#: The header that keeps the reply subject of a published message.
-_REPLY = "Stan-Reply"
-
-
-def replyBlock(reply: str) -> bytes:
-    """
-    The headers of a record whose message has a reply subject.
-
-    @raise ValueError: if it cannot stand in a header.
-    """
-    if reply != reply.strip(" \t"):
-        raise ValueError("a reply subject with blanks around it")
-    return Headers([(_REPLY, reply)]).block() if reply else b""
-
-
-def _replyFrom(block: bytes) -> str:
-    """
-    The reply subject in a record's headers, which may have been written by somebody else.
-    """
-    try:
-        reply = Headers.fromBlock(block).get(_REPLY) or ""
-    except HeaderError:
-        return ""
-    return reply.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-class StoredMessage:
-    """
-    One message of a channel, with its sequence.
-
-    @ivar size: of the data, in bytes.
-    """
-
-    __slots__ = ("_channel", "_data", "_encoded", "_reply", "sequence", "size", "timestamp")
-
-    def __init__(
-        self, channel: str, sequence: int, timestamp: int, reply: str, data: bytes
-    ) -> None:
-        self.sequence = sequence
-        self.timestamp = timestamp
-        self.size = len(data)
-        self._channel = channel
-        self._reply = reply
-        self._data = data
-        self._encoded: bytes | None = None
-
-    @classmethod
-    def fromRecord(cls, channel: str, record: Record) -> StoredMessage:
-        """
-        A message that was read from the store.
-        """
-        reply = _replyFrom(record.headers) if record.headers else ""
-        return cls(channel, record.sequence, record.timestamp, reply, record.payload)
-
-    def encoded(self) -> bytes:
-        """
-        As it is delivered for the first time.
-        """
-        encoded = self._encoded
-        if encoded is None:
-            encoded = self._encoded = self._proto().SerializeToString()
-        return encoded
-
-    def encodedAgain(self, count: int) -> bytes:
-        """
-        As it is delivered again.
-
-        @param count: how often it was delivered again, this time included.
-        """
-        proto = self._proto()
-        proto.redelivered = True
-        proto.redeliveryCount = count & 0xFFFFFFFF or 1
-        encoded: bytes = proto.SerializeToString()
-        return encoded
-
-    def _proto(self) -> Any:
-        return MsgProto(
-            sequence=self.sequence,
-            subject=self._channel,
-            reply=self._reply,
-            data=self._data,
-            timestamp=self.timestamp,
-        )
 
 
 class Tail:
@@ -117,12 +31,29 @@ class Tail:
         self._mostBytes = mostBytes
         self.get = self._messages.get
 
-    def add(self, message: StoredMessage) -> None:
+    def add(self, messages: Iterable[StoredMessage]) -> None:
         """
-        Take a message with a higher sequence than all before.
+        Take messages with higher sequences than all before.
         """
-        self._messages[message.sequence] = message
-        self._bytes += message.size
+        for message in messages:
+            self._messages[message.sequence] = message
+            self._bytes += message.size
+
+    def following(self, sequence: int, most: int) -> list[StoredMessage]:
+        """
+        Messages that follow each other.
+
+        @param sequence: where to begin.
+        @param most: not more than so many.
+        @return: none if already the first one is not here.
+        """
+        found = []
+        for each in range(sequence, sequence + most):
+            message = self.get(each)
+            if message is None:
+                break
+            found.append(message)
+        return found
 
     def trim(self) -> None:
         """

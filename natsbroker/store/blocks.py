@@ -48,6 +48,7 @@ from natsbroker.store.records import (
     Damaged,
     crc32c,
     decode,
+    decodeMany,
     lengthAt,
     timestampOf,
 )
@@ -283,11 +284,35 @@ class Block:
             raise Damaged(f"record {record.sequence} stands in the place of another")
         return record
 
+    def records(self, first: int, last: int, maxBytes: int) -> list[Record]:
+        """
+        Some records, as far as they can be read together.
+
+        @param first: the index of the first one.
+        @param last: the index behind the last one.
+        @param maxBytes: stop when their subjects, headers and payloads have so many bytes.
+        @return: none if the first one has to be read by itself.
+        """
+        sequences = self.sequences
+        if self.dead or not isinstance(sequences, range):
+            return []
+        starts, identity = self.starts, self.identity
+        return decodeMany(self.raw, starts, first, last, identity, sequences[first], maxBytes)
+
     def length(self, index: int) -> int:
         """
         How many bytes a record's subject, headers and payload have.
         """
         return self.starts[index + 1] - self.starts[index] - HEAD_SIZE
+
+    def lengthOf(self, first: int, last: int) -> int:
+        """
+        How many bytes the subjects, headers and payloads of some records have.
+
+        @param first: the index of the first one.
+        @param last: the index behind the last one.
+        """
+        return self.starts[last] - self.starts[first] - HEAD_SIZE * (last - first)
 
     def living(self) -> Iterator[int]:
         """
@@ -354,7 +379,7 @@ def _byTable(raw: bytes, head: Head, dead: frozenset[int]) -> Block:
     if crc32c(table) != head.tableChecksum:
         raise Damaged("the table of a block does not match its checksum")
     ends = _numbers(table[: 4 * head.records])
-    starts = [region, *(region + end for end in ends)]
+    starts = [region, *map(region.__add__, ends)]
     sequences: Sequence[int] = range(head.first, head.last + 1)
     if head.gaps:
         sequences = [head.first + each for each in _numbers(table[4 * head.records :])]

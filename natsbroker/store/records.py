@@ -31,9 +31,10 @@ from typing import NamedTuple
 
 from google_crc32c import value as crc32c
 
+from natsbroker import hot
 from natsbroker._istore import Entry, Record
 
-__all__ = ["HEAD_SIZE", "LARGEST_RECORD", "Damaged", "Encoded", "crc32c", "decode", "encodeBatch"]
+__all__ = ["HEAD_SIZE", "LARGEST_RECORD", "Damaged", "Encoded", "crc32c", "decode", "decodeMany", "encodeBatch"]
 
 HEAD = Struct("<IHHIIQQq")
 HEAD_SIZE = HEAD.size
@@ -82,6 +83,10 @@ def encodeBatch(
     @param sole: a subject; the result says whether all are that one.
     @raise ValueError: for a record that is too large.
     """
+    if hot.encodeRecords is not None:
+        encoded = hot.encodeRecords(identity, sequence, batch, now, lastTime, sole)
+        if encoded is not None:
+            return Encoded._make(encoded)
     blobs: list[bytes] = []
     add, join, pack, crc = blobs.append, b"".join, _BODY.pack, _CRC.pack
     size = 0
@@ -130,6 +135,34 @@ def decode(blob: bytes, start: int, end: int, identity: int) -> Record:
         Record,
         (sequence, timestamp, blob[body:headers], blob[headers:payload], blob[payload:end]),
     )
+
+
+def decodeMany(
+    raw: bytes,
+    starts: Sequence[int],
+    first: int,
+    last: int,
+    identity: int,
+    sequence: int,
+    maxBytes: int,
+) -> list[Record]:
+    """
+    Read records that lie behind each other and whose sequences follow each other.
+
+    @param starts: where each record begins; one more item, where the last one ends.
+    @param first: the index of the first one.
+    @param last: the index behind the last one.
+    @param sequence: the first one's.
+    @param maxBytes: stop when their subjects, headers and payloads have so many bytes.
+    @return: the records up to the first one that is not whole, or not what it should be, or has to
+        be read by itself.
+    """
+    if hot.decodeRecords is None:
+        return []
+    found: list[Record] = hot.decodeRecords(
+        Record, raw, starts, first, last, identity, sequence, maxBytes
+    )
+    return found
 
 
 def lengthAt(blob: bytes, start: int) -> int:

@@ -307,6 +307,12 @@ class Poster:
         """
         return 0
 
+    def postMany(self, subject: bytes, payloads: list[bytes]) -> int:
+        """
+        The same for many messages to one subject.
+        """
+        return 0
+
 
 _PUBLISHING = (b"P", b"p", b"H", b"h")
 

@@ -7,10 +7,11 @@ Must never know: Twisted, zope, or which connection a value belongs to.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["ClientInfo", "GroupMessage", "Kind", "Message"]
+__all__ = ["ClientInfo", "GroupMessage", "Kind", "Message", "Run"]
 
 
 class Kind(IntEnum):
@@ -148,6 +149,56 @@ class GroupMessage(Message):
     """
 
     __slots__ = ()
+
+
+class Run:
+    """
+    Messages that differ in nothing but their bodies: subject, reply subject, origin and the size of
+    the header block are the same.
+
+    @ivar subject: the literal subject.
+    @ivar reply: the reply subject, or no bytes.
+    @ivar bodies: of each message; see L{Message}.
+    @ivar headerLength: how many bytes of each body are the header block; 0 without headers.
+    @ivar origin: whose messages they are; see L{Message}.
+    """
+
+    __slots__ = ("bodies", "headerLength", "origin", "reply", "subject")
+
+    def __init__(
+        self,
+        subject: bytes,
+        reply: bytes,
+        bodies: list[bytes],
+        headerLength: int = 0,
+        origin: object = None,
+    ) -> None:
+        self.subject = subject
+        self.reply = reply
+        self.bodies = bodies
+        self.headerLength = headerLength
+        self.origin = origin
+
+    @property
+    def payloads(self) -> list[bytes]:
+        """
+        The payloads, without header blocks.
+        """
+        skip = self.headerLength
+        return [each[skip:] for each in self.bodies] if skip else self.bodies
+
+    def __iter__(self) -> Iterator[Message]:
+        """
+        The messages, one by one.
+        """
+        for body in self.bodies:
+            yield Message(self.subject, body, self.reply, self.headerLength, self.origin)
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+    def __repr__(self) -> str:
+        return f"<Run of {len(self.bodies)}: {self.subject!r} reply={self.reply!r}>"
 
 
 @dataclass(frozen=True, slots=True)

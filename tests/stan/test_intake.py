@@ -6,18 +6,18 @@ from __future__ import annotations
 
 from zope.interface.verify import verifyObject
 
-from natsbroker.interfaces import IBatchSubscriber
+from natsbroker.interfaces import IRunSubscriber
 from natsbroker.stan import protocol
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import Message, Run
 from tests.conftest import FlushLoggedErrors
 from tests.stan.support import Inbox, Stage
 
 
 def test_provides() -> None:
-    """It is a batch subscriber."""
-    assert verifyObject(IBatchSubscriber, Stage().service.parts.intake)
+    """It is a subscriber to runs."""
+    assert verifyObject(IRunSubscriber, Stage().service.parts.intake)
 
 
 def test_order() -> None:
@@ -66,10 +66,11 @@ def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
     def fail(message: Message) -> None:
         raise ZeroDivisionError
 
-    good = Message(b"s", client.pubMsg("foo", b"x").SerializeToString(), origin=client.origin)
-    intake.deliverMany([(good, fail), (good, None)])
-    assert len(flushLoggedErrors(ZeroDivisionError)) == 1
-    assert stage.model.channel("foo").msgs == 1
+    body = client.pubMsg("foo", b"x").SerializeToString()
+    good = Run(b"s", b"", [body, body], origin=client.origin)
+    intake.deliverRuns([(good, fail), (good, None)])
+    assert len(flushLoggedErrors(ZeroDivisionError)) == 2
+    assert stage.model.channel("foo").msgs == 2
 
 
 def test_answersOfOthers() -> None:

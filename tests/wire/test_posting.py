@@ -5,6 +5,7 @@ service posts to clients. The readable path says what is right.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from tests.support import (
     Doorkeeper,
     Names,
     Recorder,
+    RunRecorder,
     World,
     onEach,
     using,
@@ -53,11 +55,13 @@ def fields(message: Message) -> tuple[Any, ...]:
     return (message.subject, message.body, message.reply, *sizes, message.queues)
 
 
-def received(fastLane: bool, queue: bytes = b"") -> list[Any]:
+def received(
+    fastLane: bool, makeService: Callable[[], Recorder], queue: bytes = b""
+) -> list[Any]:
     """What a service gets of what a client publishes, in between other things."""
     world = World(fastLane=fastLane)
     bus = account(world).busFor(Kind.INTERNAL)
-    service = BatchRecorder()
+    service = makeService()
     limited = bus.subscribe(b"s.a", service, "limited")
     limited.cancelAfter(2)
     bus.subscribe(b"s.*", service, "all", queue)
@@ -70,10 +74,13 @@ def received(fastLane: bool, queue: bytes = b"") -> list[Any]:
 
 @onEach
 @pytest.mark.parametrize("queue", [b"", b"group"])
-def test_serviceReceives(names: Names, queue: bytes) -> None:
+@pytest.mark.parametrize("makeService", [BatchRecorder, RunRecorder])
+def test_serviceReceives(
+    names: Names, queue: bytes, makeService: Callable[[], Recorder]
+) -> None:
     """A service gets the same messages whether the lane or the readable path brings them."""
     with using(names):
-        by_lane, readable = received(True, queue), received(False, queue)
+        by_lane, readable = (received(each, makeService, queue) for each in (True, False))
         assert by_lane == readable
         assert len(by_lane[0]) == 2 * len(PUBLISHED) + 2
 
@@ -87,6 +94,19 @@ def test_wholeInputIsABatch(names: Names) -> None:
         world.client().send(b"PUB s.a 1\r\n1\r\nPUB s.b 1\r\n2\r\nPING\r\nPUB s.a 1\r\n3\r\n")
         world.settle()
         assert service.batches == [[b"1", b"2", b"3"]]
+
+
+@onEach
+def test_runs(names: Names) -> None:
+    """What differs in its body only comes as one run."""
+    with using(names):
+        world, service = World(), RunRecorder()
+        account(world).busFor(Kind.INTERNAL).subscribe(b"s.*", service)
+        client = world.client(HEADERS)
+        client.send(b"PUB s.a r 1\r\n1\r\n" * 3 + b"PUB s.a 1\r\n2\r\n" + b"".join(PUBLISHED[2:4]))
+        world.settle()
+        assert [len(each) for each in service.runs] == [3, 1, 1, 1]
+        assert [each.payload for each, _ in service.got[4:]] == [b"44", b""]
 
 
 @onEach
@@ -112,63 +132,72 @@ def test_mayNotPublish(names: Names) -> None:
         assert [message.body for message, _ in service.got] == [b"1", b"3"]
 
 
-def both(world: World, subject: bytes, payload: bytes) -> tuple[int, int]:
+def both(world: World, subject: bytes, payload: bytes, many: bool) -> tuple[int, int]:
     """Post, and publish the same."""
     bus = account(world).busFor(Kind.INTERNAL)
-    return bus.post(subject, payload), bus.publish(Message(subject, payload))
+    posted = bus.postMany(subject, [payload]) if many else bus.post(subject, payload)
+    return posted, bus.publish(Message(subject, payload))
+
+
+#: Posts by themselves, and several at once.
+byItself = pytest.mark.parametrize("many", [False, True])
 
 
 @onEach
-def test_posts(names: Names) -> None:
+@byItself
+def test_posts(names: Names, many: bool) -> None:
     """What is posted arrives as what is published does, is counted, and keeps the order."""
     with using(names):
         world = World()
         one, two, recorder = world.client(), world.client(HEADERS), Recorder()
         one.send(b"SUB a 1\r\nSUB * 22\r\n")
         two.send(b"SUB a.> 3\r\nSUB b 4\r\n")
-        assert both(world, b"a", b"x" * 300) == (2, 2)
-        assert both(world, b"b", b"") == (2, 2)
-        assert both(world, b"nobody.here", b"x") == (0, 0)
+        assert both(world, b"a", b"x" * 300, many) == (2, 2)
+        assert both(world, b"b", b"", many) == (2, 2)
+        assert both(world, b"nobody.here", b"x", many) == (0, 0)
         frame = b"MSG a 1 300\r\n%b\r\nMSG a 22 300\r\n%b\r\n" % (b"x" * 300, b"x" * 300)
         lines = (frame * 2 + b"MSG b 22 0\r\n\r\n" * 2).split(b"\r\n")
         assert sorted(one.receive().split(b"\r\n")) == sorted(lines)
         assert two.receive() == b"MSG b 4 0\r\n\r\n" * 2
         assert one.session.traffic[2:] == (6, 1200)
         account(world).busFor(Kind.INTERNAL).subscribe(b"a", recorder, "tag")
-        assert both(world, b"a", b"y") == (3, 3)
+        assert both(world, b"a", b"y", many) == (3, 3)
         assert [fields(message) for message, _ in recorder.got] == [fields(Message(b"a", b"y"))] * 2
 
 
 @onEach
-def test_postsToFewer(names: Names) -> None:
+@byItself
+def test_postsToFewer(names: Names, many: bool) -> None:
     """Whoever may not have a message, had its last one, or is gone, is not posted any."""
     with using(names):
         denied = SubscribePermissions((b">",), (b"secret",))
         world = World(authorizer=Doorkeeper(lambda hello: Grant(subscribe=denied)))
         client = world.client()
         client.send(b"SUB * 1\r\nSUB once 2\r\nUNSUB 2 1\r\n")
-        assert both(world, b"secret", b"x") == (0, 0)
-        assert both(world, b"once", b"x") == (2, 1)
+        assert both(world, b"secret", b"x", many) == (0, 0)
+        assert both(world, b"once", b"x", many) == (2, 1)
         assert client.receive().count(b"MSG once 2 ") == 1
         client.transport.hangUp()
         world.settle()
-        assert both(world, b"once", b"x") == (0, 0)
+        assert both(world, b"once", b"x", many) == (0, 0)
 
 
 @onEach
-def test_postsToGroups(names: Names) -> None:
+@byItself
+def test_postsToGroups(names: Names, many: bool) -> None:
     """One member of a queue group is posted a message."""
     with using(names):
         world = World()
         clients = [world.client() for _ in range(3)]
         for client in clients:
             client.send(b"SUB a group 1\r\n")
-        assert both(world, b"a", b"x") == (1, 1)
+        assert both(world, b"a", b"x", many) == (1, 1)
         assert sum(client.receive().count(b"MSG") for client in clients) == 2
 
 
 @onEach
-def test_postsAnswerable(names: Names) -> None:
+@byItself
+def test_postsAnswerable(names: Names, many: bool) -> None:
     """A client that may only answer what it was sent is asked by posts as well."""
     with using(names):
         grant = Grant(responses=ResponsePermission(1, 60))
@@ -176,12 +205,13 @@ def test_postsAnswerable(names: Names) -> None:
         client = world.client()
         client.send(b"SUB a 1\r\n")
         assert not client.session.outbox.direct
-        assert both(world, b"a", b"x") == (1, 1)
+        assert both(world, b"a", b"x", many) == (1, 1)
         assert client.receive() == b"MSG a 1 1\r\nx\r\n" * 2
 
 
 @onEach
-def test_postsAreFiltered(names: Names) -> None:
+@byItself
+def test_postsAreFiltered(names: Names, many: bool) -> None:
     """A publish filter decides about posts too."""
     with using(names):
         world = World()
@@ -197,16 +227,38 @@ def test_postsAreFiltered(names: Names) -> None:
         client = world.client()
         client.send(b"SUB a 1\r\n")
         remove = account(world).addFilter(Filter())
-        assert both(world, b"a", b"x") == (0, 0)
+        assert both(world, b"a", b"x", many) == (0, 0)
         remove()
-        assert both(world, b"a", b"x") == (1, 1)
+        assert both(world, b"a", b"x", many) == (1, 1)
 
 
-def test_postsLeaveTheReadablePath() -> None:
+@byItself
+def test_postsLeaveTheReadablePath(many: bool) -> None:
     """Only where the lane is compiled and used does a post not become a message."""
     world = World(fastLane=False)
     client = world.client(QUIET)
     client.send(b"SUB a 1\r\n")
-    assert hot.Poster(account(world).matcher).post(b"a", b"x") == 0
-    assert both(world, b"a", b"x") == (1, 1)
+    poster = hot.Poster(account(world).matcher)
+    assert poster.post(b"a", b"x") == poster.postMany(b"a", [b"x"]) == 0
+    assert both(world, b"a", b"x", many) == (1, 1)
     assert client.receive() == b"MSG a 1 1\r\nx\r\n" * 2
+
+
+@onEach
+def test_postsMany(names: Names) -> None:
+    """Several posts arrive in order, whoever else is subscribed."""
+    with using(names):
+        world = World()
+        client, bus = world.client(), account(world).busFor(Kind.INTERNAL)
+        client.send(b"SUB a 1\r\nSUB * 2\r\n")
+        assert bus.postMany(b"a", [b"x", b"", b"zz"]) == 2
+        got = client.receive()
+        bodies = (b" 1\r\nx\r\n", b" 0\r\n\r\n", b" 2\r\nzz\r\n")
+        assert sorted(got.split(b"MSG ")[1:]) == sorted(
+            b"a %b%b" % (sid, body) for sid in (b"1", b"2") for body in bodies
+        )
+        for sid in (b"1", b"2"):
+            places = [got.index(b"MSG a %b%b" % (sid, body)) for body in bodies]
+            assert places == sorted(places)
+        assert client.session.traffic[2:] == (6, 6)
+        assert bus.postMany(b"nobody.here", [b"x"]) == 0

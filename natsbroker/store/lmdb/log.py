@@ -346,11 +346,22 @@ class LMDBLog:
         """
         first, last = self._bounds.first, self._bounds.last
         sequences = block.sequences
-        for index in range(block.indexOf(sequence), len(sequences)):
+        index = block.indexOf(max(sequence, first))
+        stop = min(block.indexOf(last + 1), index + limit - len(found))
+        if index < stop:
+            together = block.records(index, stop, maxBytes)
+            found += together
+            if together:
+                index += len(together)
+                maxBytes -= block.lengthOf(index - len(together), index)
+                sequence = together[-1].sequence + 1
+                if len(found) >= limit or maxBytes <= 0:
+                    return sequence, maxBytes
+        for index in range(index, len(sequences)):
             number = sequences[index]
             if number > last:
                 return last + 1, maxBytes
-            if number < first or number in block.dead:
+            if number in block.dead:
                 continue
             try:
                 record = block.record(index)

@@ -1,0 +1,81 @@
+# The twin of natsbroker.wire.collector.Collector: see there for what each name means.
+
+
+@cython.final
+cdef class Collector:
+    cdef object subscriber, turn, failed
+    cdef list runs
+    # The run that is being collected, while there is one.
+    cdef bytes subject, reply
+    cdef list bodies
+    cdef Py_ssize_t header
+    cdef object origin, tag
+    cdef object __weakref__
+
+    isBatcher = True
+
+    def __init__(self, subscriber, turn, failed):
+        self.subscriber = subscriber
+        self.turn = turn
+        self.failed = failed
+        self.runs = []
+
+    def deliver(self, message, tag):
+        cdef bytes subject = message.subject
+        cdef bytes reply = message.reply
+        cdef bytes body = message.body
+        self.put(
+            PyBytes_AS_STRING(subject), PyBytes_GET_SIZE(subject),
+            PyBytes_AS_STRING(reply), PyBytes_GET_SIZE(reply),
+            PyBytes_AS_STRING(body), PyBytes_GET_SIZE(body),
+            message.headerLength, message.origin, tag,
+        )
+
+    cdef int put(
+        self,
+        const char* subject,
+        Py_ssize_t length,
+        const char* reply,
+        Py_ssize_t replyLength,
+        const char* body,
+        Py_ssize_t size,
+        Py_ssize_t header,
+        object origin,
+        object tag,
+    ) except -1:
+        """
+        Keep a message for the turn's end.
+        """
+        if (
+            self.bodies is None or tag is not self.tag or origin is not self.origin
+            or header != self.header
+            or PyBytes_GET_SIZE(self.subject) != length
+            or memcmp(PyBytes_AS_STRING(self.subject), subject, length) != 0
+            or PyBytes_GET_SIZE(self.reply) != replyLength
+            or memcmp(PyBytes_AS_STRING(self.reply), reply, replyLength) != 0
+        ):
+            if not self.runs:
+                self.turn.atEnd(self.deliverRuns)
+            self.subject = PyBytes_FromStringAndSize(subject, length)
+            self.reply = PyBytes_FromStringAndSize(reply, replyLength)
+            self.header = header
+            self.origin = origin
+            self.tag = tag
+            self.bodies = []
+            self.runs.append((Run(self.subject, self.reply, self.bodies, header, origin), tag))
+        self.bodies.append(PyBytes_FromStringAndSize(body, size))
+        return 0
+
+    def subscriptionEnded(self, tag):
+        self.deliverRuns()
+        self.subscriber.subscriptionEnded(tag)
+
+    def deliverRuns(self):
+        runs, self.runs = self.runs, []
+        self.subject = self.reply = self.bodies = None
+        self.origin = self.tag = None
+        if runs:
+            try:
+                self.subscriber.deliverRuns(runs)
+            except Exception:
+                self.failed("A batch subscriber failed")

@@ -1,0 +1,235 @@
+# Steps in front of natsbroker.store.records: many records at once, as bytes and back.
+
+cdef extern from *:
+    """
+    #include <Python.h>
+    #include <stdint.h>
+    #include <string.h>
+
+    static uint32_t nb_crcTable[8][256];
+    static int nb_crcReady = 0;
+
+    static void nb_crcPrepare(void) {
+        for (uint32_t i = 0; i < 256; i++) {
+            uint32_t crc = i;
+            for (int bit = 0; bit < 8; bit++) crc = crc & 1 ? crc >> 1 ^ 0x82F63B78u : crc >> 1;
+            nb_crcTable[0][i] = crc;
+        }
+        for (uint32_t i = 0; i < 256; i++)
+            for (int k = 1; k < 8; k++)
+                nb_crcTable[k][i] = nb_crcTable[k - 1][i] >> 8 ^ nb_crcTable[0][nb_crcTable[k - 1][i] & 255];
+        nb_crcReady = 1;
+    }
+
+    static uint32_t nb_crcByTable(uint32_t crc, const unsigned char *at, size_t length) {
+        for (; length >= 8; at += 8, length -= 8) {
+            crc ^= (uint32_t) at[0] | (uint32_t) at[1] << 8 | (uint32_t) at[2] << 16 | (uint32_t) at[3] << 24;
+            crc = nb_crcTable[7][crc & 255] ^ nb_crcTable[6][crc >> 8 & 255] ^ nb_crcTable[5][crc >> 16 & 255] ^
+                  nb_crcTable[4][crc >> 24] ^ nb_crcTable[3][at[4]] ^ nb_crcTable[2][at[5]] ^ nb_crcTable[1][at[6]] ^
+                  nb_crcTable[0][at[7]];
+        }
+        while (length--) crc = crc >> 8 ^ nb_crcTable[0][(crc ^ *at++) & 255];
+        return crc;
+    }
+
+    #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+    __attribute__((target("sse4.2")))
+    static uint32_t nb_crcByMachine(uint32_t crc, const unsigned char *at, size_t length) {
+        uint64_t state = crc, word;
+        for (; length >= 8; at += 8, length -= 8) {
+            memcpy(&word, at, 8);
+            state = __builtin_ia32_crc32di(state, word);
+        }
+        crc = (uint32_t) state;
+        while (length--) crc = __builtin_ia32_crc32qi(crc, *at++);
+        return crc;
+    }
+    static int nb_hasMachine(void) { return __builtin_cpu_supports("sse4.2"); }
+    #else
+    static uint32_t nb_crcByMachine(uint32_t crc, const unsigned char *at, size_t length) {
+        return nb_crcByTable(crc, at, length);
+    }
+    static int nb_hasMachine(void) { return 0; }
+    #endif
+
+    /* CRC-32C. */
+    static uint32_t nb_crc(const char *at, size_t length, int byMachine) {
+        if (!nb_crcReady) nb_crcPrepare();
+        if (byMachine && nb_hasMachine()) return ~nb_crcByMachine(~0u, (const unsigned char *) at, length);
+        return ~nb_crcByTable(~0u, (const unsigned char *) at, length);
+    }
+
+    static inline void nb_put16(char *out, uint16_t value) {
+        for (int k = 0; k < 2; k++) out[k] = (char) (value >> 8 * k);
+    }
+    static inline void nb_put32(char *out, uint32_t value) {
+        for (int k = 0; k < 4; k++) out[k] = (char) (value >> 8 * k);
+    }
+    static inline void nb_put64(char *out, uint64_t value) {
+        for (int k = 0; k < 8; k++) out[k] = (char) (value >> 8 * k);
+    }
+    static inline uint64_t nb_get(const char *at, int size) {
+        uint64_t value = 0;
+        for (int k = 0; k < size; k++) value |= (uint64_t) (unsigned char) at[k] << 8 * k;
+        return value;
+    }
+
+    /* An empty tuple with so many places, of a class that is derived from tuple. */
+    static PyObject *nb_tupleOf(PyObject *type, Py_ssize_t count) {
+        return ((PyTypeObject *) type)->tp_alloc((PyTypeObject *) type, count);
+    }
+    """
+    uint32_t nb_crc(const char* at, size_t length, int byMachine) noexcept nogil
+    void nb_put16(char* out, unsigned int value) noexcept nogil
+    void nb_put32(char* out, uint32_t value) noexcept nogil
+    void nb_put64(char* out, uint64_t value) noexcept nogil
+    uint64_t nb_get(const char* at, int size) noexcept nogil
+    object nb_tupleOf(object type, Py_ssize_t count)
+
+cdef extern from "Python.h":
+    void PyTuple_SET_ITEM(object, Py_ssize_t, object) noexcept
+    Py_ssize_t PyList_GET_SIZE(object) noexcept
+
+cdef enum:
+    RECORD_HEAD = 40
+    MOST_SUBJECT = 65535
+    MOST_RECORD = 1073741824
+
+
+def crc32c(bytes data not None, bint byMachine=True):
+    """
+    The CRC-32C of some bytes.
+
+    @param byMachine: whether the processor's instruction for it may be used, if there is one.
+    """
+    return nb_crc(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), byMachine)
+
+
+cdef inline int keepItem(object tuple, Py_ssize_t place, object item) except -1:
+    """
+    Fill a place in a new tuple.
+    """
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(tuple, place, item)
+    return 0
+
+
+def encodeRecords(
+    uint64_t identity, uint64_t sequence, batch, long long now, long long lastTime, bytes sole not None
+):
+    """
+    What natsbroker.store.records.encodeBatch does, for entries that are tuples of bytes.
+
+    @return: the records, the bytes of subjects, headers and payloads, the last timestamp, and
+        whether every subject is C{sole}; None if that is left to the readable path, which then also
+        says what is wrong.
+    """
+    cdef list blobs = []
+    cdef tuple entry
+    cdef bytes subject, headers, payload, blob
+    cdef Py_ssize_t length, subjectLength, headersLength, payloadLength, size = 0
+    cdef long long timestamp
+    cdef char* out
+    cdef bint uniform = True
+    for each in batch:
+        if type(each) is not tuple or PyTuple_GET_SIZE(each) != 4:
+            return None
+        entry = <tuple> each
+        if (
+            type(entry[0]) is not bytes or type(entry[1]) is not bytes or type(entry[2]) is not bytes
+        ):
+            return None
+        subject = <bytes> entry[0]
+        headers = <bytes> entry[1]
+        payload = <bytes> entry[2]
+        timestamp = entry[3]
+        if timestamp == 0:
+            timestamp = now
+        if timestamp > lastTime:
+            lastTime = timestamp
+        subjectLength = PyBytes_GET_SIZE(subject)
+        headersLength = PyBytes_GET_SIZE(headers)
+        payloadLength = PyBytes_GET_SIZE(payload)
+        length = subjectLength + headersLength + payloadLength
+        if subjectLength > MOST_SUBJECT or length > MOST_RECORD:
+            return None
+        size += length
+        if subject is not sole and uniform and subject != sole:
+            uniform = False
+        blob = PyBytes_FromStringAndSize(NULL, RECORD_HEAD + length)
+        out = PyBytes_AS_STRING(blob)
+        nb_put16(out + 4, subjectLength)
+        nb_put16(out + 6, 0)
+        nb_put32(out + 8, headersLength)
+        nb_put32(out + 12, payloadLength)
+        nb_put64(out + 16, identity)
+        nb_put64(out + 24, sequence)
+        nb_put64(out + 32, <uint64_t> lastTime)
+        memcpy(out + RECORD_HEAD, PyBytes_AS_STRING(subject), subjectLength)
+        memcpy(out + RECORD_HEAD + subjectLength, PyBytes_AS_STRING(headers), headersLength)
+        memcpy(
+            out + RECORD_HEAD + subjectLength + headersLength, PyBytes_AS_STRING(payload),
+            payloadLength,
+        )
+        nb_put32(out, nb_crc(out + 4, RECORD_HEAD - 4 + length, True))
+        blobs.append(blob)
+        sequence += 1
+    return blobs, size, lastTime, uniform
+
+
+def decodeRecords(
+    type recordClass not None, bytes raw not None, list starts not None, Py_ssize_t begin,
+    Py_ssize_t end, uint64_t identity, uint64_t sequence, Py_ssize_t maxBytes,
+):
+    """
+    Read records that lie behind each other and whose sequences follow each other.
+
+    @param recordClass: L{natsbroker.interfaces.Record}.
+    @param starts: where each record begins; one more item, where the last one ends.
+    @param begin: the index of the first one.
+    @param end: the index behind the last one.
+    @param identity: the log's.
+    @param sequence: the first one's.
+    @param maxBytes: stop when their subjects, headers and payloads have so many bytes.
+    @return: the records up to the first one that is not whole or not what it should be.
+    """
+    cdef list found = []
+    cdef const char* at
+    cdef Py_ssize_t index, start, length, subjectLength, headersLength, payloadLength
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(raw)
+    cdef bytes subject = None
+    if begin < 0 or end >= PyList_GET_SIZE(starts):
+        raise IndexError("there are not so many records")
+    for index in range(begin, end):
+        start = starts[index]
+        length = <Py_ssize_t> starts[index + 1] - start
+        if start < 0 or length < RECORD_HEAD or start + length > size:
+            break
+        at = PyBytes_AS_STRING(raw) + start
+        subjectLength = nb_get(at + 4, 2)
+        headersLength = nb_get(at + 8, 4)
+        payloadLength = nb_get(at + 12, 4)
+        if (
+            RECORD_HEAD + subjectLength + headersLength + payloadLength != length
+            or nb_get(at, 4) != nb_crc(at + 4, length - 4, True)
+            or nb_get(at + 16, 8) != identity or nb_get(at + 24, 8) != sequence
+        ):
+            break
+        if (
+            subject is None or PyBytes_GET_SIZE(subject) != subjectLength
+            or memcmp(PyBytes_AS_STRING(subject), at + RECORD_HEAD, subjectLength) != 0
+        ):
+            subject = PyBytes_FromStringAndSize(at + RECORD_HEAD, subjectLength)
+        record = nb_tupleOf(recordClass, 5)
+        keepItem(record, 0, sequence)
+        keepItem(record, 1, <long long> nb_get(at + 32, 8))
+        keepItem(record, 2, subject)
+        at += RECORD_HEAD + subjectLength
+        keepItem(record, 3, PyBytes_FromStringAndSize(at, headersLength))
+        keepItem(record, 4, PyBytes_FromStringAndSize(at + headersLength, payloadLength))
+        found.append(record)
+        sequence += 1
+        maxBytes -= length - RECORD_HEAD
+        if maxBytes <= 0:
+            break
+    return found

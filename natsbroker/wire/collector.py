@@ -1,0 +1,78 @@
+"""
+Collecting what a turn brings a service that takes runs.
+
+Who publishes much mostly publishes to one subject, with one reply subject. A service that takes
+runs is spared an object for each message, and can ask once what concerns all of them.
+
+Promises: everything comes, in order, and at the latest when the turn ends.
+Must never know: accounts, or who is subscribed to what. The compiled twin in C{_accel} collects
+without making a message first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from natsbroker.wire.values import Message, Run
+
+__all__ = ["Collector"]
+
+
+class Collector:
+    """
+    Collects what a turn brings a subscriber to runs, which gets it in one call at the turn's end.
+
+    @cvar isBatcher: tells the compiled lane that it may deliver here by itself.
+    """
+
+    isBatcher = True
+
+    def __init__(self, subscriber: Any, turn: Any, failed: Callable[[str], None]) -> None:
+        """
+        @param subscriber: its C{deliverRuns} gets what came, with the tags.
+        @param turn: at whose end it is called.
+        @param failed: called with a sentence while an exception is handled that it raised.
+        """
+        self._subscriber = subscriber
+        self._turn = turn
+        self._failed = failed
+        self._runs: list[tuple[Run, Any]] = []
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        """
+        Keep a message for the turn's end.
+        """
+        runs = self._runs
+        if runs:
+            run, last = runs[-1]
+            if (
+                tag is last
+                and message.origin is run.origin
+                and message.subject == run.subject
+                and message.reply == run.reply
+                and message.headerLength == run.headerLength
+            ):
+                run.bodies.append(message.body)
+                return
+        else:
+            self._turn.atEnd(self._deliverRuns)
+        run = Run(
+            message.subject, message.reply, [message.body], message.headerLength, message.origin
+        )
+        runs.append((run, tag))
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """
+        Say so, after the messages that came before.
+        """
+        self._deliverRuns()
+        self._subscriber.subscriptionEnded(tag)
+
+    def _deliverRuns(self) -> None:
+        runs, self._runs = self._runs, []
+        if runs:
+            try:
+                self._subscriber.deliverRuns(runs)
+            except Exception:
+                self._failed("A batch subscriber failed")
