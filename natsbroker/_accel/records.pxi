@@ -76,6 +76,10 @@ cdef extern from *:
 
     /* An empty tuple with so many places, of a class that is derived from tuple. */
     static PyObject *nb_tupleOf(PyObject *type, Py_ssize_t count) {
+        if (!PyType_HasFeature((PyTypeObject *) type, Py_TPFLAGS_TUPLE_SUBCLASS)) {
+            PyErr_SetString(PyExc_TypeError, "not a class of tuples");
+            return NULL;
+        }
         return ((PyTypeObject *) type)->tp_alloc((PyTypeObject *) type, count);
     }
     """

@@ -56,7 +56,9 @@ cdef inline bint isAscii(Field field) noexcept nogil:
 
 
 cdef inline bint isSame(Field one, Field other) noexcept nogil:
-    return one.size == other.size and memcmp(one.data, other.data, one.size) == 0
+    return one.size == other.size and (
+        one.size == 0 or memcmp(one.data, other.data, one.size) == 0
+    )
 
 
 cdef inline bytes bytesOf(Field field):

@@ -34,7 +34,16 @@ from google_crc32c import value as crc32c
 from natsbroker import hot
 from natsbroker._istore import Entry, Record
 
-__all__ = ["HEAD_SIZE", "LARGEST_RECORD", "Damaged", "Encoded", "crc32c", "decode", "decodeMany", "encodeBatch"]
+__all__ = [
+    "HEAD_SIZE",
+    "LARGEST_RECORD",
+    "Damaged",
+    "Encoded",
+    "crc32c",
+    "decode",
+    "decodeMany",
+    "encodeBatch",
+]
 
 HEAD = Struct("<IHHIIQQq")
 HEAD_SIZE = HEAD.size

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import socket
+from itertools import accumulate
 from random import Random
 from typing import Any
 
@@ -23,7 +24,8 @@ from twisted.logger import ILogObserver, LogEvent, LogLevel, globalLogPublisher
 from zope.interface import implementer
 
 from natsbroker import hot
-from natsbroker.interfaces import IBatchSubscriber, IMessageBus
+from natsbroker._istore import Record
+from natsbroker.interfaces import IBatchSubscriber, IMessageBus, IRunSubscriber
 from natsbroker.net.limits import Limits
 from natsbroker.net.session import ClientSession
 from natsbroker.subjects.permissions import (
@@ -32,7 +34,7 @@ from natsbroker.subjects.permissions import (
     SubscribePermissions,
 )
 from natsbroker.wire.grants import Grant, Security
-from natsbroker.wire.values import Kind, Message
+from natsbroker.wire.values import Kind, Message, Run
 from tests.support import COMPILED, Doorkeeper, World, using
 
 HELLOS = (
@@ -54,6 +56,10 @@ GRANTS = (
     Grant(maxPayload=64),
     Grant(maxSubscriptions=3),
 )
+
+
+PUBLISHED = b"\x0a\x02me\x12\x01g\x1a\x03foo\x2a\x04data\x32\x01c"
+ACKED = b"\x0a\x03foo\x10\x85\x01"
 
 
 @implementer(ILogObserver)
@@ -182,12 +188,49 @@ class Service:
         """See L{IBatchSubscriber}."""
 
 
+@implementer(IRunSubscriber)
+class RunService(Service):
+    """
+    The same for runs, with all that services may have done with many messages at once.
+    """
+
+    def __init__(self, bus: IMessageBus, random: Random) -> None:
+        super().__init__(bus)
+        self._random = random
+
+    def deliverRuns(self, runs: list[tuple[Run, Any]]) -> None:
+        """See L{IRunSubscriber}."""
+        for run, _ in runs:
+            payloads = run.payloads
+            streaming(self._random, payloads)
+            self._bus.postMany(b"_INBOX.1", payloads)
+
+
+def streaming(random: Random, payloads: list[bytes]) -> None:
+    """
+    The steps of the streaming service and of its store, with anything for messages and records.
+    """
+    entries = [(b"foo", random.choice((b"", b"x")), each, 0) for each in payloads]
+    blobs, *_ = hot.encodeRecords(1, 1, entries, 1, 1, b"foo")
+    starts = list(accumulate(map(len, blobs), initial=0))
+    raw = b"".join(blobs)
+    for each in (raw, mutate(random, raw)):
+        first = random.randrange(len(payloads) + 1)
+        records = hot.decodeRecords(Record, each, starts, first, len(payloads), 1, first + 1, 99)
+        hot.writeMessages(tuple, records, b"foo")
+    odd = [mutate(random, each) for each in (PUBLISHED, PUBLISHED, ACKED)]
+    for some in (payloads, odd):
+        hot.readPublishes(some, random.randrange(len(some) + 1))
+        hot.readAcks(some, random.randrange(len(some) + 1), b"foo")
+        hot.writePubAcks(some)
+
+
 def serve(random: Random, world: World) -> None:
     """
     Have a service subscribe to a few subjects; what it posts is none of them.
     """
     bus = world.accounts["$G"].busFor(Kind.INTERNAL)
-    service = Service(bus)
+    service = random.choice((Service(bus), RunService(bus, random)))
     for pattern in random.sample((b"a", b"a.b", b"a.*", b"a.>", b"*", b"y" * 600), 2):
         subscription = bus.subscribe(pattern, service, None, random.choice((b"", b"q")))
         if random.random() < 0.2:

@@ -42,9 +42,11 @@ ACKS = st.builds(
 #: Bytes that look like messages more often than any bytes do.
 ODD = st.lists(
     st.sampled_from(
-        [b"\x0a\x02me", b"\x12\x01g", b"\x1a\x03foo", b"\x22\x00", b"\x2a\x01d", b"\x32\x01c"]
-        + [b"\x0a\x82\x00me", b"\x10\x05", b"\x10\x85\x00", b"\x08\x01", b"\x2a\xff\xff\xff\xff\x0f"]
-        + [b"\x12\x01\xe9", b"\x52\x01s", b"\x82\x01\x00", b"\x0a\x03foo", b"\x2b", b"\xff"]
+        [
+            *(b"\x0a\x02me", b"\x12\x01g", b"\x1a\x03foo", b"\x22\x00", b"\x2a\x01d", b"\x32\x01c"),
+            *(b"\x0a\x82\x00me", b"\x10\x05", b"\x10\x85\x00", b"\x08\x01", b"\x12\x01\xe9"),
+            *(b"\x2a\xff\xff\xff\xff\x0f", b"\x52\x01s", b"\x82\x01\x00", b"\x0a\x03foo", b"\x2b"),
+        ]
     )
     | st.binary(max_size=3),
     max_size=7,
@@ -201,8 +203,10 @@ class TestStoredMessages:
 
     @needsCompiled
     def test_notARecord(self) -> None:
-        """The compiled step looks before it takes something for a record."""
+        """The compiled step looks before it takes something for a record, or fills a tuple."""
         assert COMPILED is not None
+        with pytest.raises(TypeError, match="tuple"):
+            COMPILED.writeMessages(dict, [(1, 2, b"", b"", b"")], b"foo")
         with pytest.raises(ValueError, match="five"):
             COMPILED.writeMessages(StoredMessage, [(1, 2)], b"foo")
 

@@ -9,10 +9,18 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.wire.values import Message
+from natsbroker.wire.values import Message, Run
 from tests.support import COMPILED, PURE, Names, RunRecorder, needsCompiled, onEach, using
 
 ORIGINS = (object(), object())
+
+
+class Broken(RunRecorder):
+    """A subscriber that raises."""
+
+    def deliverRuns(self, runs: list[tuple[Run, Any]]) -> None:
+        """Fail."""
+        raise ZeroDivisionError
 
 
 def message(body: bytes, subject: bytes = b"s", reply: bytes = b"") -> Message:
@@ -57,10 +65,8 @@ def test_end(names: Names) -> None:
 def test_raises(names: Names) -> None:
     """What a subscriber raises is told of, and the next turn is not affected."""
     failures: list[str] = []
-    recorder = RunRecorder()
     turn = names.Turn(lambda call: None)
-    recorder.deliverRuns = lambda runs: 1 // 0  # type: ignore[method-assign]
-    collector = names.Collector(recorder, turn, failures.append)
+    collector = names.Collector(Broken(), turn, failures.append)
     for count in (1, 2):
         turn.enter()
         collector.deliver(message(b"a"), b"1")

@@ -55,9 +55,7 @@ def fields(message: Message) -> tuple[Any, ...]:
     return (message.subject, message.body, message.reply, *sizes, message.queues)
 
 
-def received(
-    fastLane: bool, makeService: Callable[[], Recorder], queue: bytes = b""
-) -> list[Any]:
+def received(fastLane: bool, makeService: Callable[[], Recorder], queue: bytes = b"") -> list[Any]:
     """What a service gets of what a client publishes, in between other things."""
     world = World(fastLane=fastLane)
     bus = account(world).busFor(Kind.INTERNAL)
@@ -75,9 +73,7 @@ def received(
 @onEach
 @pytest.mark.parametrize("queue", [b"", b"group"])
 @pytest.mark.parametrize("makeService", [BatchRecorder, RunRecorder])
-def test_serviceReceives(
-    names: Names, queue: bytes, makeService: Callable[[], Recorder]
-) -> None:
+def test_serviceReceives(names: Names, queue: bytes, makeService: Callable[[], Recorder]) -> None:
     """A service gets the same messages whether the lane or the readable path brings them."""
     with using(names):
         by_lane, readable = (received(each, makeService, queue) for each in (True, False))

@@ -351,27 +351,19 @@ class LMDBLog:
         if index < stop:
             together = block.records(index, stop, maxBytes)
             found += together
-            if together:
-                index += len(together)
-                maxBytes -= block.lengthOf(index - len(together), index)
-                sequence = together[-1].sequence + 1
-                if len(found) >= limit or maxBytes <= 0:
-                    return sequence, maxBytes
-        for index in range(index, len(sequences)):
+            maxBytes -= block.lengthOf(index, index + len(together))
+            index += len(together)
+        while index < len(sequences) and sequences[index] <= last:
             number = sequences[index]
-            if number > last:
-                return last + 1, maxBytes
-            if number in block.dead:
-                continue
-            try:
-                record = block.record(index)
-            except Damaged as failure:
-                self._damaged(number, number + 1, str(failure))
-                continue
-            found.append(record)
-            maxBytes -= block.length(index)
             if len(found) >= limit or maxBytes <= 0:
-                return number + 1, maxBytes
+                return number, maxBytes
+            if number not in block.dead:
+                try:
+                    found.append(block.record(index))
+                    maxBytes -= block.length(index)
+                except Damaged as failure:
+                    self._damaged(number, number + 1, str(failure))
+            index += 1
         return max(block.last + 1, sequence), maxBytes
 
     @inlineCallbacks
