@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -27,8 +29,13 @@ from tests.postgresql import postgres, postgresOfClass
 __all__ = ["postgres", "postgresOfClass"]
 
 # The tests' helpers check with asserts too. Those of a rewritten module count with python -O.
-for helpers in ("support", "hosting.support", "stan.support", "auth.chain", "core.market"):
-    pytest.register_assert_rewrite(f"tests.{helpers}")
+pytest.register_assert_rewrite(
+    *(
+        f"tests.{each.stem}"
+        for each in Path(__file__).parent.iterdir()
+        if each.stem.isidentifier() and f"tests.{each.stem}" not in sys.modules
+    )
+)
 
 FlushLoggedErrors = Callable[..., list[Failure]]
 

@@ -12,8 +12,9 @@ C{accounts.A.limits.max_payload}, C{cluster.name}.  Sequences change as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import Field, dataclass, fields, is_dataclass, replace
+from typing import Any
 
 from natsbroker.config.durations import durationText
 from natsbroker.config.identity import Permissions, User
@@ -141,8 +142,8 @@ def _fixedName(path: str) -> str | None:
 def _compared(path: str, old: object, new: object, secret: bool) -> Iterator[Change]:
     if old == new:
         return
-    if _isRecord(old) and type(old) is type(new):
-        yield from _comparedRecords(path, old, new, secret)
+    if is_dataclass(old) and not isinstance(old, (type, *_WHOLE)) and type(old) is type(new):
+        yield from _comparedRecords(path, fields(old), old, new, secret)
     elif isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in {**old, **new}:
             before, after = old.get(name, _UNSET), new.get(name, _UNSET)
@@ -159,9 +160,10 @@ def _comparedEntries(path: str, old: object, new: object, secret: bool) -> Itera
         yield from _compared(path, old, new, secret)
 
 
-def _comparedRecords(path: str, old: object, new: object, secret: bool) -> Iterator[Change]:
-    assert is_dataclass(old)
-    for field in fields(old):
+def _comparedRecords(
+    path: str, members: Iterable[Field[Any]], old: object, new: object, secret: bool
+) -> Iterator[Change]:
+    for field in members:
         if not field.compare:
             continue
         before, after = getattr(old, field.name), getattr(new, field.name)
@@ -180,10 +182,6 @@ def _discreet(change: Change) -> Change:
     values = (change.old, change.new)
     hidden = name in _SECRETS or any(isinstance(value, (dict, list)) for value in values)
     return replace(change, secret=hidden)
-
-
-def _isRecord(value: object) -> bool:
-    return is_dataclass(value) and not isinstance(value, (type, *_WHOLE))
 
 
 def _below(path: str, name: str) -> str:

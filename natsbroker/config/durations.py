@@ -50,7 +50,8 @@ def nanosecondsFrom(text: str) -> int:
     total, offset = 0, 0
     while offset < len(unsigned):
         piece = _PIECE.match(unsigned, offset)
-        assert piece is not None
+        if piece is None:
+            raise ValueError(f'time: invalid duration "{shown}"')
         total += _pieceFrom(piece, shown)
         offset = piece.end()
     if text[0] == "-":

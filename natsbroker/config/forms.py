@@ -152,7 +152,8 @@ def _leaf(*kinds: type) -> Callable[[Node], bool]:
 
 
 def _value(node: Node) -> Scalar:
-    assert isinstance(node, Leaf)
+    if not isinstance(node, Leaf):
+        raise TypeError(f"{type(node).__name__} has no value")
     return node.value
 
 
@@ -162,7 +163,8 @@ def _seconds(node: Node) -> float:
 
 
 def _number(value: Scalar) -> float:
-    assert isinstance(value, (int, float))
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"{type(value).__name__} is no number")
     return float(value)
 
 

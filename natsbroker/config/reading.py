@@ -272,14 +272,13 @@ class _Walk:
     def _inForm(self, node: Node, form: AnyForm, at: _Place) -> tuple[object] | None:
         if isinstance(form, Form):
             return self._leaf(node, form, at)
-        if isinstance(form, Block):
-            assert isinstance(node, Table)
-            return (self.block(node, form.section, at),)
-        if isinstance(form, Many):
-            assert isinstance(node, Array)
+        if isinstance(form, Many) and isinstance(node, Array):
             return (self._many(node, form.item, at),)
-        assert isinstance(node, Table)
-        return (self._named(node, form, at),)
+        if isinstance(form, Block) and isinstance(node, Table):
+            return (self.block(node, form.section, at),)
+        if isinstance(form, Named) and isinstance(node, Table):
+            return (self._named(node, form, at),)
+        raise TypeError(f"{form.name} cannot be read from {type(node).__name__}")
 
     def _leaf(self, node: Node, form: Form, at: _Place) -> tuple[object] | None:
         try:

@@ -231,7 +231,8 @@ class _Assembly:
         if top.key is not None and top.key.text != "}":
             position = self._places.at(top.key.offset)
             raise SyntaxProblem(f"config is invalid: '{top.key.text}' has no value", "", position)
-        assert top.entries is not None
+        if top.entries is None:
+            raise TypeError("the whole of a text is a map")
         return Table(top.position, top.entries, top.weight)
 
     def _take(self, token: Token) -> None:

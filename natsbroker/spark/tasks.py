@@ -46,7 +46,8 @@ def readSpan(
     """
     The rows of one task.
     """
-    assert isinstance(partition, SpanPartition)
+    if not isinstance(partition, SpanPartition):
+        raise TypeError(f"{type(partition).__name__} is no task of this source")
     span = partition.span
     if span.start >= span.stop:
         return

@@ -61,10 +61,11 @@ class Chosen(NamedTuple):
         """
         What there is to tell about it now.
         """
+        if self.session is not None:
+            return self.session.facts()
         if self.closed is not None:
             return self.closed.facts
-        assert self.session is not None
-        return self.session.facts()
+        raise RuntimeError("neither a connection nor the end of one")
 
 
 Rank = Callable[[FactsView, ClosedView | None, float], Any]

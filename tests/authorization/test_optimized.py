@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,14 +21,25 @@ from tests.listed import CHECKOUT
 
 PACKAGE = Path(natsbroker.__file__).resolve().parent
 
-#: Where something is decided, or carried out.
-DECIDING = ("auth", "client", "core", "hosting", "net", "stan", "subjects", "wire")
+#: The beginning of an assert statement; close enough for Cython, which L{ast} cannot read.
+_ASSERT = re.compile(r"\s*assert\b")
+
+_SERVES = """
+from natsbroker.testing.memory import MemoryBroker
+broker = MemoryBroker(configText="authorization { user: u, password: p }")
+known = {"verbose": False, "user": "u", "pass": "p"}
+print(broker.connect(known).request(b"SUB greet 1\\r\\n", b"PUB greet 5\\r\\nhello\\r\\n"))
+stranger = broker.connect()
+stranger.receive()
+print(stranger.request(b'CONNECT {"user":"u","pass":"q"}\\r\\n'))
+broker.stop()
+"""
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with C{-O} in the checkout."""
+def run(*arguments: str, flag: str = "-O") -> subprocess.CompletedProcess[str]:
+    """Run Python with a flag in the checkout."""
     return subprocess.run(
-        [sys.executable, "-O", *arguments],
+        [sys.executable, flag, *arguments],
         cwd=CHECKOUT,
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
         capture_output=True,
@@ -58,16 +70,64 @@ def test_disagreement() -> None:
     assert "scene" in done.stdout
 
 
-@pytest.mark.parametrize("package", DECIDING)
-def test_noAsserts(package: str) -> None:
-    """Nothing that decides has an assert statement at all."""
+def test_noAsserts() -> None:
+    """The product has no assert statement at all, in Python or compiled."""
     found = [
-        f"{path.relative_to(PACKAGE)}:{node.lineno}"
-        for path in (PACKAGE / package).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Assert)
+        f"{path.relative_to(PACKAGE)}:{number}"
+        for pattern in ("*.py", "*.pyx", "*.pxi")
+        for path in PACKAGE.rglob(pattern)
+        for number in _asserts(path)
     ]
     assert found == []
+
+
+def _asserts(path: Path) -> list[int]:
+    """The lines of a module that begin an assert statement."""
+    text = path.read_text("utf-8")
+    if path.suffix != ".py":
+        return [n for n, line in enumerate(text.split("\n"), 1) if _ASSERT.match(line)]
+    return [node.lineno for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assert)]
+
+
+@pytest.mark.parametrize("flag", ["-O", "-OO"])
+def test_everyModule(flag: str) -> None:
+    """Every module can be imported without asserts, and without docstrings."""
+    modules = [
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.name != "__main__.py"
+    ]
+    code = (
+        "import importlib, sys\n"
+        f"for name in {modules!r}:\n"
+        "    try:\n"
+        "        importlib.import_module(name)\n"
+        "    except ModuleNotFoundError as missing:\n"
+        "        if (missing.name or '').startswith('natsbroker'): raise\n"
+        "print(sys.flags.optimize)\n"
+    )
+    done = run("-c", code, flag=flag)
+    assert (done.returncode, done.stdout) == (0, f"{len(flag) - 1}\n"), done.stderr
+
+
+@pytest.mark.parametrize("flag", ["-O", "-OO"])
+def test_help(flag: str) -> None:
+    """What the program says of itself is no docstring; Twisted finds the plugin."""
+    optimized, plain = (run("-m", "natsbroker", "--help", flag=each) for each in (flag, "-B"))
+    assert (optimized.returncode, optimized.stdout) == (0, plain.stdout)
+    twisted = run("-m", "twisted", "natsbroker", "--help", flag=flag)
+    assert twisted.returncode == 0 and "--config" in twisted.stdout
+
+
+@pytest.mark.parametrize("flag", ["-O", "-OO"])
+def test_serves(flag: str) -> None:
+    """A broker starts, and lets nobody in who may not come."""
+    done = run("-c", _SERVES, flag=flag)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "b'MSG greet 1 5\\r\\nhello\\r\\n'",
+        "b\"-ERR 'Authorization Violation'\\r\\n\"",
+    ]
 
 
 def test_testsCount() -> None:

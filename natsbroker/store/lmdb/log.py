@@ -444,8 +444,9 @@ class LMDBLog:
         raws = yield self._owner.fetch(findTime, self.identity, first, last, timestamp)
         for raw in raws:
             block = self._keep(raw, version)
-            for index in block.living() if block is not None else ():
-                assert block is not None
+            if block is None:
+                continue
+            for index in block.living():
                 sequence = block.sequences[index]
                 if sequence > last:
                     return last + 1
