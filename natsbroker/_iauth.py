@@ -29,6 +29,12 @@ class IAuthorizer(Interface):
         "before CONNECT is refused."
     )
 
+    deadline = Attribute(
+        "Whether a client that says nothing at all is closed at the authentication timeout. It is "
+        "true with C{required}, and also where who says anything without CONNECT is taken for a "
+        "guest who is known by name."
+    )
+
     nonce = Attribute("Whether INFO must carry a nonce for the client to sign.")
 
     def grantFor(hello: Hello) -> Grant | Deferred[Grant]:

@@ -336,9 +336,11 @@ class Doorkeeper:
         answer: Callable[[Hello], Any] | None = None,
         required: bool = False,
         nonce: bool = False,
+        deadline: bool = False,
     ) -> None:
         self.answer = answer or (lambda hello: Grant())
         self.required = required
+        self.deadline = required or deadline
         self.nonce = nonce
         self.asked: list[Hello] = []
 

@@ -51,6 +51,10 @@ cdef class Decoder:
     def pending(self):
         return self.stop - self.start
 
+    @property
+    def ahead(self):
+        return <unsigned char>self.data[self.start] if self.start < self.stop else -1
+
     def append(self, bytes data not None):
         cdef Py_ssize_t count = PyBytes_GET_SIZE(data)
         self.received += count

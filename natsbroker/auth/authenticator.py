@@ -42,10 +42,12 @@ class Authenticator(Revocations):
     and cut if it is denied, or if it would get another account or user.
 
     @ivar required: see L{IAuthorizer}.
+    @ivar deadline: see L{IAuthorizer}.
     @ivar nonce: see L{IAuthorizer}.
     """
 
     required: bool = True
+    deadline: bool = True
     nonce: bool = False
 
     def authenticate(self, hello: Hello) -> Any:

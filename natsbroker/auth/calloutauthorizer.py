@@ -37,10 +37,12 @@ class CalloutAuthorizer(Revocations):
     Decides by another authorizer, and by a service.
 
     @ivar required: see L{IAuthorizer}.
+    @ivar deadline: see L{IAuthorizer}.
     @ivar nonce: see L{IAuthorizer}.
     """
 
     required = True
+    deadline = True
 
     def __init__(
         self,
@@ -136,5 +138,10 @@ class CalloutAuthorizer(Revocations):
                 f'No valid account "{placement}" for auth callout response on account "{asked}": '
                 "account missing"
             )
-        grant = replace(member, user=user.token.name or name, expires=expiryOf(user, until))
+        grant = replace(
+            member,
+            user=user.token.name or name,
+            expires=expiryOf(user, until),
+            issuer=member.account,
+        )
         return guarded(rulesInto(grant, user.terms.rules), service)

@@ -77,10 +77,12 @@ class HTTPAuthorizer(Revocations):
     Asks the service about every connection.
 
     @ivar required: see L{IAuthorizer}.
+    @ivar deadline: see L{IAuthorizer}.
     @ivar nonce: see L{IAuthorizer}.
     """
 
     required = True
+    deadline = True
 
     def __init__(self, terms: HTTPTerms, agent: IAgent, clock: IReactorTime) -> None:
         """

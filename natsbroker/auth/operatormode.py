@@ -73,6 +73,7 @@ class OperatorAuthorizer(Revocations):
     """
 
     required = True
+    deadline = True
     nonce = True
 
     def __init__(

@@ -59,6 +59,7 @@ class SettingsAuthorizer(Revocations):
     Decides by tables of users, and perhaps one token.
 
     @ivar required: see L{IAuthorizer}.
+    @ivar deadline: see L{IAuthorizer}.
     @ivar nonce: see L{IAuthorizer}.
     """
 
@@ -96,6 +97,7 @@ class SettingsAuthorizer(Revocations):
             raise ValueError(f'no_auth_user: there is no user "{noAuthUser}"')
         self._open = not (self._users or self._keys or token or single)
         self.required = not self._open and not noAuthUser
+        self.deadline = not self._open
         self.nonce = bool(self._keys)
         given = [*self._users.values(), *([single] if single else [])]
         self._decoys = Decoys(identity.secret for identity in given)

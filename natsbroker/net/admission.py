@@ -64,11 +64,11 @@ class AdmittedConversation(TimedConversation):
             self._leaveAccount()
         self._connected = True
         self._keepalive.estimate(self._context.reactor.seconds() - self.started)
-        self._loginBy = None
-        self._schedule()
         self._logIn()
 
     def _logIn(self) -> None:
+        self._loginBy = None
+        self._schedule()
         self._ask(AdmittedConversation._letIn)
 
     def _ask(self, decided: _Decision) -> None:

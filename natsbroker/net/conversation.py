@@ -152,7 +152,7 @@ class Conversation(ABC):
             nonce = base64.urlsafe_b64encode(context.nonceBytes(11)).rstrip(b"=")
             self._nonce = nonce.decode("ascii")
         self.outbox.write(self._serverInfo().line(self.cid, self._peer.host, nonce=self._nonce))
-        if context.authorizer.required:
+        if context.authorizer.deadline:
             self._loginBy = self.started + context.limits.auth_timeout
         self._schedule()
         _log.debug("{client} - Client connection created", client=str(self))

@@ -54,7 +54,9 @@ class ClientSession(AdmittedConversation):
         decoder = self.decoder
         dispatch = self._dispatch
         active = False
-        while True:
+        if self._loginBy is not None and self._isGuest():
+            self._logIn()
+        while not self.reason and self._login is None:
             frame, self._held = self._held, None
             if frame is None:
                 lane = self._lane
@@ -75,10 +77,16 @@ class ClientSession(AdmittedConversation):
                 self._logIn()
             else:
                 dispatch[frame[0]](self, *frame[1:])
-            if self.reason or self._login is not None:
-                break
         if active:
             decoder.heard = self._context.reactor.seconds()
+
+    def _isGuest(self) -> bool:
+        """
+        Whether this is somebody who had not said anything and begins without CONNECT, where guests
+        are let in: they are as soon as their first byte tells.
+        """
+        isLate = self.grant is None and not self._context.authorizer.required
+        return isLate and self.decoder.ahead not in _CONNECT
 
     def _publish(
         self,
@@ -231,6 +239,9 @@ class ClientSession(AdmittedConversation):
             )
         )
 
+
+#: What CONNECT begins with; or nothing at all.
+_CONNECT = frozenset([*b"Cc", -1])
 
 #: Frames that are handled before a connection is let in.
 _BEFORE_LOGIN = frozenset({ops.CONNECT, ops.FAULT, ops.OK, ops.INFO, ops.PONG, ops.ERR})

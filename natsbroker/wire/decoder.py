@@ -87,6 +87,13 @@ class Decoder:
         return len(self._buffer) - self._position + sum(map(len, self._chunks))
 
     @property
+    def ahead(self) -> int:
+        """
+        The first byte that is not part of a returned frame yet; -1 if there is none.
+        """
+        return self._buffer[self._position] if self._position < len(self._buffer) else -1
+
+    @property
     def isBetweenLines(self) -> bool:
         """
         Whether what comes next is the beginning of a line; for the lane.

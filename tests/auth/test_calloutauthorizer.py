@@ -32,6 +32,7 @@ class Settings(Revocations):
     """
 
     required = False
+    deadline = True
     nonce = True
 
     def __init__(self, later: bool) -> None:

@@ -15,6 +15,7 @@ from natsbroker.advisories import (
     ClientDisconnected,
     ClientRefused,
 )
+from natsbroker.net.limits import Limits
 from natsbroker.subjects.permissions import (
     PermissionSet,
     ResponsePermission,
@@ -220,6 +221,48 @@ class TestLogin:
         """Who is not let in without CONNECT is told so at the first operation."""
         _, wire = self.connect(lambda hello: fail(errors.Unauthorized("no")), required=False)
         assert wire.ask(pub(b"foo", b"hi")) == DENIED
+
+    def greeted(self, answer: Any = None) -> tuple[World, Wire]:
+        """A world where guests are somebody, and a client that has been greeted."""
+        doorkeeper = Doorkeeper(answer or (lambda hello: Grant("A", "guest")), deadline=True)
+        world = World(Limits(auth_timeout=2.0), doorkeeper)
+        wire = world.dial()
+        wire.receive()
+        return world, wire
+
+    @pytest.mark.parametrize("first", [b"", b"c", b"CONNECT {"])
+    def test_silentGuest(self, first: bytes) -> None:
+        """Where guests are somebody, who says nothing, or begins a CONNECT, has the time of a
+        login."""
+        world, wire = self.greeted()
+        wire.send(first)
+        world.advance(1.9)
+        assert (wire.receive(), wire.closed) == (b"", "")
+        world.advance(0.2)
+        assert wire.receive() == b"-ERR 'Authentication Timeout'\r\n"
+        assert (wire.closed, world.authorizer.asked) == ("lost", [])
+
+    @pytest.mark.parametrize("first", [b"P", b"PONG\r\n", b"+OK\r\n", b"INFO {}\r\n"])
+    def test_guest(self, first: bytes) -> None:
+        """The first byte of anything else makes the guest, who has all the time then."""
+        world, wire = self.greeted()
+        assert wire.ask(first) == b""
+        assert world.advisories == [ClientConnected(1, "A", "guest")]
+        world.advance(5)
+        assert wire.closed == ""
+
+    def test_guestDenied(self) -> None:
+        """A guest who may not come in is told so at the first byte."""
+        _, wire = self.greeted(lambda hello: fail(errors.Unauthorized("no")))
+        assert wire.ask(b"P") == DENIED
+
+    def test_guestLater(self) -> None:
+        """What a guest said while the authorizer made up its mind is done then."""
+        grant: Deferred[Grant] = Deferred()
+        _, wire = self.greeted(lambda hello: grant)
+        assert wire.ask(b"PI", b"NG\r\n") == b""
+        grant.callback(Grant("A", "guest"))
+        assert wire.receive() == b"PONG\r\n"
 
 
 @onEach

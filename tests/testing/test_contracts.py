@@ -229,6 +229,7 @@ class Fixed:
     """Answers always the same, and never ends a registration."""
 
     required = True
+    deadline = True
     nonce = False
 
     def __init__(self, answer: Any) -> None:

@@ -417,6 +417,18 @@ class TestDecoder:
         assert drain(decoder) == [(ops.PING,)]
         assert decoder.pending == 5
 
+    def test_ahead(self, names: Names) -> None:
+        """The first byte that is not read yet can be looked at."""
+        decoder = names.Decoder()
+        assert decoder.ahead == -1
+        decoder.append(b"PING\r\nSUB a")
+        assert decoder.ahead == ord("P")
+        assert drain(decoder) == [(ops.PING,)]
+        assert decoder.ahead == ord("S")
+        decoder.append(b" 1\r\n")
+        assert drain(decoder) == [(ops.SUB, b"a 1")]
+        assert decoder.ahead == -1
+
     @pytest.mark.parametrize("size", [1, 7, 4096])
     def test_longLineIsBounded(self, names: Names, size: int) -> None:
         """A line that never ends is given up at the limit; no more than that is kept."""
