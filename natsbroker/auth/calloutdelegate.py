@@ -38,6 +38,7 @@ class _Placement:
     @ivar account: the account that the user was placed into.
     @ivar name: how the user is named.
     @ivar nameTag: how the JWT calls it that it came with.
+    @ivar tags: what that files it under.
     """
 
     service: CalloutService
@@ -45,6 +46,7 @@ class _Placement:
     account: str
     name: str
     nameTag: str
+    tags: tuple[str, ...]
 
 
 class CalloutDelegate:
@@ -109,7 +111,9 @@ class CalloutDelegate:
                 f'callout for account "{asked}"'
             )
         name = user.token.name or applicant.user
-        placement = _Placement(_serviceOf(account), user, wanted, name, applicant.nameTag)
+        placement = _Placement(
+            _serviceOf(account), user, wanted, name, applicant.nameTag, applicant.tags
+        )
         finding: Deferred[Any] = maybeDeferred(self._directory.find, wanted)
         return finding.addCallback(lambda target: self._granted(placement, target))
 
@@ -126,7 +130,14 @@ class CalloutDelegate:
         # As in nats-server, limits are those of the account and the server alone.
         terms = replace(terms, payload=NO_LIMIT, subscriptions=NO_LIMIT)
         grant = grantOf(user, terms, account, self.limits, until)
-        grant = replace(grant, user=placement.name, nameTag=placement.nameTag, memo=placement)
+        grant = replace(
+            grant,
+            user=placement.name,
+            nameTag=placement.nameTag,
+            tags=placement.tags,
+            jwt="",
+            memo=placement,
+        )
         return guarded(grant, placement.service)
 
 

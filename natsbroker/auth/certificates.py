@@ -9,16 +9,18 @@ Must never know: permissions, connections, or whether the certificate is valid: 
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
 
 from natsbroker.auth.distinguished import nameOf, readName
 
-__all__ = ["CertificateNames"]
+__all__ = ["CertificateNames", "described"]
 
 #: What Go's C{pkix.Name} prints, in its order; domain components it leaves out.
 _PRINTED = (
@@ -98,6 +100,35 @@ def _printed(subject: x509.Name) -> Iterator[str]:
         yield ",".join([text, *domains])
     if text:
         yield text
+
+
+def described(certificate: x509.Certificate) -> dict[str, str]:
+    """
+    What monitoring tells of a certificate, with nats-server's keys.
+    """
+    subject = _shown(certificate.subject)
+    key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    row = {"subject": subject} if subject else {}
+    return row | {
+        "spki_sha256": hashlib.sha256(key).hexdigest(),
+        "cert_sha256": hashlib.sha256(certificate.public_bytes(Encoding.DER)).hexdigest(),
+    }
+
+
+def _shown(subject: x509.Name) -> str:
+    """
+    A subject as Go prints it for people: attributes that it has no names for stand at the end.
+    """
+    *_, known = "", *_printed(subject)
+    named = {oid for oid, _ in _PRINTED}
+    if not any(each.oid in named for each in subject):
+        known = ""
+    others = [
+        f"{each.oid.dotted_string}={_escaped(each.value)}"
+        for each in reversed(list(subject))
+        if each.oid not in named
+    ]
+    return ",".join([known, *others] if known else others)
 
 
 def _text(value: Any) -> str:

@@ -25,7 +25,7 @@ from natsbroker.subjects.permissions import (
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.grants import Grant
 
-__all__ = ["ServerLimits", "expiryOf", "grantOf", "rulesInto", "termsOf"]
+__all__ = ["ServerLimits", "expiryOf", "grantOf", "issuerOf", "rulesInto", "termsOf"]
 
 _SECOND = 1_000_000_000
 
@@ -101,9 +101,19 @@ def grantOf(
         maxSubscriptions=subscriptions,
         expires=expiryOf(user, until),
         nameTag=user.token.name,
+        issuer=issuerOf(user),
+        tags=user.tags,
+        jwt="" if user.terms.bearer or terms.bearer else user.token.text,
     )
     rules = terms.rules if terms.rules != Rules() else account.defaults
     return rulesInto(grant, rules)
+
+
+def issuerOf(user: UserClaims) -> str:
+    """
+    Who vouches for a user: the signing key that issued its JWT, or its account.
+    """
+    return user.token.issuer if user.issuerAccount else user.account
 
 
 def expiryOf(user: UserClaims, until: float) -> float | None:

@@ -97,6 +97,7 @@ def grantFrom(user: User, settings: Settings) -> Grant:
         else ResponsePermission(responses.max, responses.expires),
         maxPayload=_smaller(limits.max_payload, settings.max_payload),
         maxSubscriptions=_smaller(limits.max_subscriptions, settings.max_subscriptions),
+        issuer=(user.account or GLOBAL_ACCOUNT) if user.nkey else "",
     )
 
 

@@ -2,8 +2,9 @@
 What there is to tell about a client connection, as an immutable value.
 
 Promises: everything in it may be shown to whoever may see the monitoring pages: no password, token,
-signature or JWT ever gets in here; what is kept of a connection that is gone is small, however long
-its name and however many subscriptions it had.
+or signature ever gets in here, and no JWT but one that was let in and is worth nothing by itself;
+what is kept of a connection that is gone is small, however long its name and however many
+subscriptions it had.
 Must never know: who shows it, or how.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from natsbroker.wire.grants import Grant
+from natsbroker.wire.grants import Grant, Security
 from natsbroker.wire.values import ClientInfo
 
 __all__ = [
@@ -31,8 +32,15 @@ LONGEST_TEXT = 256
 MOST_SUBSCRIPTIONS = 16
 MOST_SUBJECT_BYTES = 1024
 
+#: The longest JWT of a connection that is gone that is kept.
+LONGEST_JWT = 4096
+
 #: What monitoring calls a kind of connection.
 _TYPES = {"WEBSOCKET": "websocket", "MQTT": "mqtt"}
+
+
+#: What is known of who was not let in.
+_NOBODY = Grant()
 
 
 class SubscriptionFacts(NamedTuple):
@@ -62,6 +70,8 @@ class ConnectionFacts(NamedTuple):
     @ivar name: what it calls itself; as C{lang} and C{version}, anything may stand there.
     @ivar account: empty before it is let in.
     @ivar user: how its authorizer named it; never a secret.
+    @ivar tls: how TLS secures it; C{None} without.
+    @ivar nameTag: as C{issuer}, C{tags} and C{jwt}, see L{Grant}.
     @ivar details: of a connection that is gone: its subscriptions, or the first of them.
     """
 
@@ -83,6 +93,11 @@ class ConnectionFacts(NamedTuple):
     version: str
     account: str
     user: str
+    tls: Security | None = None
+    nameTag: str = ""
+    issuer: str = ""
+    tags: tuple[str, ...] = ()
+    jwt: str = ""
     details: tuple[SubscriptionFacts, ...] = ()
 
 
@@ -90,6 +105,7 @@ class _Peer(Protocol):
     host: str
     port: int
     connectionType: str
+    tls: Security | None
 
 
 class _Outbox(Protocol):
@@ -140,6 +156,7 @@ def factsOf(session: Described) -> ConnectionFacts:
     grant, peer, options = session.grant, session.peer, session.options
     inMessages, inBytes, outMessages, outBytes = session.traffic
     table = session.subscriptions
+    granted = grant or _NOBODY
     return ConnectionFacts(
         session.cid,
         _TYPES.get(peer.connectionType, "nats"),
@@ -158,7 +175,12 @@ def factsOf(session: Described) -> ConnectionFacts:
         options["lang"],
         options["version"],
         "" if grant is None else grant.account,
-        "" if grant is None else grant.user,
+        granted.user,
+        peer.tls,
+        granted.nameTag,
+        granted.issuer,
+        granted.tags,
+        granted.jwt,
     )
 
 
@@ -194,10 +216,13 @@ def factsAtEnd(session: Described) -> ConnectionFacts:
     To be called before anything of it is taken apart.
     """
     facts = factsOf(session)
+    tls = facts.tls
     return facts._replace(
         name=facts.name[:LONGEST_TEXT],
         lang=facts.lang[:LONGEST_TEXT],
         version=facts.version[:LONGEST_TEXT],
+        tls=None if tls is None else Security(tls.version, tls.cipher, isFirst=tls.isFirst),
+        jwt=facts.jwt if len(facts.jwt) <= LONGEST_JWT else "",
         details=_firstOf(session.subscriptions) if facts.subscriptions else (),
     )
 

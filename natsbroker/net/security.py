@@ -34,18 +34,24 @@ def standardName(cipher: str) -> str:
     return f"TLS_{found[1].replace('-', '_')}_WITH_{rest}"
 
 
-def securityOf(connection: SSL.Connection | None, certificate: Any) -> Security:
+def securityOf(
+    connection: SSL.Connection | None, certificate: Any, isFirst: bool = False
+) -> Security:
     """
     How a connection is secured.
 
     @param connection: after the handshake; C{None} where the transport keeps it to itself.
     @param certificate: the peer's, which was verified; C{None} without.
+    @param isFirst: whether the handshake came before anything else.
     """
     if connection is None:
-        return Security(chain=() if certificate is None else (certificate,))
+        known = () if certificate is None else (certificate,)
+        return Security(chain=known, shown=known, isFirst=isFirst)
     version = connection.get_protocol_version_name().removeprefix("TLSv")
     cipher = standardName(connection.get_cipher_name() or "")
-    chain: tuple[Any, ...] = ()
-    if certificate is not None:
-        chain = tuple(connection.get_verified_chain(as_cryptography=True) or [certificate])
-    return Security(version, cipher, chain)
+    if certificate is None:
+        return Security(version, cipher, isFirst=isFirst)
+    chain = tuple(connection.get_verified_chain(as_cryptography=True) or [certificate])
+    sent = connection.get_peer_cert_chain(as_cryptography=True) or []
+    shown = (certificate, *[each for each in sent if each != certificate])
+    return Security(version, cipher, chain, shown, isFirst)

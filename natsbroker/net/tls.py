@@ -244,10 +244,11 @@ class TLSClientProtocol(ClientProtocol):
         self.isSecured = True
         self._stopTimer()
         self.certificate = self._peerCertificate()
-        self.tls = securityOf(self.connection, self.certificate)
+        isGreeted = self._isGreeted()
+        self.tls = securityOf(self.connection, self.certificate, not isGreeted)
         if not self._isPinned(self._terms.pins):
             self._failed("certificate not pinned")
-        elif self._begin in _GREET_LATE and not self._isGreeted():
+        elif self._begin in _GREET_LATE and not isGreeted:
             self._greet()
         elif self.session is not None:
             self.session.secured()

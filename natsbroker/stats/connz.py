@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator
 from natsbroker.stats.answers import JSON, Answer, Listing, bodyOf
 from natsbroker.stats.formats import instant
 from natsbroker.stats.queries import Query
-from natsbroker.stats.rows import Detail, Row, connectionRow
+from natsbroker.stats.rows import Detail, Namers, Row, connectionRow
 from natsbroker.stats.selection import Chosen, Selection, choose
 from natsbroker.stats.views import ContextView
 
@@ -25,11 +25,13 @@ class Connz:
     Tells which connections there are.
     """
 
-    def __init__(self, context: ContextView) -> None:
+    def __init__(self, context: ContextView, namers: Namers | None = None) -> None:
         """
         @param context: what client connections share.
+        @param namers: how accounts and certificates are called.
         """
         self._context = context
+        self._namers = namers or Namers()
 
     def __call__(self, query: Query) -> Answer:
         """
@@ -55,9 +57,8 @@ class Connz:
             "offset": selection.offset,
             "limit": selection.limit,
         }
-        return Listing(head, "connections", _rows(chosen, detail, now), "num_connections")
+        return Listing(head, "connections", self._rows(chosen, detail, now), "num_connections")
 
-
-def _rows(chosen: list[Chosen], detail: Detail, now: float) -> Iterator[Row | None]:
-    for each in chosen:
-        yield (yield from connectionRow(each, detail, now))
+    def _rows(self, chosen: list[Chosen], detail: Detail, now: float) -> Iterator[Row | None]:
+        for each in chosen:
+            yield (yield from connectionRow(each, detail, now, self._namers))

@@ -20,6 +20,7 @@ from natsbroker.stats.healthz import HealthCheck, Healthz
 from natsbroker.stats.index import Index
 from natsbroker.stats.process import ProcessUsage
 from natsbroker.stats.queries import BadQuery, Query
+from natsbroker.stats.rows import Namers
 from natsbroker.stats.state import BrokerState
 from natsbroker.stats.subsz import Subsz
 from natsbroker.stats.varz import Varz
@@ -49,6 +50,7 @@ class MonitoringModel:
         startTime: float,
         healthChecks: Iterable[HealthCheck] = (),
         process: ProcessUsage | None = None,
+        namers: Namers | None = None,
     ) -> None:
         """
         @param context: what client connections share; its reactor tells the time.
@@ -57,12 +59,13 @@ class MonitoringModel:
         @param startTime: when the broker began, in seconds since the epoch.
         @param healthChecks: what C{/healthz} asks.
         @param process: what the process uses; by default this process.
+        @param namers: how accounts and certificates are called.
         """
         process = process or ProcessUsage(context.reactor.seconds)
         self._state = BrokerState(context, accounts, settings, startTime, startTime, process)
         self.requests: dict[str, int] = {}
         self.varz = Varz(self._state, self.requests)
-        self.connz = Connz(context)
+        self.connz = Connz(context, namers)
         self.subsz = Subsz(context, accounts)
         self.healthz = Healthz(healthChecks)
         self.accountz = Accountz(self._state)

@@ -8,7 +8,7 @@ Must never know: which rows there are.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,9 @@ from natsbroker.stats.formats import instant, roundTrip, shown, uptime
 from natsbroker.stats.queries import Query, flag, text
 from natsbroker.stats.selection import Chosen, accountOf
 from natsbroker.stats.views import FactsView, SubscriptionView
-from natsbroker.wire.grants import GLOBAL_ACCOUNT
+from natsbroker.wire.grants import GLOBAL_ACCOUNT, Security
 
-__all__ = ["Detail", "Row", "connectionRow", "rowOf", "subscriptionRow"]
+__all__ = ["Detail", "Namers", "Row", "connectionRow", "rowOf", "subscriptionRow"]
 
 #: How many bytes of subscriptions are listed for one connection: their text is at most six times as
 #: long, and an answer must have room for it.
@@ -57,7 +57,25 @@ class Detail:
         return cls(auth, not isDetail and flag(query, "subs"), isDetail)
 
 
-def connectionRow(chosen: Chosen, detail: Detail, now: float) -> Generator[None, None, Row]:
+@dataclass(frozen=True, slots=True)
+class Namers:
+    """
+    How things are called that connections have.
+
+    @ivar account: the name that somebody gave to the account with a name.
+    @ivar certificate: what is told of a certificate.
+    """
+
+    account: Callable[[str], str] = str
+    certificate: Callable[[Any], Row] = lambda certificate: {}
+
+
+_PLAIN = Namers()
+
+
+def connectionRow(
+    chosen: Chosen, detail: Detail, now: float, namers: Namers = _PLAIN
+) -> Generator[None, None, Row]:
     """
     The row of one connection, in steps.
     """
@@ -90,12 +108,31 @@ def connectionRow(chosen: Chosen, detail: Detail, now: float) -> Generator[None,
     for key, value in (("name", facts.name), ("lang", facts.lang), ("version", facts.version)):
         if value:
             row[key] = value
+    if facts.tls is not None:
+        row |= _security(facts.tls, namers if detail.auth else None)
     if detail.auth:
         row |= _identity(facts)
     if facts.subscriptions and (detail.subs or detail.subsDetail):
         row |= yield from _subscriptions(chosen, facts, detail.subsDetail)
-    if detail.auth:
-        row |= _tag(facts, closed is not None)
+    if detail.auth or closed is not None:
+        row |= _papers(facts, detail.auth, closed is not None, namers)
+    return row
+
+
+def _security(tls: Security, namers: Namers | None) -> Row:
+    """
+    What TLS says of a connection.
+
+    @param namers: C{None} if certificates are not asked for.
+    """
+    row: Row = {}
+    for key, value in (("tls_version", tls.version), ("tls_cipher_suite", tls.cipher)):
+        if value:
+            row[key] = value
+    if tls.shown and namers is not None:
+        row["tls_peer_certs"] = [namers.certificate(each) for each in tls.shown]
+    if tls.isFirst:
+        row["tls_first"] = True
     return row
 
 
@@ -108,11 +145,22 @@ def _identity(facts: FactsView) -> Row:
     return row
 
 
-def _tag(facts: FactsView, isClosed: bool) -> Row:
+def _papers(facts: FactsView, isAsked: bool, isClosed: bool, namers: Namers) -> Row:
+    """
+    What vouches for a connection. Of those that are gone it is always told; the name is that of the
+    account if it is asked for, and that of the user if not.
+    """
     account = accountOf(facts)
-    if isClosed and account == GLOBAL_ACCOUNT:
-        return {}
-    return {"name_tag": account}
+    name = facts.nameTag if isClosed else ""
+    if isAsked and not (isClosed and account == GLOBAL_ACCOUNT):
+        name = namers.account(account)
+    row: Row = {
+        "jwt": facts.jwt,
+        "issuer_key": facts.issuer,
+        "name_tag": name,
+        "tags": list(facts.tags),
+    }
+    return {key: value for key, value in row.items() if value}
 
 
 def _subscriptions(

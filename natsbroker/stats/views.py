@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 from twisted.internet.interfaces import IReactorTime
 
+from natsbroker.wire.grants import Security
+
 __all__ = [
     "AccountView",
     "ClosedView",
@@ -109,6 +111,21 @@ class FactsView(Protocol):
 
     @property
     def user(self) -> str: ...
+
+    @property
+    def tls(self) -> Security | None: ...
+
+    @property
+    def nameTag(self) -> str: ...
+
+    @property
+    def issuer(self) -> str: ...
+
+    @property
+    def tags(self) -> Sequence[str]: ...
+
+    @property
+    def jwt(self) -> str: ...
 
     @property
     def details(self) -> Sequence[SubscriptionFactsView]: ...

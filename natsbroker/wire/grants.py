@@ -54,11 +54,15 @@ class Security:
     @ivar cipher: the standard's name of the cipher suite; empty if that is not known.
     @ivar chain: the peer's certificate and those that vouch for it (C{cryptography} X.509
         certificates), after they were verified; empty without.
+    @ivar shown: the certificates that the peer sent, its own first, after that was verified.
+    @ivar isFirst: whether the handshake came before anything else.
     """
 
     version: str = ""
     cipher: str = ""
     chain: tuple[Any, ...] = ()
+    shown: tuple[Any, ...] = ()
+    isFirst: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,10 @@ class Grant:
     @ivar maxSubscriptions: how many subscriptions; C{None} for the server's limit.
     @ivar expires: when the grant ends, as seconds since the epoch; C{None} for never.
     @ivar nameTag: how the user's JWT calls it; empty without.
+    @ivar issuer: the key that vouched for the user, or the account it was found in; empty where
+        nobody did.
+    @ivar tags: what the user's JWT files it under.
+    @ivar jwt: the user's JWT where it may be shown: it is worth nothing without the user's key.
     @ivar memo: what the authorizer wants to know of it when the connection is looked at again;
         nobody else looks at it.
     @raise TypeError: if a value is of another type: such a grant would be one of who knows what.
@@ -128,6 +136,9 @@ class Grant:
     maxSubscriptions: int | None = None
     expires: float | None = None
     nameTag: str = field(default="", compare=False)
+    issuer: str = field(default="", compare=False)
+    tags: tuple[str, ...] = field(default=(), compare=False)
+    jwt: str = field(default="", compare=False, repr=False)
     memo: object = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -173,6 +184,9 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "account": (str,),
     "user": (str,),
     "nameTag": (str,),
+    "issuer": (str,),
+    "tags": (tuple,),
+    "jwt": (str,),
     "publish": (PermissionSet, _NOTHING),
     "subscribe": (SubscribePermissions, _NOTHING),
     "responses": (ResponsePermission, _NOTHING),

@@ -6,9 +6,12 @@ The texts are those that nats-server 2.15.1 looks for; see its C{checkClientTLSC
 
 from __future__ import annotations
 
-import pytest
+import hashlib
 
-from natsbroker.auth.certificates import CertificateNames
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from natsbroker.auth.certificates import CertificateNames, described
 from tests.auth.certificates import certificate
 
 SUBJECT = "CN=bob,OU=eng,O=acme,DC=example,DC=com"
@@ -126,3 +129,32 @@ class TestPrinted:
     def test_nothing(self) -> None:
         """A certificate without any name names nobody."""
         assert first(["", "x"]) is None
+
+
+class TestDescribed:
+    """What monitoring tells."""
+
+    @pytest.mark.parametrize(
+        ("subject", "shown"),
+        [
+            ("CN=bob,OU=eng,O=acme", "CN=bob,OU=eng,O=acme"),
+            ("CN=b,DC=example,DC=com", "CN=b,0.9.2342.19200300.100.1.25=example,"),
+            ("DC=x\\,y", "0.9.2342.19200300.100.1.25=x\\,y"),
+        ],
+    )
+    def test_subject(self, subject: str, shown: str) -> None:
+        """Attributes without a name stand at the end with their numbers."""
+        assert described(certificate(subject))["subject"].startswith(shown)
+
+    def test_digests(self) -> None:
+        """The digests are those of the key and of the whole."""
+        given = certificate("CN=x")
+        whole = hashlib.sha256(given.public_bytes(Encoding.DER)).hexdigest()
+        found = described(given)
+        assert (found["cert_sha256"], list(found)[1]) == (whole, "spki_sha256")
+        again = described(certificate("CN=y"))
+        assert found["spki_sha256"] == again["spki_sha256"] != whole
+
+    def test_nobody(self) -> None:
+        """Who has no name is shown none."""
+        assert "subject" not in described(certificate(names=["host"]))

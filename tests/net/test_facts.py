@@ -147,7 +147,7 @@ class TestFactsAtEnd:
             if isinstance(each, tuple):
                 waiting += each
             else:
-                assert type(each) in (str, bytes, int, float)
+                assert each is None or type(each) in (str, bytes, int, float)
 
     def test_refusedIsRemembered(self) -> None:
         """A connection that was one too many is remembered with its reason, and counted by it."""

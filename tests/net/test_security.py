@@ -37,7 +37,7 @@ def test_names(theirs: str, standard: str) -> None:
 def test_unknown() -> None:
     """Of a transport that does TLS by itself, the certificate is known."""
     shown = certificate("CN=alice")
-    assert securityOf(None, shown) == Security(chain=(shown,))
+    assert securityOf(None, shown) == Security(chain=(shown,), shown=(shown,))
     assert securityOf(None, None) == Security()
 
 
@@ -52,7 +52,7 @@ def test_verified(tmp_path: Path) -> None:
         for name in ("client.pem", "ca.pem")
     )
     found = securityOf(done.server, chain[0])
-    assert found == Security("1.3", done.client.get_cipher_name() or "", chain)
+    assert found == Security("1.3", done.client.get_cipher_name() or "", chain, chain[:1])
 
 
 def test_older(tmp_path: Path) -> None:
