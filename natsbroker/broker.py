@@ -25,6 +25,7 @@ from zope.interface.verify import verifyObject
 from natsbroker import errors, hot
 from natsbroker.advisories import LameDuckStarted, Reloaded
 from natsbroker.auth.callouts import Callouts
+from natsbroker.auth.certificates import described
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import GLOBAL_ACCOUNT, TLS, Monitoring, Settings
 from natsbroker.core.bus import Bus
@@ -76,6 +77,7 @@ from natsbroker.net.listen import addressEndpoint, urlOf
 from natsbroker.net.tls import ConnectionCreator
 from natsbroker.stan.monitoring import StreamingModel
 from natsbroker.stats.model import MonitoringModel
+from natsbroker.stats.rows import Namers
 from natsbroker.wire.values import Kind
 
 __all__ = ["Broker"]
@@ -155,8 +157,8 @@ class Broker(MultiService):
         chosen = found.authorizer(self, settings, authorizer, READY_MADE)
         if chosen is None and operators is not None:
             chosen = operators.authorizer
+        called = str if operators is None else operators.nameOf
         if not settings.no_system_account:
-            called = str if operators is None else operators.nameOf
             self.accounts.watch(UserInfo(self._describe, self.reactor.seconds, called).serve)
         self.clientContext = self._makeContext(turn, chosen or own.authorizerFor(settings))
         terms = None if settings.tls is None else termsFrom(settings.tls, settings.allow_non_tls)
@@ -171,6 +173,7 @@ class Broker(MultiService):
             settings,
             self.startTime,
             healthChecks=[listeningCheck(self.listeners.closed)],
+            namers=Namers(called, described),
         )
         self._pages = self._makePages(None if terms is None else terms.creator)
         self._authorizer = chosen
@@ -282,9 +285,17 @@ class Broker(MultiService):
             self._describe,
             lambda account: closeExcess(self.clientContext, self.accounts, account),
             callouts,
+            self._countNeighbours,
         )
         operators.setServiceParent(self)  # type: ignore[no-untyped-call]
         return operators
+
+    def _countNeighbours(self) -> int:
+        """
+        How many other brokers there are in the cluster.
+        """
+        routes = () if self.membership is None else self.membership.cluster
+        return len({route.document.server_id for route in routes if route.document is not None})
 
     def _makePages(self, creator: ConnectionCreator | None) -> MonitoringService | None:
         settings = self.settings

@@ -63,6 +63,14 @@ class Answering:
         """
         self._bus.publish(Message(subject, body))
 
+    def ask(self, subject: bytes, body: bytes, reply: bytes) -> int:
+        """
+        Publish a question that these services shall not answer, if it is one for them.
+
+        @return: how many others it reached.
+        """
+        return self._bus.publish(Message(subject, body, reply, origin=self))
+
     def deliver(self, message: Message, tag: Any) -> None:
         """
         See L{ISubscriber.deliver}.

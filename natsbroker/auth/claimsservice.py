@@ -46,6 +46,8 @@ _LOOKED_UP = 3
 class ClaimsService:
     """
     Answers on the bus of the system account.
+
+    @ivar answering: who answers.
     """
 
     def __init__(
@@ -55,34 +57,46 @@ class ClaimsService:
         describe: Describe,
         folder: FolderResolver | None = None,
         now: Callable[[], float] = lambda: 0.0,
+        late: Callable[[bytes], Any] = lambda answer: answer,
     ) -> None:
         """
         @param bus: the system account's.
         @param folder: where JWTs are kept; C{None} if they are not: updates hold for accounts that
             are in use then, and until the broker ends.
         @param now: tells the time, in seconds since the epoch.
+        @param late: gives an answer, perhaps later, for which those of others should not be missed.
         """
         self._directory = directory
         self._describe = describe
         self._folder = folder
         self._system = bus.account
         self._now = now
-        self._answering = answering = Answering(bus)
+        self._late = late
+        self._kind = "jwt update cache" if self._isCache else "jwt update"
+        self.answering = answering = Answering(bus)
         for pattern, place in _UPDATES.items():
             answering.on(pattern, self._updater(place))
         if folder is None:
             return
         answering.on(b"$SYS.REQ.CLAIMS.UPDATE", self._updateAny)
-        answering.on(_LOOKUP, self._lookUp)
         answering.on(b"$SYS.REQ.CLAIMS.LIST", self._list)
         answering.on(b"$SYS.REQ.CLAIMS.DELETE", self._delete)
-        answering.on(b"$SYS.REQ.CLAIMS.PACK", self._pack, b"responder")
+        if not self._isCache:
+            answering.on(_LOOKUP, self._lookUp)
+            answering.on(b"$SYS.REQ.CLAIMS.PACK", self._pack, b"responder")
+
+    @property
+    def _isCache(self) -> bool:
+        """
+        Whether only those JWTs are kept that were asked for.
+        """
+        return self._folder is not None and self._folder.folder.isCache
 
     def close(self) -> None:
         """
         Answer no more.
         """
-        self._answering.close()
+        self.answering.close()
 
     # Updates.
 
@@ -106,16 +120,20 @@ class ClaimsService:
             if account is not None and subject != account:
                 raise FieldError("subject does not match jwt content")
             shown = subject
+            if self._isCache and subject not in self._directory:
+                return self._done(subject, f"{self._kind} skipped")
             self._directory.verified(subject, text)
         except (FieldError, UnicodeDecodeError) as error:
-            return self._refused(shown, f"jwt update resulted in error - {error}")
+            return self._refused(shown, f"{self._kind} resulted in error - {error}")
         if self._folder is not None:
             try:
                 await self._folder.save(subject, text)
             except (FolderError, OSError) as error:
-                return self._refused(shown, f"jwt update resulted in error - {error}")
+                return self._refused(shown, f"{self._kind} resulted in error - {error}")
         isInUse = self._directory.update(subject, text)
         isDone = isInUse or self._folder is not None
+        if self._isCache:
+            return self._done(subject, "jwt updated cache")
         return self._done(subject, "jwt updated" if isDone else "jwt update skipped")
 
     def _done(self, account: str, text: str) -> dict[str, Any]:
@@ -133,11 +151,11 @@ class ClaimsService:
 
     # Looking.
 
-    def _lookUp(self, message: Message) -> bytes:
+    def _lookUp(self, message: Message) -> Any:
         account = message.subject.split(b".")[_LOOKED_UP].decode("utf-8", "replace")
         folder = self._folder
         if folder is None or account not in folder.folder:
-            return b""
+            return self._late(b"")
         return folder.folder[account].encode("ascii")
 
     def _list(self, message: Message) -> dict[str, Any]:
@@ -150,7 +168,7 @@ class ClaimsService:
         """
         if self._folder is not None and message.payload != self._folder.folder.digest:
             for account, text in self._current():
-                self._answering.say(message.reply, f"{account}|{text}".encode("ascii"))
+                self.answering.say(message.reply, f"{account}|{text}".encode("ascii"))
         return b""
 
     def _current(self) -> list[tuple[str, str]]:

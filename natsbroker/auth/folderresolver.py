@@ -11,15 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import Deferred, DeferredLock, succeed
+from twisted.logger import Logger
 from zope.interface import implementer
 
+from natsbroker.auth.cachedfolder import CachedFolder
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.tokenfolder import TokenFolder
 from natsbroker.auth.tokens import decodeToken
 from natsbroker.interfaces import IAccountResolver
 
 __all__ = ["FolderResolver"]
+
+_log = Logger()
 
 #: Calls a function with arguments in another thread.
 RunInThread = Callable[..., "Deferred[Any]"]
@@ -31,6 +35,8 @@ class FolderResolver:
     JWTs in a folder.
 
     @ivar folder: that folder, to be looked at only.
+    @ivar elsewhere: finds a true JWT that is not there, or fails with C{LookupError}; C{None} for
+        nowhere else.
     """
 
     def __init__(self, folder: TokenFolder, runInThread: RunInThread) -> None:
@@ -41,12 +47,31 @@ class FolderResolver:
         self.folder = folder
         self._runInThread = runInThread
         self._lock = DeferredLock()
+        self.elsewhere: Callable[[str], Deferred[str]] | None = None
 
-    def fetch(self, account: str) -> str:
+    def fetch(self, account: str) -> str | Deferred[str]:
         """
-        See L{IAccountResolver.fetch}.
+        See L{IAccountResolver.fetch}. What is found elsewhere is kept.
         """
-        return self.folder[account]
+        if account in self.folder or self.elsewhere is None:
+            return self.folder[account]
+        return self.elsewhere(account).addCallback(lambda text: self._keep(account, text))
+
+    def _keep(self, account: str, text: str) -> Deferred[str]:
+        """
+        Store what was found elsewhere. It is used even if there is no room for it.
+        """
+        storing = self.saveIfNewer(account, text)
+        storing.addErrback(lambda why: _log.failure("A JWT cannot be kept", why))
+        return storing.addCallback(lambda _: text)
+
+    def expire(self) -> Deferred[None]:
+        """
+        See L{CachedFolder.expire}; nothing for other folders.
+        """
+        if not isinstance(self.folder, CachedFolder):
+            return succeed(None)
+        return self._lock.run(self._runInThread, self.folder.expire)
 
     def save(self, account: str, text: str) -> Deferred[bool]:
         """

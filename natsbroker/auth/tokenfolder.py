@@ -47,7 +47,10 @@ class TokenFolder:
     The JWTs of a folder. All are in memory too.
 
     @ivar deletion: what becomes of files that are deleted.
+    @cvar isCache: whether what is not there may be elsewhere.
     """
+
+    isCache = False
 
     def __init__(self, path: str, limit: int = 0, deletion: Deletion = Deletion.REFUSED) -> None:
         """

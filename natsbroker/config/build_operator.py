@@ -12,10 +12,9 @@ import re
 from collections.abc import Callable
 
 from natsbroker.config.build_tls import tlsFrom
-from natsbroker.config.errors import NotSupportedYet
 from natsbroker.config.keys import ACCOUNT, OPERATOR, isPublicKey
 from natsbroker.config.model import Settings
-from natsbroker.config.operator import FULL, MEMORY, URL, OperatorMode, Resolver
+from natsbroker.config.operator import CACHE, FULL, MEMORY, URL, OperatorMode, Resolver
 from natsbroker.config.reading import Findings, Reading
 
 __all__ = ["checkOperators", "operatorModeFrom"]
@@ -68,8 +67,9 @@ def checkOperators(settings: Settings, root: Reading, findings: Findings) -> Non
         error(message, "authorization")
     if settings.no_auth_user:
         error("no_auth_user not compatible with Trusted Operator", "no_auth_user")
-    if settings.no_system_account and mode.resolver is not None and mode.resolver.type == FULL:
-        error("a resolver of type full needs a system account", "no_system_account")
+    kind = "" if mode.resolver is None else mode.resolver.type
+    if settings.no_system_account and kind in (FULL, CACHE):
+        error(f"a resolver of type {kind} needs a system account", "no_system_account")
 
 
 class _Builder:
@@ -162,36 +162,47 @@ class _Builder:
         kind = block.text("type").lower()
         if kind in ("mem", "memory"):
             return Resolver(MEMORY)
-        if kind == "cache":
-            path, position = block.pathTo("type"), block.place("type")
-            message = "not supported yet (resolvers of type cache)"
-            self._findings.errors.append(NotSupportedYet(message, path, position))
-            return None
-        if kind != FULL:
+        if kind not in (FULL, CACHE):
             self._error(_NO_RESOLVER, "resolver")
             return None
-        return self._folder(block)
+        return self._folder(kind, block)
 
-    def _folder(self, block: Reading) -> Resolver:
+    def _folder(self, kind: str, block: Reading) -> Resolver:
         if not block.text("dir"):
             self._error("dir has no value and needs to point to a directory", "resolver")
-        if block.seconds("ttl"):
-            self._complain(block, "ttl", "FULL does not accept ttl")
-        if "hard_delete" in block and not block.flag("allow_delete"):
-            self._complain(block, "hard_delete", "hard_delete has no effect without delete")
+        if kind == FULL:
+            self._checkFull(block)
+        else:
+            self._checkCache(block)
         if block.integer("limit") < 0:
             self._complain(block, "limit", "is negative")
-        for name in ("interval", "timeout"):
+        for name in ("interval", "timeout", "ttl"):
             if block.seconds(name) < 0:
                 self._complain(block, name, "is negative")
         return Resolver(
-            FULL,
+            kind,
             dir=block.text("dir"),
             allow_delete=block.flag("allow_delete"),
             hard_delete=block.flag("hard_delete"),
             limit=block.integer("limit"),
+            interval=block.seconds("interval"),
+            ttl=block.seconds("ttl"),
             timeout=block.seconds("timeout"),
         )
+
+    def _checkFull(self, block: Reading) -> None:
+        if block.seconds("ttl"):
+            self._complain(block, "ttl", "FULL does not accept ttl")
+        if "hard_delete" in block and not block.flag("allow_delete"):
+            self._complain(block, "hard_delete", "hard_delete has no effect without delete")
+
+    def _checkCache(self, block: Reading) -> None:
+        if block.seconds("interval"):
+            self._complain(block, "interval", "CACHE does not accept sync")
+        if block.flag("allow_delete"):
+            self._complain(block, "allow_delete", "CACHE does not accept allow_delete")
+        if "hard_delete" in block:
+            self._complain(block, "hard_delete", "CACHE does not accept hard_delete")
 
     def _complain(self, block: Reading, name: str, message: str) -> None:
         self._findings.error(message, block.pathTo(name), block.place(name))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MEMORY = "memory"
 FULL = "full"
+CACHE = "cache"
 URL = "url"
 
 
@@ -24,12 +25,15 @@ class Resolver:
     """
     Where the JWTs of accounts are found.
 
-    @ivar type: L{MEMORY}, L{FULL} or L{URL}.
+    @ivar type: L{MEMORY}, L{FULL}, L{CACHE} or L{URL}.
     @ivar url: what stands before an account's public key.
-    @ivar dir: the folder of C{full}.
+    @ivar dir: the folder of C{full} and C{cache}.
     @ivar allow_delete: JWTs of the folder may be deleted.
     @ivar hard_delete: and not only renamed.
-    @ivar limit: how many there may be; 0 for any number.
+    @ivar limit: how many there may be; 0 for any number, or for the default of C{cache}.
+    @ivar interval: seconds after which other servers are asked for what they have; 0 for the
+        default.
+    @ivar ttl: seconds that C{cache} keeps what nobody asks for; 0 for until it expires.
     @ivar timeout: seconds that another server has to answer; 0 for the default.
     """
 
@@ -39,6 +43,8 @@ class Resolver:
     allow_delete: bool = False
     hard_delete: bool = False
     limit: int = 0
+    interval: float = 0.0
+    ttl: float = 0.0
     timeout: float = 0.0
 
 

@@ -394,7 +394,7 @@ class Account:
         elif isinstance(subscriber, Relay):
             subscription.delivered += 1
             return subscriber.relay(message, kind, passage)
-        elif subscription.kind not in REACH[kind]:
+        elif subscriber is message.origin or subscription.kind not in REACH[kind]:
             return False
         subscription.delivered += 1
         try:

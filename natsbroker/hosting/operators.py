@@ -17,7 +17,7 @@ from natsbroker.auth.operatorclaims import OperatorClaims, Trust, undecorated
 from natsbroker.auth.terms import Terms
 from natsbroker.auth.userclaims import UserClaims
 from natsbroker.config.model import SYSTEM_ACCOUNT, Resolver, Settings
-from natsbroker.config.operator import FULL, MEMORY, URL
+from natsbroker.config.operator import CACHE, FULL, MEMORY, URL
 from natsbroker.hosting.identity import NATS_VERSION
 
 __all__ = ["Operators", "operatorsIn", "withOperators"]
@@ -66,7 +66,7 @@ def operatorsIn(settings: Settings) -> Operators:
     if resolver is None:
         raise ValueError("operators require an account resolver to be configured")
     system = _systemAccount(settings.system_account, claims)
-    if resolver.type == FULL and system == SYSTEM_ACCOUNT:
+    if resolver.type in (FULL, CACHE) and system == SYSTEM_ACCOUNT:
         raise ValueError(
             "using nats based account resolver - the system account needs to be specified in "
             "configuration or the operator jwt"

@@ -14,30 +14,32 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.interfaces import IDelayedCall
-from twisted.internet.task import LoopingCall
+from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
 from natsbroker.auth.accountclaims import AccountClaims
 from natsbroker.auth.answering import Describe
+from natsbroker.auth.cachedfolder import CachedFolder
 from natsbroker.auth.calloutdelegate import CalloutDelegate
 from natsbroker.auth.callouts import Callouts
 from natsbroker.auth.claimsservice import ClaimsService
 from natsbroker.auth.directory import AccountDirectory, placeholder
 from natsbroker.auth.folderresolver import FolderResolver
 from natsbroker.auth.granting import ServerLimits
+from natsbroker.auth.neighbours import Neighbours
 from natsbroker.auth.nkeys import Role, isKey
 from natsbroker.auth.operatormode import OperatorAuthorizer
 from natsbroker.auth.resolvers import TIMEOUT, MemoryResolver, URLResolver
 from natsbroker.auth.tokenfolder import Deletion, FolderError, TokenFolder
 from natsbroker.config.model import SYSTEM_ACCOUNT, AccountLimits, Resolver, Settings
-from natsbroker.config.operator import FULL, MEMORY
+from natsbroker.config.operator import CACHE, FULL, MEMORY
 from natsbroker.hosting.accounts import AccountRegistry
 from natsbroker.hosting.agents import agentFor
 from natsbroker.hosting.claimed import accountsFrom, activationsEnd, limitsFrom
 from natsbroker.hosting.operators import operatorsIn
-from natsbroker.interfaces import IAccountResolver
+from natsbroker.interfaces import IAccountResolver, IMessageBus
 from natsbroker.wire.values import Kind
 
 __all__ = ["OperatorService", "serverLimits"]
@@ -46,6 +48,12 @@ _log = Logger(namespace="natsbroker")
 
 #: How often, in seconds, the system account's JWT is looked for until it is there.
 _PATIENCE = 1.0
+
+#: How often, in seconds, other brokers are asked for what they have, and a cache is gone through.
+_MINUTE = 60.0
+
+#: How many seconds an answer waits that says nothing.
+_COURTESY = 0.25
 
 #: The longest time that is waited for at once, in seconds.
 _DAY = 86_400.0
@@ -80,6 +88,7 @@ class OperatorService(Service):
         describe: Describe,
         closeExcess: CloseExcess,
         callouts: Callouts | None = None,
+        neighbours: Callable[[], int] = lambda: 0,
     ) -> None:
         """
         @param registry: where accounts are.
@@ -87,6 +96,7 @@ class OperatorService(Service):
         @param describe: what answers say about this server.
         @param closeExcess: called with the name of an account whose limits are others now.
         @param callouts: asks about users of accounts with auth callout; without, they are refused.
+        @param neighbours: tells how many other brokers are known.
         @raise ValueError: if the settings of operator mode contradict themselves.
         """
         operators = operatorsIn(settings)
@@ -104,6 +114,11 @@ class OperatorService(Service):
         self._folder: FolderResolver | None = None
         self._loop = LoopingCall(self._findSystem)
         self._loop.clock = reactor
+        self._sweep = LoopingCall(self._expire)
+        self._sweep.clock = reactor
+        self._count = neighbours
+        self._neighbours: Neighbours | None = None
+        self._wanted = operators.resolver
         resolver = self._resolverFor(operators.resolver, settings, runInThread)
         self.directory = AccountDirectory(operators.trust, resolver, reactor)
         self.directory.watch(self)
@@ -127,8 +142,9 @@ class OperatorService(Service):
         if wanted.type == MEMORY:
             self._memory = MemoryResolver(mode.resolver_preload)
             return self._memory
-        if wanted.type == FULL:
-            self._folder = FolderResolver(_folderFor(wanted), runInThread)
+        if wanted.type in (FULL, CACHE):
+            folder = _folderFor(wanted, self._reactor.seconds)
+            self._folder = FolderResolver(folder, runInThread)
             _fill(self._folder, mode.resolver_preload)
             return self._folder
         agent = agentFor(self._reactor, mode.resolver_tls, "resolver_tls")
@@ -143,9 +159,7 @@ class OperatorService(Service):
         super().startService()  # type: ignore[no-untyped-call]
         if self._system in self._registry.names():
             bus = self._registry[self._system].busFor(Kind.INTERNAL)
-            self._claims = ClaimsService(
-                bus, self.directory, self._describe, self._folder, self._reactor.seconds
-            )
+            self._serve(bus)
         for account in self._required:
             self._load(account)
         if self._system == SYSTEM_ACCOUNT:
@@ -156,13 +170,68 @@ class OperatorService(Service):
             self.directory.provide(placeholder(self._system))
             self._loop.start(_PATIENCE)
 
+    def _serve(self, bus: IMessageBus) -> None:
+        """
+        Answer on the bus of the system account, and ask there for what a folder has not.
+        """
+        claims = self._claims = ClaimsService(
+            bus, self.directory, self._describe, self._folder, self._reactor.seconds, self._late
+        )
+        folder, wanted = self._folder, self._wanted
+        if folder is None:
+            return
+        neighbours = self._neighbours = Neighbours(
+            bus,
+            claims.answering,
+            self._reactor,
+            self.directory.verified,
+            self._count,
+            wanted.timeout or TIMEOUT,
+        )
+        folder.elsewhere = neighbours.lookUp
+        if folder.folder.isCache:
+            self._sweep.start(min(wanted.ttl / 2 or _MINUTE, _MINUTE), now=False)
+        else:
+            neighbours.keepUp(wanted.interval or _MINUTE, lambda: folder.folder.digest, self._learn)
+
+    def _late(self, answer: bytes) -> Any:
+        """
+        Hold an answer back that says nothing, where somebody else may say more: nats-server takes
+        the first from servers that it does not count.
+        """
+        if not self._count():
+            return answer
+        return deferLater(self._reactor, _COURTESY, lambda: answer)
+
+    def _learn(self, account: str, text: str) -> Deferred[Any]:
+        """
+        Take over what another broker has.
+        """
+        if self._folder is None:
+            return succeed(None)
+
+        def stored(isAnother: bool) -> None:
+            if isAnother and account in self.directory:
+                self.directory.update(account, text)
+
+        return self._folder.saveIfNewer(account, text).addCallback(stored)
+
+    def _expire(self) -> Deferred[None] | None:
+        if self._folder is None:
+            return None
+        expiring = self._folder.expire()
+        return expiring.addErrback(lambda why: _log.failure("The resolver's folder", why))
+
     def stopService(self) -> None:
         """
         Answer and wait no more.
         """
         super().stopService()  # type: ignore[no-untyped-call]
-        if self._loop.running:
-            self._loop.stop()
+        for loop in (self._loop, self._sweep):
+            if loop.running:
+                loop.stop()
+        if self._neighbours is not None:
+            self._neighbours.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -288,9 +357,11 @@ class OperatorService(Service):
             self.directory.refresh(account)
 
 
-def _folderFor(wanted: Resolver) -> TokenFolder:
+def _folderFor(wanted: Resolver, now: Callable[[], float]) -> TokenFolder:
     deletion = Deletion.REMOVED if wanted.hard_delete else Deletion.RENAMED
     try:
+        if wanted.type == CACHE:
+            return CachedFolder(wanted.dir, wanted.limit, wanted.ttl, now)
         return TokenFolder(
             wanted.dir, wanted.limit, deletion if wanted.allow_delete else Deletion.REFUSED
         )

@@ -47,7 +47,8 @@ class Message:
     @ivar body: the header block, if there is one, directly followed by the payload.
     @ivar headerLength: how many bytes of C{body} are the header block; 0 without headers.
     @ivar origin: the subscriber object of whoever published it, for C{echo: false} and for links
-        that never send a message back where it came from; C{None} for nobody.
+        that never send a message back where it came from; C{None} for nobody. A service inside the
+        broker that names itself does not hear itself.
     @ivar sizeText: the total size as the publisher wrote it. The real server repeats it to the
         receivers, leading zeros included (PROTOCOL part 2, row 20).
     @ivar headerText: likewise the size of the header block; no bytes without headers.

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import execute
 
+from natsbroker.auth.cachedfolder import CachedFolder
 from natsbroker.auth.claimsservice import ClaimsService
 from natsbroker.auth.folderresolver import FolderResolver
 from natsbroker.auth.tokenfolder import Deletion, TokenFolder
@@ -31,16 +32,22 @@ class Broker(World):
     A directory and its service on the system account's bus.
     """
 
-    def __init__(self, path: Path | None, deletion: Deletion = Deletion.RENAMED) -> None:
+    def __init__(
+        self,
+        path: Path | None = None,
+        deletion: Deletion = Deletion.RENAMED,
+        folder: TokenFolder | None = None,
+    ) -> None:
         super().__init__()
         bus = busOf(SYSTEM.key)
-        folder = None
         if path is not None:
-            folder = FolderResolver(TokenFolder(str(path), deletion=deletion), execute)
-            self.directory._resolver = folder
-        self.folder = folder
+            folder = TokenFolder(str(path), deletion=deletion)
+        self.folder: FolderResolver | None = None
+        if folder is not None:
+            self.folder = FolderResolver(folder, execute)
+            self.directory._resolver = self.folder
         self.service = ClaimsService(
-            bus, self.directory, lambda: {"id": "N"}, folder, self.clock.seconds
+            bus, self.directory, lambda: {"id": "N"}, self.folder, self.clock.seconds
         )
         self.clients = Clients(bus)
 
@@ -253,3 +260,32 @@ def test_close(broker: Broker) -> None:
     """A service that is closed answers no more."""
     broker.service.close()
     assert broker.clients.ask("$SYS.REQ.CLAIMS.LIST") == []
+
+
+class TestCache:
+    """A folder with those JWTs that were asked for."""
+
+    @pytest.fixture
+    def cache(self, tmp_path: Path) -> Broker:
+        """A broker with a cache."""
+        folder = CachedFolder(str(tmp_path / "jwt"), 0, 0.0, lambda: 1000.0)
+        return Broker(folder=folder)
+
+    @pytest.mark.parametrize("subject", [*UPDATES, "$SYS.REQ.CLAIMS.UPDATE"])
+    def test_update(self, cache: Broker, subject: str) -> None:
+        """The JWT of an account in use is kept and used, others are passed over."""
+        assert cache.folder is not None
+        assert cache.done(subject, issued()) == "jwt update cache skipped"
+        assert len(cache.folder.folder) == 0
+        cache.folder.folder.save(ACCOUNT.key, issued())
+        cache.find()
+        assert cache.done(subject, issued(2)) == "jwt updated cache"
+        assert cache.find().token.issuedAt == 2
+        assert cache.folder.folder[ACCOUNT.key] == issued(2)
+        assert cache.refused(subject, "x").startswith("jwt update cache resulted in error")
+
+    def test_notForOthers(self, cache: Broker) -> None:
+        """What it has is no answer to other brokers' questions."""
+        assert cache.clients.ask(f"$SYS.REQ.ACCOUNT.{ACCOUNT.key}.CLAIMS.LOOKUP") == []
+        assert cache.clients.ask("$SYS.REQ.CLAIMS.PACK") == []
+        assert cache.clients.json("$SYS.REQ.CLAIMS.LIST")["data"] == []

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred, execute
+from twisted.internet.defer import Deferred, execute, fail, maybeDeferred, succeed
 from zope.interface.verify import verifyObject
 
+from natsbroker.auth.cachedfolder import CachedFolder
 from natsbroker.auth.folderresolver import FolderResolver
 from natsbroker.auth.tokenfolder import Deletion, FolderError, TokenFolder
 from natsbroker.interfaces import IAccountResolver
+from tests.auth.chain import Identity
 from tests.auth.test_directory import ACCOUNT, issued
+from tests.conftest import FlushLoggedErrors
 
 
 class Threads:
@@ -112,3 +115,51 @@ def test_read(tmp_path: Path) -> None:
     threads.next()
     assert changed == [{ACCOUNT.key}]
     assert resolver.fetch(ACCOUNT.key) == issued(2)
+
+
+class TestElsewhere:
+    """JWTs that are not there."""
+
+    def resolver(self, path: Path, limit: int = 0) -> FolderResolver:
+        """A resolver that finds the account elsewhere."""
+        resolver = FolderResolver(TokenFolder(str(path), limit), execute)
+        resolver.elsewhere = lambda account: (
+            succeed(issued()) if account == ACCOUNT.key else fail(LookupError())
+        )
+        return resolver
+
+    def found(self, resolver: FolderResolver, account: str = ACCOUNT.key) -> list[Any]:
+        """What comes of looking for an account."""
+        outcome: list[Any] = []
+        maybeDeferred(resolver.fetch, account).addBoth(outcome.append)
+        return outcome
+
+    def test_kept(self, tmp_path: Path) -> None:
+        """What is found elsewhere is kept, and there the next time."""
+        resolver = self.resolver(tmp_path)
+        assert self.found(resolver) == [issued()]
+        assert (tmp_path / f"{ACCOUNT.key}.jwt").read_text() == issued()
+        resolver.elsewhere = None
+        assert self.found(resolver) == [issued()]
+
+    def test_notFound(self, tmp_path: Path) -> None:
+        """What is nowhere is not found."""
+        (why,) = self.found(self.resolver(tmp_path), "other")
+        assert why.check(LookupError)
+
+    def test_noRoom(self, tmp_path: Path, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """What there is no room for is used all the same."""
+        resolver = self.resolver(tmp_path, 1)
+        resolver.folder.save(Identity("A").key, "jwt")
+        assert self.found(resolver) == [issued()]
+        assert len(flushLoggedErrors(FolderError)) == 1
+
+    def test_expire(self, tmp_path: Path) -> None:
+        """A cache is gone through when it is asked to be, another folder is left as it is."""
+        resolver = self.resolver(tmp_path)
+        resolver.folder.save(ACCOUNT.key, ACCOUNT.jwt(exp=1))
+        resolver.expire()
+        assert ACCOUNT.key in resolver.folder
+        cache = FolderResolver(CachedFolder(str(tmp_path), 0, 0.0, lambda: 2.0), execute)
+        cache.expire()
+        assert ACCOUNT.key not in cache.folder

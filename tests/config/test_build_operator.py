@@ -103,19 +103,41 @@ def test_notResolvers(text: str) -> None:
 
 
 def test_cache() -> None:
-    """Resolvers that ask other servers are not there yet, and that is said."""
-    assert complaintsOf("resolver { type: cache, dir: a }") == [
-        "s.conf:1:12: resolver.type: not supported yet (resolvers of type cache)"
-    ]
+    """JWTs that were asked for may be kept in a folder, for a time."""
+    assert resolverOf("{type: CACHE, dir: a, limit: 5, ttl: '2h', timeout: '3s'}") == Resolver(
+        "cache", dir="a", limit=5, ttl=7200.0, timeout=3.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        ("interval: '1m'", "CACHE does not accept sync"),
+        ("allow_delete: true", "CACHE does not accept allow_delete"),
+        ("hard_delete: false", "CACHE does not accept hard_delete"),
+        ("ttl: '-1s'", "is negative"),
+    ],
+)
+def test_notForCaches(more: str, complaint: str) -> None:
+    """What a cache does not have is an error."""
+    (found,) = complaintsOf(f"resolver {{ type: cache, dir: a, {more} }}")
+    assert complaint in found
 
 
 def test_folder() -> None:
     """JWTs may be in a folder."""
     text = (
-        "{type: FULL, dir: './jwt', allow_delete: true, hard_delete: true, limit: 5, timeout: '2s'}"
+        "{type: FULL, dir: './jwt', allow_delete: true, hard_delete: true, limit: 5, timeout: '2s',"
+        " interval: '30s'}"
     )
     assert resolverOf(text) == Resolver(
-        "full", dir="./jwt", allow_delete=True, hard_delete=True, limit=5, timeout=2.0
+        "full",
+        dir="./jwt",
+        allow_delete=True,
+        hard_delete=True,
+        limit=5,
+        interval=30.0,
+        timeout=2.0,
     )
 
 
