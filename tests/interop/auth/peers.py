@@ -86,6 +86,12 @@ class Peer:
     ) -> None:
         self.close()
 
+    def settle(self, patience: float) -> None:
+        """
+        Wait so many seconds at most for what comes.
+        """
+        self._socket.settimeout(patience)
+
     def close(self) -> None:
         """
         Go.
