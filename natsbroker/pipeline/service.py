@@ -240,7 +240,8 @@ class PipelineService:
 
     @property
     def _within(self) -> Budget:
-        assert self._budget is not None
+        if self._budget is None:
+            raise RuntimeError("the service is not running")
         return self._budget
 
     # Holds.
