@@ -41,6 +41,14 @@ _log = Logger(namespace="natsbroker")
 #: The first byte of a TLS handshake.
 _HANDSHAKE = 0x16
 
+#: How much is read from and written to the socket at a time.
+_READ_SIZE = 262144
+_SEND_SIZE = 524288
+
+#: The most that one record holds, and more than any cipher adds to it.
+_RECORD = 16384
+_OVERHEAD = 256
+
 
 class Begin(Enum):
     """
@@ -105,6 +113,48 @@ class TLSTerms:
     rate: int = 0
 
 
+class Records:
+    """
+    Encrypts what a connection writes and hands it on all at once; Twisted would do that with 16 KiB
+    at a time.
+    """
+
+    __slots__ = ("_connection", "_layer")
+
+    def __init__(self, connection: SSL.Connection, layer: Any) -> None:
+        """
+        @param connection: its handshake is complete.
+        @param layer: Twisted's protocol between it and the transport.
+        """
+        self._connection = connection
+        self._layer = layer
+
+    def write(self, data: bytes) -> bytes:
+        """
+        Send bytes behind those that were sent before.
+
+        @return: the rest that was not sent, because the connection is closing, fails, or waits for
+            its peer. The layer must take that, and all that follows.
+        """
+        connection, layer = self._connection, self._layer
+        if layer.disconnecting:
+            return data
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[connection.send(rest) :]
+        except SSL.Error:
+            pass  # The layer meets it again with the rest, and does what is to be done.
+        size = len(data) + _OVERHEAD * (len(data) // _RECORD + 2)
+        try:
+            while len(encrypted := connection.bio_read(size)) == size:
+                layer.transport.write(encrypted)
+            layer.transport.write(encrypted)
+        except SSL.WantReadError:
+            pass  # There was just so much.
+        return bytes(rest)
+
+
 @implementer(IHandshakeListener)
 class TLSClientProtocol(ClientProtocol):
     """
@@ -125,6 +175,7 @@ class TLSClientProtocol(ClientProtocol):
         self._timer: Any = None
         self._soon: Any = None
         self._isPending = False
+        self._records: Records | None = None
 
     def connectionMade(self) -> None:
         """
@@ -193,8 +244,21 @@ class TLSClientProtocol(ClientProtocol):
         session.outbox.flush()
         self._isPending = True
         self._receive = self._collect
+        self._stream.bufferSize = _READ_SIZE
+        self._stream.SEND_LIMIT = _SEND_SIZE
         self._stream.startTLS(self._terms.creator)
         self._schedule(self._terms.timeout, self._late)
+
+    def write(self, data: bytes) -> None:
+        """
+        See L{natsbroker.net.session.Peer}.
+        """
+        if self._records is not None:
+            data = self._records.write(data)
+            if not data:
+                return
+            self._records = None
+        self._stream.write(data)
 
     def _startWith(self, data: bytes) -> None:
         """
@@ -242,6 +306,8 @@ class TLSClientProtocol(ClientProtocol):
         """
         self._isPending = False
         self.isSecured = True
+        if self.connection is not None:
+            self._records = Records(self.connection, self._stream.protocol)
         self._stopTimer()
         self.certificate = self._peerCertificate()
         isGreeted = self._isGreeted()
