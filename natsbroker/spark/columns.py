@@ -15,7 +15,17 @@ import pyarrow as pa
 
 from natsbroker.spark.errors import OptionError
 
-__all__ = ["COLUMNS", "HEADERS", "METADATA", "Rows", "checkedColumns", "ddlOf", "toBatch"]
+__all__ = [
+    "COLUMNS",
+    "HEADERS",
+    "METADATA",
+    "Rows",
+    "checkedColumns",
+    "ddlOf",
+    "pairsOf",
+    "textsOf",
+    "toBatch",
+]
 
 #: Every column that can be read, with its type in Spark's language.
 COLUMNS = {
@@ -135,21 +145,32 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
 
 
-def _subjects(rows: Rows, stream: str) -> Any:
+def textsOf(values: Any) -> Any:
+    """
+    An array of texts, with escapes where bytes are no UTF-8.
+
+    @param values: bytes, as a list or an array.
+    """
+    if isinstance(values, list):
+        values = pa.array(values, pa.binary())
     try:
-        array = pa.array(rows.subjects, pa.binary()).cast(_TEXT)
+        return values.cast(_TEXT)
     except pa.ArrowInvalid:
-        array = pa.array([_text(each) for each in rows.subjects], _TEXT)
-    return array
+        return pa.array([_text(each) for each in values.to_pylist()], _TEXT)
 
 
 def _nanoseconds(rows: Rows) -> Any:
     return pa.array(rows.times, pa.binary()).cast(_TEXT).cast(_NANOSECONDS)
 
 
-def _headers(rows: Rows, stream: str) -> Any:
+def pairsOf(heads: Sequence[bytes]) -> Any:
+    """
+    An array of headers as pairs.
+
+    @param heads: what stands between C{NATS/1.0} and the empty line at the end.
+    """
     offsets, keys, values = [0], [], []
-    for head in rows.heads:
+    for head in heads:
         if head:
             for line in head.split(b"\r\n")[1:]:
                 key, _, value = line.partition(b":")
@@ -164,10 +185,10 @@ def _headers(rows: Rows, stream: str) -> Any:
 
 _MAKERS: dict[str, Callable[[Rows, str], Any]] = {
     "seq": lambda rows, stream: pa.array(rows.seqs, pa.int64()),
-    "subject": _subjects,
+    "subject": lambda rows, stream: textsOf(rows.subjects),
     "data": lambda rows, stream: pa.array(rows.payloads, pa.binary()),
     "time": lambda rows, stream: _nanoseconds(rows).cast(_MICROSECONDS, safe=False),
-    "headers": _headers,
+    "headers": lambda rows, stream: pairsOf(rows.heads),
     "stream": lambda rows, stream: pa.array([stream] * len(rows), _TEXT),
     "time_ns": lambda rows, stream: _nanoseconds(rows).cast(pa.int64()),
 }

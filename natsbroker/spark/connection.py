@@ -310,6 +310,27 @@ class Connection:
             frame = self.receive(deadline)
         return frame[1], frame[4], frame[5]
 
+    def inbox(self, name: str) -> bytes:
+        """
+        A subject of ours besides those of answers; what comes there is among L{anyMessage}.
+
+        @param name: one token, and no number.
+        """
+        return self._inbox + name.encode()
+
+    def anyMessage(self) -> tuple[bytes, bytes, bytes]:
+        """
+        The next message to any of our subjects.
+
+        @return: its subject, its reply subject, and its payload.
+        @raise TimedOut: if none comes.
+        """
+        deadline = time.monotonic() + self._peer.requestTimeout
+        frame = self.receive(deadline)
+        while frame[0] not in (ops.MSG, ops.HMSG):
+            frame = self.receive(deadline)
+        return frame[1], frame[3], frame[5][frame[4] :]
+
     def answer(self, reply: bytes, subject: str = "") -> tuple[int, bytes]:
         """
         The next answer to a request; answers to earlier ones, which nobody waits for, are dropped.

@@ -31,11 +31,14 @@ def offsetOf(places: _Places) -> dict[str, Any]:
     return {"v": _VERSION, "logs": logs}
 
 
-def readOffset(offset: Mapping[str, Any], names: Sequence[str]) -> dict[str, tuple[str, int]]:
+def readOffset(
+    offset: Mapping[str, Any], names: Sequence[str] | None, word: str = "stream"
+) -> dict[str, tuple[str, int]]:
     """
     What Spark kept.
 
-    @param names: the streams that the query reads now.
+    @param names: the streams that the query reads now; C{None} for any: those that match patterns.
+    @param word: what they are called.
     @raise OptionError: if the query read other streams then, or the offset is of another version.
     """
     try:
@@ -48,35 +51,45 @@ def readOffset(offset: Mapping[str, Any], names: Sequence[str]) -> dict[str, tup
         raise OptionError("the checkpoint is not one of the data source 'natsbroker'") from None
     if version != _VERSION:
         raise OptionError(f"the checkpoint has version {version}, and this is {_VERSION}")
-    if set(places) != set(names):
+    if names is not None and set(places) != set(names):
         raise OptionError(
-            f"the checkpoint is of the streams {', '.join(sorted(places))}, and the query reads"
-            f" {', '.join(sorted(names))}: a query keeps its streams"
+            f"the checkpoint is of the {word}s {', '.join(sorted(places))}, and the query reads"
+            f" {', '.join(sorted(names))}: a query keeps its {word}s"
         )
     return places
 
 
-def advance(places: _Places, states: Mapping[str, StreamState], rows: int, size: int) -> _Places:
+def advance(
+    places: _Places,
+    states: Mapping[str, StreamState],
+    rows: int,
+    size: int,
+    word: str = "stream",
+) -> _Places:
     """
-    How far the next micro-batch goes.
+    How far the next micro-batch goes. One that was not there before begins with its oldest message,
+    in the micro-batch after it.
 
     @param places: from where.
     @param states: the streams now.
     @param rows: how many sequences at most; 0 for no limit.
     @param size: about how many bytes; 0 for no limit.
+    @param word: what they are called.
     @raise DataLoss: if a stream is another one, or has gone back.
     """
     lags = {}
     for name, (created, seq) in places.items():
-        state = states[name]
+        state = states.get(name)
+        if state is None:
+            raise DataLoss(f"{word} {name} is gone: the query has read up to {seq - 1}")
         if state.created != created:
             raise DataLoss(
-                f"stream {name} was deleted and made again ({created}, now {state.created}): its"
+                f"{word} {name} was deleted and made again ({created}, now {state.created}): its"
                 " sequences are others"
             )
         if state.stop < seq:
             raise DataLoss(
-                f"stream {name} ends before {state.stop}, and the query has read up to {seq - 1}"
+                f"{word} {name} ends before {state.stop}, and the query has read up to {seq - 1}"
             )
         lags[name] = state.stop - seq
     total = sum(lags.values())
@@ -86,7 +99,10 @@ def advance(places: _Places, states: Mapping[str, StreamState], rows: int, size:
         )
         rows = max(int(total * size / weight), 1) if weight > size else total
     steps = _shares(lags, rows) if rows else lags
-    return {name: (created, seq + steps[name]) for name, (created, seq) in places.items()}
+    new = {
+        name: (state.created, state.first) for name, state in states.items() if name not in places
+    }
+    return {name: (created, seq + steps[name]) for name, (created, seq) in places.items()} | new
 
 
 def _shares(lags: Mapping[str, int], allowed: int) -> dict[str, int]:
@@ -103,9 +119,9 @@ def _shares(lags: Mapping[str, int], allowed: int) -> dict[str, int]:
     return shares
 
 
-def spansBetween(start: _Places, end: _Places) -> list[Span]:
+def spansBetween(start: _Places, end: _Places, word: str = "stream") -> list[Span]:
     """
-    What one micro-batch reads.
+    What one micro-batch reads: nothing of what it has found first.
 
     @raise DataLoss: if the offsets are of different streams of one name.
     """
@@ -113,6 +129,6 @@ def spansBetween(start: _Places, end: _Places) -> list[Span]:
     for name, (created, seq) in start.items():
         other, stop = end[name]
         if other != created:
-            raise DataLoss(f"stream {name} was deleted and made again: its sequences are others")
+            raise DataLoss(f"{word} {name} was deleted and made again: its sequences are others")
         spans.append(Span(name, created, seq, stop))
     return spans

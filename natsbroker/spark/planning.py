@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from natsbroker.spark.errors import ApiError, DataLoss, OptionError
+from natsbroker.spark.logs import Logs, namesGiven
 from natsbroker.spark.reading import Span
-from natsbroker.spark.streams import Streams, StreamState
+from natsbroker.spark.streams import StreamState
 from natsbroker.subjects.grammar import isSubset, isValidSubject
 
 __all__ = ["checkedPatterns", "planSpans", "planStarts", "rfc3339", "split"]
@@ -78,10 +79,10 @@ def rfc3339(text: str, option: str) -> str:
 
 
 def planSpans(
-    streams: Streams, options: Mapping[str, Any], onLoss: Callable[[str], object]
+    logs: Logs, options: Mapping[str, Any], onLoss: Callable[[str], object]
 ) -> list[Span]:
     """
-    One range for each stream that is read.
+    One range for each stream or channel that is read.
 
     @param onLoss: told of losses that are no errors.
     @raise OptionError: if offsets are wrong.
@@ -89,57 +90,60 @@ def planSpans(
     @raise ApiError: if a stream is not there, or cannot be read.
     """
     _checkTimes("endingTimestamp", "endingOffsets", "latest", options)
-    begun = _begin(streams, options, onLoss, "earliest", ("earliest",))
-    names = options["stream"]
+    begun = _begin(logs, options, onLoss, "earliest", ("earliest",))
+    names = [state.name for state, _ in begun]
     stops = _perStream("endingOffsets", options["endingOffsets"], names, "latest", ("latest",))
     spans = []
     for state, start in begun:
-        stop = _stop(streams, state, stops[state.name], options)
+        stop = _stop(logs, state, stops[state.name], options)
         if start > stop:
             raise OptionError(
-                f"stream {state.name}: the read would begin at {start} and stop at {stop}"
+                f"{logs.word} {state.name}: the read would begin at {start} and stop at {stop}"
             )
         spans.append(Span(state.name, state.created, start, stop))
     return spans
 
 
 def planStarts(
-    streams: Streams, options: Mapping[str, Any], onLoss: Callable[[str], object]
+    logs: Logs, options: Mapping[str, Any], onLoss: Callable[[str], object]
 ) -> list[Span]:
     """
     Where a new streaming query begins: an empty range for each stream.
 
     @raise SourceError: as L{planSpans}.
     """
-    begun = _begin(streams, options, onLoss, "latest", ("earliest", "latest"))
+    begun = _begin(logs, options, onLoss, "latest", ("earliest", "latest"), True)
     return [Span(state.name, state.created, start, start) for state, start in begun]
 
 
 def _begin(
-    streams: Streams,
+    logs: Logs,
     options: Mapping[str, Any],
     onLoss: Callable[[str], object],
     usual: str,
     words: tuple[str, ...],
+    mayBeNone: bool = False,
 ) -> list[tuple[StreamState, int]]:
     """
-    The streams, and where to begin in each.
+    The streams or channels, and where to begin in each.
+
+    @param mayBeNone: whether patterns may match nothing yet.
     """
     _checkTimes("startingTimestamp", "startingOffsets", "", options)
-    names = options["stream"]
-    if not names:
-        raise OptionError("stream: name at least one")
+    names = logs.names(namesGiven(options))
+    if not names and not mayBeNone:
+        raise ApiError(f"no {logs.word} matches {', '.join(namesGiven(options))}")
     text = options["startingOffsets"] or usual
     starts = _perStream("startingOffsets", text, names, usual, words)
     begun = []
     for name in names:
-        state = streams.state(name)
+        state = logs.state(name)
         if not state.isDirect:
             raise ApiError(
                 f"stream {name} does not answer direct gets: set allow_direct in its configuration"
                 f" (nats stream edit {name} --allow-direct)"
             )
-        begun.append((state, _start(streams, state, starts[name], options, onLoss)))
+        begun.append((state, _start(logs, state, starts[name], options, onLoss)))
     return begun
 
 
@@ -164,7 +168,7 @@ def _perStream(
         raise OptionError(f"{option}: not JSON: {text!r}") from None
     unknown = [each for each in given if each not in names]
     if unknown:
-        raise OptionError(f"{option} names {unknown[0]!r}, which the option 'stream' does not")
+        raise OptionError(f"{option} names {unknown[0]!r}, which is not read")
     return {name: _offset(option, words, given.get(name, usual), 1) for name in names}
 
 
@@ -178,12 +182,12 @@ def _offset(option: str, words: tuple[str, ...], value: object, count: int) -> i
         expected = " or ".join(map(repr, words))
         raise OptionError(f"{option}: {expected} or a sequence from 1 expected, not {value!r}")
     if count > 1:
-        raise OptionError(f'{option}: with several streams, say which: {{"STREAM": {text}}}')
+        raise OptionError(f'{option}: with several of them, say which: {{"NAME": {text}}}')
     return int(text)
 
 
 def _start(
-    streams: Streams,
+    logs: Logs,
     state: StreamState,
     wanted: int | str,
     options: Mapping[str, Any],
@@ -191,18 +195,17 @@ def _start(
 ) -> int:
     if options["startingTimestamp"]:
         time = rfc3339(options["startingTimestamp"], "startingTimestamp")
-        found = streams.firstSince(state.name, time)
+        found = logs.firstSince(state.name, time)
         if found is None and options["startingOffsetsByTimestampStrategy"] == "error":
-            raise OptionError(f"stream {state.name} has no message from {time} on")
+            raise OptionError(f"{logs.word} {state.name} has no message from {time} on")
         return state.stop if found is None else min(found, state.stop)
     if isinstance(wanted, str):
         return state.first if wanted == "earliest" else state.stop
     if wanted > state.stop:
         raise OptionError(f"startingOffsets: stream {state.name} ends before {state.stop}")
     if wanted < state.first:
-        text = (
-            f"stream {state.name}: sequences {wanted} to {state.first - 1} are not stored any more"
-        )
+        gone = f"sequences {wanted} to {state.first - 1} are not stored any more"
+        text = f"{logs.word} {state.name}: {gone}"
         if options["failOnDataLoss"]:
             raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
         onLoss(text)
@@ -210,12 +213,10 @@ def _start(
     return wanted
 
 
-def _stop(
-    streams: Streams, state: StreamState, wanted: int | str, options: Mapping[str, Any]
-) -> int:
+def _stop(logs: Logs, state: StreamState, wanted: int | str, options: Mapping[str, Any]) -> int:
     if options["endingTimestamp"]:
         time = rfc3339(options["endingTimestamp"], "endingTimestamp")
-        found = streams.firstSince(state.name, time)
+        found = logs.firstSince(state.name, time)
         return state.stop if found is None else min(found, state.stop)
     if isinstance(wanted, str):
         return state.stop

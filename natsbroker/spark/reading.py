@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from natsbroker.spark.columns import Rows
 from natsbroker.spark.errors import ApiError, DataLoss, SourceError
 from natsbroker.spark.fetching import Wish, fetch
-from natsbroker.spark.streams import Streams, StreamState, isMissing
+from natsbroker.spark.streams import NO_STREAM, Streams, StreamState
 from natsbroker.subjects.grammar import matches
 
 __all__ = ["Manner", "RangeReader", "Span", "checkStream"]
@@ -73,7 +73,7 @@ def checkStream(streams: Streams, name: str, created: str) -> StreamState:
     try:
         state = streams.state(name)
     except ApiError as error:
-        if isMissing(error):
+        if error.code == NO_STREAM:
             raise DataLoss(f"stream {name} is gone: it was there when the read began") from None
         raise
     if state.created != created:

@@ -108,8 +108,21 @@ OPTIONS: tuple[Option, ...] = (
         (
             "stream",
             _NAMES,
-            None,
-            "One stream, or several that are read. Must be given.",
+            "",
+            "One JetStream stream, or several that are read. This or `channel` must be given.",
+        ),
+        (
+            "channel",
+            _NAMES,
+            "",
+            "One channel of NATS Streaming on a broker of ours, or several that are read; names of"
+            " those may be patterns with `*` and `>`.",
+        ),
+        (
+            "clusterId",
+            _TEXT,
+            "test-cluster",
+            "The `cluster_id` of NATS Streaming that channels belong to.",
         ),
         (
             "subject",
@@ -279,6 +292,12 @@ OPTIONS: tuple[Option, ...] = (
             "1000",
             "At most so many messages of a task that the stream has not acknowledged yet.",
         ),
+        (
+            "discoverPrefix",
+            _TEXT,
+            "_STAN.discover",
+            "Where clients of NATS Streaming connect, without the cluster's id.",
+        ),
     ),
 )
 
@@ -286,7 +305,6 @@ OPTIONS: tuple[Option, ...] = (
 PLANNED = (
     "archive",
     "atomic",
-    "channel",
     "export",
     "maxTriggerDelay",
     "minOffsetsPerTrigger",

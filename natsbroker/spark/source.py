@@ -23,12 +23,12 @@ from natsbroker.spark.columns import (
 )
 from natsbroker.spark.connection import connect
 from natsbroker.spark.errors import OptionError
+from natsbroker.spark.logs import checkedNames, logsOf
 from natsbroker.spark.planning import checkedPatterns, planSpans, split
 from natsbroker.spark.pushing import Limits
 from natsbroker.spark.reading import Span
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.streaming import StreamReader
-from natsbroker.spark.streams import Streams, checkedName
 from natsbroker.spark.tasks import SpanPartition, logLoss, peerOf, readSpan
 from natsbroker.spark.writing import BatchWriter, StreamWriter
 
@@ -39,7 +39,7 @@ _NAME = "natsbroker"
 
 class NatsBrokerSource(DataSource):
     """
-    JetStream streams as rows.
+    JetStream streams, or channels of NATS Streaming, as rows.
     """
 
     @classmethod
@@ -103,8 +103,7 @@ class BatchReader(DataSourceReader):
         self._peer = peerOf(options)
         self._patterns = checkedPatterns(options["subject"])
         self._limits = Limits()
-        for name in options["stream"]:
-            checkedName(name)
+        checkedNames(options)
 
     def partitions(self) -> list[InputPartition]:
         """
@@ -112,8 +111,7 @@ class BatchReader(DataSourceReader):
         """
         options = self._options
         with connect(self._peer) as connection:
-            streams = Streams(connection, options["domain"])
-            spans = planSpans(streams, options, logLoss)
+            spans = planSpans(logsOf(connection, options), options, logLoss)
         patterns = self._limits.patterns(self._patterns)
         left = [] if patterns is None else self._limits.spans(spans)
         pieces = split(

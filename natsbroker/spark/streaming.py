@@ -1,5 +1,6 @@
 """
-Reading streams in a streaming query: ranges of sequences, micro-batch after micro-batch.
+Reading streams or channels in a streaming query: ranges of sequences, one micro-batch after the
+other.
 
 Promises: the same offsets give the same rows, as long as the streams retain them; a server that is
 away for a while is waited for; a stream that was deleted, or made again, ends the query.
@@ -24,16 +25,17 @@ from pyspark.sql.streaming.datasource import (
 
 from natsbroker.spark.connection import Connection, connect
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, OptionError, TimedOut
+from natsbroker.spark.logs import Logs, checkedNames, isMissing, isPattern, logsOf
 from natsbroker.spark.offsets import advance, offsetOf, readOffset, spansBetween
 from natsbroker.spark.planning import checkedPatterns, planStarts, split
-from natsbroker.spark.streams import Streams, StreamState, checkedName, isMissing
+from natsbroker.spark.streams import StreamState
 from natsbroker.spark.tasks import SpanPartition, logLoss, peerOf, readSpan
 
 __all__ = ["StreamReader"]
 
 _Result = TypeVar("_Result")
 
-#: What a server says while JetStream is not there yet: nobody responds, and 10008.
+#: What a server says while JetStream or the channels are not there yet: nobody responds, and 10008.
 _NOT_YET = (503, 10008)
 
 _PAUSE = 0.25
@@ -50,16 +52,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise OptionError("maxOffsetsPerTrigger and maxBytesPerTrigger exclude each other")
         self._columns = columns
         self._options = options
-        self._names: tuple[str, ...] = options["stream"]
+        self._names = checkedNames(options)
+        self._word = "channel" if options["channel"] else "stream"
         self._peer = peerOf(options)
         self._patterns = checkedPatterns(options["subject"])
-        for name in self._names:
-            checkedName(name)
         self._connection: Connection | None = None
         self._wasConnected = False
         self._states: dict[str, StreamState] = {}
         self._asked = float("-inf")
         self._target: dict[str, StreamState] | None = None
+
+    @property
+    def _kept(self) -> tuple[str, ...] | None:
+        """
+        What must be in an offset; C{None} where patterns decide.
+        """
+        return None if any(map(isPattern, self._names)) else self._names
 
     def __getstate__(self) -> dict[str, Any]:
         """
@@ -73,7 +81,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         Where a new query begins.
         """
-        spans = self._patiently(lambda streams: planStarts(streams, self._options, logLoss))
+        spans = self._patiently(lambda logs: planStarts(logs, self._options, logLoss))
         return offsetOf({each.stream: (each.created, each.start) for each in spans})
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -92,13 +100,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         @raise DataLoss: if a stream is gone, or is another one.
         """
-        places = readOffset(start, self._names)
+        places = readOffset(start, self._kept, self._word)
         states = self._target if self._target is not None else self._current()
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else 0
         size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 0
         if not isinstance(limit, (ReadMaxRows, ReadMaxBytes, ReadAllAvailable)):
             raise OptionError(f"{type(limit).__name__} is not supported yet")
-        return offsetOf(advance(places, states, rows, size))
+        return offsetOf(advance(places, states, rows, size, self._word))
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """
@@ -117,7 +125,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         The tasks of a micro-batch.
         """
         options = self._options
-        spans = spansBetween(readOffset(start, self._names), readOffset(end, self._names))
+        begin, stop = (readOffset(each, self._kept, self._word) for each in (start, end))
+        spans = spansBetween(begin, stop, self._word)
         pieces = split(
             spans, options["minPartitions"], options["maxRowsPerPartition"], os.cpu_count() or 1
         )
@@ -153,15 +162,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._asked = time.monotonic()
         return self._states
 
-    def _ask(self, streams: Streams) -> dict[str, StreamState]:
-        try:
-            return {name: streams.state(name) for name in self._names}
-        except ApiError as error:
-            if isMissing(error):
-                raise DataLoss(f"{error}: it was there when the query began") from None
-            raise
+    def _ask(self, logs: Logs) -> dict[str, StreamState]:
+        states = {}
+        for name in logs.names(self._names):
+            try:
+                states[name] = logs.state(name)
+            except ApiError as error:
+                if not isMissing(error):
+                    raise
+                if name in self._names:
+                    raise DataLoss(f"{error}: it was there when the query began") from None
+        return states
 
-    def _patiently(self, ask: Callable[[Streams], _Result]) -> _Result:
+    def _patiently(self, ask: Callable[[Logs], _Result]) -> _Result:
         """
         Ask over the connection. Where one was had and is lost, over a new one, for as long as
         C{reconnectTimeout}; a first one that cannot be had is an error at once.
@@ -172,7 +185,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if self._connection is None:
                     self._connection = connect(self._peer)
                     self._wasConnected = True
-                return ask(Streams(self._connection, self._options["domain"]))
+                return ask(logsOf(self._connection, self._options))
             except (ConnectionFailed, TimedOut, ApiError) as error:
                 if isinstance(error, ApiError) and error.code not in _NOT_YET:
                     raise

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.spark.connection import Connection
 from natsbroker.spark.errors import ApiError, OptionError
 
-__all__ = ["StreamState", "Streams", "checkedName", "isMissing"]
+__all__ = ["NO_STREAM", "StreamState", "Streams", "checkedName"]
 
 _NO_MESSAGE = 10037
-_NO_STREAM = 10059
+NO_STREAM = 10059
 _NAME = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]+")
 
 
@@ -72,7 +73,10 @@ class Streams:
 
     @ivar connection: the connection.
     @ivar prefix: what its subjects begin with.
+    @ivar word: what the logs are called.
     """
+
+    word = "stream"
 
     def __init__(self, connection: Connection, domain: str = "") -> None:
         """
@@ -82,6 +86,12 @@ class Streams:
             raise OptionError(f"domain: no domain can be called {domain!r}")
         self.connection = connection
         self.prefix = f"$JS.{domain}.API." if domain else "$JS.API."
+
+    def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        """
+        The streams of some names, whether there or not: there are no patterns of them.
+        """
+        return tuple(wanted)
 
     def state(self, name: str, withDeleted: bool = False) -> StreamState:
         """
@@ -156,10 +166,3 @@ class Streams:
             text = f"stream {name}: {refusal.get('description', 'refused')}"
             raise ApiError(text, code if isinstance(code, int) else 0)
         return answer
-
-
-def isMissing(error: ApiError) -> bool:
-    """
-    Whether an error says that there is no such stream.
-    """
-    return error.code == _NO_STREAM

@@ -16,10 +16,13 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 
 from natsbroker.spark.addresses import TLS, readAddresses
+from natsbroker.spark.channels import Channels
 from natsbroker.spark.columns import toBatch
 from natsbroker.spark.connection import Peer, connect
 from natsbroker.spark.errors import OptionError
+from natsbroker.spark.exports import ExportReader
 from natsbroker.spark.identity import Identity
+from natsbroker.spark.logs import logsOf
 from natsbroker.spark.reading import Manner, RangeReader, Span
 from natsbroker.spark.streams import Streams
 
@@ -60,9 +63,12 @@ def readSpan(
     )
     first = zlib.crc32(f"{span.stream}:{span.start}".encode())
     with connect(peer, first) as connection:
-        streams = Streams(connection, options["domain"])
-        for rows in RangeReader(streams, span, manner, logLoss).read():
-            yield toBatch(rows, span.stream, columns)
+        logs = logsOf(connection, options)
+        if isinstance(logs, Channels):
+            yield from ExportReader(logs, span, manner, columns, logLoss).read()
+        elif isinstance(logs, Streams):
+            for rows in RangeReader(logs, span, manner, logLoss).read():
+                yield toBatch(rows, span.stream, columns)
 
 
 def peerOf(options: dict[str, Any]) -> Peer:

@@ -9,6 +9,7 @@ Must never know: how messages are acknowledged.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,9 +21,12 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from natsbroker.spark.connection import connect
+from natsbroker.spark.channels import checkedChannel
+from natsbroker.spark.connection import Connection, connect
 from natsbroker.spark.errors import OptionError, SourceError
+from natsbroker.spark.logs import isPattern
 from natsbroker.spark.publishing import Publisher
+from natsbroker.spark.stan import ChannelPublisher
 from natsbroker.spark.streams import Streams, checkedName
 from natsbroker.spark.tasks import peerOf
 from natsbroker.subjects.grammar import isValidLiteral
@@ -59,6 +63,11 @@ class _Writer:
     def __init__(self, schema: Any, options: dict[str, Any]) -> None:
         names = _checkedColumns(schema)
         subjects = options["subject"]
+        if options["channel"]:
+            self._channel = _checkedForChannel(names, options)
+            self._options = options
+            self._peer = peerOf(options)
+            return
         if len(options["stream"]) != 1:
             raise OptionError("stream: name the one to write to")
         if len(subjects) > 1:
@@ -67,6 +76,7 @@ class _Writer:
             raise OptionError("write needs a column 'subject' or the option, and not both")
         if subjects and not isValidLiteral(subjects[0].encode("utf-8")):
             raise OptionError(f"subject: not a subject to publish to: {subjects[0]!r}")
+        self._channel = ""
         self._stream = checkedName(options["stream"][0])
         self._subject = subjects[0] if subjects else ""
         self._options = options
@@ -82,6 +92,8 @@ class _Writer:
         if first is None:
             return Written(0, 0)
         with connect(self._peer, os.getpid()) as connection:
+            if self._channel:
+                return self._writeToChannel(connection, itertools.chain((first,), iterator))
             Streams(connection, self._options["domain"]).state(self._stream)
             publisher = Publisher(connection, self._stream, self._options["window"])
             self._publish(publisher, first)
@@ -89,6 +101,22 @@ class _Writer:
                 self._publish(publisher, batch)
             publisher.finish()
             return Written(publisher.stored, publisher.duplicates)
+
+    def _writeToChannel(self, connection: Connection, batches: Iterator[Any]) -> Written:
+        options = self._options
+        publisher = ChannelPublisher(
+            connection,
+            self._channel,
+            options["clusterId"],
+            options["discoverPrefix"],
+            options["window"],
+        )
+        for batch in batches:
+            for data in batch.column("data").to_pylist():
+                publisher.publish(_payload(data))
+        publisher.finish()
+        publisher.close()
+        return Written(publisher.stored, 0)
 
     def _publish(self, publisher: Publisher, batch: Any) -> None:
         count = batch.num_rows
@@ -104,8 +132,7 @@ class _Writer:
         for subject, data, headers, msgId in rows:
             if subject is None:
                 raise SourceError(f"stream {self._stream}: a row has no subject")
-            payload = data.encode("utf-8") if isinstance(data, str) else data or b""
-            publisher.publish(subject, payload, _pairs(headers), msgId)
+            publisher.publish(subject, _payload(data), _pairs(headers), msgId)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
@@ -132,6 +159,26 @@ def _checkedColumns(schema: Any) -> set[str]:
     if "data" not in names:
         raise OptionError("write needs a column 'data'")
     return names
+
+
+def _checkedForChannel(names: set[str], options: dict[str, Any]) -> str:
+    if options["stream"]:
+        raise OptionError("stream and channel exclude each other")
+    if len(options["channel"]) != 1 or isPattern(options["channel"][0]):
+        raise OptionError("channel: name the one to write to")
+    if options["subject"]:
+        raise OptionError("subject does not go with channel: a channel is written to by its name")
+    others = sorted(names - {"data"})
+    if others:
+        raise OptionError(
+            f"the column {others[0]!r} cannot be written to a channel: messages of NATS Streaming"
+            " have data and nothing else"
+        )
+    return checkedChannel(options["channel"][0])
+
+
+def _payload(data: Any) -> bytes:
+    return data.encode("utf-8") if isinstance(data, str) else data or b""
 
 
 def _pairs(headers: Any) -> list[tuple[str, str]]:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from tests.interop.conftest import pytest_runtest_makereport, showLogs, startServer
-from tests.interop.servers import REAL, Server
-from tests.spark.support import CONFIG, Station
+from tests.interop.servers import OURS_FAST, REAL, Server
+from tests.spark.support import CONFIG, STREAMING, BrokerStation, Station
 
 __all__ = ["pytest_runtest_makereport", "startServer"]
 
@@ -87,3 +87,23 @@ def station(sharedStation: Station, request: pytest.FixtureRequest) -> Station:
     """
     showLogs(request.node, sharedStation.server)
     return sharedStation
+
+
+@pytest.fixture(scope="session")
+def sharedBroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerStation]:
+    """
+    A broker of ours with NATS Streaming.
+    """
+    directory = tmp_path_factory.mktemp("broker")
+    station = BrokerStation(Server(OURS_FAST, directory, STREAMING).start())
+    yield station
+    station.close()
+
+
+@pytest.fixture
+def broker(sharedBroker: BrokerStation, request: pytest.FixtureRequest) -> BrokerStation:
+    """
+    The same, with its log in the report of a test that fails.
+    """
+    showLogs(request.node, sharedBroker.server)
+    return sharedBroker

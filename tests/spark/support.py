@@ -13,12 +13,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from natsbroker.spark.addresses import readAddresses
+from natsbroker.spark.channels import Channels
 from natsbroker.spark.connection import Connection, Peer, connect
+from natsbroker.spark.stan import ChannelPublisher
 from natsbroker.spark.streams import Streams
 from natsbroker.wire.headers import Headers
 from tests.interop.servers import Server
 
-__all__ = ["Station", "Stream"]
+__all__ = ["BrokerStation", "Station", "Stream"]
+
+#: A broker of ours with NATS Streaming.
+STREAMING = "streaming { store: lmdb, dir: $DIR/store, store_limits { max_channels: 0 } }\n"
 
 CONFIG = "jetstream { store_dir: $DIR/js, max_memory_store: 256MB, max_file_store: 256MB }\n"
 
@@ -139,6 +144,62 @@ class Station:
     def close(self) -> None:
         """
         Stop the server.
+        """
+        self.connection.close()
+        self.server.stop()
+
+
+class BrokerStation:
+    """
+    A broker of ours with NATS Streaming, and a connection to it.
+
+    @ivar server: the broker.
+    @ivar connection: for the test's own requests.
+    @ivar channels: the API that is tested.
+    """
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.connection = connect(self.peer)
+        self.channels = Channels(self.connection, "test-cluster")
+
+    @property
+    def url(self) -> str:
+        """
+        Where clients connect.
+        """
+        return self.server.url
+
+    @property
+    def peer(self) -> Peer:
+        """
+        How to connect.
+        """
+        return Peer(readAddresses(self.server.url))
+
+    def channel(self, payloads: Iterable[bytes] = (), name: str = "") -> str:
+        """
+        A new channel with messages in it.
+        """
+        name = name or f"c{next(self._numbers)}"
+        self.fill(name, payloads)
+        return name
+
+    def fill(self, name: str, payloads: Iterable[bytes]) -> None:
+        """
+        Publish to a channel, and have it acknowledged.
+        """
+        publisher = ChannelPublisher(self.connection, name, "test-cluster", "_STAN.discover", 1000)
+        for each in payloads:
+            publisher.publish(each)
+        publisher.finish()
+        publisher.close()
+
+    def close(self) -> None:
+        """
+        Stop the broker.
         """
         self.connection.close()
         self.server.stop()

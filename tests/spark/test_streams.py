@@ -8,7 +8,7 @@ import pytest
 
 from natsbroker.spark.connection import connect
 from natsbroker.spark.errors import ApiError, OptionError
-from natsbroker.spark.streams import Streams, checkedName, isMissing
+from natsbroker.spark.streams import NO_STREAM, Streams, checkedName
 from tests.interop.conftest import StartServer
 from tests.interop.servers import REAL
 from tests.spark.support import Station
@@ -56,7 +56,7 @@ class TestState:
         stream.api("DELETE")
         with pytest.raises(ApiError, match=f"stream {stream.name}: stream not found") as caught:
             station.streams.state(stream.name)
-        assert isMissing(caught.value)
+        assert caught.value.code == NO_STREAM
         stream.make()
         assert station.streams.state(stream.name).created != before
 

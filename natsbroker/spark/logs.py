@@ -1,0 +1,91 @@
+"""
+What is read, whether JetStream streams or channels of NATS Streaming.
+
+Promises: whoever plans and follows reads need not know which of them it is.
+Must never know: how a range is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from natsbroker.spark.channels import NO_CHANNEL, Channels, checkedChannel
+from natsbroker.spark.connection import Connection
+from natsbroker.spark.errors import ApiError, OptionError
+from natsbroker.spark.streams import NO_STREAM, Streams, StreamState, checkedName
+
+__all__ = ["Logs", "checkedNames", "isMissing", "isPattern", "logsOf", "namesGiven"]
+
+
+class Logs(Protocol):
+    """
+    Streams or channels, over one connection.
+    """
+
+    word: str
+
+    def names(self, wanted: Sequence[str]) -> tuple[str, ...]:
+        """
+        Those that there are of some names and patterns.
+        """
+
+    def state(self, name: str) -> StreamState:
+        """
+        The state of one now.
+        """
+
+    def firstSince(self, name: str, time: str) -> int | None:
+        """
+        The first sequence that was stored at a time, in RFC 3339, or later.
+        """
+
+
+def namesGiven(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """
+    The names and patterns in the options.
+    """
+    found: tuple[str, ...] = options["channel"] or options["stream"]
+    return found
+
+
+def checkedNames(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """
+    The same.
+
+    @raise OptionError: if they name nothing, or what cannot be.
+    """
+    if options["channel"] and options["stream"]:
+        raise OptionError("stream and channel exclude each other")
+    if options["channel"] and options["subject"]:
+        raise OptionError("subject does not go with channel: all messages of a channel have one")
+    if not namesGiven(options):
+        raise OptionError("name at least one stream or channel: the option 'stream' or 'channel'")
+    for name in options["stream"]:
+        checkedName(name)
+    for name in options["channel"]:
+        checkedChannel(name)
+    return namesGiven(options)
+
+
+def isPattern(name: str) -> bool:
+    """
+    Whether a name stands for others; no log can have such a name.
+    """
+    return "*" in name or ">" in name
+
+
+def logsOf(connection: Connection, options: Mapping[str, Any]) -> Logs:
+    """
+    What the options name.
+    """
+    if options["channel"]:
+        return Channels(connection, options["clusterId"])
+    return Streams(connection, options["domain"])
+
+
+def isMissing(error: ApiError) -> bool:
+    """
+    Whether an error says that there is no such stream or channel.
+    """
+    return error.code in (NO_STREAM, NO_CHANNEL)
