@@ -46,10 +46,12 @@ class Flavour:
 
     @ivar name: what test ids call it.
     @ivar environment: variables that are set for it on top of the tests' own.
+    @ivar path: of the program, where that is not known by the name.
     """
 
     name: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    path: str = ""
 
     def command(self) -> list[str]:
         """
@@ -59,6 +61,8 @@ class Flavour:
             return [str(requireRealServer())]
         if self is OLD:
             return [str(requireOldServer())]
+        if self.path:
+            return [self.path]
         return [sys.executable, "-m", "natsbroker"]
 
 
@@ -68,6 +72,14 @@ OURS_FAST = Flavour("ours-fast", {"NATSBROKER_PURE": ""})
 OURS_PURE = Flavour("ours-pure", {"NATSBROKER_PURE": "1"})
 OURS = (OURS_FAST, OURS_PURE)
 ALL = (REAL, *OURS)
+
+#: Servers from before NATS 2.0, where somebody has built some and says so, as paths with colons in
+#: between.
+GNATSD = tuple(
+    Flavour(Path(path).name, path=path)
+    for path in os.environ.get("NATSBROKER_GNATSD", "").split(os.pathsep)
+    if path
+)
 
 
 def missing(what: str) -> NoReturn:

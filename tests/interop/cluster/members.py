@@ -34,6 +34,9 @@ cluster {
 }
 """
 
+#: The same for the classic dialect, which has no accounts.
+PLAIN_CONFIG = re.sub(r"accounts \{.*?\n\}\n", "", CONFIG, flags=re.DOTALL)
+
 #: What a real server may say besides notices.
 EXPECTED = (
     "Plaintext passwords detected",
@@ -60,11 +63,13 @@ class Member(Server):
         routes: Sequence[int],
         more: str = "",
         top: str = "",
+        template: str = CONFIG,
     ) -> None:
         """
         @param routes: the ports of members that it is told of.
         @param more: for the C{cluster} block.
         @param top: for the top of the file.
+        @param template: the file.
         """
         super().__init__(flavour, directory)
         self.name = name
@@ -73,6 +78,7 @@ class Member(Server):
         self._more = more
         self._top = top
         self._before = ""
+        self._template = template
         self._describe()
 
     def _describe(self) -> None:
@@ -84,7 +90,7 @@ class Member(Server):
             "$MORE": self._more,
             "$TOP": self._top,
         }
-        text = CONFIG
+        text = self._template
         for key, value in values.items():
             text = text.replace(key, value)
         self._config = text
@@ -323,12 +329,16 @@ class Mesh:
 
 
 def formed(
-    flavours: Sequence[Flavour], directory: Path, more: str | Mapping[str, str] = ""
+    flavours: Sequence[Flavour],
+    directory: Path,
+    more: str | Mapping[str, str] = "",
+    template: str = CONFIG,
 ) -> Mesh:
     """
     Start a cluster in which everybody is told of the first member alone.
 
     @param more: for the C{cluster} block of everybody, or of some members by their names.
+    @param template: the configuration file.
     """
     members: list[Member] = []
     try:
@@ -337,7 +347,8 @@ def formed(
             home.mkdir()
             routes = [members[0].routePort] if members else []
             block = more if isinstance(more, str) else more.get(f"n{place}", "")
-            members.append(Member(flavour, home, f"n{place}", routes, block).start())
+            member = Member(flavour, home, f"n{place}", routes, block, template=template)
+            members.append(member.start())
         mesh = Mesh(members)
         for place in range(len(members)):
             mesh.connect(place)

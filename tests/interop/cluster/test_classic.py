@@ -1,0 +1,261 @@
+"""
+Clusters that speak the classic dialect, three at a time, of which the last two were told of the
+first. Every message is accounted for.
+
+Servers from before NATS 2.0 take part where C{NATSBROKER_GNATSD} says where they are::
+
+    NATSBROKER_GNATSD=/path/gnatsd-1.4.1:/path/gnatsd-0.9.4 \\
+        python -m pytest tests/interop/cluster/test_classic.py
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.certificates import writeCertificates
+from tests.interop.cluster.members import PLAIN_CONFIG, Client, Member, Mesh, formed
+from tests.interop.conftest import showLogs
+from tests.interop.servers import GNATSD, OURS, OURS_FAST, OURS_PURE, PATIENCE, REAL, Flavour
+
+CLASSIC, AUTO, MODERN = (f"dialect: {each}" for each in ("classic", "auto", "modern"))
+
+#: Who is in a cluster, and what each of them speaks.
+SETS = {
+    "classic": ((OURS_FAST, OURS_PURE, OURS_FAST), (CLASSIC, CLASSIC, CLASSIC)),
+    "auto": ((OURS_FAST, OURS_PURE, OURS_FAST), (AUTO, CLASSIC, AUTO)),
+}
+for _old in GNATSD:
+    SETS[f"{_old.name}-first"] = (_old, OURS_FAST, OURS_PURE), ("", CLASSIC, AUTO)
+    SETS[f"{_old.name}-last"] = (OURS_FAST, OURS_PURE, _old), (AUTO, CLASSIC, "")
+    SETS[f"{_old.name}-most"] = (_old, OURS_FAST, GNATSD[0]), ("", CLASSIC, "")
+    SETS[f"{_old.name}-auto"] = (OURS_FAST, _old, GNATSD[-1]), (AUTO, "", "")
+
+COUNT = 100
+HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
+
+
+@pytest.fixture(scope="module", params=SETS)
+def running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mesh]:
+    """
+    A cluster.
+    """
+    flavours, blocks = SETS[request.param]
+    more = {f"n{place}": block for place, block in enumerate(blocks)}
+    mesh = formed(flavours, tmp_path_factory.mktemp("classic"), more, PLAIN_CONFIG)
+    yield mesh
+    mesh.close()
+
+
+@pytest.fixture
+def mesh(running: Mesh, request: pytest.FixtureRequest) -> Mesh:
+    """
+    The cluster, whose logs are shown if the test fails.
+    """
+    for member in running.members:
+        showLogs(request.node, member)
+    return running
+
+
+def isOurs(mesh: Mesh, place: int) -> bool:
+    """Whether a member is a natsbroker."""
+    return mesh.members[place].flavour in OURS
+
+
+def test_everywhere(mesh: Mesh) -> None:
+    """What is published anywhere is heard everywhere, once, in order, with its reply subject."""
+    wide = [client.subscribe(b"all.*.x") for client in mesh.clients]
+    wider = [client.subscribe(b"all.>") for client in mesh.clients]
+    mesh.sync()
+    for place, client in enumerate(mesh.clients):
+        for number in range(COUNT):
+            client.publish(b"all.%d.x" % place, b"%d %d" % (place, number), b"r")
+    for place, client in enumerate(mesh.clients):
+        for sid in (wide[place], wider[place]):
+            messages = client.messages(sid, COUNT * len(mesh.clients))
+            for sender in range(len(mesh.clients)):
+                heard = [each for each in messages if each[2].startswith(b"%d " % sender)]
+                assert heard == [
+                    (b"r", b"", b"%d %d" % (sender, number)) for number in range(COUNT)
+                ]
+    mesh.sync()
+    for place, client in enumerate(mesh.clients):
+        assert client.arrived(wide[place]) == client.arrived(wider[place]) == []
+        client.unsubscribe(wide[place])
+        client.unsubscribe(wider[place])
+
+
+def test_headers(mesh: Mesh) -> None:
+    """A message keeps its payload where it loses its headers."""
+    for place, client in enumerate(mesh.clients):
+        if not isOurs(mesh, place):
+            continue
+        ears = [other.subscribe(b"headed") for other in mesh.clients]
+        mesh.sync()
+        client.publish(b"headed", b"body", b"r", HEADERS)
+        for other, ear in zip(mesh.clients, ears, strict=True):
+            ((reply, headers, body),) = other.messages(ear, 1)
+            assert (reply, body) == (b"r", b"body")
+            assert headers in ((HEADERS,) if other is client else (HEADERS, b""))
+            other.unsubscribe(ear)
+
+
+def test_sizes(mesh: Mesh) -> None:
+    """Messages of all sizes pass whole."""
+    bodies = [bytes([size % 251]) * size for size in (0, 1, 4095, 65537, 1_000_000)]
+    for place, client in enumerate(mesh.clients):
+        others = [other for other in mesh.clients if other is not client]
+        ears = [other.subscribe(b"large.%d" % place) for other in others]
+        mesh.sync()
+        for body in bodies:
+            client.publish(b"large.%d" % place, body)
+        for other, ear in zip(others, ears, strict=True):
+            assert other.take(ear, len(bodies)) == bodies
+            other.unsubscribe(ear)
+
+
+def test_requests(mesh: Mesh) -> None:
+    """Everybody answers everybody's requests."""
+    for place, server in enumerate(mesh.clients):
+        service = server.subscribe(b"service.%d" % place)
+        mesh.sync()
+        for other in mesh.clients:
+            inbox = other.subscribe(b"_INBOX.%d" % id(other))
+            mesh.sync()
+            other.publish(b"service.%d" % place, b"?", b"_INBOX.%d" % id(other))
+            ((reply, _, body),) = server.messages(service, 1)
+            server.publish(reply, b"answer to " + body)
+            assert other.take(inbox, 1) == [b"answer to ?"]
+            other.unsubscribe(inbox)
+        server.unsubscribe(service)
+
+
+def test_queues(mesh: Mesh) -> None:
+    """Of a queue group that is everywhere, one member gets each message; ours keep it at home."""
+    members = [[client.subscribe(b"work.*", b"q") for _ in range(2)] for client in mesh.clients]
+    plain = mesh.clients[0].subscribe(b"work.*")
+    mesh.sync()
+    for place, client in enumerate(mesh.clients):
+        for number in range(COUNT):
+            client.publish(b"work.%d" % place, b"%d %d" % (place, number))
+    mesh.sync()
+    mesh.sync()
+    heard: list[bytes] = []
+    for place, client in enumerate(mesh.clients):
+        here = [body for sid in members[place] for body in client.arrived(sid)]
+        if isOurs(mesh, place):
+            assert sum(body.startswith(b"%d " % place) for body in here) == COUNT
+        heard += here
+    expected = [
+        b"%d %d" % (place, number) for place in range(len(mesh.clients)) for number in range(COUNT)
+    ]
+    assert sorted(heard) == sorted(expected)
+    assert sorted(mesh.clients[0].arrived(plain)) == sorted(expected)
+    for place, client in enumerate(mesh.clients):
+        for sid in [*members[place], *([plain] if place == 0 else [])]:
+            client.unsubscribe(sid)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_distantQueues(mesh: Mesh, place: int) -> None:
+    """Of two groups that are only elsewhere, each gets each message, by its weight."""
+    here, one, two = (mesh.clients[(place + each) % 3] for each in range(3))
+    ones = [one.subscribe(b"far", b"q") for _ in range(3)]
+    twos = [two.subscribe(b"far", b"q"), two.subscribe(b"far", b"r")]
+    mesh.sync()
+    for number in range(COUNT):
+        here.publish(b"far", b"%d" % number)
+    mesh.sync()
+    mesh.sync()
+    first = [one.arrived(sid) for sid in ones]
+    second, other = (two.arrived(sid) for sid in twos)
+    expected = [b"%d" % number for number in range(COUNT)]
+    assert sorted([body for each in first for body in each] + second) == sorted(expected)
+    assert other == expected
+    assert all(first) and second
+    for sid in ones:
+        one.unsubscribe(sid)
+    for sid in twos:
+        two.unsubscribe(sid)
+
+
+@pytest.mark.parametrize("how", ["unsub", "max", "leave"])
+def test_nobodyLeft(mesh: Mesh, how: str) -> None:
+    """When the last subscriber has gone, in whatever way, our members know that nobody responds."""
+    subject = b"gone." + how.encode()
+    for place, client in enumerate(mesh.clients):
+        leaver = Client(mesh.members[place])
+        sid = leaver.subscribe(subject)
+        member = leaver.subscribe(subject, b"q")
+        mesh.sync()
+        others = [
+            each
+            for number, each in enumerate(mesh.clients)
+            if each is not client and isOurs(mesh, number)
+        ]
+        if how == "max":
+            leaver.unsubscribe(sid, 2)
+            leaver.unsubscribe(member, 1)
+            publisher = mesh.clients[(place + 1) % 3]
+            publisher.publish(subject, b"1")
+            assert leaver.take(member, 1) == [b"1"]
+            publisher.publish(subject, b"2")
+            assert leaver.take(sid, 2) == [b"1", b"2"]
+            leaver.flush()
+        elif how == "unsub":
+            leaver.unsubscribe(sid)
+            leaver.unsubscribe(member)
+        leaver.close()
+        # A member learns of a client's end when it does.
+        deadline = time.monotonic() + PATIENCE
+        while not all(b"503" in _asked(other, subject) for other in others):
+            assert time.monotonic() < deadline, "somebody still responds"
+
+
+def _asked(client: Client, subject: bytes) -> bytes:
+    """
+    @return: the headers of the answer to a request; no bytes if there is none.
+    """
+    inbox = client.subscribe(b"_INBOX.gone")
+    client.publish(subject, b"", b"_INBOX.gone")
+    client.flush()
+    answers = client.messages(inbox, len(client.got[inbox]))
+    client.unsubscribe(inbox)
+    return answers[0][1] if answers else b""
+
+
+def test_urls(mesh: Mesh) -> None:
+    """Clients know where else they can connect."""
+    for place, client in enumerate(mesh.clients):
+        client.flush()
+        for member in mesh.members if isOurs(mesh, place) else ():
+            assert b"127.0.0.1:%d" % member.port in client.info
+
+
+def test_restart(mesh: Mesh) -> None:
+    """Any member can be restarted; then everything is as before."""
+    for place in range(len(mesh.members)):
+        others = [client for number, client in enumerate(mesh.clients) if number != place]
+        ears = [client.subscribe(b"still.*") for client in others]
+        mesh.members[place].restart()
+        mesh.connect(place)
+        mesh.form()
+        for client in mesh.clients:
+            for number in range(COUNT):
+                client.publish(b"still.x", b"%d" % number)
+        mesh.sync()
+        expected = sorted([b"%d" % number for number in range(COUNT)] * 3)
+        for client, sid in zip(others, ears, strict=True):
+            assert sorted(client.arrived(sid)) == expected
+            client.unsubscribe(sid)
+
+
+def test_quiet(mesh: Mesh) -> None:
+    """After all that, nobody's log has anything but notices."""
+    assert mesh.complaints() == []
