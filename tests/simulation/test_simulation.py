@@ -14,9 +14,13 @@ import pytest
 
 from natsbroker.core import reach
 from natsbroker.core.account import Account
+from natsbroker.net.classic import ClassicMember, ClassicTraffic
 from natsbroker.net.modern import ModernTraffic, RouteAccount
 from natsbroker.net.routeinterest import Announcer, RemoteInterest
-from natsbroker.wire.values import Kind
+from natsbroker.net.sids import ToldSids
+from natsbroker.wire.dialects import cluster
+from natsbroker.wire.values import Kind, Message
+from tests.simulation import world
 from tests.simulation.__main__ import main, report
 from tests.simulation.running import run
 
@@ -129,12 +133,104 @@ def forgetful(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RouteAccount, "forward", lossy)
 
 
-@pytest.mark.parametrize(
-    "defect",
-    [twice, silentEnd, silentWeight, staleRoute, onceTold, passedOn, bothSides, forgetful],
-    ids=lambda defect: defect.__name__,
+def twiceClassic(patch: pytest.MonkeyPatch) -> None:
+    """A classic member is given each message twice."""
+    forward = ClassicMember.forward
+
+    def doubled(self: Any, message: Any, queues: Any) -> None:
+        forward(self, message, queues)
+        forward(self, message, queues)
+
+    patch.setattr(ClassicMember, "forward", doubled)
+
+
+def forgetfulClassic(patch: pytest.MonkeyPatch) -> None:
+    """Every tenth message to a classic member is lost."""
+    forward, count = ClassicMember.forward, [0]
+
+    def lossy(self: Any, message: Any, queues: Any) -> None:
+        count[0] += 1
+        if count[0] % 10:
+            forward(self, message, queues)
+
+    patch.setattr(ClassicMember, "forward", lossy)
+
+
+def toEverybody(patch: pytest.MonkeyPatch) -> None:
+    """What is for a queue group reaches those without a group again."""
+    patch.setattr("natsbroker.net.classic.GroupMessage", Message)
+
+
+def toGroupsToo(patch: pytest.MonkeyPatch) -> None:
+    """What is for those without a group reaches the groups as well."""
+    patch.setattr("natsbroker.net.classic.cluster.isDirected", lambda sid: True)
+    patch.setattr(ToldSids, "group", lambda self, sid: b"q")
+
+
+def anyGroup(patch: pytest.MonkeyPatch) -> None:
+    """A message for one queue group is given to another."""
+    group = ToldSids.group
+
+    def other(self: Any, sid: bytes) -> bytes:
+        return {b"q": b"r", b"r": b"q"}.get(group(self, sid), b"")
+
+    patch.setattr(ToldSids, "group", other)
+
+
+def sameSid(patch: pytest.MonkeyPatch) -> None:
+    """The members of a queue group share a sid."""
+    sidFor = cluster.sidFor
+    one = lambda number, member, queue: sidFor(number, 1, queue)  # noqa: E731
+    patch.setattr("natsbroker.net.sids.cluster.sidFor", one)
+
+
+def deafToEnds(patch: pytest.MonkeyPatch) -> None:
+    """What a classic member takes back stays."""
+    patch.setattr(ClassicTraffic, "_unsubscribed", lambda self, line: None)
+
+
+def staleSids(patch: pytest.MonkeyPatch) -> None:
+    """A classic peer that comes back is told nothing."""
+    tell, told = ClassicTraffic.tell, set()
+
+    def first(self: Any, accounts: Any) -> None:
+        key = id(self._doors), self._link.remoteId
+        tell(self, [] if key in told else accounts)
+        told.add(key)
+
+    patch.setattr(ClassicTraffic, "tell", first)
+
+
+ANYWHERE = (silentEnd, silentWeight, staleRoute, passedOn, bothSides)
+
+MODERN = (twice, onceTold, forgetful)
+
+CLASSIC = (
+    twiceClassic,
+    forgetfulClassic,
+    toEverybody,
+    toGroupsToo,
+    anyGroup,
+    sameSid,
+    deafToEnds,
+    staleSids,
 )
-def test_defects(defect: Callable[[pytest.MonkeyPatch], None], monkeypatch: Any) -> None:
-    """Each of these defects is found."""
+
+
+@pytest.mark.parametrize(
+    "choices, defect",
+    [
+        *((world.CHOICES[:3], defect) for defect in (*ANYWHERE, *MODERN)),
+        *((world.CLASSIC_CHOICES[:1], defect) for defect in (*ANYWHERE, *CLASSIC)),
+    ],
+    ids=lambda each: each.__name__ if callable(each) else each[0].blocks[0],
+)
+def test_defects(
+    choices: tuple[world.Choice, ...],
+    defect: Callable[[pytest.MonkeyPatch], None],
+    monkeypatch: Any,
+) -> None:
+    """Each of these defects is found, in each dialect that may have it."""
+    monkeypatch.setattr(world, "CHOICES", choices)
     defect(monkeypatch)
     assert any(run(seed).wrong for seed in range(PATIENCE))

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from functools import cache
 from random import Random
+from typing import NamedTuple
 
 from natsbroker.broker import Broker
 from natsbroker.config.build import buildText
@@ -21,7 +22,7 @@ from natsbroker.testing.simulation.connection import Wire
 from natsbroker.testing.simulation.network import Host, Network
 from tests.simulation.people import Person
 
-__all__ = ["BROKERS", "World"]
+__all__ = ["BROKERS", "CLASSIC_CHOICES", "World"]
 
 #: The numbers of the brokers.
 BROKERS = (1, 2, 3)
@@ -32,23 +33,52 @@ CLIENTS, ROUTES = 4222, 6222
 #: attempt to dial has ended, and the next one is made.
 RECOVERY = 12.0
 
-#: How a cluster may be set up.
-CHOICES = (
-    "pool_size: -1",
-    "pool_size: 3",
-    "pool_size: 2, accounts: [A]",
+
+class Choice(NamedTuple):
+    """
+    How a cluster may be set up.
+
+    @ivar blocks: what each broker's C{cluster} block says.
+    @ivar account: which account everybody is in: classic routes carry the global one alone.
+    @ivar copies: how often a message may be sent from one broker to another: on a classic route
+        once for all who are subscribed without a group, and once for each queue group.
+    """
+
+    blocks: tuple[str, str, str]
+    account: str = "A"
+    copies: int = 1
+
+
+#: The set-ups in which the classic dialect is spoken.
+CLASSIC_CHOICES = (
+    Choice(("dialect: classic",) * 3, "$G", 3),
+    Choice(("dialect: auto", "dialect: classic", "dialect: auto"), "$G", 3),
+    Choice(("dialect: classic", "dialect: auto, pool_size: -1", "dialect: auto"), "$G", 3),
 )
+
+#: All set-ups.
+CHOICES = (
+    Choice(("pool_size: -1",) * 3),
+    Choice(("pool_size: 3",) * 3),
+    Choice(("pool_size: 2, accounts: [A]",) * 3),
+    Choice(("dialect: auto",) * 3),
+    *CLASSIC_CHOICES,
+)
+
+ACCOUNTS = """
+accounts { A { users: [ { user: a, password: a } ] } }
+no_auth_user: a
+"""
 
 CONFIG = """
 server_name: n%(number)d
 listen: "10.0.0.%(number)d:4222"
 fast_lane: false
 ping_interval: "1s", ping_max: 2
-accounts { A { users: [ { user: a, password: a } ] } }
-no_auth_user: a
+%(accounts)s
 cluster {
     name: C, listen: "10.0.0.%(number)d:6222", ping_interval: "1s", connect_retries: 1000
-    %(choice)s
+    %(block)s
     authorization { user: r, password: r, timeout: 2 }
     routes: [%(routes)s]
 }
@@ -63,7 +93,7 @@ def address(number: int) -> str:
 
 
 @cache
-def settingsFor(number: int, choice: str, isMeshed: bool) -> Settings:
+def settingsFor(number: int, choice: Choice, isMeshed: bool) -> Settings:
     """
     The settings of one broker.
 
@@ -71,7 +101,12 @@ def settingsFor(number: int, choice: str, isMeshed: bool) -> Settings:
     """
     known = [each for each in BROKERS if each != number and (isMeshed or each == 1)]
     routes = ", ".join(f'"nats-route://r:r@{address(each)}:6222"' for each in known)
-    text = CONFIG % {"number": number, "choice": choice, "routes": routes}
+    text = CONFIG % {
+        "number": number,
+        "accounts": ACCOUNTS if choice.account == "A" else "",
+        "block": choice.blocks[number - 1],
+        "routes": routes,
+    }
     return buildText(text, {}).settings
 
 

@@ -74,6 +74,9 @@ class Member(Server):
         super().__init__(flavour, directory)
         self.name = name
         self.routePort = -1
+        if flavour.path:
+            # The oldest servers do not tell which ports the kernel chose.
+            self.port, self.routePort = _freePorts(2)
         self._routes = list(routes)
         self._more = more
         self._top = top
@@ -125,6 +128,17 @@ class Member(Server):
         log = self._before + self.log()
         lines = [line for line in log.splitlines() if re.search(r"\[(ERR|WRN|FTL)\]", line)]
         return [line for line in lines if not any(each in line for each in known)]
+
+
+def _freePorts(count: int) -> list[int]:
+    """
+    Ports that were free just now.
+    """
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(each.getsockname()[1]) for each in listeners]
+    for each in listeners:
+        each.close()
+    return ports
 
 
 class Client:

@@ -10,9 +10,8 @@ Servers from before NATS 2.0 take part where C{NATSBROKER_GNATSD} says where the
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from tests.interop.cluster.members import PLAIN_CONFIG, Client, Member, Mesh, fo
 from tests.interop.conftest import showLogs
 from tests.interop.servers import GNATSD, OURS, OURS_FAST, OURS_PURE, PATIENCE, REAL, Flavour
 
-CLASSIC, AUTO, MODERN = (f"dialect: {each}" for each in ("classic", "auto", "modern"))
+CLASSIC, AUTO = "dialect: classic", "dialect: auto"
 
 #: Who is in a cluster, and what each of them speaks.
 SETS = {
@@ -34,6 +33,9 @@ for _old in GNATSD:
     SETS[f"{_old.name}-last"] = (OURS_FAST, OURS_PURE, _old), (AUTO, CLASSIC, "")
     SETS[f"{_old.name}-most"] = (_old, OURS_FAST, GNATSD[0]), ("", CLASSIC, "")
     SETS[f"{_old.name}-auto"] = (OURS_FAST, _old, GNATSD[-1]), (AUTO, "", "")
+
+#: Starts a member of some kind, with more in its C{cluster} block, that is told of others' ports.
+Start = Callable[..., Member]
 
 COUNT = 100
 HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
@@ -258,4 +260,94 @@ def test_restart(mesh: Mesh) -> None:
 
 def test_quiet(mesh: Mesh) -> None:
     """After all that, nobody's log has anything but notices."""
+    assert mesh.complaints() == []
+
+
+@pytest.fixture
+def started(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
+    """
+    Start members for one test.
+    """
+    members: list[Member] = []
+
+    def start(flavour: Flavour, more: str, *routes: int) -> Member:
+        home = tmp_path / f"n{len(members)}"
+        home.mkdir()
+        member = Member(flavour, home, home.name, routes, more, template=PLAIN_CONFIG)
+        showLogs(request.node, member)
+        members.append(member)
+        member.start()
+        return member
+
+    yield start
+    for member in members:
+        member.stop()
+
+
+def test_auto(started: Start) -> None:
+    """With a newer server, C{auto} speaks the modern dialect, headers included."""
+    first = started(OURS_FAST, AUTO)
+    mesh = Mesh(
+        [first, started(REAL, "", first.routePort), started(OURS_PURE, AUTO, first.routePort)]
+    )
+    for place in range(3):
+        mesh.connect(place)
+    mesh.form()
+    ears = [client.subscribe(b"headed") for client in mesh.clients]
+    mesh.sync()
+    for client in mesh.clients:
+        client.publish(b"headed", b"x", b"", HEADERS)
+    for client, ear in zip(mesh.clients, ears, strict=True):
+        assert client.messages(ear, 3) == [(b"", HEADERS, b"x")] * 3
+        client.close()
+    assert mesh.complaints() == []
+
+
+def test_dialledByNewer(started: Start) -> None:
+    """A newer server is told that it is wrong here, and nothing else happens to anybody."""
+    ours = started(OURS_FAST, CLASSIC)
+    newer = started(REAL, "", ours.routePort)
+    newer.waitForLog("Route Error 'Rejecting connection, routes speak the classic dialect here'")
+    ours.waitForLog("Router connection closed: Wrong Dialect")
+    for member in (ours, newer):
+        client = Client(member)
+        ear = client.subscribe(b"still")
+        client.publish(b"still", b"here")
+        assert client.take(ear, 1) == [b"here"]
+        client.close()
+
+
+def test_newerIsDialled(started: Start) -> None:
+    """When we dial it, both ends refuse; we try again, since it may be replaced."""
+    newer = started(REAL, "")
+    ours = started(OURS_FAST, CLASSIC, newer.routePort)
+    for _ in range(2):
+        ours.waitForLog("Router connection closed: Wrong Dialect", ours.logLength())
+    newer.waitForLog('Rejecting connection, cluster name "" does not match "C1"')
+
+
+@pytest.mark.parametrize("other", [OURS_PURE, *GNATSD], ids=lambda each: each.name)
+@pytest.mark.parametrize("isFirst", [True, False], ids=["first", "last"])
+def test_tls(started: Start, tmp_path: Path, other: Flavour, isFirst: bool) -> None:
+    """Routes are encrypted from their first byte, and both ends show certificates."""
+    writeCertificates(tmp_path)
+    files = f"cert_file: '{tmp_path}/server.pem'\nkey_file: '{tmp_path}/server-key.pem'"
+    tls = f"tls {{\n{files}\nca_file: '{tmp_path}/ca.pem'\n}}"
+    both = [
+        (OURS_FAST, f"{CLASSIC}\n{tls}"),
+        (other, f"{AUTO}\n{tls}" if other in OURS else tls),
+    ]
+    first, second = both if isFirst else reversed(both)
+    one = started(*first)
+    mesh = Mesh([one, started(*second, one.routePort)])
+    for place in range(2):
+        mesh.connect(place)
+    mesh.form()
+    ears = [client.subscribe(b"secret") for client in mesh.clients]
+    mesh.sync()
+    for client in mesh.clients:
+        client.publish(b"secret", b"x")
+    for client, ear in zip(mesh.clients, ears, strict=True):
+        assert client.take(ear, 2) == [b"x"] * 2
+        client.close()
     assert mesh.complaints() == []

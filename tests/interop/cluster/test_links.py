@@ -10,18 +10,33 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.cluster.members import Client, Member, Mesh
+from tests.interop.cluster.members import CONFIG, PLAIN_CONFIG, Client, Member, Mesh
 from tests.interop.cluster.proxies import Proxy
 from tests.interop.conftest import showLogs
-from tests.interop.servers import OLD, OURS_FAST, PATIENCE, REAL, Flavour
+from tests.interop.servers import (
+    GNATSD,
+    OLD,
+    OURS,
+    OURS_FAST,
+    OURS_PURE,
+    PATIENCE,
+    REAL,
+    Flavour,
+)
 
-#: Who is dialled, and who dials.
+#: Who is dialled, and who dials; and what natsbroker speaks.
 PAIRS = [
-    (OURS_FAST, OURS_FAST),
-    (REAL, OURS_FAST),
-    (OURS_FAST, REAL),
-    (OLD, OURS_FAST),
+    (OURS_FAST, OURS_FAST, "modern"),
+    (REAL, OURS_FAST, "modern"),
+    (OURS_FAST, REAL, "modern"),
+    (OLD, OURS_FAST, "modern"),
+    (OURS_FAST, OURS_PURE, "classic"),
+    *((old, OURS_FAST, "auto") for old in GNATSD),
+    *((OURS_FAST, old, "classic") for old in GNATSD),
 ]
+
+#: At times these never give up a half-open link, or do not say that nobody is there.
+UNSURE = (OLD, *GNATSD)
 
 COUNT = 200
 
@@ -64,11 +79,12 @@ class Linked:
 
     def isApart(self) -> bool:
         """
-        Whether a request at either member finds nobody at the other. The old server is not asked:
-        at times it never gives up a half-open link.
+        Whether a request at either member finds nobody at the other. Old servers are not asked.
         """
         pairs = zip(self.mesh.members, self.mesh.clients, strict=True)
-        return all(self._isUnheard(client) for member, client in pairs if member.flavour is not OLD)
+        return all(
+            self._isUnheard(client) for member, client in pairs if member.flavour not in UNSURE
+        )
 
     def _isUnheard(self, client: Client) -> bool:
         inbox = client.subscribe(b"_INBOX.apart")
@@ -79,28 +95,32 @@ class Linked:
         return any(b"503" in headers for _, headers, _ in answers)
 
 
-@pytest.fixture(scope="module", params=PAIRS, ids=lambda pair: "-".join(x.name for x in pair))
+@pytest.fixture(
+    scope="module", params=PAIRS, ids=lambda pair: f"{pair[0].name}-{pair[1].name}-{pair[2]}"
+)
 def running(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Linked]:
     """
     Two members, one of which dials the other through a proxy.
     """
-    dialled, dialling = request.param
-    yield from _linked(dialled, dialling, tmp_path_factory.mktemp("links"))
+    dialled, dialling, dialect = request.param
+    yield from _linked(dialled, dialling, dialect, tmp_path_factory.mktemp("links"))
 
 
-def _linked(dialled: Flavour, dialling: Flavour, directory: Path) -> Iterator[Linked]:
-    impatient = 'ping_interval: "1s", ping_max: 2'
+def _linked(dialled: Flavour, dialling: Flavour, dialect: str, directory: Path) -> Iterator[Linked]:
+    template = CONFIG if dialect == "modern" else PLAIN_CONFIG
+    blocks = [f"dialect: {dialect}" if flavour in OURS else "" for flavour in (dialled, dialling)]
     homes = [directory / name for name in ("one", "two")]
     for home in homes:
         home.mkdir()
-    one = Member(dialled, homes[0], "one", [], top=impatient)
+    one = Member(dialled, homes[0], "one", [], blocks[0], _impatient(dialled), template)
     members = [one]
     try:
         one.start()
         with Proxy(one.routePort) as proxy:
-            two = Member(dialling, homes[1], "two", [proxy.port], top=impatient)
+            top = _impatient(dialling)
+            two = Member(dialling, homes[1], "two", [proxy.port], blocks[1], top, template)
             members.append(two)
             two.start()
             mesh = Mesh(members)
@@ -114,6 +134,12 @@ def _linked(dialled: Flavour, dialling: Flavour, directory: Path) -> Iterator[Li
     finally:
         for member in members:
             member.stop()
+
+
+def _impatient(flavour: Flavour) -> str:
+    # Old servers know numbers of seconds alone.
+    second = "1" if flavour in GNATSD else '"1s"'
+    return f"ping_interval: {second}\nping_max: 2"
 
 
 @pytest.fixture
