@@ -34,6 +34,7 @@ from natsbroker.hosting.authorization import Authorization
 from natsbroker.hosting.authorizers import READY_MADE
 from natsbroker.hosting.clients import closeAll, closeExcess, sessionOf, sessionsOf
 from natsbroker.hosting.cluster import ClusterMembership
+from natsbroker.hosting.clusterpages import ClusterPages
 from natsbroker.hosting.derived import infoFrom, limitsFrom, tracingFrom
 from natsbroker.hosting.descriptions import describing, identifying
 from natsbroker.hosting.events import ClientEvents
@@ -179,6 +180,8 @@ class Broker(MultiService):
         self._authorizer = chosen
         self._adopt(chosen)
         self.membership = self._makeMembership()
+        if self.membership is not None:
+            ClusterPages(self.membership).contribute(self.monitoring)
         self._services = dict(found.services(self, settings, services))
         self.streaming: StreamingModel | None = None
         if settings.streaming is not None:

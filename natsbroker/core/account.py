@@ -336,7 +336,9 @@ class Account:
         for subscription in matches.links:
             subscriber = subscription.subscriber
             if subscription.kind in reached and _mayForward(subscription, message):
-                links.setdefault(id(subscriber), (subscriber, []))
+                if id(subscriber) not in links:
+                    links[id(subscriber)] = (subscriber, [])
+                    subscription.delivered += 1
         return links
 
     def _deliverToGroup(
@@ -363,8 +365,10 @@ class Account:
             nearest = min(map(_distance, candidates))
             candidates = [each for each in candidates if _distance(each) == nearest]
             weights = [subscription.weight for subscription in candidates]
-            chosen = self.random.choices(candidates, weights)[0].subscriber
-            links.setdefault(id(chosen), (chosen, []))[1].append(name)
+            chosen = self.random.choices(candidates, weights)[0]
+            chosen.delivered += 1
+            link = chosen.subscriber
+            links.setdefault(id(link), (link, []))[1].append(name)
         return 0
 
     def deliverTo(

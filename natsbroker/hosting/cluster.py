@@ -199,6 +199,13 @@ class ClusterMembership:
         await gone
 
     @property
+    def settings(self) -> ClusterSettings:
+        """
+        The C{cluster} block in force.
+        """
+        return _blockOf(self._settings)
+
+    @property
     def port(self) -> int:
         """
         Where it listens; 0 while it does not.

@@ -112,6 +112,7 @@ class Link(ABC):
         The connection can be talked on.
         """
         self.context.wheel.schedule(self, self._nextDeadline())
+        self.context.book.begins(self)
         self._inTurn(self.greet)
         if not self.reason:
             _log.info("{link} - {what} connection created", link=str(self), what=self.CREATED)
@@ -337,6 +338,7 @@ class Link(ABC):
         self.reason = self.reason or reason
         self._over()
         self.outbox.close()
+        self.context.book.ends(self)
         name = f" - Remote: {quoted(self.remote)[1:-1]}" if self.remote else ""
         _log.info(
             "{link} - {kind} connection closed: {why}{name}",

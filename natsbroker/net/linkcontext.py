@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from twisted.internet.interfaces import IReactorTime
 
 from natsbroker import hot
+from natsbroker.net.linkbook import LinkBook
 from natsbroker.net.wheel import DeadlineWheel
 
 __all__ = ["LinkContext", "LinkLimits", "LinkPeer"]
@@ -98,6 +99,7 @@ class LinkContext:
     @ivar maxTraced: how many bytes of a payload are logged; 0 for all.
     @ivar hub: reads and writes plain TCP connections, a L{natsbroker.net.fast.Hub}; C{None} for
         Twisted's own ways.
+    @ivar book: the links that there are, and figures about those that were.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class LinkContext:
         self.fastLane = True
         self.maxTraced = 0
         self.hub: Any = None
+        self.book = LinkBook()
         self._last = 0
 
     def nextNumber(self) -> int:

@@ -294,6 +294,15 @@ class RemoteInterest:
     def __len__(self) -> int:
         return sum(map(len, self._weights.values()))
 
+    def counted(self) -> Iterator[tuple[Interest, int]]:
+        """
+        All interest, and how many messages the peer has had for each.
+        """
+        for interest in list(self):
+            key = interest.origin, interest.pattern, interest.queue
+            made = self._made.get(interest.account, {}).get(key)
+            yield interest, 0 if made is None else made.delivered
+
     def __iter__(self) -> Iterator[Interest]:
         for account, weights in self._weights.items():
             for (origin, pattern, queue), weight in weights.items():

@@ -20,6 +20,7 @@ from natsbroker.stats.healthz import HealthCheck, Healthz
 from natsbroker.stats.index import Index
 from natsbroker.stats.process import ProcessUsage
 from natsbroker.stats.queries import BadQuery, Query
+from natsbroker.stats.routez import Routez
 from natsbroker.stats.rows import Namers
 from natsbroker.stats.state import BrokerState
 from natsbroker.stats.subsz import Subsz
@@ -38,6 +39,7 @@ class MonitoringModel:
     @ivar varz: the page, for its contributions.
     @ivar connz: the page.
     @ivar subsz: the page.
+    @ivar routez: the page, for whose routes it shows.
     @ivar healthz: the page, for its checks.
     @ivar accountz: the page, for its contributions.
     """
@@ -67,6 +69,7 @@ class MonitoringModel:
         self.varz = Varz(self._state, self.requests)
         self.connz = Connz(context, namers)
         self.subsz = Subsz(context, accounts)
+        self.routez = Routez(self._state)
         self.healthz = Healthz(healthChecks)
         self.accountz = Accountz(self._state)
         self.pages: dict[str, Page] = {
@@ -75,6 +78,7 @@ class MonitoringModel:
             "/connz": self.connz,
             "/accountz": self.accountz,
             "/subsz": self.subsz,
+            "/routez": self.routez,
             "/healthz": self.healthz,
         }
         self.aliases = {"/subscriptionsz": "/subsz"}

@@ -15,6 +15,7 @@ from typing import Any
 
 from natsbroker.stats.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.stats.formats import instant, nanoseconds, number, uptime
+from natsbroker.stats.linkviews import BookView
 from natsbroker.stats.queries import Query
 from natsbroker.stats.state import BrokerState
 
@@ -38,11 +39,13 @@ class Varz:
     @ivar contributions: for a key of the page, what gives its value: a mapping for C{cluster},
         C{gateway}, C{leaf}, C{mqtt}, C{websocket} and C{jetstream}, a number for C{routes},
         C{remotes} and C{leafnodes}.
+    @ivar books: what has become of the links of each kind: of C{routes}, C{gateways} and C{leafs}.
     @ivar requests: how often each page was asked for.
     """
 
     def __init__(self, state: BrokerState, requests: Mapping[str, int]) -> None:
         self.contributions: dict[str, Callable[[], Any]] = {}
+        self.books: dict[str, BookView] = {}
         self._state = state
         self._requests = requests
 
@@ -163,31 +166,35 @@ class Varz:
 
     def _messages(self, traffic: list[int]) -> Document:
         inMessages, inBytes, outMessages, outBytes = traffic
+        sums = [each.traffic for each in self.books.values()]
+        links = [sum(counts) for counts in zip(*sums, strict=True)]
+        inLinks, inLinkBytes, outLinks, outLinkBytes = links or (0, 0, 0, 0)
         return {
-            "in_msgs": inMessages,
-            "in_bytes": inBytes,
+            "in_msgs": inMessages + inLinks,
+            "in_bytes": inBytes + inLinkBytes,
             "in_client_msgs": inMessages,
             "in_client_bytes": inBytes,
-            "out_msgs": outMessages,
-            "out_bytes": outBytes,
+            "out_msgs": outMessages + outLinks,
+            "out_bytes": outBytes + outLinkBytes,
             "out_client_msgs": outMessages,
             "out_client_bytes": outBytes,
         }
 
     def _troubles(self) -> Document:
-        connections = self._state.context.connections
+        stats = self._troublesByKind()
         return {
-            "slow_consumers": sum(connections.slow.values()),
-            "stale_connections": connections.ended.get(_STALE, 0),
+            "slow_consumers": sum(stats["slow_consumer_stats"].values()),
+            "stale_connections": sum(stats["stale_connection_stats"].values()),
         }
 
     def _troublesByKind(self) -> Document:
-        troubles = self._troubles()
-        links = {"routes": 0, "gateways": 0, "leafs": 0}
-        return {
-            "slow_consumer_stats": {"clients": troubles["slow_consumers"], **links},
-            "stale_connection_stats": {"clients": troubles["stale_connections"], **links},
-        }
+        connections = self._state.context.connections
+        slow = {"clients": sum(connections.slow.values())}
+        stale = {"clients": connections.ended.get(_STALE, 0)}
+        for kind in ("routes", "gateways", "leafs"):
+            book = self.books.get(kind)
+            slow[kind], stale[kind] = (0, 0) if book is None else (book.slow, book.stale)
+        return {"slow_consumer_stats": slow, "stale_connection_stats": stale}
 
     def _configuration(self) -> Document:
         settings = self._state.settings

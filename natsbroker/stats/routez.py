@@ -1,0 +1,148 @@
+"""
+The page C{/routez}: the connections to other members of the cluster.
+
+Promises: the parameters, refusals and keys of nats-server's page; a row is bounded, however much a
+peer is subscribed to. Compression is always C{not supported}.
+Must never know: how routes come and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+from natsbroker.stats.answers import JSON, Answer, Listing, bodyOf
+from natsbroker.stats.formats import instant, roundTrip, shown, uptime
+from natsbroker.stats.linkviews import ClusterView, LinkFactsView, RouteFactsView
+from natsbroker.stats.queries import Query, flag, text
+from natsbroker.stats.rows import Row
+from natsbroker.stats.state import BrokerState
+
+__all__ = ["Routez", "interestRows", "linkRow"]
+
+#: How many bytes of subscriptions are listed for one link, what each counts besides its text, and
+#: how many are gone through in one step.
+_LISTED = 512 << 10
+_EACH = 96
+_STEP = 256
+
+
+class Routez:
+    """
+    Tells which routes there are.
+
+    @ivar cluster: gives them; C{None} where there are none.
+    """
+
+    def __init__(self, state: BrokerState) -> None:
+        self.cluster: ClusterView | None = None
+        self._state = state
+
+    def __call__(self, query: Query) -> Answer:
+        """
+        The page.
+
+        @raise BadQuery: if a parameter makes no sense.
+        """
+        isDetailed = text(query, "subs").lower() == "detail"
+        isListed = not isDetailed and flag(query, "subs")
+        return Answer(200, JSON, bodyOf(self.steps(isListed, isDetailed)), isLong=True)
+
+    def steps(self, isListed: bool, isDetailed: bool) -> Generator[bytes, None, Listing]:
+        """
+        The same as a list, for those who want no HTTP.
+
+        @param isListed: whether subjects are listed that peers are subscribed to.
+        @param isDetailed: whether they are with all that is known of them.
+        """
+        now, cluster = self._state.seconds(), self.cluster
+        info = self._state.context.info
+        routes = [] if cluster is None else list(cluster.routes())
+        head: Row = {
+            "server_id": info.server_id,
+            "server_name": info.server_name,
+            "now": instant(now),
+        }
+        permissions = {} if cluster is None else dict(cluster.permissions())
+        head |= permissions
+        head["num_routes"] = len(routes)
+        yield b""
+        rows = _rows(routes, permissions, now, isListed, isDetailed)
+        return Listing(head, "routes", rows)
+
+
+def _rows(
+    routes: list[RouteFactsView], permissions: Row, now: float, isListed: bool, isDetailed: bool
+) -> Iterator[Row | None]:
+    for route in routes:
+        row: Row = {
+            "rid": route.number,
+            "remote_id": route.remoteId,
+            "remote_name": route.remoteName,
+            "did_solicit": route.isDialled,
+            "is_configured": route.isConfigured,
+        }
+        row |= linkRow(route, now, permissions)
+        if route.subscriptions and (isListed or isDetailed):
+            row |= yield from interestRows(route, isDetailed, not route.account)
+        if route.account:
+            row["account"] = route.account
+        row["compression"] = "not supported"
+        yield row
+
+
+def linkRow(link: LinkFactsView, now: float, permissions: Row) -> Row:
+    """
+    What is shown of every link.
+
+    @param permissions: what passes, where not everything does.
+    """
+    inMessages, inBytes, outMessages, outBytes = link.traffic
+    return {
+        "ip": link.host,
+        "port": link.port,
+        "start": instant(link.started),
+        "last_activity": instant(link.lastActivity),
+        "rtt": roundTrip(link.roundTrip),
+        "uptime": uptime(now - link.started),
+        "idle": uptime(now - link.lastActivity),
+        **permissions,
+        "pending_size": link.pending,
+        "in_msgs": inMessages,
+        "out_msgs": outMessages,
+        "in_bytes": inBytes,
+        "out_bytes": outBytes,
+        "subscriptions": link.subscriptions,
+    }
+
+
+def interestRows(
+    link: LinkFactsView, isDetailed: bool, namesAccount: bool
+) -> Generator[None, None, Row]:
+    """
+    What a peer is subscribed to.
+
+    @param namesAccount: whether the wire does.
+    """
+    listed: list[object] = []
+    room = _LISTED
+    for place, (each, delivered) in enumerate(link.interest):
+        room -= 2 * len(each.pattern) + len(each.queue) + _EACH
+        if room < 0:
+            break
+        if place % _STEP == _STEP - 1:
+            yield
+        if not isDetailed:
+            listed.append(shown(each.pattern))
+            continue
+        names = [b"L" if each.origin else b"R", each.account if namesAccount else b""]
+        sid = [*names, each.pattern, each.queue, each.origin.strip()]
+        row: Row = {"subject": shown(each.pattern)}
+        if each.queue:
+            row["qgroup"] = shown(each.queue)
+        row["sid"] = shown(b" ".join(filter(None, sid)))
+        row["msgs"] = delivered
+        row["cid"] = link.number
+        listed.append(row)
+    key = "subscriptions_list_detail" if isDetailed else "subscriptions_list"
+    row = {key: listed}
+    return row if len(listed) >= link.subscriptions else row | {"truncated": True}

@@ -1,0 +1,135 @@
+"""
+What members of one cluster show of it on their monitoring ports: natsbroker beside nats-server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.interop.cluster.members import CONFIG, Mesh, formed
+from tests.interop.servers import OURS_FAST, REAL
+from tests.interop.test_monitoring import Difference
+
+TEMPLATE = CONFIG.replace("$TOP", 'http: "127.0.0.1:-1"')
+
+#: What passes; our own inboxes and the test's subjects do.
+PERMISSIONS = 'permissions { import: ["foo", "sync", "$SYS.>"], export: {deny: "secret.>"} }'
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
+    """
+    One of ours that a real one dialled, each with two subscriptions, and a message both ways.
+    """
+    made = formed((OURS_FAST, REAL), tmp_path_factory.mktemp("monitored"), PERMISSIONS, TEMPLATE)
+    for client in made.clients:
+        client.subscribe(b"foo")
+        client.subscribe(b"foo", b"q")
+    made.sync()
+    for client in made.clients:
+        client.publish(b"foo", b"12345")
+    made.sync()
+    yield made
+    made.close()
+
+
+def pages(mesh: Mesh, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """
+    What our member and the real one say.
+    """
+    ours, real = (member.monitor(path) for member in mesh.members)
+    return dict(ours), dict(real)
+
+
+def rows(page: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """
+    The rows of a page: the one of the system account, the one with account A, and another.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for row in page["routes"]:
+        isOurs = row["subscriptions"] and "account" not in row
+        found["system" if "account" in row else "A" if isOurs else "idle"] = row
+    return found
+
+
+@pytest.mark.parametrize("path", ["/routez", "/routez?subs=1", "/routez?subs=detail"])
+@pytest.mark.parametrize("which", ["A", "idle"])
+def test_sameKeys(path: str, which: str, mesh: Mesh) -> None:
+    """Page and rows have the same keys, in the same order, with the same types."""
+    ours, real = pages(mesh, path)
+    difference = Difference(path, set(), set(), [], [])
+    difference.compare(rows(real)[which], rows(ours)[which], which)
+    del ours["routes"], real["routes"]
+    difference.compare(real, ours)
+    assert difference == Difference(path, set(), set(), [], [])
+
+
+def test_systemAccount(mesh: Mesh) -> None:
+    """The system account has a route of its own on both sides, and is named there."""
+    ours, real = (rows(page)["system"] for page in pages(mesh, "/routez"))
+    assert list(ours) == list(real)
+    assert ours["account"] == real["account"] == "$SYS"
+
+
+def test_sameValues(mesh: Mesh) -> None:
+    """Each says of the other what that says of it: who it is, and what has passed."""
+    ours, real = pages(mesh, "/routez?subs=detail")
+    assert ours["num_routes"] == real["num_routes"] == len(ours["routes"]) == 4
+    for page, other in ((ours, real), (real, ours)):
+        assert {row["remote_id"] for row in page["routes"]} == {other["server_id"]}
+        assert {row["remote_name"] for row in page["routes"]} == {other["server_name"]}
+    here, there = rows(ours)["A"], rows(real)["A"]
+    assert (here["did_solicit"], there["did_solicit"]) == (False, True)
+    assert (here["is_configured"], there["is_configured"]) == (False, True)
+    for key in ("import", "export", "compression", "pending_size", "subscriptions"):
+        assert here[key] == there[key], key
+    for one, other in (("in", "out"), ("out", "in")):
+        for kind in ("msgs", "bytes"):
+            assert here[f"{one}_{kind}"] == there[f"{other}_{kind}"] > 0
+
+
+def test_subscriptions(mesh: Mesh) -> None:
+    """What the peer is subscribed to is listed, with nats-server's sids."""
+    ours, real = (
+        rows(page)["A"]["subscriptions_list_detail"] for page in pages(mesh, "/routez?subs=detail")
+    )
+    for listed in (ours, real):
+        for row in listed:
+            del row["cid"], row["msgs"]
+        listed.sort(key=lambda row: str(row["sid"]))
+    assert ours == real
+    plain = [
+        sorted(rows(page)["A"]["subscriptions_list"]) for page in pages(mesh, "/routez?subs=1")
+    ]
+    assert plain[0] == plain[1] == ["foo", "foo", "sync"]
+
+
+def test_varz(mesh: Mesh) -> None:
+    """C{/varz} counts routes and members, and shows the block."""
+    ours, real = pages(mesh, "/varz")
+    assert (ours["routes"], ours["remotes"]) == (real["routes"], real["remotes"]) == (4, 1)
+    here, there = ours["cluster"], real["cluster"]
+    assert there.pop("urls") == [f"127.0.0.1:{mesh.members[0].routePort}"]
+    for page, member in ((here, mesh.members[0]), (there, mesh.members[1])):
+        assert page.pop("cluster_port") == member.routePort
+    assert list(here.items()) == list(there.items())
+    for key in ("slow_consumer_stats", "stale_connection_stats"):
+        assert ours[key] == real[key]
+    for kind in ("in_msgs", "out_msgs", "in_bytes", "out_bytes"):
+        assert ours[kind] > ours[kind.replace("_", "_client_", 1)]
+
+
+def test_refused(mesh: Mesh) -> None:
+    """What makes no sense is refused."""
+    for member in mesh.members:
+        with pytest.raises(OSError, match="400"):
+            member.monitor("/routez?subs=maybe")
+
+
+def test_healthy(mesh: Mesh) -> None:
+    """A member of a cluster is healthy."""
+    for member in mesh.members:
+        assert member.monitor("/healthz") == {"status": "ok"}

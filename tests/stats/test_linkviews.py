@@ -1,0 +1,48 @@
+"""
+Tests for L{natsbroker.stats.linkviews}: what a cluster is made of fits the shapes that the pages
+ask for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from natsbroker.hosting.clusterpages import ClusterPages
+from natsbroker.net.routefacts import routeFacts
+from natsbroker.stats import linkviews
+from tests.net.clusters import Node
+from tests.stats.test_views import membersOf
+
+
+def provided() -> dict[str, Any]:
+    """
+    For each view what provides it in a broker.
+    """
+    node = Node()
+    wire = node.joined()
+    wire.send(b"RS+ A foo\r\n")
+    facts = routeFacts(wire.route)
+    ((interest, _),) = facts.interest
+    return {
+        "BookView": node.context.book,
+        "ClusterView": ClusterPages,
+        "InterestView": interest,
+        "LinkFactsView": facts,
+        "RouteFactsView": facts,
+    }
+
+
+def test_allAreProvided() -> None:
+    """Each view has a provider here."""
+    assert set(provided()) == set(linkviews.__all__)
+
+
+@pytest.mark.parametrize("name", linkviews.__all__)
+def test_fits(name: str) -> None:
+    """A provider has what its view asks for."""
+    provider = provided()[name]
+    assert {
+        each for each in membersOf(getattr(linkviews, name)) if not hasattr(provider, each)
+    } == set()
