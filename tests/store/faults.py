@@ -59,8 +59,10 @@ def append(order: dict[str, Any]) -> None:
     store = reactor.wait(openLMDB(reactor, order["directory"]))
     log = reactor.wait(store.open("orders"))
     _later(order)
+    orders = Orders(Path(order["control"]))
     number, count = order["first"], order["count"]
     for operation in range(order["steps"]):
+        asked, hits = reactor.seconds(), orders.hits
         say({"ask": operation, "append": "orders", "first": number, "count": count})
         numbers = range(number, number + count)
         batch = [(b"s", b"", payloadOf("orders", each), 0) for each in numbers]
@@ -68,7 +70,8 @@ def append(order: dict[str, Any]) -> None:
         try:
             sequences = reactor.wait(log.append(batch))
         except StoreError as error:
-            say({"failed": operation, "error": type(error).__name__})
+            how = {"passed": reactor.seconds() - asked, "hits": orders.hits - hits}
+            say({"failed": operation, "error": type(error).__name__, **how})
             records = reactor.wait(log.read(1, 100000, 1 << 30))
             say({"read": len(records)})
             if isinstance(error, StoreFailed):

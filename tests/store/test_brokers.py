@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.store import shim
+from tests.store.answers import FAILURES, measure, tell
 from tests.store.brokers import WAYS, Journal, endOnce, start
 from tests.store.history import Lost
 from tests.store.shim import FOR_EVER, Act, Call, Orders, Plan
@@ -25,8 +25,6 @@ from tests.store.streamclient import PATIENCE, Refused, StreamClient, connectStr
 
 WHY_NOT = shim.whyNot()
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
-
-Story = Callable[[int, StreamClient, Orders], Coroutine[Any, Any, None]]
 
 
 def test_ended(tmp_path: Path) -> None:
@@ -43,32 +41,6 @@ def test_noticesDisksThatLie(tmp_path: Path) -> None:
         journal = Journal()
         for number in range(4):
             endOnce(tmp_path, Random(number), journal, "power", isHonest=False, longest=0.2)
-
-
-def tell(tmp_path: Path, story: Story) -> None:
-    """
-    Start a broker whose disk obeys, connect a client, and tell a story.
-    """
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    orders = Orders(tmp_path / "orders")
-    orders.clear()
-    broker = start(disk / "store", shim.environment(disk, orders.path))
-
-    async def run() -> None:
-        client = await connectStream(broker.port, "teller")
-        try:
-            await asyncio.wait_for(story(broker.port, client, orders), 3 * PATIENCE)
-        finally:
-            orders.clear()
-            await client.leave()
-
-    try:
-        asyncio.run(run())
-    finally:
-        orders.clear()
-        broker.stop()
-        orders.close()
 
 
 async def untilRefused(client: StreamClient) -> tuple[int, str]:
@@ -119,14 +91,6 @@ async def checkBus(client: StreamClient) -> None:
     await replies.unsubscribe()
 
 
-FAILURES = {
-    "full": Plan(space=0),
-    "no space for writes": Plan(Act.FAIL, Call.WRITE | Call.SIZE, 1, FOR_EVER, errno.ENOSPC),
-    "syncs fail": Plan(Act.FAIL, Call.SYNC),
-    "writes fail": Plan(Act.FAIL, Call.WRITE),
-}
-
-
 @pytest.mark.parametrize("failure", FAILURES)
 def test_diskFails(tmp_path: Path, failure: str) -> None:
     """While the disk is full or fails, publishers are answered with an error, others are connected
@@ -154,6 +118,17 @@ def test_diskFails(tmp_path: Path, failure: str) -> None:
         await reader.leave()
 
     tell(tmp_path, story)
+
+
+def test_measured(tmp_path: Path) -> None:
+    """The long form, C{python -m tests.store.answers}, measures how long answers take, and notices
+    a disk that is well."""
+    waits = measure(tmp_path, FAILURES["syncs fail"], 3)
+    assert len(waits.answers) == 3
+    assert waits.resumed > 0
+    (tmp_path / "well").mkdir()
+    with pytest.raises(Lost):
+        measure(tmp_path / "well", Plan())
 
 
 def test_deliversMeanwhile(tmp_path: Path) -> None:

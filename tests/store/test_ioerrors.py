@@ -101,6 +101,18 @@ def test_errorForEver(zygote: Zygote, tmp_path: Path, call: Call) -> None:
     assert set(read) == {5 * kinds.count("done")}
 
 
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("call", [Call.SYNC, Call.WRITE, Call.SIZE | Call.WRITE])
+def test_answersAtOnce(zygote: Zygote, tmp_path: Path, call: Call, error: int) -> None:
+    """The answer to an append that failed waits for nothing but the call that failed: nothing is
+    tried again before, and no timer has to pass."""
+    said = failing(zygote, tmp_path, Plan(Act.FAIL, call, 8, FOR_EVER, error), 20, 1000)
+    failed = [each for each in said if "failed" in each]
+    assert len(failed) > 1
+    assert {each["passed"] for each in failed} == {0.0}
+    assert {each["hits"] for each in failed} <= {0, 1}
+
+
 @pytest.mark.parametrize("last", [1, 4])
 @pytest.mark.parametrize("call", [Call.WRITE, Call.SIZE])
 def test_noSpace(zygote: Zygote, tmp_path: Path, call: Call, last: int) -> None:

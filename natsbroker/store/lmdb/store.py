@@ -52,7 +52,7 @@ READERS = 2
 """How many threads read."""
 
 RETRY = 1.0
-MOST_RETRY = 15.0
+MOST_RETRY = 4.0
 """Seconds between a failure and opening the store again: at first, and when that fails again."""
 
 LOCK = "lock"
