@@ -35,7 +35,6 @@ ELSEWHERE = {
     "store/checks.py": _PARTS,
     "store/envelopes.py": _PARTS,
     "store/exports.py": _PARTS,
-    "store/records.py": _PARTS,
     "store/watching.py": _PARTS,
     "store/lmdb/cache.py": _PARTS,
     "store/lmdb/commits.py": _PARTS,
