@@ -28,6 +28,8 @@ cdef enum:
     # Rounds of one call while so much comes in each that the reactor's own round would show.
     ROUNDS = 8
     BUSY = 65536
+    # What one connection caused is sent before the next is read, if it is so much.
+    WARM = 65536
 
 
 # The longest that a call may go on beginning rounds, in seconds.
@@ -242,6 +244,8 @@ cdef class Poller:
                             connection.readable(
                                 now, events[place].events & (EPOLLHUP | EPOLLERR) != 0, most
                             )
+                    if self.turn.filled >= WARM:
+                        self.turn.spill()
                 except BaseException:
                     self.failed()
         finally:
