@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from zope.interface import Attribute, Interface
 
 if TYPE_CHECKING:
+    from natsbroker.subjects.audience import Audience
     from natsbroker.wire.values import ClientInfo, Message, Run
 
 
@@ -93,9 +94,13 @@ class ILinkSubscriber(Interface):
 
 class IOutboxLink(ILinkSubscriber):
     """
-    A link with an outbox. The fast lane writes its frames straight into the outbox, as C{RMSG} or
-    C{HMSG} with the tag of the subscription in front of the subject: the account as the link names
-    it with a blank behind it, or no bytes. Everything else calls C{forward}.
+    A link with an outbox. The fast lane writes its frames straight into the outbox, as C{HMSG} or
+    C{RMSG} (C{LMSG} to leafnodes) with the tag of the subscription in front of the subject: the
+    account as the link names it with a blank behind it, or no bytes. Everything else calls
+    C{forward}.
+
+    What leads to, or comes from, a leafnode of a named cluster, perhaps over another member of
+    this cluster, has the name as C{cluster}: no message goes back to a cluster that it came from.
     """
 
     outbox = Attribute(
@@ -160,11 +165,14 @@ class IInterestWatcher(Interface):
     Somebody who wants to know what an account is subscribed to: links translate it into the
     operations of their dialect.
 
-    Only subscriptions of this broker count (clients, internal services and leafnodes that it is
-    the hub of), never what was learned from other links, and no services that answer for this
-    broker alone. What other accounts import from this one
-    counts as if their subscribers were in it. What this account imports as a service does not:
-    every broker does that by itself.
+    Unless it asks for something else, only subscriptions of this broker count (clients, internal
+    services and leafnodes that it is the hub of), never what was learned from other links, and no
+    services that answer for this broker alone. What other accounts import from this one counts as
+    if their subscribers were in it. What this account imports as a service does not: every broker
+    does that by itself.
+
+    Whoever asks for an audience that tells clusters of leafnodes apart is given, as one more
+    argument at the end, the cluster that a subscription is told of; no more for one of no cluster.
     """
 
     def interestGained(pattern: bytes, queue: bytes, weight: int) -> None:
@@ -261,10 +269,12 @@ class IMessageBus(Interface):
         Whether a message to this literal subject would reach anybody from this kind of origin.
         """
 
-    def watchInterest(watcher: IInterestWatcher) -> Any:
+    def watchInterest(watcher: IInterestWatcher, audience: Audience | None = None) -> Any:
         """
         Be told what is subscribed: at once all there is, then every change.
 
+        @param audience: of which subscriptions (a L{natsbroker.subjects.audience.Audience}); by
+            default of those of this broker.
         @return: a callable without arguments that ends it.
         """
 

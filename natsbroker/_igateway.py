@@ -61,6 +61,11 @@ class IInterestTable(Interface):
         never). A policy may add what it likes.
         """
 
+    def interests() -> Iterable[tuple[bytes, bytes]]:
+        """
+        The patterns that are known to be wanted, each with its queue group or no bytes, for people.
+        """
+
 
 class IGatewayInterestPolicy(Interface):
     """

@@ -159,6 +159,20 @@ CLASSIC_ERRORS = {
     AUTH_TIMEOUT: WireError("Authorization Timeout", "Authentication Timeout"),
 }
 
+WRONG_GATEWAY_PORT = WireError("attempted to connect to gateway port", "Incorrect Port")
+NO_GATEWAY_THERE = WireError(
+    'Attempt to connect to gateway "%s" using wrong port', "Incorrect Port"
+)
+UNKNOWN_GATEWAY = WireError('Connection to gateway "%s" rejected', "Wrong Gateway")
+WRONG_GATEWAY = WireError(
+    'Connection from "%s" rejected, wanted to connect to "%s", this is "%s"', "Wrong Gateway"
+)
+DUPLICATE_GATEWAY = WireError("", "Wrong Gateway")
+WRONG_DIRECTION = WireError("", "Protocol Violation")
+NO_COMMAND_ACCOUNT = WireError(
+    "Account absent from receive-all-subscriptions-%s command", "Protocol Violation"
+)
+
 INVALID_SUBJECT = WireError("Invalid Subject")
 INVALID_PUBLISH_SUBJECT = WireError("Invalid Publish Subject")
 MAX_SUBSCRIPTIONS = WireError("maximum subscriptions exceeded")

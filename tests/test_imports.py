@@ -51,7 +51,7 @@ def row(ours: str = "", others: str = "", typing: str = "") -> Row:
 
 _CONTRACTS = "interfaces _ibus _iauth _igateway _istore _inet _iservice"
 _VALUES = "wire.values wire.grants"
-_ANNOTATIONS = "twisted advisories"
+_ANNOTATIONS = "twisted advisories subjects"
 _SERVICE = f"{_CONTRACTS} requests {_VALUES} wire.headers subjects errors advisories"
 _TWISTED = "twisted zope constantly automat"
 _TLS = "OpenSSL service_identity cryptography"

@@ -35,6 +35,7 @@ from natsbroker.interfaces import (
     IRunSubscriber,
     ISubjectRouter,
 )
+from natsbroker.subjects.audience import Audience, clusterOf
 from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.wire.values import GroupMessage, Kind, Message
 
@@ -87,7 +88,7 @@ class Account:
         self._router = router
         self._turn = turn
         self._failed = failed
-        self._interest = Interest(self._told)
+        self._interest = Interest(lambda: router)
         self.exchange = Exchange(self)
         # A batcher lives as long as its subscriptions, and keeps its subscriber, so the key holds.
         self._batchers: WeakValueDictionary[int, Batcher | hot.Collector] = WeakValueDictionary()
@@ -135,8 +136,8 @@ class Account:
         pattern = subscription.pattern
         self._router.insert(pattern, subscription)
         self.matcher.changed(pattern)
+        self._interest.added(subscription)
         if subscription.subscriber.isTold:
-            self._interest.added(subscription)
             self.gateways.subscribed(pattern)
 
     def detach(self, subscription: hot.Subscription) -> None:
@@ -146,8 +147,7 @@ class Account:
         subscription.closed = True
         self._router.remove(subscription.pattern, subscription)
         self.matcher.changed(subscription.pattern)
-        if subscription.subscriber.isTold:
-            self._interest.removed(subscription)
+        self._interest.removed(subscription)
 
     def refresh(self) -> None:
         """
@@ -156,20 +156,13 @@ class Account:
         self.matcher.changed(b">")
         self.exchange.refresh()
 
-    def _told(self) -> Iterator[hot.Subscription]:
-        """
-        The subscriptions that other brokers are told of.
-        """
-        for subscription in self._router:
-            subscriber = subscription.subscriber
-            if not isinstance(subscriber, Relay) or subscriber.isTold:
-                yield subscription
-
-    def watch(self, watcher: IInterestWatcher) -> Callable[[], None]:
+    def watch(
+        self, watcher: IInterestWatcher, audience: Audience | None = None
+    ) -> Callable[[], None]:
         """
         See L{natsbroker.interfaces.IMessageBus.watchInterest}.
         """
-        return self._interest.watch(watcher)
+        return self._interest.watch(watcher, audience)
 
     def subscribe(
         self, kind: Kind, pattern: bytes, subscriber: Any, tag: Any, queue: bytes, weight: int
@@ -336,8 +329,9 @@ class Account:
         for subscription in matches.links:
             subscriber = subscription.subscriber
             if subscription.kind in reached and _mayForward(subscription, message):
-                if id(subscriber) not in links:
-                    links[id(subscriber)] = (subscriber, [])
+                link = _linkOf(subscription)
+                if link not in links:
+                    links[link] = (subscriber, [])
                     subscription.delivered += 1
         return links
 
@@ -367,8 +361,7 @@ class Account:
             weights = [subscription.weight for subscription in candidates]
             chosen = self.random.choices(candidates, weights)[0]
             chosen.delivered += 1
-            link = chosen.subscriber
-            links.setdefault(id(link), (link, []))[1].append(name)
+            links.setdefault(_linkOf(chosen), (chosen.subscriber, []))[1].append(name)
         return 0
 
     def deliverTo(
@@ -424,12 +417,22 @@ _OURS = frozenset({Kind.CLIENT, Kind.INTERNAL})
 _DIRECTED = frozenset({Kind.ROUTE, Kind.GATEWAY, Kind.HUB, Kind.SPOKE})
 
 
+def _linkOf(subscription: hot.Subscription) -> int:
+    """
+    What tells the connection of a link's subscription from others.
+    """
+    outbox = subscription.outbox
+    return id(subscription.subscriber if outbox is None else outbox)
+
+
 def _distance(subscription: hot.Subscription) -> int:
     """
-    How far a member of a queue group behind a link is: this cluster, and its leafnodes, come before
-    other clusters.
+    How far a member of a queue group behind a link is: another member of this cluster serves its
+    own before leafnodes, and those before other clusters.
     """
-    return 2 if subscription.kind == Kind.GATEWAY else 0
+    if subscription.kind == Kind.ROUTE:
+        return 1 if clusterOf(subscription.subscriber) else 0
+    return 2 if subscription.kind == Kind.GATEWAY else 1
 
 
 class _Merged:
@@ -452,9 +455,14 @@ class _Merged:
 
 def _mayForward(subscription: hot.Subscription, message: Message) -> bool:
     """
-    Whether a link's subscription may have a message: not back where it came from.
+    Whether a link's subscription may have a message: not back where it came from, nor to where
+    another leafnode of the same cluster is.
     """
-    if subscription.closed or subscription.subscriber is message.origin:
+    subscriber = subscription.subscriber
+    if subscription.closed or subscriber is message.origin:
+        return False
+    cluster = clusterOf(subscriber)
+    if cluster and cluster == clusterOf(message.origin):
         return False
     permissions = subscription.permissions
     return permissions is None or permissions.mayDeliver(message.subject, subscription.queue)

@@ -24,6 +24,7 @@ from natsbroker.interfaces import (
     ISubscriber,
     ISubscription,
 )
+from natsbroker.subjects.audience import Audience
 from natsbroker.wire.values import Kind, Message
 
 if TYPE_CHECKING:
@@ -107,11 +108,13 @@ class Bus:
         """
         return self._account.hasInterest(self.kind, subject)
 
-    def watchInterest(self, watcher: IInterestWatcher) -> Callable[[], None]:
+    def watchInterest(
+        self, watcher: IInterestWatcher, audience: Audience | None = None
+    ) -> Callable[[], None]:
         """
         See L{IMessageBus.watchInterest}.
         """
-        return self._account.watch(watcher)
+        return self._account.watch(watcher, audience)
 
 
 @implementer(IGatewayBus)

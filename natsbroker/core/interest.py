@@ -12,13 +12,69 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from natsbroker.interfaces import IInterestWatcher
+from natsbroker.subjects.audience import Audience
 from natsbroker.subjects.subscription import Subscription
 from natsbroker.wire.values import Kind
 
 __all__ = ["Interest"]
 
-#: The kinds whose subscriptions other brokers are told of: what this broker itself serves.
-_TOLD = frozenset({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE})
+#: Those who are told what this broker itself serves.
+_OTHERS = Audience({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE})
+
+#: What is counted together: a pattern, a queue group, and the cluster of a leafnode.
+_Key = tuple[bytes, bytes, bytes]
+
+
+class _Count:
+    """
+    What one audience is told.
+    """
+
+    def __init__(self, audience: Audience, subscriptions: Iterable[Subscription]) -> None:
+        self.watchers: list[IInterestWatcher] = []
+        self._audience = audience
+        self._weights: dict[_Key, int] = {}
+        for subscription in subscriptions:
+            key = self._keyOf(subscription)
+            if key is not None:
+                self._weights[key] = self._weights.get(key, 0) + subscription.weight
+
+    def _keyOf(self, subscription: Subscription) -> _Key | None:
+        origin = self._audience.originOf(subscription)
+        return None if origin is None else (subscription.pattern, subscription.queue, origin)
+
+    def tell(self, watcher: IInterestWatcher) -> None:
+        """
+        Tell somebody all there is.
+        """
+        for (pattern, queue, origin), weight in list(self._weights.items()):
+            watcher.interestGained(pattern, queue, weight, *_named(origin))
+
+    def changed(self, subscription: Subscription, difference: int) -> None:
+        """
+        There is more or less of a subscription.
+        """
+        key = self._keyOf(subscription)
+        if key is None:
+            return
+        pattern, queue, origin = key
+        before = self._weights.get(key, 0)
+        weight = before + difference
+        if weight:
+            self._weights[key] = weight
+        else:
+            self._weights.pop(key, None)
+        for watcher in list(self.watchers):
+            if not weight:
+                watcher.interestLost(pattern, queue, *_named(origin))
+            elif not before:
+                watcher.interestGained(pattern, queue, weight, *_named(origin))
+            elif queue:
+                watcher.interestWeightChanged(pattern, queue, weight, *_named(origin))
+
+
+def _named(origin: bytes) -> tuple[bytes, ...]:
+    return (origin,) if origin else ()
 
 
 class Interest:
@@ -29,27 +85,30 @@ class Interest:
     def __init__(self, subscriptions: Callable[[], Iterable[Subscription]]) -> None:
         """
         @param subscriptions: gives all subscriptions of the account; asked for when the first
-            watcher comes.
+            watcher of an audience comes.
         """
         self._subscriptions = subscriptions
-        self._watchers: list[IInterestWatcher] = []
-        self._weights: dict[tuple[bytes, bytes], int] = {}
+        self._counts: dict[Audience, _Count] = {}
 
-    def watch(self, watcher: IInterestWatcher) -> Callable[[], None]:
+    def watch(
+        self, watcher: IInterestWatcher, audience: Audience | None = None
+    ) -> Callable[[], None]:
         """
         See L{natsbroker.interfaces.IMessageBus.watchInterest}.
         """
-        if not self._watchers:
-            self._count()
-        self._watchers.append(watcher)
-        for (pattern, queue), weight in list(self._weights.items()):
-            watcher.interestGained(pattern, queue, weight)
+        audience = audience or _OTHERS
+        count = self._counts.get(audience)
+        if count is None:
+            count = self._counts[audience] = _Count(audience, self._subscriptions())
+        watched = count
+        watched.watchers.append(watcher)
+        watched.tell(watcher)
 
         def stop() -> None:
-            if watcher in self._watchers:
-                self._watchers.remove(watcher)
-                if not self._watchers:
-                    self._weights.clear()
+            if watcher in watched.watchers:
+                watched.watchers.remove(watcher)
+                if not watched.watchers and self._counts.get(audience) is watched:
+                    del self._counts[audience]
 
         return stop
 
@@ -57,37 +116,24 @@ class Interest:
         """
         A subscription was made.
         """
-        if not self._watchers or subscription.kind not in _TOLD:
-            return
-        key = (subscription.pattern, subscription.queue)
-        before = self._weights.get(key, 0)
-        weight = self._weights[key] = before + subscription.weight
-        for watcher in list(self._watchers):
-            if not before:
-                watcher.interestGained(*key, weight)
-            elif subscription.queue:
-                watcher.interestWeightChanged(*key, weight)
+        if self._counts:
+            for count in list(self._counts.values()):
+                count.changed(subscription, subscription.weight)
 
     def removed(self, subscription: Subscription) -> None:
         """
         A subscription ended.
         """
-        if not self._watchers or subscription.kind not in _TOLD:
-            return
-        key = (subscription.pattern, subscription.queue)
-        weight = self._weights[key] - subscription.weight
-        if weight:
-            self._weights[key] = weight
-        else:
-            del self._weights[key]
-        for watcher in list(self._watchers):
-            if not weight:
-                watcher.interestLost(*key)
-            elif subscription.queue:
-                watcher.interestWeightChanged(*key, weight)
+        if self._counts:
+            for count in list(self._counts.values()):
+                count.changed(subscription, -subscription.weight)
 
-    def _count(self) -> None:
-        for subscription in self._subscriptions():
-            if subscription.kind in _TOLD:
-                key = (subscription.pattern, subscription.queue)
-                self._weights[key] = self._weights.get(key, 0) + subscription.weight
+    def reweighed(self, subscription: Subscription, before: int) -> None:
+        """
+        A subscription stands for another number of members of its group.
+
+        @param before: how many it stood for.
+        """
+        if self._counts and subscription.weight != before:
+            for count in list(self._counts.values()):
+                count.changed(subscription, subscription.weight - before)

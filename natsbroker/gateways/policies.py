@@ -100,9 +100,10 @@ class ListeningPolicy:
 
     def introduces(self, gateway: str, account: str, tellsAll: bool) -> bool:
         """
-        See L{IGatewayInterestPolicy.introduces}.
+        See L{IGatewayInterestPolicy.introduces}: whoever promises to tell everything may rely on
+        being told.
         """
-        return self.tellsAll
+        return self.tellsAll or tellsAll
 
     def switches(self, gateway: str, account: str, refusals: int) -> bool:
         """
@@ -113,7 +114,8 @@ class ListeningPolicy:
 
 class OptimisticPolicy(ListeningPolicy):
     """
-    Sends what the other cluster has not refused, and refuses what it sends, for ever.
+    Sends what the other cluster has not refused, and refuses what it sends, for ever; unless that
+    promises to tell everything, or does so.
     """
 
 
@@ -148,12 +150,6 @@ class SwitchingPolicy(ListeningPolicy):
         """
         super().__init__(now)
         self._switchAfter = switchAfter
-
-    def introduces(self, gateway: str, account: str, tellsAll: bool) -> bool:
-        """
-        See L{IGatewayInterestPolicy.introduces}.
-        """
-        return tellsAll
 
     def switches(self, gateway: str, account: str, refusals: int) -> bool:
         """

@@ -102,6 +102,12 @@ class InterestTable:
             "switched": self.switched,
         }
 
+    def interests(self) -> Iterable[tuple[bytes, bytes]]:
+        """
+        See L{IInterestTable.interests}.
+        """
+        return [*((pattern, b"") for pattern in self._plain.patterns()), *self._members]
+
     # Changing it.
 
     def switch(self, mode: str, now: float) -> None:

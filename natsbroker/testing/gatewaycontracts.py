@@ -180,6 +180,7 @@ def gatewayPolicyTests(
             made = policy.listed(made, True)
             figures = made.figures()
             self.same((figures["interest"], figures["queues"]), (1, 1))
+            self.same(sorted(made.interests()), [(subject, b""), (subject, b"q")])
 
         def test_telling(self) -> None:
             """Who promises to tell everything does so; the other questions are answered too."""

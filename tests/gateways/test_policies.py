@@ -36,7 +36,7 @@ def test_begins(policy: type[ListeningPolicy], modes: list[str]) -> None:
 @pytest.mark.parametrize(
     ("policy", "tellsAll", "introduces", "switches"),
     [
-        (OptimisticPolicy(), False, [False, False], [False, False]),
+        (OptimisticPolicy(), False, [False, True], [False, False]),
         (InterestOnlyPolicy(), True, [True, True], [False, False]),
         (SwitchingPolicy(), False, [False, True], [False, True]),
     ],

@@ -135,3 +135,4 @@ def test_figures() -> None:
         "switches": 0,
         "switched": 0.0,
     }
+    assert list(made.interests()) == [(b"a", b""), (b"a", b"q")]

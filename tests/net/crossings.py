@@ -1,0 +1,194 @@
+"""
+A broker's accounts with a connection to another cluster, on which the test speaks for the peer.
+
+Promises: nothing happens but by the test's doing; the link is a real one, over a transport in
+memory, with nothing to agree on.
+Must never know: what a test is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+
+from natsbroker import hot
+from natsbroker.core.account import Account
+from natsbroker.gateways.policies import ListeningPolicy, SwitchingPolicy
+from natsbroker.gateways.replies import ReplyNames
+from natsbroker.hosting.accounts import BuiltInRouter
+from natsbroker.interfaces import ILinkSubscriber
+from natsbroker.net.gatewaytraffic import GatewayTraffic
+from natsbroker.net.link import Link
+from natsbroker.net.linkcontext import LinkContext
+from natsbroker.net.linkprotocol import LinkProtocol
+from natsbroker.net.wheel import DeadlineWheel
+from natsbroker.testing.transport import MemoryTransport
+from natsbroker.wire.dialects.gateway import FROM_GATEWAY
+from natsbroker.wire.serverinfo import ServerDocument
+from natsbroker.wire.values import Kind, Message
+
+__all__ = ["OURS", "THEIRS", "Town"]
+
+#: Our names, and those of another cluster.
+OURS = ReplyNames("HERE", "OUR-ID")
+THEIRS = ReplyNames("THERE", "THEIR-ID")
+
+
+class Crossing(Link):
+    """
+    A connection between gateways on which everything is agreed.
+    """
+
+    CREATED = "Gateway"
+    KIND = "Gateway"
+    LETTER = "gid"
+
+    def __init__(self, context: LinkContext, peer: Any, document: ServerDocument) -> None:
+        super().__init__(context, peer, FROM_GATEWAY)
+        self.decoder.authorized = True
+        self.document = document
+        self.gateway = document.gateway
+        self.traffic: Any = None
+
+    def greet(self) -> None:
+        """See L{Link.greet}."""
+        self.agreed()
+
+    def ended(self) -> None:
+        """See L{Link.ended}."""
+        if self.traffic is not None:
+            self.traffic.end()
+
+    def forgotten(self) -> None:
+        """See L{Link.forgotten}."""
+
+
+class Wire:
+    """
+    The peer's end.
+
+    @ivar link: our end.
+    """
+
+    def __init__(self, town: Town, begin: Callable[[Any], Any], document: ServerDocument) -> None:
+        self._town = town
+        protocol = LinkProtocol(lambda peer: Crossing(town.context, peer, document), None)
+        self.transport = MemoryTransport(town.clock, protocol, IPv4Address("TCP", "127.0.0.9", 7))
+        self.transport.connect()
+        town.settle()
+        link: Any = protocol.link
+        self.link = link
+        link.traffic = traffic = begin(link)
+        link.handlers.update(traffic.handlers)
+        traffic.begin()
+        town.settle()
+
+    @property
+    def traffic(self) -> Any:
+        """What passes over it."""
+        return self.link.traffic
+
+    @property
+    def closed(self) -> str:
+        """Why it was closed."""
+        return str(self.link.reason)
+
+    def say(self, *lines: bytes) -> None:
+        """Send lines."""
+        self.send(b"".join(line + b"\r\n" for line in lines))
+
+    def send(self, data: bytes) -> None:
+        """Send bytes."""
+        self.transport.send(data)
+        self._town.settle()
+
+    def take(self) -> bytes:
+        """What was sent to the peer."""
+        self._town.settle()
+        return self.transport.take()
+
+    def lines(self) -> list[bytes]:
+        """The same, cut into lines."""
+        return [line for line in self.take().split(b"\r\n") if line]
+
+    def hangUp(self) -> None:
+        """Go."""
+        self.transport.hangUp()
+        self._town.settle()
+
+
+class Town:
+    """
+    Accounts with the ways to other clusters.
+
+    @ivar accounts: by their names.
+    @ivar members: other members of our cluster, by their hashes.
+    """
+
+    def __init__(
+        self, policy: ListeningPolicy | None = None, names: Iterable[str] = ("A",)
+    ) -> None:
+        clock: Any = Clock()
+        self.clock = clock
+        self.turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        self.context = LinkContext(
+            self.clock, self.turn, DeadlineWheel(self.clock), Random(1), None
+        )
+        self.context.fastLane = True
+        self.accounts: dict[str, Account] = {}
+        self.members: dict[bytes, ILinkSubscriber] = {}
+        for name in names:
+            self.add(name)
+        self.traffic = GatewayTraffic(
+            "HERE",
+            self,
+            policy or SwitchingPolicy(now=lambda: 12.5),
+            OURS,
+            lambda server, account: self.members.get(server),
+            lambda: 12.5,
+        )
+
+    def add(self, name: str) -> Account:
+        """Make an account."""
+        made = Account(name, BuiltInRouter(1024), self.turn, Random(1), clock=self.clock)
+        self.accounts[name] = made
+        return made
+
+    def door(self, account: str) -> Any:
+        """See L{AccountDoors.door}."""
+        found = self.accounts.get(account)
+        return None if found is None else found.busFor(Kind.GATEWAY)
+
+    def names(self) -> Iterable[str]:
+        """See L{AccountDoors.names}."""
+        return list(self.accounts)
+
+    def settle(self) -> None:
+        """Let happen what is due."""
+        for _ in range(20):
+            self.clock.advance(0)
+
+    def bus(self, kind: Kind = Kind.CLIENT, account: str = "A") -> Any:
+        """The door for a kind of origin."""
+        return self.accounts[account].busFor(kind)
+
+    def publish(self, subject: bytes, reply: bytes = b"", body: bytes = b"x") -> int:
+        """Publish as a client."""
+        count: int = self.bus().publish(Message(subject, body, reply))
+        return count
+
+    def leaving(self, **document: Any) -> Wire:
+        """A connection that we dialled."""
+        return Wire(self, self.traffic.leaving, self._document(document))
+
+    def arriving(self, **document: Any) -> Wire:
+        """A connection that the other cluster dialled."""
+        return Wire(self, self.traffic.arriving, self._document(document))
+
+    def _document(self, changes: dict[str, Any]) -> ServerDocument:
+        usual = {"gateway": "THERE", "server_name": "there-1", "headers": True, "gateway_nrp": True}
+        return ServerDocument(**{**usual, **changes})
