@@ -17,6 +17,7 @@ from collections.abc import Callable
 import bcrypt
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
 
 from natsbroker import errors
 
@@ -120,11 +121,11 @@ class PasswordChecks:
             self._running += 1
             self._runInThread(checkHash, expected, given).addBoth(self._done, result)
 
-    def _done(self, outcome: object, result: Deferred[bool]) -> None:
+    def _done(self, outcome: bool | Failure, result: Deferred[bool]) -> None:
         self._running -= 1
         if not result.called:
             if isinstance(outcome, bool):
                 result.callback(outcome)
             else:
-                result.errback(outcome)  # type: ignore[arg-type]
+                result.errback(outcome)
         self._next()

@@ -92,6 +92,7 @@ class Exchange:
             try:
                 self._account.attach(made)
             except Exception as problem:
+                # The others shall be done first; the caller tells of it.
                 problems.append(problem)
             else:
                 self._services.append(made)

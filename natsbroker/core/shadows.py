@@ -88,6 +88,7 @@ class Shadows:
                 try:
                     self.added(subscription)
                 except Exception as problem:
+                    # The others shall be done first; the caller tells of it.
                     problems.append(problem)
         return problems
 

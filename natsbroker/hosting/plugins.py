@@ -92,12 +92,12 @@ class Plugins:
         if given is None:
             plugin = self.named(IAuthorizerPlugin, authorization.plugin, readyMade)
         what = f'authorization plugin "{plugin.name}"'
-        made = _made(what, lambda: plugin.makeAuthorizer(host, authorization.options))
+        made: IAuthorizer = _made(what, lambda: plugin.makeAuthorizer(host, authorization.options))
         try:
             verifyObject(IAuthorizer, made)
         except Invalid as error:
             raise PluginError(f"{what} makes no authorizer: {error}") from error
-        return made  # type: ignore[no-any-return]
+        return made
 
     def routerFactory(self, settings: Settings) -> Callable[[str], ISubjectRouter] | None:
         """
@@ -109,12 +109,12 @@ class Plugins:
         plugin = self.named(IRouterPlugin, router.plugin)
 
         def make(account: str) -> ISubjectRouter:
-            made = _made(
+            made: ISubjectRouter = _made(
                 f'router plugin "{router.plugin}"',
                 lambda: plugin.makeRouter(account, router.options),
             )
             verifyObject(ISubjectRouter, made)
-            return made  # type: ignore[no-any-return]
+            return made
 
         return make
 
@@ -153,9 +153,9 @@ def nameOf(given: object, default: str) -> str:
 def _service(
     name: str, maker: IBrokerService, host: IBrokerHost, section: Mapping[str, object]
 ) -> IService:
-    made = _made(f'service "{name}"', lambda: maker.makeService(host, section))
+    made: IService = _made(f'service "{name}"', lambda: maker.makeService(host, section))
     verifyObject(IService, made)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _made(what: str, make: Callable[[], Any]) -> Any:

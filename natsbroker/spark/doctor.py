@@ -55,6 +55,7 @@ def examine(out: TextIO, makeSession: Callable[[], Any] = _ownSession) -> bool:
         print(f"Query:   Spark {spark.version} added 0 to 999 and found {total}", file=out)
         python, arrow = spark.sparkContext.range(0, 1, numSlices=1).map(_seenByWorker).collect()[0]
     except Exception as error:
+        # Whatever is wrong with Spark or Java is what this is here to show.
         print(f"Query:   failed: {_firstLine(error)}", file=out)
         return False
     print(f"Worker:  Python {python}, PyArrow {arrow}", file=out)

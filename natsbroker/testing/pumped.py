@@ -68,7 +68,8 @@ class PumpedReactor(Clock):
             self.turn()
         if isinstance(results[0], Failure):
             results[0].raiseException()
-        return results[0]  # type: ignore[no-any-return]
+        result: T = results[0]
+        return result
 
     def turn(self) -> None:
         """

@@ -181,7 +181,7 @@ ATTEMPTS: dict[int, Listed] = {
         "no check is an assert statement",
         (
             "tests/authorization/test_optimized.py::test_matrix",
-            "tests/authorization/test_optimized.py::test_noAsserts",
+            "tests/test_suppressions.py::test_noAsserts",
         ),
     ),
     22: Listed(

@@ -7,9 +7,7 @@ themselves, which L{test_testsCount} holds.
 
 from __future__ import annotations
 
-import ast
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,9 +18,6 @@ import natsbroker
 from tests.listed import CHECKOUT
 
 PACKAGE = Path(natsbroker.__file__).resolve().parent
-
-#: The beginning of an assert statement; close enough for Cython, which L{ast} cannot read.
-_ASSERT = re.compile(r"\s*assert\b")
 
 _SERVES = """
 from natsbroker.testing.memory import MemoryBroker
@@ -68,25 +63,6 @@ def test_disagreement() -> None:
     done = run("-c", sabotage)
     assert done.returncode == 1
     assert "scene" in done.stdout
-
-
-def test_noAsserts() -> None:
-    """The product has no assert statement at all, in Python or compiled."""
-    found = [
-        f"{path.relative_to(PACKAGE)}:{number}"
-        for pattern in ("*.py", "*.pyx", "*.pxi")
-        for path in PACKAGE.rglob(pattern)
-        for number in _asserts(path)
-    ]
-    assert found == []
-
-
-def _asserts(path: Path) -> list[int]:
-    """The lines of a module that begin an assert statement."""
-    text = path.read_text("utf-8")
-    if path.suffix != ".py":
-        return [n for n, line in enumerate(text.split("\n"), 1) if _ASSERT.match(line)]
-    return [node.lineno for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assert)]
 
 
 @pytest.mark.parametrize("flag", ["-O", "-OO"])

@@ -474,10 +474,10 @@ class LMDBLog:
             sequence = yield self._newest()
         if not self._bounds.first <= sequence <= self._bounds.last:
             return None
-        records = yield self.read(sequence, 1)
+        records: list[Record] = yield self.read(sequence, 1)
         if not records or records[0].sequence != sequence:
             raise RecordDamaged(self.name, sequence)
-        return records[0]  # type: ignore[no-any-return]
+        return records[0]
 
     @inlineCallbacks
     def _newest(self) -> Generator[Deferred[Any], Any, int]:
@@ -510,8 +510,8 @@ class LMDBLog:
         if self.closed is not None:
             raise self.closed
         if not self._row.indexed:
-            sole = yield self._soleTally(pattern, after)
-            return sole  # type: ignore[no-any-return]
+            sole: dict[bytes, SubjectTally] = yield self._soleTally(pattern, after)
+            return sole
         found: list[Tally] = []
         more = True
         while more and (not limit or len(found) < limit):
