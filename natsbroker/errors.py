@@ -138,6 +138,9 @@ NO_DEDICATED_ROUTE = WireError(
     "Protocol Violation",
 )
 UNKNOWN_ROUTE_ACCOUNT = WireError('No route for account "%s"', "Protocol Violation")
+MISSING_ROUTE_ACCOUNT = WireError(
+    'Unable to lookup account "%s": account missing', "Protocol Violation"
+)
 WRONG_POOL_INDEX = WireError("Invalid route pool index: %s - pool size is %s", "Protocol Violation")
 SET_POOL_INDEX = WireError(
     "Route pool index should not be set but is set to %s", "Protocol Violation"

@@ -173,7 +173,9 @@ class Cluster:
         elif route.isPooled and not 0 <= index < largest:
             route.close(errors.WRONG_POOL_INDEX, str(index), str(document.route_pool_size))
         elif route.account and not self.isDedicated(route.account):
-            route.close(errors.UNKNOWN_ROUTE_ACCOUNT, route.account)
+            isKnown = self.doors.door(route.account) is not None
+            error = errors.UNKNOWN_ROUTE_ACCOUNT if isKnown else errors.MISSING_ROUTE_ACCOUNT
+            route.close(error, route.account)
         else:
             member = self.members.get(document.server_id)
             if member is None:

@@ -260,6 +260,9 @@ class TestDedicated:
         wire = node.accepted()
         wire.send(connect() + info(route_pool_size=3, route_account="B"))
         assert wire.lines() == [b"-ERR 'No route for account \"B\"'"]
+        other = node.accepted()
+        other.send(connect() + info(route_pool_size=3, route_account="C"))
+        assert other.lines() == [b"-ERR 'Unable to lookup account \"C\": account missing'"]
 
     def test_impossible(self) -> None:
         """Without a pool on both sides there is none."""

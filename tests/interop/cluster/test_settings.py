@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.certificates import writeCertificates
-from tests.interop.cluster.members import Client, Member, Mesh, formed
+from tests.interop.cluster.members import CONFIG, Client, Member, Mesh, formed
 from tests.interop.conftest import showLogs
 from tests.interop.servers import OLD, OURS_FAST, REAL, Flavour
 
@@ -154,6 +154,99 @@ def test_noPool(form: Form, pair: tuple[Flavour, Flavour]) -> None:
     exchanged(mesh, b"a")
     exchanged(mesh, b"b", "b")
     assert mesh.complaints() == []
+
+
+@pytest.mark.parametrize("mode", ["s2_fast", "s2_auto"])
+@eachPair
+def test_compression(form: Form, pair: tuple[Flavour, Flavour], mode: str) -> None:
+    """A real server that would compress is a member without compression."""
+    blocks = {"real": f"compression: {mode}", "ours-fast": "compression: accept"}
+    mesh = form(pair, {f"n{place}": blocks[each.name] for place, each in enumerate(pair)})
+    exchanged(mesh, b"plain")
+    assert mesh.complaints() == []
+
+
+@eachPair
+def test_sameName(pair: tuple[Flavour, Flavour], tmp_path: Path) -> None:
+    """Two servers of one name are no cluster, and the one that sees it first says why."""
+    homes = [tmp_path / name for name in ("one", "two")]
+    members: list[Member] = []
+    try:
+        for home, flavour in zip(homes, pair, strict=True):
+            home.mkdir()
+            routes = [member.routePort for member in members]
+            members.append(Member(flavour, home, "twin", routes).start())
+        deadline = time.monotonic() + 10.0
+        while not any("duplicate name" in member.log() for member in members):
+            within(deadline)
+        one, two = (Client(member) for member in members)
+        ear = two.subscribe(b"foo")
+        one.publish(b"foo", b"no")
+        one.flush()
+        assert two.arrived(ear) == []
+        one.close()
+        two.close()
+    finally:
+        for member in members:
+            member.stop()
+
+
+@pytest.mark.parametrize("hub", [REAL, OLD], ids=lambda each: each.name)
+def test_leafnodes(hub: Flavour, tmp_path: Path) -> None:
+    """
+    Who is behind a leafnode of a real member hears our clients, and they hear it: plain, in queue
+    groups, with headers and a reply, until the leafnode leaves.
+    """
+    headers = b"NATS/1.0\r\nA: b\r\n\r\n"
+    homes = [tmp_path / name for name in ("hub", "ours", "leaf")]
+    for home in homes:
+        home.mkdir()
+    leafnodes = 'leafnodes { listen: "127.0.0.1:-1" }'
+    members = [Member(hub, homes[0], "hub", [], top=leafnodes).start()]
+    members.append(Member(OURS_FAST, homes[1], "ours", [members[0].routePort]).start())
+    mesh = Mesh(members)
+    for place in range(2):
+        mesh.connect(place)
+    mesh.form()
+    found = mesh.members[0].waitForLog(r"Listening for leafnode connections on \S+:(\d+)")
+    remote = f'url: "nats-leaf://a:a@127.0.0.1:{found[1]}", account: A'
+    template = CONFIG.replace("name: C1", "name: LC")
+    remotes = f"leafnodes {{ remotes: [ {{ {remote} }} ] }}"
+    leaf = Member(REAL, homes[2], "leaf", [], top=remotes, template=template)
+    try:
+        leaf.start()
+        ours, theirs = mesh.clients[1], Client(leaf)
+        plain, queue = theirs.subscribe(b"down.*"), theirs.subscribe(b"down.*", b"q")
+        ear, hello = ours.subscribe(b"up.*"), theirs.subscribe(b"hello")
+        deadline = time.monotonic() + 10.0
+        while not theirs.got[hello]:
+            ours.publish(b"hello", b"")
+            ours.flush()
+            theirs.flush()
+            within(deadline)
+        ours.publish(b"down.1", b"first", b"_R.1")
+        ours.publish(b"down.2", b"second", headers=headers)
+        wanted = [(b"_R.1", b"", b"first"), (b"", headers, b"second")]
+        assert theirs.messages(plain, 2) == wanted
+        assert theirs.messages(queue, 2) == wanted
+        theirs.publish(b"up.1", b"third", b"_R.2", headers)
+        theirs.publish(b"up.2", b"fourth")
+        assert ours.messages(ear, 2) == [(b"_R.2", headers, b"third"), (b"", b"", b"fourth")]
+        for sid in (plain, queue):
+            theirs.unsubscribe(sid)
+        theirs.close()
+        leaf.stop()
+        # What was told is taken back: a request has nobody left.
+        inbox = ours.subscribe(b"_R.3")
+        while not ours.got[inbox]:
+            ours.publish(b"down.3", b"", b"_R.3")
+            ours.flush()
+            within(deadline)
+        assert b"503" in ours.messages(inbox, 1)[0][1]
+        assert mesh.complaints() == []
+    finally:
+        leaf.stop()
+        mesh.close()
 
 
 @eachPair
