@@ -24,7 +24,6 @@ VALID = [
     "ocsp { mode: always, urls: [a] }",
     "ocsp_cache { type: local, save_interval: 10 }",
     "proxies { trusted: [ {key: a} ] }",
-    "resolver { type: cache, dir: a, ttl: '1h' }",
     "accounts { A { jetstream { max_mem: 1k, streams: 3, max_bytes_required: true } } }",
     "accounts { A { msg_trace { dest: x, sampling: 50% } } }",
 ]
@@ -38,6 +37,7 @@ def test_valid(text: str) -> None:
 
 SUPPORTED = [
     "resolver { type: full, dir: a, allow_delete: true, limit: 5, interval: '1m' }",
+    "resolver { type: cache, dir: a, ttl: '1h' }",
     "resolver: MEMORY",
     """mappings {
         a: b, c: [ {dest: d, weight: 50%}, {destination: e, weight: 50} ], f: {dest: g, weight: 9}

@@ -34,6 +34,6 @@ def test_dialectAgrees() -> None:
     read = {op: name for name, (op, _) in client.LINE_OPERATIONS.items()}
     read |= {op: name for name, op in client.BARE_OPERATIONS.items()}
     servers = {ops.MSG, ops.HMSG, ops.RMSG, ops.LMSG}
-    servers |= {ops.RS_PLUS, ops.RS_MINUS, ops.LS_PLUS, ops.LS_MINUS}
+    servers |= {ops.RS_PLUS, ops.RS_MINUS, ops.LS_PLUS, ops.LS_MINUS, ops.A_PLUS, ops.A_MINUS}
     assert read | {op: ops.NAMES[op] for op in servers} == ops.NAMES
     assert not servers & set(read)
