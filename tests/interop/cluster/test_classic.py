@@ -351,3 +351,50 @@ def test_tls(started: Start, tmp_path: Path, other: Flavour, isFirst: bool) -> N
         assert client.take(ear, 2) == [b"x"] * 2
         client.close()
     assert mesh.complaints() == []
+
+
+@pytest.mark.parametrize("other", [OURS_PURE, *GNATSD], ids=lambda each: each.name)
+def test_permissions(started: Start, other: Flavour) -> None:
+    """What may not pass does not, and what is denied within a pattern is left out."""
+    rules = "permissions { import { deny: 'hidden.>' }, export { deny: 'closed.>' } }"
+    one = started(OURS_FAST, f"{CLASSIC}\n{rules}")
+    mesh = Mesh([one, started(other, CLASSIC if other in OURS else "", one.routePort)])
+    for place in range(2):
+        mesh.connect(place)
+    mesh.form()
+    ours, theirs = mesh.clients
+    hidden, open_ = ours.subscribe(b"hidden.*"), ours.subscribe(b"open.*")
+    closed, wide = theirs.subscribe(b"closed.*"), theirs.subscribe(b">", b"q")
+    mesh.sync()
+    theirs.publish(b"hidden.x", b"no")
+    theirs.publish(b"open.x", b"1")
+    ours.publish(b"closed.x", b"no")
+    ours.publish(b"open.x", b"2")
+    assert sorted(ours.take(open_, 2)) == [b"1", b"2"]
+    mesh.sync()
+    assert ours.arrived(hidden) == theirs.arrived(closed) == []
+    assert b"2" in theirs.arrived(wide) and not theirs.got[wide]
+    for client in mesh.clients:
+        client.close()
+
+
+@pytest.mark.parametrize("other", [OURS_PURE, *GNATSD], ids=lambda each: each.name)
+@pytest.mark.parametrize("isFirst", [True, False], ids=["first", "last"])
+def test_passwords(started: Start, other: Flavour, isFirst: bool) -> None:
+    """Whoever says a wrong password is not let in, and is told so."""
+    wrong = "authorization { user: u, password: wrong }"
+    blocks = {each.name: CLASSIC if each in OURS else "" for each in (OURS_FAST, other)}
+    first, second = (OURS_FAST, other) if isFirst else (other, OURS_FAST)
+    one = started(first, f"{blocks[first.name]}\n{wrong}")
+    two = started(second, blocks[second.name], one.routePort)
+    two.waitForLog("Route Error .Authorization Violation")
+    mesh = Mesh([one, two])
+    for place in range(2):
+        mesh.connect(place)
+    ear = mesh.clients[0].subscribe(b"secret")
+    mesh.clients[1].publish(b"secret", b"x")
+    mesh.clients[1].flush()
+    mesh.clients[0].publish(b"secret", b"own")
+    assert mesh.clients[0].take(ear, 1) == [b"own"]
+    for client in mesh.clients:
+        client.close()
