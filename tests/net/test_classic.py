@@ -13,6 +13,7 @@ from natsbroker.interfaces import ILinkSubscriber, IOrigin
 from natsbroker.net.classic import ClassicMember, ClassicTraffic
 from natsbroker.net.dialects import RouteDialect
 from natsbroker.net.linkcontext import LinkLimits
+from natsbroker.net.routefacts import routeFacts
 from natsbroker.net.routeinterest import RoutePermissions
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.values import Message
@@ -202,6 +203,19 @@ class TestHearing:
         assert len(traffic.interest) == 2
         wire.hangUp()
         assert len(traffic.interest) == 0 and node.publish(b"foo", account="$G") == 0
+
+    def test_facts(self) -> None:
+        """Monitoring shows what the peer wished for, and what passed."""
+        node = Node.classic()
+        wire = node.joinedOld()
+        wire.send(b"SUB foo  RSID:1:1\r\nSUB foo q QRSID:1:2\r\nSUB foo q QRSID:1:3\r\n")
+        wire.send(b"MSG bar RSID:1:1 3\r\nabc\r\nPUB bar 4\r\nabcd\r\n")
+        node.publish(b"foo", b"12345", "$G")
+        facts = routeFacts(wire.route)
+        assert (facts.remoteId, facts.remoteName, facts.subscriptions) == ("PEER", "PEER", 2)
+        assert facts.traffic == (2, 7, 2, 10)
+        told = {(each.pattern, each.queue, each.weight) for each, _ in facts.interest}
+        assert told == {(b"foo", b"", 0), (b"foo", b"q", 2)}
 
     def test_manyBytes(self) -> None:
         """Lines and messages may come in any pieces."""
