@@ -4,17 +4,24 @@ What goes over the connection that we dialled to another cluster.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.gateways.policies import InterestOnlyPolicy
-from natsbroker.interfaces import IGatewayLink
+from natsbroker.interfaces import IGatewayLink, IOutboxSubscriber
 from natsbroker.net.gatewayoutlet import GatewayAccount
+from natsbroker.testing.strategies import literalSubjects, patterns
+from natsbroker.wire import ops
 from natsbroker.wire.dialects.gateway import commandLine
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, parseDocument
 from natsbroker.wire.values import Kind, Message
 from tests.net.crossings import OURS, THEIRS, Town, Wire
-from tests.support import Names, Recorder, onEach, using
+from tests.support import COMPILED, PURE, Names, Recorder, needsCompiled, onEach, using
 
 
 def command(wire: Wire, number: GatewayCommand, account: bytes = b"A") -> bool:
@@ -173,8 +180,8 @@ class TestAccounts:
         town.add("A")
         wire.traffic.accountsChanged()
         assert [old.publish(Message(b"x")), town.publish(b"x")] == [0, 1]
+        new = town.bus()
         del town.accounts["A"]
-        new = old
         wire.traffic.accountsChanged()
         assert new.publish(Message(b"x")) == 0
 
@@ -245,3 +252,172 @@ def test_placed() -> None:
     other.traffic.placed(0.1)
     town.publish(b"a")
     assert (one.take(), other.take()) == (b"", b"RMSG A a | q 1\r\nx\r\n")
+
+
+@implementer(IOutboxSubscriber)
+class Mouth:
+    """
+    A client that publishes, as a session would have it.
+
+    @ivar heard: the bytes that it got.
+    """
+
+    def __init__(self, names: Names, town: Town) -> None:
+        self.heard = b""
+        self._town = town
+        self.outbox = names.Outbox(town.turn, self, self._write, 1 << 24)
+        self.outbox.headers = True
+        self._decoder = names.Decoder()
+        self._decoder.headers = True
+        self._lane = names.Lane(self._decoder, self.outbox, town.bus().matcher, None, False)
+
+    def _write(self, data: bytes) -> None:
+        self.heard += data
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        """See L{natsbroker.interfaces.ISubscriber.deliver}."""
+        self.outbox.deliver(message, tag)
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """See L{natsbroker.interfaces.ISubscriber.subscriptionEnded}."""
+
+    def outboxOverflowed(self) -> None:
+        """See L{natsbroker.wire.outbox.OutboxOwner.outboxOverflowed}."""
+
+    def say(self, data: bytes) -> int:
+        """
+        Publish.
+
+        @return: how many messages the lane took.
+        """
+        self._decoder.append(data)
+        taken = 0
+        self._town.turn.enter()
+        while True:
+            taken += int(self._lane.forward())
+            frame = self._decoder.next()
+            if frame is None:
+                break
+            assert frame[0] in (ops.PUB, ops.HPUB)
+            _, subject, reply, header, body, size, head = frame
+            self._town.bus().publish(Message(subject, body, reply, header, self, size, head))
+        self._town.turn.leave()
+        return taken
+
+
+HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
+
+#: What happens: the peer says something, somebody here subscribes, or something is published.
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("peer"), patterns().map(b"RS+ A %b".__mod__)),
+        st.tuples(st.just("peer"), patterns().map(b"RS+ A %b q 1".__mod__)),
+        st.tuples(st.just("peer"), literalSubjects().map(b"RS- A %b".__mod__)),
+        st.tuples(st.just("peer"), st.sampled_from([b"A- A", b"A+ A"])),
+        st.tuples(st.just("list"), st.sampled_from(list(GatewayCommand)[1:])),
+        st.tuples(st.just("here"), st.tuples(patterns(), st.sampled_from([b"", b"q"]))),
+        st.tuples(st.just("later"), st.just(None)),
+        st.tuples(
+            st.just("publish"),
+            st.tuples(literalSubjects(), st.just(b"") | literalSubjects(), st.booleans()),
+        ),
+    ),
+    max_size=16,
+)
+
+
+def played(names: Names, steps: list[tuple[str, Any]], headers: bool) -> list[bytes]:
+    """What two clusters and a client here get."""
+    with using(names):
+        town = Town()
+        one = town.leaving(headers=headers)
+        other = town.leaving(gateway="ELSEWHERE")
+        other.say(b"RS+ A a.> q 1", b"RS- A a")
+        mouth = Mouth(names, town)
+        for step, what in steps:
+            if step == "peer":
+                one.say(what)
+            elif step == "list":
+                command(one, what)
+            elif step == "later":
+                town.clock.advance(2.5)
+            elif step == "here":
+                # One member of a group, so that nothing is left to chance.
+                town.bus().subscribe(what[0], mouth, b"7", what[1])
+            else:
+                subject, reply, hasHeaders = what
+                tokens = b"%b %b" % (subject, reply) if reply else subject
+                if hasHeaders:
+                    mouth.say(b"HPUB %b 18 19\r\n%bx\r\n" % (tokens, HEADERS))
+                else:
+                    mouth.say(b"PUB %b 1\r\nx\r\n" % tokens)
+        return [one.take(), other.take(), mouth.heard]
+
+
+@needsCompiled
+class TestLanes:
+    """The compiled lane, beside the readable path."""
+
+    @given(STEPS, st.booleans())
+    @settings(max_examples=150, deadline=None)
+    def test_same(self, steps: list[tuple[str, Any]], headers: bool) -> None:
+        """Other clusters and clients get the same bytes on either, whatever the peer has said."""
+        assert COMPILED is not None
+        members = [each for each in steps if each[0] == "here" and each[1][1]]
+        steps = [each for each in steps if each not in members[1:]]
+        assert played(COMPILED, steps, headers) == played(PURE, steps, headers)
+
+    def test_taken(self) -> None:
+        """The lane really takes what other clusters want, groups and requests included."""
+        assert COMPILED is not None
+        with using(COMPILED):
+            town = Town()
+            one, other = town.leaving(), town.leaving(gateway="ELSEWHERE")
+            one.say(b"RS+ A a q 1")
+            other.say(b"A- A", b"RS+ A a q 1", b"RS+ A a r 1", b"A- A")
+            taken = Mouth(COMPILED, town).say(
+                b"PUB a 1\r\n1\r\nPUB a rep 1\r\n2\r\nHPUB a 18 19\r\n%b3\r\n" % HEADERS
+            )
+            assert taken == 3
+            assert one.take() == (
+                b"RMSG A a | q 1\r\n1\r\nRMSG A a + rep q 1\r\n2\r\n"
+                b"HMSG A a | q 18 19\r\n%b3\r\n" % HEADERS
+            )
+            assert other.take() == (
+                b"RMSG A a | r 1\r\n1\r\nRMSG A a + rep r 1\r\n2\r\n"
+                b"HMSG A a | r 18 19\r\n%b3\r\n" % HEADERS
+            )
+
+    def test_refusals(self) -> None:
+        """Refusals of other subjects do not take a subject off the lane."""
+        assert COMPILED is not None
+        with using(COMPILED):
+            town = Town()
+            wire = town.leaving()
+            mouth = Mouth(COMPILED, town)
+            for number in range(20):
+                wire.say(b"RS- A x.%d" % number)
+                assert mouth.say(b"PUB a 1\r\n1\r\nPUB x.%d 1\r\n1\r\n" % number) == 2
+            assert wire.take() == b"RMSG A a 1\r\n1\r\n" * 20
+
+    def test_declines(self) -> None:
+        """A request whose answers are to be led back, or an answer that is, is not the lane's."""
+        assert COMPILED is not None
+        with using(COMPILED):
+            town = Town()
+            wire = town.leaving()
+            mouth = Mouth(COMPILED, town)
+            town.bus().subscribe(b"_INBOX.1", mouth, b"1")
+            assert mouth.say(b"PUB a _INBOX.1 1\r\n1\r\nPUB a _INBOX.2 1\r\n2\r\n") == 1
+            town.bus(Kind.GATEWAY).publish(Message(b"q", b"", b"r", via=THEIRS.prefix))
+            wire.take()
+            assert mouth.say(b"PUB r 1\r\n3\r\n") == 0
+            assert wire.take() == b"RMSG A %br 1\r\n3\r\n" % THEIRS.prefix
+            town.clock.advance(2.5)
+            town.clock.advance(2.5)
+            wire.take()
+            taken = mouth.say(b"PUB a _INBOX.1 1\r\n4\r\nPUB r 1\r\n5\r\n")
+            assert (taken, wire.take()) == (
+                2,
+                b"RMSG A a _INBOX.1 1\r\n4\r\nRMSG A r 1\r\n5\r\n",
+            )
