@@ -278,6 +278,11 @@ class IMessageBus(Interface):
         @return: a callable without arguments that ends it.
         """
 
+    def reweigh(subscription: ISubscription, weight: int) -> None:
+        """
+        Have a link's subscription stand for another number of members of its queue group.
+        """
+
 
 class ISubjectRouter(Interface):
     """

@@ -15,6 +15,9 @@ __all__ = [
     "ClientDisconnected",
     "ClientRefused",
     "LameDuckStarted",
+    "LeafConnected",
+    "LeafDisconnected",
+    "LeafRefused",
     "Reloaded",
     "SlowConsumer",
 ]
@@ -66,6 +69,49 @@ class ClientRefused(Advisory):
     """
 
     cid: int
+    host: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeafConnected(Advisory):
+    """
+    A leafnode connection was agreed on.
+
+    @ivar number: its number, among leafnode connections.
+    @ivar account: the account's name here.
+    @ivar user: how it is named; empty for nobody, and where it was we who dialled.
+    """
+
+    number: int
+    account: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeafDisconnected(Advisory):
+    """
+    A leafnode connection that had been agreed on is gone.
+
+    @ivar reason: the closed reason as monitoring shows it.
+    """
+
+    number: int
+    account: str
+    user: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeafRefused(Advisory):
+    """
+    Somebody who dialled as a leafnode was not let in.
+
+    @ivar host: where it came from.
+    @ivar reason: the closed reason as monitoring shows it.
+    """
+
+    number: int
     host: str
     reason: str
 

@@ -41,6 +41,7 @@ from natsbroker.hosting.events import ClientEvents
 from natsbroker.hosting.health import listeningCheck, storeCheck
 from natsbroker.hosting.identity import ServerKeys
 from natsbroker.hosting.lameduck import LameDuck
+from natsbroker.hosting.leafnodes import LeafnodeService
 from natsbroker.hosting.listeners import Listeners
 from natsbroker.hosting.monitoring import MonitoringService
 from natsbroker.hosting.observers import Observers
@@ -49,6 +50,7 @@ from natsbroker.hosting.operatorservice import OperatorService
 from natsbroker.hosting.planners import (
     authorizationPlanner,
     clusterPlanner,
+    leafnodePlanner,
     limitsPlanner,
     operatorPlanner,
     sectionsPlanner,
@@ -102,6 +104,7 @@ class Broker(MultiService):
     @ivar monitoring: what is behind the monitoring pages.
     @ivar streaming: what there is to know about NATS Streaming; C{None} without.
     @ivar membership: its part in a cluster; C{None} without.
+    @ivar leafnodes: its leafnode connections.
     """
 
     def __init__(
@@ -153,7 +156,8 @@ class Broker(MultiService):
         self.accounts.configure(settings)
         self._describe = describing(lambda: self.clientContext.info, self.reactor.seconds)
         callouts = self._makeCallouts()
-        own = Authorization(PasswordChecks(self._inThread, self.reactor), callouts)
+        checks = PasswordChecks(self._inThread, self.reactor)
+        own = Authorization(checks, callouts)
         operators = self._operators = self._makeOperators(settings, callouts)
         chosen = found.authorizer(self, settings, authorizer, READY_MADE)
         if chosen is None and operators is not None:
@@ -182,6 +186,7 @@ class Broker(MultiService):
         self.membership = self._makeMembership()
         if self.membership is not None:
             ClusterPages(self.membership).contribute(self.monitoring)
+        self.leafnodes = self._makeLeafnodes(checks)
         self._services = dict(found.services(self, settings, services))
         self.streaming: StreamingModel | None = None
         if settings.streaming is not None:
@@ -207,6 +212,7 @@ class Broker(MultiService):
             else operatorPlanner(self.clientContext, operators),
             sectionsPlanner(self._services),
             clusterPlanner(self.membership),
+            leafnodePlanner(self.leafnodes),
         ]
 
     @property
@@ -322,6 +328,24 @@ class Broker(MultiService):
             self._clusterChanged,
         )
 
+    def _makeLeafnodes(self, checks: PasswordChecks) -> LeafnodeService:
+        settings = self.settings
+        block = settings.leafnodes
+        if self._operators is not None and block is not None:
+            for each in (block.account, *(remote.account for remote in block.remotes)):
+                self._operators.require(each)
+        return LeafnodeService(
+            self.reactor,
+            settings,
+            self.clientContext,
+            self.accounts,
+            self.serverId,
+            self._random,
+            checks,
+            lambda: "" if self.membership is None else self.membership.cluster.terms.name,
+            self._leafPlacesChanged,
+        )
+
     # What it offers.
 
     def bus(self, account: str = GLOBAL_ACCOUNT, isLocal: bool = False) -> Bus:
@@ -361,13 +385,19 @@ class Broker(MultiService):
 
     def addresses(self) -> dict[str, list[str]]:
         """
-        Where it listens, as URLs by what is there: C{nats}, C{monitoring} and C{cluster}.
+        Where it listens, as URLs by what is there: C{nats}, C{monitoring}, C{cluster} and
+        C{leafnodes}.
         """
         pages = self._pages
         isThere = pages is not None and pages.address is not None
         monitoring = [urlOf(pages.scheme, pages.address)] if pages is not None and isThere else []
         cluster = [] if self.membership is None else self.membership.urls()
-        return {"nats": self.listeners.urls(), "monitoring": monitoring, "cluster": cluster}
+        return {
+            "nats": self.listeners.urls(),
+            "monitoring": monitoring,
+            "cluster": cluster,
+            "leafnodes": self.leafnodes.urls(),
+        }
 
     def whenReady(self) -> Deferred[None]:
         """
@@ -410,6 +440,7 @@ class Broker(MultiService):
             settings, port=self._portInUse(), monitoring=self._monitoringInUse()
         )
         self.monitoring.reloaded(self.settings)
+        await self.leafnodes.open()
         if self.membership is not None:
             await self.membership.open(self.settings.host, self.settings.port)
         self._refreshInfo()
@@ -455,7 +486,19 @@ class Broker(MultiService):
             "connect_urls": cluster.connectUrls(),
         }
 
+    def _leafPlacesChanged(self) -> None:
+        """
+        Members of the cluster tell each other where leafnodes can connect.
+        """
+        place = self.leafnodes.place
+        others: tuple[str, ...] = ()
+        if self.membership is not None:
+            self.membership.useLeafPlace(self.leafnodes.told)
+            others = self.membership.cluster.leafUrls()
+        self.leafnodes.leafs.useUrls(dict.fromkeys([place, *others] if place else others))
+
     def _clusterChanged(self) -> None:
+        self._leafPlacesChanged()
         context = self.clientContext
         before, context.info = context.info, context.info.changed(**self._clusterInfo())
         if context.info != before:
@@ -470,6 +513,7 @@ class Broker(MultiService):
             announceListener(listener, self.settings)
         if self.membership is not None:
             self.membership.announce()
+        self.leafnodes.announce()
         _log.info("Server is ready")
         if self.streaming is not None:
             state = "ready" if self.streaming.isServing else "on standby"
@@ -523,6 +567,7 @@ class Broker(MultiService):
             grant = session.grant
             if account is None or grant is None or grant.account == account:
                 session.reauthorize()
+        self.leafnodes.leafs.reauthorize(account)
 
     # Stopping.
 
@@ -543,6 +588,7 @@ class Broker(MultiService):
         await self.listeners.close()
         if self.membership is not None:
             self.membership.cluster.leave()
+        self.leafnodes.leafs.leave()
         await lameDuck.depart(self._clusterInfo().get("connect_urls", ()))
 
     @property
@@ -567,7 +613,9 @@ class Broker(MultiService):
         await self.listeners.close()
         if self.membership is not None:
             await self.membership.stopListening()
+        await self.leafnodes.stopListening()
         await closeAll(self.clientContext.connections)
+        await self.leafnodes.close()
         if self.membership is not None:
             await self.membership.close()
         await super().stopService()  # type: ignore[no-untyped-call]

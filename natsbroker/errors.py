@@ -161,6 +161,31 @@ CLASSIC_ERRORS = {
     PAYLOAD: WireError("Maximum Payload Exceeded", "Maximum Message Payload Exceeded"),
     AUTH_TIMEOUT: WireError("Authorization Timeout", "Authentication Timeout"),
 }
+WRONG_LEAF_PORT = WireError("attempted to connect to leaf node port", "Incorrect Port")
+#: We dialled something that is no leafnode port.
+NO_LEAF_PORT = WireError("", "Incorrect Port")
+GATEWAY_ON_LEAF = WireError(
+    'Rejecting connection from gateway "%s" on the leafnode port', "Wrong Gateway"
+)
+CLUSTER_BLANKS = WireError("cluster name cannot contain spaces", "Protocol Violation")
+SAME_CLUSTER = WireError("remote leafnode has same cluster name", "Cluster Names Identical")
+LEAF_TOO_OLD = WireError(
+    'connection rejected since minimum version required is "%s"', "Minimum Version Required"
+)
+LEAF_LOOP = WireError(
+    'Loop detected for leafnode account="%s". Delaying attempt to reconnect for 30s',
+    "Protocol Violation",
+)
+LEAF_STALE = WireError("Stale Leaf Node Connection - Closing", "Stale Connection")
+#: The settings do not name somebody any more whom we dialled.
+LEAF_REMOVED = WireError("", "Client Closed")
+LEAF_SILENT = WireError("", "Read Error")
+DUPLICATE_LEAF = WireError(
+    "Duplicate Remote LeafNode Connection", "Duplicate Remote LeafNode Connection"
+)
+LEAF_PUBLISH = WireError('Permissions Violation for Publish to "%s"', "Protocol Violation")
+LEAF_SUBSCRIBE = WireError('Permissions Violation for Subscription to "%s"', "Protocol Violation")
+MISSING_ACCOUNT = WireError("", "Missing Account")
 
 WRONG_GATEWAY_PORT = WireError("attempted to connect to gateway port", "Incorrect Port")
 NO_GATEWAY_THERE = WireError(

@@ -303,6 +303,7 @@ class TestStarting:
             "nats": ["nats://127.0.0.1:4222"],
             "monitoring": [],
             "cluster": [],
+            "leafnodes": [],
         }
 
     def test_lines(self) -> None:

@@ -108,7 +108,7 @@ cdef class Choice:
 
     cdef inline bint isFor(self, Py_ssize_t place, Subscription link):
         cdef Subscription member = <Subscription> PyList_GET_ITEM(self.members, place)
-        return member.subscriber is link.subscriber
+        return member.outbox is link.outbox
 
     cdef Py_ssize_t sizeFor(self, Subscription link):
         """
@@ -147,7 +147,7 @@ cdef class Choice:
             if self.isFor(other, member):
                 return True
         for other in range(PyTuple_GET_SIZE(forward)):
-            if (<Subscription> PyTuple_GET_ITEM(forward, other)).subscriber is member.subscriber:
+            if (<Subscription> PyTuple_GET_ITEM(forward, other)).outbox is member.outbox:
                 return True
         return False
 
@@ -187,6 +187,8 @@ cdef bint giveLink(
     out = outbox.reserve(total)
     if header:
         memcpy(out, b"HMSG ", 5)
+    elif subscription.kind >= HUB:
+        memcpy(out, b"LMSG ", 5)
     else:
         memcpy(out, b"RMSG ", 5)
     out += 5
@@ -563,30 +565,29 @@ cdef class Lane:
 
     cdef Subscription chosen(self, tuple members, bint isFar):
         """
-        One of a group's members elsewhere, each as likely as it is heavy, or None. Members in this
-        cluster come before those of others.
+        One of a group's members elsewhere, each as likely as it is heavy, or None. Nearer ones come
+        before others: those of other clusters last.
 
         @param isFar: whether the latter are reached at all.
         """
         cdef Py_ssize_t place
         cdef Subscription member
-        cdef Subscription far = None
+        cdef int nearest = 3 if isFar else 2
         cdef int64_t total = 0, number
         for place in range(PyTuple_GET_SIZE(members)):
             member = <Subscription> PyTuple_GET_ITEM(members, place)
-            if member.isClosed:
+            if member.isClosed or member.distance > nearest or member.distance >= 2 and not isFar:
                 continue
-            if member.kind == GATEWAY:
-                # There is one at most: the nearest cluster.
-                far = member
-            else:
-                total += member.weight
+            if member.distance < nearest:
+                nearest = member.distance
+                total = 0
+            total += member.weight
         if total == 0:
-            return far if isFar else None
+            return None
         number = ((<uint64_t> self.anyNumber() << 31) ^ self.anyNumber()) % <uint64_t> total
         for place in range(PyTuple_GET_SIZE(members)):
             member = <Subscription> PyTuple_GET_ITEM(members, place)
-            if not member.isClosed and member.kind != GATEWAY:
+            if not member.isClosed and member.distance == nearest:
                 number -= member.weight
                 if number < 0:
                     return member

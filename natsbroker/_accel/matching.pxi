@@ -17,6 +17,8 @@ cdef class Subscription:
     cdef public int weight
     cdef public unsigned char kind
     cdef unsigned char isClosed, isShadow
+    # How far a member of a queue group behind a link is; known once the answer is sorted.
+    cdef unsigned char distance
     cdef public long long maximum, delivered
 
     def __init__(
@@ -150,13 +152,22 @@ cdef inline bint isDirectLink(Subscription subscription):
 
 cdef bint isAmong(list links, Subscription entry):
     """
-    Whether there is a subscription of the same link, for the same account, already.
+    Whether there is a subscription of the same link already.
     """
     cdef Subscription each
     for each in links:
-        if each.subscriber is entry.subscriber:
+        if each.outbox is entry.outbox:
             return True
     return False
+
+
+cdef inline int distanceOf(Subscription entry) except -1:
+    """
+    Another member of this cluster serves its own before leafnodes, and those before other clusters.
+    """
+    if entry.kind == GATEWAY:
+        return 2
+    return 0 if entry.kind == ROUTE and not getattr(entry.subscriber, "cluster", b"") else 1
 
 
 cdef Matches sortEntries(object entries):
@@ -188,6 +199,7 @@ cdef Matches sortEntries(object entries):
                 pair = groups[entry.queue] = ([], [])
             if entry.kind >= FIRST_LINK:
                 pair[1].append(entry)
+                entry.distance = distanceOf(entry)
                 if not isDirectLink(entry):
                     fast = False
                     areRoutesDirect = areRoutesDirect and entry.kind != ROUTE

@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from natsbroker.config.build_cluster import checkCluster
+from natsbroker.config.build_leafnodes import checkLeafnodes
 from natsbroker.config.build_operator import checkOperators
 from natsbroker.config.build_streaming import checkStreaming
 from natsbroker.config.loopback import isLoopback
@@ -43,6 +44,7 @@ def check(settings: Settings, root: Reading, findings: Findings) -> Settings:
     checker.systemAccount()
     checker.tls()
     checker.streaming()
+    checker.leafnodes()
     checkOperators(settings, root, findings)
     monitoring = checker.monitoring()
     authorization = settings.authorization
@@ -145,6 +147,19 @@ class _Checker:
         streaming = self._settings.streaming
         if streaming is not None:
             checkStreaming(streaming, self._root, self._findings)
+
+    def leafnodes(self) -> None:
+        """
+        Check leafnodes, and that their accounts exist.
+        """
+        settings = self._settings
+        if settings.leafnodes is None:
+            return
+        names = {GLOBAL_ACCOUNT, *settings.accounts}
+        if not settings.no_system_account:
+            names.add(settings.system_account)
+        isOperated = settings.operator.isOn
+        checkLeafnodes(settings.leafnodes, names, isOperated, self._root, self._findings)
 
     def cluster(self) -> Cluster | None:
         """

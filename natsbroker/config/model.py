@@ -29,6 +29,7 @@ from natsbroker.config.identity import (
     SubjectPermission,
     User,
 )
+from natsbroker.config.leafnodes import Leafnodes
 from natsbroker.config.operator import OperatorMode, Resolver
 from natsbroker.config.streaming import Streaming
 from natsbroker.config.tlsblock import TLS
@@ -44,6 +45,7 @@ __all__ = [
     "AuthCallout",
     "Authorization",
     "Cluster",
+    "Leafnodes",
     "Logging",
     "Monitoring",
     "OperatorMode",
@@ -159,6 +161,7 @@ class Settings:
     @ivar services: sections of third-party services, by name.
     @ivar streaming: NATS Streaming, or L{None} without.
     @ivar cluster: how the broker takes part in a cluster, or L{None} when it does not.
+    @ivar leafnodes: which leafnodes there are, or L{None} for none.
     @ivar fast_lane: use the compiled fast lane where it is installed.
     @ivar max_subject_shapes: distinct sets of wildcard positions that one account's
         subscriptions may have.
@@ -209,6 +212,7 @@ class Settings:
     services: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
     streaming: Streaming | None = None
     cluster: Cluster | None = None
+    leafnodes: Leafnodes | None = None
     fast_lane: bool = True
     max_subject_shapes: int = 1024
     deferred: Mapping[str, object] = field(default_factory=dict, repr=False)

@@ -164,6 +164,13 @@ class Account:
         """
         return self._interest.watch(watcher, audience)
 
+    def reweigh(self, subscription: hot.Subscription, weight: int) -> None:
+        """
+        See L{natsbroker.interfaces.IMessageBus.reweigh}.
+        """
+        before, subscription.weight = subscription.weight, weight
+        self._interest.reweighed(subscription, before)
+
     def subscribe(
         self, kind: Kind, pattern: bytes, subscriber: Any, tag: Any, queue: bytes, weight: int
     ) -> hot.Subscription:
@@ -329,9 +336,9 @@ class Account:
         for subscription in matches.links:
             subscriber = subscription.subscriber
             if subscription.kind in reached and _mayForward(subscription, message):
-                link = _linkOf(subscription)
-                if link not in links:
-                    links[link] = (subscriber, [])
+                key = _linkOf(subscription)
+                if key not in links:
+                    links[key] = (subscriber, [])
                     subscription.delivered += 1
         return links
 

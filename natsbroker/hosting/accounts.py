@@ -30,6 +30,8 @@ __all__ = ["AccountRegistry", "BuiltInRouter", "accountNames"]
 
 _log = Logger(namespace="natsbroker")
 
+_LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
+
 
 @implementer(ISubjectRouter)
 class BuiltInRouter(hot.SubjectIndex):  # type: ignore[type-arg]
@@ -53,6 +55,7 @@ class _Place:
     account: Account
     limits: AccountLimits = field(default_factory=AccountLimits)
     connections: int = 0
+    leafnodes: int = 0
     leaving: bool = False
     isIncluded: bool = False
 
@@ -189,7 +192,7 @@ class AccountRegistry:
 
     def _forget(self, name: str) -> None:
         place = self._places[name]
-        if place.leaving and not place.connections:
+        if place.leaving and not place.connections and not place.leafnodes:
             del self._places[name]
 
     def __getitem__(self, name: str) -> Account:
@@ -225,6 +228,14 @@ class AccountRegistry:
         """
         return self._places[name].connections
 
+    def leafnodes(self, name: str) -> int:
+        """
+        How many leafnodes an account has.
+
+        @raise KeyError: if there is no such account.
+        """
+        return self._places[name].leafnodes
+
     def limits(self, name: str) -> AccountLimits:
         """
         The limits of an account.
@@ -233,25 +244,38 @@ class AccountRegistry:
         """
         return self._places[name].limits
 
-    def admit(self, grant: Grant) -> IMessageBus:
+    def admit(self, grant: Grant, kind: Kind = Kind.CLIENT) -> IMessageBus:
         """
-        See L{natsbroker.net.context.Accounts.admit}.
+        See L{natsbroker.net.context.Accounts.admit}, and L{natsbroker.net.leafs.LeafDoors.admit}
+        for leafnodes, which have a limit of their own.
         """
         place = self._places[grant.account]
         if place.leaving:
             raise KeyError(grant.account)
+        if kind in _LEAFS:
+            return self._admitLeaf(place, kind)
         maximum = place.limits.max_connections
         if maximum != UNLIMITED and place.connections >= maximum:
             raise errors.ConnectionLimit(errors.MAX_ACCOUNT_CONNECTIONS)
         place.connections += 1
         return place.account.busFor(Kind.CLIENT)
 
-    def dismiss(self, grant: Grant) -> None:
+    def _admitLeaf(self, place: _Place, kind: Kind) -> IMessageBus:
+        maximum = place.limits.max_leafnodes
+        if maximum != UNLIMITED and place.leafnodes >= maximum:
+            raise errors.ConnectionLimit(errors.MAX_ACCOUNT_CONNECTIONS)
+        place.leafnodes += 1
+        return place.account.busFor(kind)
+
+    def dismiss(self, grant: Grant, kind: Kind = Kind.CLIENT) -> None:
         """
-        See L{natsbroker.net.context.Accounts.dismiss}.
+        See L{natsbroker.net.context.Accounts.dismiss}, and L{natsbroker.net.leafs.LeafDoors}.
         """
         place = self._places[grant.account]
-        place.connections -= 1
+        if kind in _LEAFS:
+            place.leafnodes -= 1
+        else:
+            place.connections -= 1
         self._forget(grant.account)
 
     def isSystem(self, account: str) -> bool:

@@ -198,6 +198,19 @@ class ClusterMembership:
         self.cluster.close(lambda: gone.callback(None))
         await gone
 
+    def useLeafPlace(self, place: str) -> None:
+        """
+        Tell the others where leafnodes connect to us.
+
+        @param place: as C{host:port}; empty for nowhere.
+        """
+        cluster = self.cluster
+        if cluster.leafPlace != place:
+            cluster.leafPlace = place
+            for member in cluster.members.values():
+                if member.first is not None:
+                    member.first.update()
+
     @property
     def settings(self) -> ClusterSettings:
         """

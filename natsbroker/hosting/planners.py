@@ -21,6 +21,7 @@ from natsbroker.hosting.clients import closeExcess, sessionsOf
 from natsbroker.hosting.cluster import ClusterMembership
 from natsbroker.hosting.derived import limitsFrom, tracingFrom
 from natsbroker.hosting.exchange import checkExchange
+from natsbroker.hosting.leafnodes import LeafnodeService
 from natsbroker.hosting.listeners import Listeners
 from natsbroker.hosting.monitoring import MonitoringService
 from natsbroker.hosting.operatorservice import OperatorService
@@ -34,6 +35,7 @@ __all__ = [
     "authorizationPlanner",
     "below",
     "clusterPlanner",
+    "leafnodePlanner",
     "limitsPlanner",
     "operatorPlanner",
     "sectionsPlanner",
@@ -224,6 +226,13 @@ def clusterPlanner(membership: ClusterMembership | None) -> Planner:
         return _nothing
 
     return plan
+
+
+def leafnodePlanner(leafnodes: LeafnodeService) -> Planner:
+    """
+    Leafnodes. It comes after whoever changes accounts, and who is let in.
+    """
+    return leafnodes.plan
 
 
 def _sectionsIn(changes: Iterable[Change]) -> set[str]:

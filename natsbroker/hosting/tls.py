@@ -24,7 +24,7 @@ from twisted.logger import Logger
 from natsbroker.config.model import TLS
 from natsbroker.net.tls import Begin, ConnectionCreator, TLSTerms
 
-__all__ = ["TLSError", "bothContextsFrom", "contextFrom", "termsFrom"]
+__all__ = ["TLSError", "bothContextsFrom", "contextFrom", "diallingContextFrom", "termsFrom"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -121,9 +121,37 @@ def bothContextsFrom(tls: TLS) -> tuple[Context, Context]:
     return answering, dialling
 
 
+def diallingContextFrom(tls: TLS) -> Context:
+    """
+    An OpenSSL context for those who dial and need not show a certificate: that of whom they reach
+    is always checked, unless C{insecure} says that it is not.
+
+    @raise TLSError: if the files or names are not right.
+    """
+    checking = replace(tls, verify=not tls.insecure)
+    if tls.certs:
+        return _contextWith(checking, *tls.certs[0], SSL.TLS_CLIENT_METHOD)
+    context = _bareContext(checking, SSL.TLS_CLIENT_METHOD)
+    _setVerification(context, checking)
+    return context
+
+
 def _contextWith(
     tls: TLS, certificate: str, key: str, method: int = SSL.TLS_SERVER_METHOD
 ) -> Context:
+    context = _bareContext(tls, method)
+    _attempt(f"cert_file {certificate}", context.use_certificate_chain_file, certificate)
+    _attempt(f"key_file {key}", context.use_privatekey_file, key)
+    _attempt(f"key_file {key} does not belong to {certificate}", context.check_privatekey)
+    _warnOfReaders(key)
+    _setVerification(context, tls)
+    return context
+
+
+def _bareContext(tls: TLS, method: int) -> Context:
+    """
+    A context without a certificate.
+    """
     context = Context(method)
     context.set_min_proto_version(_VERSIONS[tls.min_version])
     context.set_options(_OPTIONS)
@@ -131,11 +159,6 @@ def _contextWith(
     context.set_mode(SSL.MODE_RELEASE_BUFFERS)
     _setCiphers(context, tls.cipher_suites)
     _setCurves(context, tls.curve_preferences)
-    _attempt(f"cert_file {certificate}", context.use_certificate_chain_file, certificate)
-    _attempt(f"key_file {key}", context.use_privatekey_file, key)
-    _attempt(f"key_file {key} does not belong to {certificate}", context.check_privatekey)
-    _warnOfReaders(key)
-    _setVerification(context, tls)
     return context
 
 

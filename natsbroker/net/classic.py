@@ -104,7 +104,7 @@ class ClassicTraffic:
         self._told = ToldSids(link.context.reactor.seconds)
         self._heard = HeardSids()
         self._announcer: Announcer | None = None
-        self.interest = RemoteInterest(doors, lambda _: self._member, link)
+        self.interest = RemoteInterest(doors, lambda *_: self._member, link)
         self.interest.permit(permissions)
         self.dialect = cluster.FROM_MEMBER
         self.handlers: dict[int, Handler] = {
@@ -132,11 +132,11 @@ class ClassicTraffic:
         elif announcer is None and isWanted and bus is not None:
             self._announcer = Announcer(bus, self._permissions, self._tellGained, self._tellLost)
 
-    def _tellGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
+    def _tellGained(self, pattern: bytes, queue: bytes, weight: int, origin: bytes) -> None:
         for line in self._told.gained(pattern, queue, weight):
             self._link.say(line)
 
-    def _tellLost(self, pattern: bytes, queue: bytes) -> None:
+    def _tellLost(self, pattern: bytes, queue: bytes, origin: bytes) -> None:
         for line in self._told.lost(pattern, queue):
             self._link.say(line)
 

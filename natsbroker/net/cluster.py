@@ -53,6 +53,7 @@ class Cluster:
     @ivar terms: how we take part.
     @ivar members: the others, by their ids.
     @ivar urls: where our own clients connect.
+    @ivar leafPlace: where leafnodes connect to us, for others to tell; empty for nowhere.
     @ivar changed: to be called when it has changed where clients can connect.
     """
 
@@ -75,6 +76,7 @@ class Cluster:
         self.terms = terms
         self.members: dict[str, Member] = {}
         self.urls: tuple[str, ...] = ()
+        self.leafPlace = ""
         self.isLeaving = False
         self._dial = dial
         self.changed = changed
@@ -111,6 +113,7 @@ class Cluster:
             self.identity,
             self.terms,
             connect_urls=list(urls),
+            leafnode_urls=[self.leafPlace] if self.leafPlace and not self.isLeaving else [],
             ldm=self.isLeaving,
             route_pool_idx=index,
             route_account=account,
@@ -218,6 +221,7 @@ class Cluster:
         route.begin(self._accountsOf(route, member))
         if isFirst:
             member.urls = document.connect_urls
+            member.leafUrls = document.leafnode_urls
             self._news.tell(route, member)
             self.changed()
         if route.isDialled and route.isPooled:
@@ -335,7 +339,7 @@ class Cluster:
         wasLast = member.remove(route)
         if not member:
             del self.members[member.serverId]
-        if wasLast and member.urls:
+        if wasLast and (member.urls or member.leafUrls):
             self.changed()
 
     def forgotten(self, route: Route) -> None:
@@ -429,6 +433,15 @@ class Cluster:
         found = dict.fromkeys(() if self.isLeaving else self.urls)
         for member in self.members.values():
             found.update(dict.fromkeys(member.urls))
+        return tuple(found)
+
+    def leafUrls(self) -> tuple[str, ...]:
+        """
+        Where leafnodes can connect to the other members.
+        """
+        found: dict[str, None] = {}
+        for member in self.members.values():
+            found.update(dict.fromkeys(member.leafUrls))
         return tuple(found)
 
     def leave(self) -> None:

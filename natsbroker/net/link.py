@@ -44,6 +44,8 @@ class Link(ABC):
     @ivar started: when the connection began.
     @ivar reason: why it was closed; empty while it is open.
     @ivar handlers: what is done with which operation.
+    @ivar isOpen: whether it can be talked on already.
+    @ivar isHeld: whether nothing more is read before something that was asked is answered.
     @ivar lane: takes messages before they are frames; C{None} for nothing that does.
     """
 
@@ -71,6 +73,8 @@ class Link(ABC):
             ops.FAULT: self.close,
         }
         self.lane: Any = None
+        self.isOpen = False
+        self.isHeld = False
         self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
         self._handshakeBy: float | None = now + limits.handshake
         self._stuckSince: float | None = None
@@ -85,6 +89,13 @@ class Link(ABC):
         """
         The connection is there, and encrypted if it is to be: say what comes first.
         """
+
+    def secured(self) -> None:
+        """
+        The connection is encrypted from now on, after it was talked on in the clear: links of most
+        kinds never are.
+        """
+        raise RuntimeError("a handshake in the middle of a conversation")
 
     @abstractmethod
     def ended(self) -> None:
@@ -105,12 +116,20 @@ class Link(ABC):
         """
         return ""
 
+    @property
+    def lateness(self) -> errors.WireError:
+        """
+        How a peer is refused that took too long to say who it is.
+        """
+        return errors.AUTH_TIMEOUT
+
     # Beginning and input.
 
     def opened(self) -> None:
         """
         The connection can be talked on.
         """
+        self.isOpen = True
         self.context.wheel.schedule(self, self._nextDeadline())
         self.context.book.begins(self)
         self._inTurn(self.greet)
@@ -129,7 +148,7 @@ class Link(ABC):
         """
         Handle what is in the decoder.
         """
-        if not self.reason:
+        if not self.reason and not self.isHeld:
             self._inTurn(self._frames)
 
     def _inTurn(self, call: Callable[[], None]) -> None:
@@ -151,7 +170,7 @@ class Link(ABC):
     def _frames(self) -> None:
         decoder, handlers = self.decoder, self.handlers
         active = False
-        while not self.reason:
+        while not self.reason and not self.isHeld:
             lane = None if self.context.tracing else self.lane
             if lane is not None:
                 if lane.forward():
@@ -198,6 +217,13 @@ class Link(ABC):
         Send a PING for another reason than silence.
         """
         self.say(b"PING\r\n")
+
+    def expect(self, seconds: float) -> None:
+        """
+        Have the peer take no longer than that to say the next thing.
+        """
+        self._handshakeBy = self.context.reactor.seconds() + seconds
+        self.context.wheel.schedule(self, self._nextDeadline())
 
     def agreed(self) -> None:
         """
@@ -264,7 +290,7 @@ class Link(ABC):
             return None
         limits, stuck = self.context.limits, self._stuckSince
         if self._handshakeBy is not None and now >= self._handshakeBy:
-            self._inTurn(lambda: self.close(errors.AUTH_TIMEOUT))
+            self._inTurn(lambda: self.close(self.lateness))
         elif stuck is not None and now >= stuck + limits.write_deadline:
             self._cut(errors.SLOW_DEADLINE, f"WriteDeadline of {limits.write_deadline:g}s exceeded")
         else:

@@ -68,6 +68,13 @@ class LinkProtocol(Protocol):
         """
         Begin with the handshake, if there is one, else with the session.
         """
+        link = self._attach()
+        if self._tls is None:
+            link.opened()
+        else:
+            self.startTLS()
+
+    def _attach(self) -> Link:
         transport: Any = self.transport
         self._stream = transport
         address = transport.getPeer()
@@ -79,12 +86,19 @@ class LinkProtocol(Protocol):
         self.link = link = self._makeLink(self)
         if self._tls is None:
             self._stream = overHub(link.context.hub, transport, link)
-            self._stream.registerProducer(self, True)
-            link.opened()
-            return
-        transport.registerProducer(self, True)
-        transport.startTLS(self._tls.creator(self._name))
-        self._timer = link.context.reactor.callLater(self._tls.timeout, self._late)
+        self._stream.registerProducer(self, True)
+        return link
+
+    def startTLS(self) -> None:
+        """
+        Begin the handshake.
+        """
+        tls, link = self._tls, self.link
+        if tls is None or link is None:
+            raise RuntimeError("a handshake without TLS")
+        self._isSecured = False
+        self._stream.startTLS(tls.creator(self._name))
+        self._timer = link.context.reactor.callLater(tls.timeout, self._late)
 
     def handshakeCompleted(self) -> None:
         """
@@ -103,6 +117,12 @@ class LinkProtocol(Protocol):
             self._failed(problem)
             return
         self._isSecured = True
+        self._secured(link)
+
+    def _secured(self, link: Link) -> None:
+        """
+        The handshake is done, and the peer is who it should be.
+        """
         link.opened()
 
     def _late(self) -> None:

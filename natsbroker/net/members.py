@@ -82,6 +82,7 @@ class Member:
     @ivar dedicated: the connections that are dedicated to an account.
     @ivar size: how many connections the pool is to have.
     @ivar urls: where clients can connect to it.
+    @ivar leafUrls: where leafnodes can.
     """
 
     def __init__(self, document: ServerDocument) -> None:
@@ -92,6 +93,7 @@ class Member:
         self.dedicated: dict[str, Route] = {}
         self.size = 1
         self.urls: tuple[str, ...] = ()
+        self.leafUrls: tuple[str, ...] = ()
 
     def placeFor(self, route: Route, index: int) -> int | None:
         """

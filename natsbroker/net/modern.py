@@ -25,14 +25,18 @@ from natsbroker.net.routeinterest import (
     RemoteInterest,
     RoutePermissions,
 )
+from natsbroker.subjects.audience import Audience, clusterOf
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import route
 from natsbroker.wire.grants import Grant
-from natsbroker.wire.values import ClientInfo, Message
+from natsbroker.wire.values import ClientInfo, Kind, Message
 
 __all__ = ["ModernTraffic", "RouteAccount"]
 
 _log = Logger(namespace="natsbroker")
+
+#: Of what a peer is told that wants to know of which leafnode it is.
+_NAMING = Audience({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE}, namesClusters=True)
 
 #: The origin of interest whose origin is not told: no cluster has this name.
 _SOME_LEAF = b" "
@@ -45,18 +49,30 @@ class RouteAccount:
     clients were let in by the peer, which checked what they may publish.
 
     @ivar outbox: the connection's.
+    @ivar cluster: of the leafnode at the peer that this is about; no bytes for none.
     @ivar prefix: the account as the wire names it, with a blank behind; no bytes where it does not.
     @ivar grant: whoever sends from there may do here what anybody in the account may.
     """
 
-    __slots__ = ("_name", "_server", "grant", "outbox", "prefix")
+    __slots__ = ("_name", "_namesOrigin", "_server", "cluster", "grant", "outbox", "prefix")
 
-    def __init__(self, name: bytes, account: str, outbox: hot.Outbox, server: str) -> None:
+    def __init__(
+        self,
+        name: bytes,
+        account: str,
+        outbox: hot.Outbox,
+        server: str,
+        cluster: bytes = b"",
+        namesOrigin: bool = True,
+    ) -> None:
         """
         @param name: as the wire names the account; no bytes where it does not.
         @param server: the peer's name.
+        @param namesOrigin: whether the peer is told where messages of leafnodes are from.
         """
         self._name = name
+        self.cluster = cluster
+        self._namesOrigin = namesOrigin
         self.prefix = name + b" " if name else b""
         self.outbox = outbox
         self._server = server
@@ -71,7 +87,8 @@ class RouteAccount:
             return
         outbox.messages += 1
         outbox.messageBytes += len(message.body)
-        outbox.write(route.messageFrame(self._name, message, queues, outbox.headers))
+        origin = clusterOf(message.origin) if self._namesOrigin else b""
+        outbox.write(route.messageFrame(self._name, message, queues, outbox.headers, origin))
 
     def clientInfo(self, isDetailed: bool) -> ClientInfo:
         """
@@ -99,10 +116,12 @@ class ModernTraffic:
         headers: bool,
         namesOrigin: bool,
         account: str = "",
+        takesOrigin: bool = False,
     ) -> None:
         """
         @param headers: whether the peer understands headers.
         @param namesOrigin: whether the peer names the origin when interest of a leafnode ends.
+        @param takesOrigin: whether it understands of which leafnode interest and messages are.
         @param account: the account that the connection is dedicated to; empty for none.
         """
         self._link = link
@@ -110,9 +129,11 @@ class ModernTraffic:
         self._permissions = permissions
         link.outbox.headers = headers
         self._namesOrigin = namesOrigin
+        self._takesOrigin = takesOrigin
+        self._audience = _NAMING if takesOrigin else None
         self._dedicated = account.encode("utf-8", "surrogateescape")
-        self._targets: dict[bytes, RouteAccount] = {}
-        self._accounts: dict[bytes, tuple[RouteAccount, IMessageBus]] = {}
+        self._targets: dict[tuple[bytes, bytes], RouteAccount] = {}
+        self._accounts: dict[tuple[bytes, bytes], tuple[RouteAccount, IMessageBus]] = {}
         self._announcers: dict[str, Announcer] = {}
         self.interest = RemoteInterest(doors, self._target, link)
         self.interest.permit(permissions)
@@ -148,13 +169,19 @@ class ModernTraffic:
                 self._permissions,
                 partial(self._tellGained, wire),
                 partial(self._tellLost, wire),
+                self._audience,
             )
 
-    def _tellGained(self, account: bytes, pattern: bytes, queue: bytes, weight: int) -> None:
-        self._link.say(route.interestLine(account, pattern, queue, weight))
+    def _tellGained(
+        self, account: bytes, pattern: bytes, queue: bytes, weight: int, origin: bytes
+    ) -> None:
+        self._link.say(route.interestLine(account, pattern, queue, weight, origin))
 
-    def _tellLost(self, account: bytes, pattern: bytes, queue: bytes) -> None:
-        self._link.say(route.lostLine(account, pattern, queue))
+    def _tellLost(self, account: bytes, pattern: bytes, queue: bytes, origin: bytes) -> None:
+        if origin and not self._namesOrigin:
+            self._link.say(route.unnamedLostLine(account, pattern, queue))
+        else:
+            self._link.say(route.lostLine(account, pattern, queue, origin))
 
     def permit(self, permissions: RoutePermissions) -> None:
         """
@@ -238,7 +265,7 @@ class ModernTraffic:
         queues: tuple[bytes, ...] | None,
         origin: bytes,
     ) -> None:
-        known = self._accounts.get(account) or self._account(account)
+        known = self._accounts.get((account, origin)) or self._account(account, origin)
         if known is None:
             _log.debug(
                 "{link} - Unknown account {account} for routed message on subject: {subject}",
@@ -252,25 +279,28 @@ class ModernTraffic:
             Message(subject, body, reply, headerLength, target, sizeText, headerText, queues)
         )
 
-    def _account(self, name: bytes) -> tuple[RouteAccount, IMessageBus] | None:
+    def _account(self, name: bytes, origin: bytes) -> tuple[RouteAccount, IMessageBus] | None:
         bus = self._doors.door(name.decode("utf-8", "surrogateescape"))
         if bus is None:
             return None
-        known = self._accounts[name] = self._target(name), bus
-        if self._link.lane is not None:
+        known = self._accounts[name, origin] = self._target(name, origin), bus
+        if self._link.lane is not None and not origin:
             self._link.lane.matchers[name] = bus.matcher
         return known
 
-    def _target(self, name: bytes) -> RouteAccount:
+    def _target(self, name: bytes, origin: bytes) -> RouteAccount:
         """
-        What stands for an account: always the same, since accounts tell peers apart by it.
+        What stands for an account, or for leafnodes of one cluster in it: always the same, since
+        accounts tell peers apart by it.
         """
-        target = self._targets.get(name)
+        target = self._targets.get((name, origin))
         if target is None:
-            target = self._targets[name] = RouteAccount(
+            target = self._targets[name, origin] = RouteAccount(
                 b"" if self._dedicated else name,
                 name.decode("utf-8", "surrogateescape"),
                 self._link.outbox,
                 self._link.remote,
+                origin,
+                self._takesOrigin,
             )
         return target

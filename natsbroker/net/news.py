@@ -71,12 +71,12 @@ class News:
             before, route.document = route.document, document
             if before is not None and before.permitExport != document.permitExport:
                 route.repeat()
-            self._setUrls(route, document.connect_urls)
+            self._setUrls(route, document.connect_urls, document.leafnode_urls)
 
-    def _setUrls(self, route: Route, urls: tuple[str, ...]) -> None:
+    def _setUrls(self, route: Route, urls: tuple[str, ...], leafUrls: tuple[str, ...] = ()) -> None:
         member = self._cluster.members.get(route.remoteId)
-        if member is not None and member.urls != urls:
-            member.urls = urls
+        if member is not None and (member.urls, member.leafUrls) != (urls, leafUrls):
+            member.urls, member.leafUrls = urls, leafUrls
             self._cluster.changed()
 
     def _heardOf(self, document: ServerDocument) -> None:

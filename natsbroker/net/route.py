@@ -289,7 +289,15 @@ class Route(Link):
         doors, permissions = cluster.doors, cluster.terms.permissions
         if not self.isClassic:
             headers = document.headers and cluster.terms.headers
-            return ModernTraffic(self, doors, permissions, headers, document.lnocu, self.account)
+            return ModernTraffic(
+                self,
+                doors,
+                permissions,
+                headers,
+                document.lnocu,
+                self.account,
+                document.lnoc,
+            )
         traffic = ClassicTraffic(self, doors, permissions, not document.proto)
         traffic.isVerbose = self._connect is not None and self._connect.verbose
         return traffic

@@ -18,12 +18,13 @@ from zope.interface import implementer
 from natsbroker import errors
 from natsbroker.interfaces import IInterestWatcher, IMessageBus, IOutboxLink
 from natsbroker.net.labels import quoted
+from natsbroker.subjects.audience import Audience
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions, Verdict
 from natsbroker.subjects.shapes import TooManyShapes
 from natsbroker.wire.dialects.route import Interest
 from natsbroker.wire.grants import Grant, Verb
 
-__all__ = ["AccountDoors", "Announcer", "RemoteInterest", "RoutePermissions"]
+__all__ = ["AccountDoors", "Announcer", "LinkPermissions", "RemoteInterest", "RoutePermissions"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -41,6 +42,28 @@ class AccountDoors(Protocol):
     def names(self) -> Iterable[str]:
         """
         All accounts.
+        """
+
+
+class LinkPermissions(Protocol):
+    """
+    What interest passes over a link.
+
+    @ivar taken: whose C{mayDeliver} is asked about each message for interest of the peer that is
+        honoured in part; C{None} for nobody's.
+    """
+
+    @property
+    def taken(self) -> Any: ...
+
+    def mayTell(self, pattern: bytes) -> bool:
+        """
+        Whether the peer is told of interest in a pattern.
+        """
+
+    def takes(self, pattern: bytes, queue: bytes = b"") -> Verdict:
+        """
+        Whether interest of the peer is honoured.
         """
 
 
@@ -82,6 +105,10 @@ class RoutePermissions:
     __hash__ = None  # type: ignore[assignment]
 
 
+#: What the peer was told of: a pattern, a queue group, and the cluster of a leafnode.
+_Told = tuple[bytes, bytes, bytes]
+
+
 @implementer(IInterestWatcher)
 class Announcer:
     """
@@ -91,54 +118,63 @@ class Announcer:
     def __init__(
         self,
         bus: IMessageBus,
-        permissions: RoutePermissions,
-        gained: Callable[[bytes, bytes, int], None],
-        lost: Callable[[bytes, bytes], None],
+        permissions: LinkPermissions,
+        gained: Callable[[bytes, bytes, int, bytes], None],
+        lost: Callable[[bytes, bytes, bytes], None],
+        audience: Audience | None = None,
     ) -> None:
         """
-        @param gained: tells the peer of a pattern, a queue group and its weight.
+        @param gained: tells the peer of a pattern, a queue group, its weight, and the cluster of
+            the leafnode that it is of.
         @param lost: tells it that nobody is left.
+        @param audience: of which subscriptions the peer is told; by default of those of this
+            broker.
         """
         self._permissions = permissions
         self._gained = gained
         self._lost = lost
-        self._told: set[tuple[bytes, bytes]] = set()
+        self._audience = audience
+        self._told: set[_Told] = set()
         self._bus = bus
-        self._stop: Callable[[], None] = bus.watchInterest(self)
+        self._stop: Callable[[], None] = bus.watchInterest(self, audience)
 
-    def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
+    def interestGained(
+        self, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
+    ) -> None:
         """
         See L{IInterestWatcher.interestGained}.
         """
         if self._permissions.mayTell(pattern):
-            self._told.add((pattern, queue))
-            self._gained(pattern, queue, weight)
+            self._told.add((pattern, queue, origin))
+            self._gained(pattern, queue, weight, origin)
 
-    def interestWeightChanged(self, pattern: bytes, queue: bytes, weight: int) -> None:
+    def interestWeightChanged(
+        self, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
+    ) -> None:
         """
         See L{IInterestWatcher.interestWeightChanged}.
         """
-        if (pattern, queue) in self._told:
-            self._gained(pattern, queue, weight)
+        if (pattern, queue, origin) in self._told:
+            self._gained(pattern, queue, weight, origin)
 
-    def interestLost(self, pattern: bytes, queue: bytes) -> None:
+    def interestLost(self, pattern: bytes, queue: bytes, origin: bytes = b"") -> None:
         """
         See L{IInterestWatcher.interestLost}.
         """
-        if (pattern, queue) in self._told:
-            self._told.discard((pattern, queue))
-            self._lost(pattern, queue)
+        if (pattern, queue, origin) in self._told:
+            self._told.discard((pattern, queue, origin))
+            self._lost(pattern, queue, origin)
 
-    def permit(self, permissions: RoutePermissions) -> None:
+    def permit(self, permissions: LinkPermissions) -> None:
         """
         Use other permissions, and take back what may not be told any more.
         """
         self._stop()
         self._permissions = permissions
-        for pattern, queue in [each for each in self._told if not permissions.mayTell(each[0])]:
-            self.interestLost(pattern, queue)
+        for told in [each for each in self._told if not permissions.mayTell(each[0])]:
+            self.interestLost(*told)
         # A peer takes what it knows already for a new weight.
-        self._stop = self._bus.watchInterest(self)
+        self._stop = self._bus.watchInterest(self, self._audience)
 
     def end(self, isHeard: bool) -> None:
         """
@@ -149,8 +185,8 @@ class Announcer:
         self._stop()
         told, self._told = self._told, set()
         if isHeard:
-            for pattern, queue in told:
-                self._lost(pattern, queue)
+            for each in told:
+                self._lost(*each)
 
     def __len__(self) -> int:
         return len(self._told)
@@ -166,16 +202,22 @@ class RemoteInterest:
     What one peer is subscribed to.
     """
 
-    def __init__(self, doors: AccountDoors, target: Callable[[bytes], Any], label: object) -> None:
+    def __init__(
+        self,
+        doors: AccountDoors,
+        target: Callable[[bytes, bytes], Any],
+        label: object,
+        permissions: LinkPermissions | None = None,
+    ) -> None:
         """
-        @param target: gives for an account what its messages are sent with, an L{ILinkSubscriber};
-            an L{IOutboxLink} may be written to directly.
+        @param target: gives for an account, and the cluster of a leafnode, what its messages are
+            sent with, an L{ILinkSubscriber}; an L{IOutboxLink} may be written to directly.
         @param label: whose text names the peer in the log.
         """
         self._doors = doors
         self._target = target
         self._label = label
-        self._permissions = RoutePermissions()
+        self._permissions = permissions or RoutePermissions()
         self._weights: dict[bytes, dict[_Key, int]] = {}
         self._made: dict[bytes, dict[_Key, Any]] = {}
 
@@ -189,7 +231,7 @@ class RemoteInterest:
         weights[key] = interest.weight
         made = self._made.get(interest.account, {}).get(key)
         if made is not None:
-            made.weight = max(interest.weight, 1)
+            self._reweigh(interest.account, made, max(interest.weight, 1))
         elif isNews:
             self._subscribe(interest.account, key)
 
@@ -207,8 +249,13 @@ class RemoteInterest:
             self._weights.pop(interest.account, None)
             self._made.pop(interest.account, None)
 
+    def _reweigh(self, account: bytes, made: Any, weight: int) -> None:
+        bus = self._doors.door(account.decode("utf-8", "surrogateescape"))
+        if bus is not None:
+            bus.reweigh(made, weight)
+
     def _subscribe(self, account: bytes, key: _Key) -> None:
-        _, pattern, queue = key
+        origin, pattern, queue = key
         name = account.decode("utf-8", "surrogateescape")
         bus = self._doors.door(name)
         if bus is None:
@@ -228,7 +275,7 @@ class RemoteInterest:
             )
             return
         weight = max(self._weights[account][key], 1)
-        target: Any = self._target(account)
+        target: Any = self._target(account, origin)
         tag = target.prefix if IOutboxLink.providedBy(target) else None
         try:
             made: Any = bus.subscribe(pattern, target, tag, queue, weight)
@@ -244,7 +291,7 @@ class RemoteInterest:
             bus.refresh()
         self._made.setdefault(account, {})[key] = made
 
-    def permit(self, permissions: RoutePermissions) -> None:
+    def permit(self, permissions: LinkPermissions) -> None:
         """
         Use other permissions, for what was told before too.
         """

@@ -84,7 +84,7 @@ class ConnectionCreator:
         """
         connection = SSL.Connection(self._context, None)
         client = getattr(tlsProtocol, "wrappedProtocol", None)
-        if isinstance(client, TLSClientProtocol):
+        if client is not None and hasattr(client, "connection"):
             client.connection = connection
         return connection
 

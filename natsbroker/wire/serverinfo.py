@@ -18,12 +18,14 @@ from typing import Any
 __all__ = [
     "GatewayCommand",
     "GossipMode",
+    "LeafConnect",
     "LinkConnect",
     "ServerDocument",
     "connectLine",
     "infoLine",
     "parseConnect",
     "parseDocument",
+    "parseLeafConnect",
 ]
 
 #: The largest number that is taken for a port, a size or a version.
@@ -83,6 +85,10 @@ class ServerDocument:
     @ivar permitImport: the patterns that it tells interest in, and those that it does not; C{None}
         for no restriction.
     @ivar permitExport: the patterns that it takes interest in.
+    @ivar leafnode_urls: where leafnodes can connect, as C{host:port}.
+    @ivar info_on_connect: it answers a leafnode's CONNECT with another INFO.
+    @ivar connect_info: this is that answer.
+    @ivar remote_account: the account that a leafnode was let into.
     @ivar raw: everything that was said, unknown names included.
     """
 
@@ -123,6 +129,10 @@ class ServerDocument:
     gateway_iom: bool = False
     permitImport: Mapping[str, Any] | None = None
     permitExport: Mapping[str, Any] | None = None
+    leafnode_urls: tuple[str, ...] = ()
+    info_on_connect: bool = False
+    connect_info: bool = False
+    remote_account: str = ""
     raw: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def changed(self, **values: Any) -> ServerDocument:
@@ -159,6 +169,35 @@ class LinkConnect:
     gateway: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LeafConnect:
+    """
+    What a CONNECT of a leafnode says besides its credentials.
+
+    @ivar version: of the server.
+    @ivar name: of the server.
+    @ivar is_hub: it takes us for its spoke, although it dialled.
+    @ivar cluster: what it belongs to.
+    @ivar deny_pub: the patterns that it wants no messages of.
+    @ivar isolate: it wants to hear nothing of other leafnodes.
+    @ivar remote_account: its account.
+    @ivar lang: what only clients say.
+    @ivar gateway: what only gateways say.
+    """
+
+    version: str = ""
+    name: str = ""
+    server_id: str = ""
+    is_hub: bool = False
+    cluster: str = ""
+    headers: bool = False
+    deny_pub: tuple[str, ...] = ()
+    isolate: bool = False
+    remote_account: str = ""
+    lang: str = ""
+    gateway: str = ""
+
+
 #: Members of our values that the wire calls something else.
 _WIRE_NAMES = {"permitImport": "import", "permitExport": "export", "password": "pass"}
 
@@ -184,6 +223,15 @@ def parseConnect(text: bytes) -> LinkConnect:
     return LinkConnect(**_read(LinkConnect, _members(text)))
 
 
+def parseLeafConnect(text: bytes) -> LeafConnect:
+    """
+    Read the argument of a CONNECT of a leafnode.
+
+    @raise ValueError: if it is not the JSON of one.
+    """
+    return LeafConnect(**_read(LeafConnect, _members(text)))
+
+
 def _members(text: bytes) -> dict[str, Any]:
     try:
         given = json.loads(text.decode("utf-8", "replace"), parse_constant=_refuse)
@@ -198,7 +246,9 @@ def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _read(kind: type[ServerDocument] | type[LinkConnect], given: dict[str, Any]) -> dict[str, Any]:
+def _read(
+    kind: type[ServerDocument] | type[LinkConnect] | type[LeafConnect], given: dict[str, Any]
+) -> dict[str, Any]:
     """
     The members that a value has, checked.
     """

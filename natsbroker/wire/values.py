@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-__all__ = ["ClientInfo", "GroupMessage", "Kind", "Message", "Run"]
+__all__ = ["EVERY_GROUP", "ClientInfo", "GroupMessage", "Kind", "Message", "Run"]
 
 
 class Kind(IntEnum):
@@ -38,6 +38,21 @@ class Kind(IntEnum):
     SPOKE = 6
 
 
+class _EveryGroup(tuple[bytes, ...]):
+    """
+    Queue groups of any name.
+    """
+
+    __slots__ = ()
+
+    def __contains__(self, queue: object) -> bool:
+        return True
+
+
+#: All queue groups that there are.
+EVERY_GROUP = _EveryGroup()
+
+
 class Message:
     """
     One published message. Receivers must not change it: all of them see the same object.
@@ -53,7 +68,9 @@ class Message:
         receivers, leading zeros included (PROTOCOL part 2, row 20).
     @ivar headerText: likewise the size of the header block; no bytes without headers.
     @ivar queues: on a message that came over a link: the queue groups that its sender chose, of
-        each of which one local member gets it. C{None}: this broker chooses for every group.
+        each of which one local member gets it; C{None} for none. L{EVERY_GROUP} if the sender could
+        not choose, since the subject was mapped here. C{None} on other messages: this broker
+        chooses for every group.
     @ivar via: what other brokers are given in front of the reply subject, so that the answer finds
         the cluster that the message is from; mostly no bytes.
     """

@@ -19,7 +19,10 @@ VALID = [
     "cluster { compression: { mode: s2_auto, rtts: ['5ms', '10ms'] } }",
     "gateway { name: A, gateways: [ {name: B, url: x}, {name: C, urls: [y, z]} ] }",
     "leaf { remotes: [ {url: x, hub: true, deny_imports: 'a', proxy { url: p, timeout: 3 } } ] }",
-    "leafnodes { authorization { users: [ {user: a, pass: b, account: C} ] }, port: -1 }",
+    """leafnodes {
+        authorization { users: [ {user: a, pass: b, account: '$G'} ] }
+        port: -1, compression: s2_fast
+    }""",
 ]
 
 

@@ -30,11 +30,11 @@ class Heard:
     def __init__(self) -> None:
         self.known: dict[tuple[bytes, bytes], int] = {}
 
-    def gained(self, pattern: bytes, queue: bytes, weight: int) -> None:
+    def gained(self, pattern: bytes, queue: bytes, weight: int, origin: bytes) -> None:
         """There is interest."""
         self.known[pattern, queue] = weight if queue else 0
 
-    def lost(self, pattern: bytes, queue: bytes) -> None:
+    def lost(self, pattern: bytes, queue: bytes, origin: bytes) -> None:
         """It is gone: it must have been told before."""
         del self.known[pattern, queue]
 
@@ -114,7 +114,7 @@ class TestRemoteInterest:
     def interest(self, node: Node) -> tuple[RemoteInterest, LinkRecorder]:
         """The interest of a peer, and what stands for it."""
         link = LinkRecorder()
-        return RemoteInterest(node.doors, lambda account: link, "peer"), link
+        return RemoteInterest(node.doors, lambda account, origin: link, "peer"), link
 
     def test_kind(self) -> None:
         """It stands among the account's subscriptions as a route's, with its weight."""

@@ -1,5 +1,5 @@
 """
-Of which subscriptions somebody else is told.
+Of which subscriptions somebody is told.
 """
 
 from __future__ import annotations
@@ -12,44 +12,51 @@ from natsbroker.subjects.audience import Audience, clusterOf
 from natsbroker.subjects.subscription import Subscription
 
 
-class Someone:
-    """A subscriber."""
+class Subscriber:
+    """Somebody behind a leafnode, or not."""
 
-    def __init__(self, **facts: Any) -> None:
-        vars(self).update(facts)
-
-
-LEAF = Someone(cluster=b"L")
-RELAY = Someone(isTold=False)
-PLAIN = Someone()
+    def __init__(self, cluster: bytes = b"", isTold: bool = True) -> None:
+        self.cluster = cluster
+        self.isTold = isTold
 
 
-def subscription(subscriber: Any, kind: int = 0, pattern: bytes = b"a") -> Subscription:
+def subscription(kind: int, subscriber: Any = None, pattern: bytes = b"foo") -> Subscription:
     """A subscription."""
     return Subscription(None, pattern, b"", kind, subscriber, None)
 
 
+def test_clusterOf() -> None:
+    """Most subscribers are behind no leafnode."""
+    assert (clusterOf(None), clusterOf(object()), clusterOf(Subscriber(b"C"))) == (b"", b"", b"C")
+
+
 @pytest.mark.parametrize(
-    ("audience", "told", "origin"),
+    "more, kind, subscriber, pattern, origin",
     [
-        (Audience({0}), subscription(PLAIN), b""),
-        (Audience({1}), subscription(PLAIN), None),
-        (Audience({1}, beacon=b"$L."), subscription(PLAIN, pattern=b"$L.x"), b""),
-        (Audience({1}, beacon=b"$L."), subscription(PLAIN, pattern=b"x"), None),
-        (Audience({0}, apart=PLAIN), subscription(PLAIN), None),
-        (Audience({0}), subscription(RELAY), None),
-        (Audience({0}, importsToo=True), subscription(RELAY), b""),
-        (Audience({0}), subscription(LEAF), b""),
-        (Audience({0}, namesClusters=True), subscription(LEAF), b"L"),
-        (Audience({0}, cluster=b"L"), subscription(LEAF), None),
-        (Audience({0}, cluster=b"M"), subscription(LEAF), b""),
+        ({}, 1, Subscriber(), b"foo", b""),
+        ({}, 3, Subscriber(), b"foo", None),
+        ({"beacon": b"$"}, 3, Subscriber(), b"$x", b""),
+        ({"beacon": b"$"}, 3, Subscriber(), b"foo", None),
+        ({}, 1, Subscriber(isTold=False), b"foo", None),
+        ({"importsToo": True}, 1, Subscriber(isTold=False), b"foo", b""),
+        ({}, 1, Subscriber(b"C"), b"foo", b""),
+        ({"namesClusters": True}, 1, Subscriber(b"C"), b"foo", b"C"),
+        ({"cluster": b"C"}, 1, Subscriber(b"C"), b"foo", None),
+        ({"cluster": b"C"}, 1, Subscriber(), b"foo", b""),
+        ({}, 1, None, b"foo", b""),
     ],
 )
-def test_originOf(audience: Audience, told: Subscription, origin: bytes | None) -> None:
-    """Whether a subscription is told, and under which cluster's name."""
-    assert audience.originOf(told) == origin
+def test_originOf(
+    more: dict[str, Any], kind: int, subscriber: Any, pattern: bytes, origin: bytes | None
+) -> None:
+    """Kind, cluster and what an audience asks for decide."""
+    told = Audience({0, 1}, **more).originOf(subscription(kind, subscriber, pattern))
+    assert told == origin
 
 
-def test_clusterOf() -> None:
-    """Whoever says nothing of a cluster is in none."""
-    assert [clusterOf(each) for each in (LEAF, PLAIN, None)] == [b"L", b"", b""]
+def test_apart() -> None:
+    """Nobody is told of its own."""
+    own, other = Subscriber(), Subscriber()
+    audience = Audience({1}, apart=own)
+    assert audience.originOf(subscription(1, own)) is None
+    assert audience.originOf(subscription(1, other)) == b""

@@ -25,7 +25,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from natsbroker.wire import ops
-from natsbroker.wire.dialects.client import parseSize, splitBlanks
+from natsbroker.wire.dialects.client import splitBlanks
+from natsbroker.wire.dialects.linklines import frameOf, parseWeight, splitTargets
 from natsbroker.wire.lines import BAD, Frame, LineReader, LineRules, checkedHead
 from natsbroker.wire.values import Message
 
@@ -41,10 +42,8 @@ __all__ = [
     "routeLines",
     "splitInterest",
     "splitLost",
+    "unnamedLostLine",
 ]
-
-#: The largest weight of a queue group: what fits everywhere.
-_HEAVIEST = (1 << 31) - 1
 
 #: The operations with arguments, as L{LineReader} takes them.
 OPERATIONS = {
@@ -108,19 +107,10 @@ class RouteLines(LineReader):
         if self._account:
             arguments[names:names] = [self._account]
         names += 2
-        middle = arguments[names:-sizes]
-        if len(arguments) < names + sizes or b"\r" in rest:
+        targets = splitTargets(arguments[names:-sizes])
+        if len(arguments) < names + sizes or b"\r" in rest or targets is None:
             return BAD
-        reply = b""
-        queues: tuple[bytes, ...] | None = None
-        if len(middle) == 1:
-            reply = middle[0]
-        elif middle:
-            queues = tuple(middle[1:])
-            if middle[0] == b"+":
-                reply, queues = queues[0], queues[1:]
-            elif middle[0] != b"|":
-                return BAD
+        reply, queues = targets
         headerText = arguments[-2] if sizes == 2 else b""
         head = checkedHead(op, arguments[names - 1], reply, (headerText, arguments[-1]), rules)
         if head[0] == ops.FAULT:
@@ -157,12 +147,10 @@ def splitInterest(line: bytes, isLeaf: bool, account: bytes = b"") -> Interest |
         return Interest(arguments[0], origin, arguments[1], b"")
     if len(arguments) != 4:
         return None
-    weight = parseSize(arguments[3])
+    weight = parseWeight(arguments[3])
     if weight < 0:
         return None
-    return Interest(
-        arguments[0], origin, arguments[1], arguments[2], min(max(weight, 1), _HEAVIEST)
-    )
+    return Interest(arguments[0], origin, arguments[1], arguments[2], weight)
 
 
 def splitLost(line: bytes, hasOrigin: bool, account: bytes = b"") -> Interest | None:
@@ -182,50 +170,56 @@ def splitLost(line: bytes, hasOrigin: bool, account: bytes = b"") -> Interest | 
     return Interest(arguments[0], origin, arguments[1], b"".join(arguments[2:]))
 
 
-def interestLine(account: bytes, pattern: bytes, queue: bytes, weight: int) -> bytes:
+def interestLine(
+    account: bytes, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
+) -> bytes:
     """
-    An RS+ line.
+    An RS+ line, or an LS+ line.
 
     @param account: no bytes on a connection that is dedicated to it.
+    @param origin: the cluster of the leafnode that the interest is of; no bytes for none.
     """
-    names = b"%b %b" % (account, pattern) if account else pattern
-    return b"RS+ %b %b %d\r\n" % (names, queue, weight) if queue else b"RS+ %b\r\n" % names
+    names = _named(account, pattern)
+    start = b"LS+ %b %b" % (origin, names) if origin else b"RS+ " + names
+    return b"%b %b %d\r\n" % (start, queue, weight) if queue else start + b"\r\n"
 
 
-def lostLine(account: bytes, pattern: bytes, queue: bytes) -> bytes:
+def lostLine(account: bytes, pattern: bytes, queue: bytes, origin: bytes = b"") -> bytes:
     """
-    An RS- line.
+    An RS- line, or an LS- line.
 
     @param account: no bytes on a connection that is dedicated to it.
+    @param origin: the cluster of the leafnode that the interest was of; no bytes for none.
     """
-    names = b"%b %b" % (account, pattern) if account else pattern
-    return b"RS- %b %b\r\n" % (names, queue) if queue else b"RS- %b\r\n" % names
+    names = _named(account, pattern)
+    start = b"LS- %b %b" % (origin, names) if origin else b"RS- " + names
+    return b"%b %b\r\n" % (start, queue) if queue else start + b"\r\n"
 
 
-def messageFrame(account: bytes, message: Message, queues: Sequence[bytes], headers: bool) -> bytes:
+def unnamedLostLine(account: bytes, pattern: bytes, queue: bytes) -> bytes:
+    """
+    An LS- line as peers know it that do not name the origin there.
+    """
+    line = lostLine(account, pattern, queue)
+    return b"L" + line[1:]
+
+
+def messageFrame(
+    account: bytes, message: Message, queues: Sequence[bytes], headers: bool, origin: bytes = b""
+) -> bytes:
     """
     A message as the bytes that another member of the cluster gets.
 
     @param account: no bytes on a connection that is dedicated to it.
     @param queues: the queue groups of which one member each gets it over there.
     @param headers: whether the peer understands headers; without, they are stripped.
+    @param origin: the cluster of the leafnode that it comes from; no bytes for none.
     """
-    names = b"%b %b" % (account, message.subject) if account else message.subject
-    reply = message.via + message.reply
-    if queues:
-        chosen = b" ".join(queues)
-        mark = b"+ %b" % reply if reply else b"|"
-        names = b"%b %b %b" % (names, mark, chosen)
-    elif reply:
-        names = b"%b %b" % (names, reply)
-    if not message.headerLength:
-        return b"RMSG %b %b\r\n%b\r\n" % (names, message.sizeText, message.body)
-    if headers:
-        return b"HMSG %b %b %b\r\n%b\r\n" % (
-            names,
-            message.headerText,
-            message.sizeText,
-            message.body,
-        )
-    payload = message.payload
-    return b"RMSG %b %d\r\n%b\r\n" % (names, len(payload), payload)
+    names = _named(account, message.subject)
+    if origin:
+        return frameOf(b"LMSG", b"%b %b" % (origin, names), message, queues, headers, True)
+    return frameOf(b"RMSG", names, message, queues, headers)
+
+
+def _named(account: bytes, subject: bytes) -> bytes:
+    return b"%b %b" % (account, subject) if account else subject

@@ -1,0 +1,231 @@
+"""
+From what was read to the settings of leafnodes.
+
+This module promises values that make sense, or an error at the place of each that does
+not, in nats-server's words.  It must never know connections.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from natsbroker.config.addresses import checkPort
+from natsbroker.config.build_cluster import advertised
+from natsbroker.config.build_tls import tlsFrom
+from natsbroker.config.keys import ACCOUNT, USER, isPublicKey
+from natsbroker.config.leafnodes import Leafnodes, LeafUser, RemoteLeaf, splitRemote
+from natsbroker.config.reading import Findings, Reading
+from natsbroker.subjects.grammar import isValidSubject
+
+__all__ = ["checkLeafnodes", "leafnodesFrom", "seedOf"]
+
+_VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)$")
+_OLDEST = (2, 8, 0)
+
+#: How the bytes of a seed begin.
+_SEED = 18 << 3
+
+
+def leafnodesFrom(
+    root: Reading, findings: Findings, read: Callable[[str], str]
+) -> Leafnodes | None:
+    """
+    Make the settings of leafnodes.
+
+    @param read: gives the text of a path, or raises L{OSError}.
+    @return: L{None} when the file has no such block.
+    """
+    block = root.block("leafnodes")
+    if block is None:
+        return None
+    default = Leafnodes()
+    host, port = _address(block, findings)
+    login = block.block("authorization") or Reading("", block.position)
+    tls = block.block("tls")
+    return Leafnodes(
+        host=host or default.host,
+        port=port,
+        user=login.text("user"),
+        password=login.text("pass"),
+        nkey=login.text("nkey"),
+        account=login.text("account"),
+        users=tuple(
+            LeafUser(each.text("user"), each.text("pass"), each.text("account"))
+            for each in login.blocks("users")
+        ),
+        timeout=login.seconds("timeout"),
+        remotes=tuple(_remote(each, findings, read) for each in block.blocks("remotes")),
+        reconnect=block.seconds("reconnect", default.reconnect),
+        dial_timeout=block.seconds("dial_timeout", default.dial_timeout),
+        tls=None if tls is None else tlsFrom(tls, findings, read),
+        advertise=block.text("advertise"),
+        no_advertise=block.flag("no_advertise"),
+        min_version=block.text("min_version"),
+        isolate=block.flag("isolate_leafnode_interest"),
+        write_deadline=block.seconds("write_deadline"),
+    )
+
+
+def _address(block: Reading, findings: Findings) -> tuple[str, int]:
+    """
+    Where leafnodes are listened for: what stands later in the file wins.
+    """
+    host, port, givenBy = "", 0, "listen"
+    for name in block.values:
+        found = block.take("listen", tuple) if name == "listen" else None
+        if found:
+            host, port, givenBy = found[0], found[1], name
+        elif name == "host":
+            host = block.text(name)
+        elif name == "port":
+            port, givenBy = block.integer(name), name
+    try:
+        return host, checkPort(port)
+    except ValueError as error:
+        findings.error(str(error), block.pathTo(givenBy), block.place(givenBy))
+        return host, 0
+
+
+def _remote(block: Reading, findings: Findings, read: Callable[[str], str]) -> RemoteLeaf:
+    tls = block.block("tls")
+    remote = RemoteLeaf(
+        urls=block.texts("urls"),
+        account=block.text("account"),
+        credentials=block.text("credentials"),
+        nkey=block.text("nkey"),
+        tls=None if tls is None else tlsFrom(tls, findings, read),
+        hub=block.flag("hub"),
+        deny_imports=block.texts("deny_imports"),
+        deny_exports=block.texts("deny_exports"),
+        no_randomize=block.flag("no_randomize"),
+        isolate=block.flag("isolate_leafnode_interest"),
+        request_isolation=block.flag("request_isolation"),
+        first_info_timeout=block.seconds("first_info_timeout", 1.0),
+        dial_timeout=block.seconds("dial_timeout"),
+        disabled=block.flag("disabled"),
+        ignore_discovered_servers=block.flag("ignore_discovered_servers"),
+    )
+    for name, message in _remoteProblems(remote):
+        findings.error(message, block.pathTo(name), block.place(name))
+    return remote
+
+
+def _remoteProblems(remote: RemoteLeaf) -> Iterator[tuple[str, str]]:
+    """
+    The name of each key of a remote that makes no sense, with what is wrong with it.
+    """
+    if not remote.urls:
+        yield "urls", "a remote needs a url"
+    for url in remote.urls:
+        try:
+            splitRemote(url)
+        except ValueError as error:
+            yield "urls", str(error)
+    if remote.nkey and seedOf(remote.nkey) is None:
+        yield "nkey", "Remote leafnode nkey is not a valid seed"
+    if remote.nkey and remote.credentials:
+        yield "nkey", "Remote leafnode can not have both creds and nkey defined"
+    for name in ("deny_imports", "deny_exports"):
+        for pattern in getattr(remote, name):
+            if not isValidSubject(pattern.encode("utf-8", "surrogateescape")):
+                yield name, f'subject "{pattern}" is not a valid subject'
+    for name in ("first_info_timeout", "dial_timeout"):
+        if getattr(remote, name) < 0:
+            yield name, "value can not be negative"
+
+
+def seedOf(text: str) -> bytes | None:
+    """
+    The 32 secret bytes of a user's seed; L{None} if the text is none.
+    """
+    try:
+        data = base64.b32decode(text.strip() + "=" * (-len(text.strip()) % 8))
+    except (binascii.Error, ValueError):
+        return None
+    body, checksum = data[:-2], data[-2:]
+    if len(body) != 34 or binascii.crc_hqx(body, 0).to_bytes(2, "little") != checksum:
+        return None
+    role = (body[0] & 7) << 5 | body[1] >> 3
+    return body[2:] if body[0] & 0xF8 == _SEED and role == USER else None
+
+
+def checkLeafnodes(
+    leafnodes: Leafnodes,
+    accounts: Iterable[str],
+    isOperated: bool,
+    root: Reading,
+    findings: Findings,
+) -> None:
+    """
+    Report what makes no sense, where the file says it if it does.
+
+    @param accounts: the names of all.
+    @param isOperated: whether accounts are their operators'.
+    """
+    block = root.block("leafnodes") or Reading("leafnodes", root.position)
+    for name, message in _problems(leafnodes):
+        findings.error(message, block.pathTo(name), block.place(name))
+    check = _operatedProblems if isOperated else _accountProblems
+    for name, message in check(leafnodes, {"", *accounts}):
+        findings.error(message, block.pathTo(name), block.place(name))
+
+
+def _problems(leafnodes: Leafnodes) -> Iterator[tuple[str, str]]:
+    if leafnodes.users and leafnodes.user:
+        yield "authorization", "can not have a single user/pass and a users array"
+    if leafnodes.users and leafnodes.nkey:
+        yield "authorization", "can not have a single nkey and a users array"
+    names = [each.user for each in leafnodes.users]
+    for name in dict.fromkeys(each for each in names if names.count(each) > 1):
+        yield "authorization", f'duplicate user "{name}" detected in leafnode authorization'
+    if leafnodes.nkey and not isPublicKey(leafnodes.nkey, USER):
+        yield "authorization", "Not a valid public nkey for leafnode authorization"
+    known = set()
+    for remote in leafnodes.remotes:
+        if remote.name in known:
+            yield "remotes", "duplicate remote"
+        known.add(remote.name)
+    if leafnodes.min_version:
+        found = _VERSION.match(leafnodes.min_version)
+        if found is None:
+            yield "min_version", "invalid leafnode's minimum version: it needs three numbers"
+        elif tuple(map(int, found.groups())) < _OLDEST:
+            yield "min_version", "the minimum version should be at least 2.8.0"
+    if leafnodes.tls is not None and leafnodes.port and not leafnodes.tls.certs:
+        yield "tls", "leafnodes that connect here need 'cert_file' and 'key_file'"
+    for name in ("timeout", "reconnect", "dial_timeout", "write_deadline"):
+        if getattr(leafnodes, name) < 0:
+            yield ("authorization" if name == "timeout" else name), "value can not be negative"
+    if leafnodes.advertise:
+        try:
+            _, port = advertised(leafnodes.advertise, leafnodes.port)
+            checkPort(port)
+        except ValueError as error:
+            yield "advertise", str(error)
+
+
+def _accountProblems(leafnodes: Leafnodes, accounts: set[str]) -> Iterator[tuple[str, str]]:
+    message = 'cannot find local account "%s" specified in leafnode %s'
+    for name in (leafnodes.account, *(each.account for each in leafnodes.users)):
+        if name not in accounts:
+            yield "authorization", message % (name, "authorization")
+    for remote in leafnodes.remotes:
+        if remote.account not in accounts:
+            yield "remotes", message % (remote.account, "remote")
+
+
+def _operatedProblems(leafnodes: Leafnodes, _: set[str]) -> Iterator[tuple[str, str]]:
+    if leafnodes.users:
+        yield "authorization", "operator mode does not allow specifying users in leafnode config"
+    if not all(isPublicKey(each.account, ACCOUNT) for each in leafnodes.remotes):
+        yield (
+            "remotes",
+            "operator mode requires account nkeys in remotes. Please add an `account` key to each "
+            "remote in your `leafnodes` section, to assign it to an account. Each account value "
+            "should be a 56 character public key, starting with the letter 'A'",
+        )
+    if leafnodes.port and leafnodes.account and not isPublicKey(leafnodes.account, ACCOUNT):
+        yield "authorization", "operator mode and non account nkeys are incompatible"

@@ -1,0 +1,377 @@
+"""
+The broker's leafnode connections, with everything that they have of the world: a listener, whom it
+dials, and the settings.
+
+Promises: whoever is lost is dialled again, at another of its addresses if it has some; a reload
+adds and removes remotes, takes other certificates, and leaves those who stay alone.
+Must never know: what is said on a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from random import Random
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import (
+    HostnameEndpoint,
+    TCP4ClientEndpoint,
+    TCP6ClientEndpoint,
+)
+from twisted.internet.error import CannotListenError
+from twisted.logger import Logger
+
+from natsbroker.advisories import Advisory
+from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.config.diff import Change
+from natsbroker.config.leafnodes import Leafnodes
+from natsbroker.config.model import Settings
+from natsbroker.hosting.accounts import AccountRegistry
+from natsbroker.hosting.leafsettings import (
+    acceptingTLSFrom,
+    authorizerFrom,
+    identityFrom,
+    limitsFrom,
+    remoteFrom,
+    termsFrom,
+)
+from natsbroker.hosting.reload import Step
+from natsbroker.hosting.start import StartError, listenDetail
+from natsbroker.interfaces import IAuthorizer, IMessageBus
+from natsbroker.net.context import ClientContext
+from natsbroker.net.dialling import Dialler, DialTerms
+from natsbroker.net.leafprotocol import LeafFactory
+from natsbroker.net.leafremote import LeafRemote
+from natsbroker.net.leafs import Leafs
+from natsbroker.net.leafterms import RemoteTerms
+from natsbroker.net.linkcontext import LinkContext
+from natsbroker.net.linktls import isAddress
+from natsbroker.net.listen import Listener, addressEndpoint, describe, urlOf
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Kind
+
+__all__ = ["LeafAccounts", "LeafnodeService"]
+
+_log = Logger(namespace="natsbroker")
+
+#: What of the block can change while the broker runs.
+_CHANGEABLE = frozenset({"remotes", "tls"})
+
+_INSECURE = (
+    "TLS certificate chain and hostname of solicited leafnodes will not be verified. "
+    "DO NOT USE IN PRODUCTION!"
+)
+
+
+class LeafAccounts:
+    """
+    The doors to the accounts for leafnodes.
+    """
+
+    def __init__(self, accounts: AccountRegistry) -> None:
+        self._accounts = accounts
+
+    def admit(self, grant: Grant, kind: Kind) -> IMessageBus:
+        """
+        See L{natsbroker.net.leafs.LeafDoors.admit}.
+        """
+        return self._accounts.admit(grant, kind)
+
+    def dismiss(self, grant: Grant) -> None:
+        """
+        See L{natsbroker.net.leafs.LeafDoors.dismiss}.
+        """
+        self._accounts.dismiss(grant, Kind.SPOKE)
+
+
+class LeafnodeService:
+    """
+    @ivar leafs: the connections.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        settings: Settings,
+        clients: ClientContext,
+        accounts: AccountRegistry,
+        serverId: str,
+        random: Random,
+        checks: PasswordChecks,
+        cluster: Callable[[], str],
+        changed: Callable[[], None],
+    ) -> None:
+        """
+        @param clients: what is shared with client connections: turns, deadlines, tracing, and who
+            decides who is let in.
+        @param cluster: gives the name of our cluster; empty for none.
+        @param changed: called when it has changed where leafnodes can connect to us.
+        @raise ValueError: if the settings make no sense, or a certificate is no good.
+        """
+        block = _blockOf(settings)
+        self._reactor = reactor
+        self._settings = settings
+        self._clients = clients
+        self._serverId = serverId
+        self._random = random
+        self._cluster = cluster
+        self._changed = changed
+        self._isOpen = False
+        self._own = authorizerFrom(settings, block, checks)
+        context = LinkContext(
+            reactor, clients.turn, clients.wheel, random, limitsFrom(settings, block)
+        )
+        context.fastLane = settings.fast_lane
+        self.leafs = Leafs(
+            context,
+            identityFrom(settings, block, serverId, max(block.port, 0)),
+            LeafAccounts(accounts),
+            termsFrom(settings, block),
+            self._authorizer,
+            self.clusterName,
+            self._redial,
+            self._notify,
+            clients.nonceBytes,
+        )
+        self._factory = LeafFactory(self.leafs.accepted, acceptingTLSFrom(block))
+        self._listener: Listener | None = None
+        if block.port:
+            endpoint = addressEndpoint(reactor, block.host, block.port)
+            self._listener = Listener(endpoint, self._factory)
+        self._remotes = {
+            each.name: LeafRemote(remoteFrom(each, block), random) for each in block.remotes
+        }
+        self._diallers: dict[LeafRemote, Dialler] = {}
+        self.tracingChanged()
+
+    def _authorizer(self) -> IAuthorizer:
+        return self._own or self._clients.authorizer
+
+    def _notify(self, advisory: Advisory) -> None:
+        self._clients.notify(advisory)
+
+    def clusterName(self) -> str:
+        """
+        The name of our cluster to leafnodes: a broker that dials some and is in none is one alone.
+        """
+        name = self._cluster()
+        if name or not self._remotes:
+            return name
+        return self._settings.server_name or self._serverId
+
+    # Beginning and end.
+
+    async def open(self) -> None:
+        """
+        Listen for leafnodes, and dial those that the settings name.
+
+        @raise StartError: if the place is taken.
+        """
+        block = _blockOf(self._settings)
+        if self._listener is not None:
+            try:
+                await self._listener.open()
+            except CannotListenError as error:
+                raise StartError(
+                    f"Error listening on leafnode port: {block.port} - {listenDetail(error)}"
+                ) from error
+            self.leafs.identity = identityFrom(self._settings, block, self._serverId, self.port)
+        self._isOpen = True
+        self._changed()
+        for remote in self._remotes.values():
+            self._dial(remote, 0.0)
+
+    def announce(self) -> None:
+        """
+        Say where leafnodes can connect.
+        """
+        block = _blockOf(self._settings)
+        if self._listener is not None:
+            where = describe(self._listener.address)
+            _log.info("Listening for leafnode connections on {where}", where=where)
+            if block.advertise:
+                place = self.leafs.identity.ip
+                _log.info("Advertise address for leafnode is set to {where}", where=place)
+        if any(each.tls is not None and each.tls.insecure for each in block.remotes):
+            _log.warn(_INSECURE)
+
+    async def stopListening(self) -> None:
+        """
+        Let no leafnode connect any more, and dial none.
+        """
+        self._isOpen = False
+        if self._listener is not None:
+            await self._listener.close()
+        diallers, self._diallers = self._diallers, {}
+        for dialler in diallers.values():
+            dialler.stop()
+
+    async def close(self) -> None:
+        """
+        End everything.
+        """
+        await self.stopListening()
+        gone: Deferred[None] = Deferred()
+        self.leafs.close(lambda: gone.callback(None))
+        await gone
+
+    @property
+    def port(self) -> int:
+        """
+        Where it listens; 0 while it does not.
+        """
+        address = None if self._listener is None else self._listener.address
+        return 0 if address is None else int(address.port)
+
+    def urls(self) -> list[str]:
+        """
+        Where it listens, as URLs.
+        """
+        address = None if self._listener is None else self._listener.address
+        return [] if address is None else [urlOf("nats-leaf", address)]
+
+    @property
+    def place(self) -> str:
+        """
+        Where leafnodes of the whole cluster can connect to us, as C{host:port}; empty for nowhere.
+        """
+        return self.leafs.identity.ip if self.port else ""
+
+    @property
+    def told(self) -> str:
+        """
+        The same, for the other members of the cluster to tell their leafnodes.
+        """
+        return "" if _blockOf(self._settings).no_advertise else self.place
+
+    # Dialling.
+
+    def _redial(self, remote: LeafRemote) -> None:
+        block = _blockOf(self._settings)
+        self._dial(remote, block.reconnect + remote.takeDelay())
+
+    def _dial(self, remote: LeafRemote, after: float) -> None:
+        if not self._isOpen or not remote.isWanted or remote in self._diallers:
+            return
+        pause = _blockOf(self._settings).reconnect
+        dialler = self._diallers[remote] = Dialler(
+            self._reactor,
+            self._random,
+            DialTerms(
+                pause=pause,
+                longest=pause,
+                jitter=pause,
+                reports=self._settings.connect_error_reports,
+            ),
+            lambda: self._connect(remote),
+            "leafnode remote",
+            lambda _: self._dialled(remote, dialler),
+        )
+        dialler.start(after)
+
+    def _dialled(self, remote: LeafRemote, dialler: Dialler) -> None:
+        if self._diallers.get(remote) is dialler:
+            del self._diallers[remote]
+
+    def _connect(self, remote: LeafRemote) -> Deferred[Any]:
+        url = remote.next()
+        _log.debug("Trying to connect as leafnode to remote server on {target}", target=f'"{url}"')
+        terms = remote.terms
+        make: Any = HostnameEndpoint
+        if isAddress(url.host):
+            make = TCP6ClientEndpoint if ":" in url.host else TCP4ClientEndpoint
+        endpoint = make(self._reactor, url.host, url.port, timeout=terms.dialling)
+        factory = LeafFactory(self.leafs.dialled(remote), terms.tls, remote.name)
+        connecting: Deferred[Any] = endpoint.connect(factory)
+        return connecting
+
+    # Changing.
+
+    def tracingChanged(self) -> None:
+        """
+        How much is traced has changed.
+        """
+        tracing = self._clients.tracing
+        self.leafs.context.tracing = tracing.protocol
+        self.leafs.context.maxTraced = tracing.maxLength
+
+    def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
+        """
+        See L{natsbroker.hosting.reload.Planner}.
+        """
+        before, block = _blockOf(self._settings), _blockOf(new)
+        if block.port < 0 < before.port or (block.port < 0 and before.port < 0):
+            block = replace(block, port=before.port)
+        for each in fields(Leafnodes):
+            old, wanted = getattr(before, each.name), getattr(block, each.name)
+            if each.name not in _CHANGEABLE and old != wanted:
+                raise ValueError(f'config reload not supported for LeafNode: "{each.name}"')
+        if (before.tls is None) != (block.tls is None) and block.port:
+            raise ValueError("config reload not supported for LeafNode: TLS on or off")
+        tls, terms = acceptingTLSFrom(block), termsFrom(new, block)
+        limits = limitsFrom(new, block)
+        wanted_ = {each.name: remoteFrom(each, block) for each in block.remotes}
+        self._checkRemotes(wanted_)
+
+        def apply() -> None:
+            self._settings = new
+            self._factory.tls = tls
+            leafs = self.leafs
+            leafs.terms = terms
+            leafs.context.limits = limits
+            leafs.identity = identityFrom(new, block, self._serverId, self.port)
+            self.tracingChanged()
+            self._useRemotes(wanted_)
+            for leaf in leafs.everyone():
+                leaf.limitsChanged()
+            leafs.reauthorize()
+
+        return apply
+
+    def _checkRemotes(self, wanted: dict[str, RemoteTerms]) -> None:
+        """
+        Check that remotes that stay are what they were, but for what can change.
+
+        @raise ValueError: if not.
+        """
+        for name, terms in wanted.items():
+            known = self._remotes.get(name)
+            if known is None:
+                continue
+            if replace(terms, isDisabled=known.terms.isDisabled) != known.terms:
+                raise ValueError(
+                    f'config reload not supported for LeafNode: remote of account "{terms.account}"'
+                )
+
+    def _useRemotes(self, wanted: dict[str, RemoteTerms]) -> None:
+        for name in [each for each in self._remotes if each not in wanted]:
+            self._drop(self._remotes.pop(name))
+            _log.info("Reloaded: LeafNode Remote removed")
+        for name, terms in wanted.items():
+            remote = self._remotes.get(name)
+            if remote is None:
+                remote = self._remotes[name] = LeafRemote(terms, self._random)
+                _log.info("Reloaded: LeafNode Remote added")
+            else:
+                remote.terms = terms
+                remote.isWanted = not terms.isDisabled
+            if not remote.isWanted:
+                self._drop(remote)
+            elif not self.leafs.isDialled(remote):
+                self._dial(remote, 0.0)
+
+    def _drop(self, remote: LeafRemote) -> None:
+        """
+        Dial somebody no more, and end the connection that there is.
+        """
+        remote.isWanted = False
+        dialler = self._diallers.pop(remote, None)
+        if dialler is not None:
+            dialler.stop()
+        self.leafs.hangUp(remote)
+
+
+def _blockOf(settings: Settings) -> Leafnodes:
+    return settings.leafnodes or Leafnodes()

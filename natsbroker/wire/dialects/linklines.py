@@ -1,0 +1,81 @@
+"""
+What the dialects of links have in common: how they name queue groups, sizes and weights.
+
+Promises: pure functions over bytes.
+Must never know: which dialect it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from natsbroker.wire.dialects.client import parseSize
+from natsbroker.wire.values import Message
+
+__all__ = ["frameOf", "parseWeight", "splitTargets"]
+
+#: The largest weight of a queue group: what fits everywhere.
+_HEAVIEST = (1 << 31) - 1
+
+
+def parseWeight(text: bytes) -> int:
+    """
+    The weight of a queue group, which is 1 at least; negative if the text is none.
+    """
+    weight = parseSize(text)
+    return weight if weight < 0 else min(max(weight, 1), _HEAVIEST)
+
+
+def splitTargets(middle: Sequence[bytes]) -> tuple[bytes, tuple[bytes, ...] | None] | None:
+    """
+    Cut what stands between the subject and the sizes of a message.
+
+    @return: the reply subject, and the queue groups (C{None} where the line names none); C{None} if
+        it makes no sense.
+    """
+    if not middle:
+        return b"", None
+    if len(middle) == 1:
+        return middle[0], None
+    queues = tuple(middle[1:])
+    if middle[0] == b"+":
+        return queues[0], queues[1:]
+    return (b"", queues) if middle[0] == b"|" else None
+
+
+def frameOf(
+    operation: bytes,
+    names: bytes,
+    message: Message,
+    queues: Sequence[bytes],
+    headers: bool,
+    isSized: bool = False,
+) -> bytes:
+    """
+    A message as the bytes that a peer gets.
+
+    @param operation: for one without headers; those with headers are an HMSG.
+    @param names: what stands in front of the reply subject.
+    @param queues: the queue groups of which one member each gets it over there.
+    @param headers: whether the peer understands headers; without, they are stripped.
+    @param isSized: whether the operation has the size of the headers in any case, and so takes
+        those too.
+    """
+    reply = message.via + message.reply
+    if queues:
+        chosen = b" ".join(queues)
+        mark = b"+ %b" % reply if reply else b"|"
+        names = b"%b %b %b" % (names, mark, chosen)
+    elif reply:
+        names = b"%b %b" % (names, reply)
+    body, sizes = message.body, message.sizeText
+    if message.headerLength and headers:
+        operation = operation if isSized else b"HMSG"
+        sizes = b"%b %b" % (message.headerText, message.sizeText)
+    else:
+        if message.headerLength:
+            body = message.payload
+            sizes = b"%d" % len(body)
+        if isSized:
+            sizes = b"0 " + sizes
+    return b"%b %b %b\r\n%b\r\n" % (operation, names, sizes, body)

@@ -1,0 +1,279 @@
+"""
+Brokers with leafnodes in memory: all connections of each on a clock that only the test moves, and
+peers that say what the test says.
+
+Promises: nothing happens but by the test's doing; what is dialled again is written down.
+Must never know: what a test is about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.advisories import Advisory
+from natsbroker.client.pipe import connectPipe
+from natsbroker.core.account import Account
+from natsbroker.interfaces import IAuthorizer, IMessageBus
+from natsbroker.net.clusterterms import Identity
+from natsbroker.net.leaf import Leaf
+from natsbroker.net.leafprotocol import LeafProtocol
+from natsbroker.net.leafremote import LeafRemote
+from natsbroker.net.leafs import Leafs
+from natsbroker.net.leafterms import LeafTerms, LeafURL, RemoteTerms
+from natsbroker.net.linkcontext import LinkContext, LinkLimits
+from natsbroker.net.wheel import DeadlineWheel
+from natsbroker.testing.transport import MemoryTransport
+from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.values import Kind, Message
+from tests.support import Recorder, Router
+
+INFO = {
+    "server_id": "PEER",
+    "server_name": "peer",
+    "version": "2.15.1",
+    "proto": 3,
+    "headers": True,
+    "client_id": 7,
+    "nonce": "abc",
+    "leafnode_urls": ["127.0.0.1:7777"],
+    "info_on_connect": True,
+}
+
+
+@implementer(IAuthorizer)
+class Decider:
+    """
+    Decides who is let in.
+
+    @ivar hellos: who asked.
+    @ivar answer: what it answers, or raises.
+    """
+
+    required = True
+    nonce = True
+    deadline = 0.0
+
+    def __init__(self) -> None:
+        self.hellos: list[Hello] = []
+        self.answer: Any = Grant("A", "u")
+
+    def grantFor(self, hello: Hello) -> Any:
+        """See L{IAuthorizer.grantFor}."""
+        self.hellos.append(hello)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def watchRevocations(self, revoked: Any) -> Any:
+        """See L{IAuthorizer.watchRevocations}."""
+        return lambda: None
+
+
+class Doors:
+    """
+    The accounts of a broker.
+
+    @ivar counts: how many leafnodes each has.
+    @ivar refusal: what is raised instead of letting somebody in.
+    """
+
+    def __init__(self, turn: Any, names: Iterable[str]) -> None:
+        self.accounts = {name: Account(name, Router(), turn, Random(1)) for name in names}
+        self.counts = dict.fromkeys(names, 0)
+        self.refusal: Exception | None = None
+
+    def admit(self, grant: Grant, kind: Kind) -> IMessageBus:
+        """See L{natsbroker.net.leafs.LeafDoors.admit}."""
+        if self.refusal is not None:
+            raise self.refusal
+        bus = self.accounts[grant.account].busFor(kind)
+        self.counts[grant.account] += 1
+        return bus
+
+    def dismiss(self, grant: Grant) -> None:
+        """See L{natsbroker.net.leafs.LeafDoors.dismiss}."""
+        self.counts[grant.account] -= 1
+
+
+class Broker:
+    """
+    A broker, as far as leafnodes are concerned.
+
+    @ivar redialled: whom it wanted to dial again, and after how many seconds more.
+    @ivar advisories: what it told observers.
+    """
+
+    def __init__(
+        self,
+        name: str = "hub",
+        clock: Clock | None = None,
+        cluster: str = "",
+        limits: LinkLimits | None = None,
+        accounts: Iterable[str] = ("$G", "A", "B"),
+        **terms: Any,
+    ) -> None:
+        self.clock = clock or Clock()
+        self.turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        self.doors = Doors(self.turn, accounts)
+        self.decider = Decider()
+        self.redialled: list[tuple[LeafRemote, float]] = []
+        self.advisories: list[Advisory] = []
+        self.leafs = Leafs(
+            LinkContext(self.clock, self.turn, DeadlineWheel(self.clock), Random(name), limits),
+            Identity(f"ID-{name}", name, "2.15.1", "0.1", "127.0.0.1", 7422, f"{name}:7422"),
+            self.doors,
+            LeafTerms(**terms),
+            lambda: IAuthorizer(self.decider),
+            lambda: cluster,
+            lambda remote: self.redialled.append((remote, remote.takeDelay())),
+            self.advisories.append,
+            lambda count: b"n" * count,
+        )
+
+    def settle(self, seconds: float = 0.0) -> None:
+        """Let happen what is due."""
+        for _ in range(60):
+            self.clock.advance(0)
+        if seconds:
+            steps = max(int(seconds / 0.05), 1)
+            self.clock.pump([seconds / steps] * steps)
+            self.settle()
+
+    def bus(self, account: str = "A") -> Any:
+        """A client's door to an account."""
+        return self.doors.accounts[account].busFor(Kind.CLIENT)
+
+    def subscribe(self, pattern: bytes, queue: bytes = b"", account: str = "A") -> Recorder:
+        """Somebody subscribes."""
+        recorder = Recorder()
+        recorder.subscription = self.bus(account).subscribe(pattern, recorder, None, queue)
+        self.settle()
+        return recorder
+
+    def publish(self, subject: bytes, body: bytes = b"hi", account: str = "A", **more: Any) -> int:
+        """Somebody publishes."""
+        count = int(self.bus(account).publish(Message(subject, body, **more)))
+        self.settle()
+        return count
+
+    def remote(self, **changes: Any) -> LeafRemote:
+        """Somebody to dial."""
+        terms = {"urls": (LeafURL("127.0.0.1", 7777, "u", "p"),), "account": "A", **changes}
+        return LeafRemote(RemoteTerms(**terms), Random(1))
+
+    def accepted(self) -> Wire:
+        """A connection from somebody who dialled us."""
+        return Wire(self, LeafProtocol(self.leafs.accepted, None))
+
+    def dialling(self, remote: LeafRemote | None = None) -> Wire:
+        """A connection to somebody whom we dialled."""
+        target = remote or self.remote()
+        return Wire(self, LeafProtocol(self.leafs.dialled(target), None, target.name))
+
+    def spoke(self, **changes: Any) -> Wire:
+        """A peer that dialled us and was let in."""
+        wire = self.accepted()
+        wire.send(connect(**changes))
+        wire.take()
+        return wire
+
+    def hub(self, remote: LeafRemote | None = None, **changes: Any) -> Wire:
+        """A peer that we dialled and that let us in."""
+        wire = self.dialling(remote)
+        wire.send(info(**changes))
+        wire.send(info(**{"connect_info": True, "remote_account": "A", **changes}))
+        wire.take()
+        return wire
+
+    def join(
+        self, hub: Broker, account: str = "A", theirs: str = "A", **changes: Any
+    ) -> LeafRemote:
+        """
+        Dial another broker on the same clock.
+
+        @param theirs: the account that it lets us into.
+        """
+        hub.decider.answer = Grant(theirs, "u")
+        remote = self.remote(account=account, **changes)
+        ours = LeafProtocol(self.leafs.dialled(remote), None, remote.name)
+        connectPipe(self.clock, LeafProtocol(hub.leafs.accepted, None), ours)
+        self.settle()
+        return remote
+
+
+def connect(**changes: Any) -> bytes:
+    """A CONNECT line of a peer."""
+    said = {
+        "version": "2.15.1",
+        "name": "peer",
+        "server_id": "PEER",
+        "headers": True,
+        "remote_account": "X",
+        "protocol": 3,
+    }
+    return b"CONNECT %b\r\n" % json.dumps({**said, **changes}).encode()
+
+
+def info(**changes: Any) -> bytes:
+    """An INFO line of a peer."""
+    said = {name: value for name, value in {**INFO, **changes}.items() if value is not None}
+    return b"INFO %b \r\n" % json.dumps(said).encode()
+
+
+class Wire:
+    """
+    A peer that says what the test says.
+    """
+
+    def __init__(self, broker: Broker, protocol: LeafProtocol) -> None:
+        self._broker = broker
+        self.protocol = protocol
+        address = IPv4Address("TCP", "127.0.0.9", 50000)
+        self.transport = MemoryTransport(broker.clock, protocol, address)
+        self.transport.connect()
+        broker.settle()
+
+    def send(self, data: bytes) -> None:
+        """Say something."""
+        self.transport.send(data)
+        self._broker.settle()
+
+    def take(self) -> bytes:
+        """What was said to the peer."""
+        self._broker.settle()
+        return self.transport.take()
+
+    def lines(self) -> list[bytes]:
+        """The same, cut into lines, without INFO, CONNECT and the beacon."""
+        left_out = (b"INFO", b"CONNECT", b"LS+ $LDS.")
+        return [
+            line for line in self.take().split(b"\r\n") if line and not line.startswith(left_out)
+        ]
+
+    def documents(self, operation: bytes = b"INFO") -> list[dict[str, Any]]:
+        """The INFOs, or CONNECTs, among what was said to the peer."""
+        lines = self.take().split(b"\r\n")
+        return [json.loads(each.split(b" ", 1)[1]) for each in lines if each.startswith(operation)]
+
+    @property
+    def leaf(self) -> Leaf:
+        """Our side of it."""
+        assert isinstance(self.protocol.link, Leaf)
+        return self.protocol.link
+
+    def isOpen(self) -> bool:
+        """Whether it is there."""
+        return not self.leaf.reason
+
+    @property
+    def closed(self) -> str:
+        """Why it was closed; empty while it is not."""
+        return self.leaf.reason
