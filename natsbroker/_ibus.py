@@ -138,6 +138,11 @@ class ISubscription(Interface):
         it has had them. A later call replaces an earlier one; zero ends it at once.
         """
 
+    def reweigh(weight: int) -> None:
+        """
+        Have it stand for another number of members of its queue group, which is for links.
+        """
+
 
 class IOrigin(Interface):
     """
@@ -276,11 +281,6 @@ class IMessageBus(Interface):
         @param audience: of which subscriptions (a L{natsbroker.subjects.audience.Audience}); by
             default of those of this broker.
         @return: a callable without arguments that ends it.
-        """
-
-    def reweigh(subscription: ISubscription, weight: int) -> None:
-        """
-        Have a link's subscription stand for another number of members of its queue group.
         """
 
 

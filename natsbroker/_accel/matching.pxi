@@ -54,6 +54,10 @@ cdef class Subscription:
             self.maximum = 0
             self.cancel()
 
+    def reweigh(self, weight):
+        if not self.isClosed:
+            self.owner.subscriptionReweighed(self, weight)
+
     def __repr__(self):
         group = f" queue={self.queue!r}" if self.queue else ""
         return f"<Subscription {self.pattern!r}{group} tag={self.tag!r}>"

@@ -164,13 +164,6 @@ class Account:
         """
         return self._interest.watch(watcher, audience)
 
-    def reweigh(self, subscription: hot.Subscription, weight: int) -> None:
-        """
-        See L{natsbroker.interfaces.IMessageBus.reweigh}.
-        """
-        before, subscription.weight = subscription.weight, weight
-        self._interest.reweighed(subscription, before)
-
     def subscribe(
         self, kind: Kind, pattern: bytes, subscriber: Any, tag: Any, queue: bytes, weight: int
     ) -> hot.Subscription:
@@ -211,6 +204,13 @@ class Account:
         self.exchange.unsubscribed(subscription)
         # Remembered answers may keep the subscription for a while, but not who it was for.
         subscription.subscriber = subscription.outbox = None
+
+    def subscriptionReweighed(self, subscription: hot.Subscription, weight: int) -> None:
+        """
+        A subscription stands for another number of members; called by the subscription itself.
+        """
+        before, subscription.weight = subscription.weight, weight
+        self._interest.reweighed(subscription, before)
 
     def subscriptionFinished(self, subscription: hot.Subscription) -> None:
         """

@@ -116,12 +116,6 @@ class Bus:
         """
         return self._account.watch(watcher, audience)
 
-    def reweigh(self, subscription: ISubscription, weight: int) -> None:
-        """
-        See L{IMessageBus.reweigh}.
-        """
-        self._account.reweigh(cast(hot.Subscription, subscription), weight)
-
 
 @implementer(IGatewayBus)
 class GatewayBus(Bus):

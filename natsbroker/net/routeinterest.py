@@ -231,7 +231,7 @@ class RemoteInterest:
         weights[key] = interest.weight
         made = self._made.get(interest.account, {}).get(key)
         if made is not None:
-            self._reweigh(interest.account, made, max(interest.weight, 1))
+            made.reweigh(max(interest.weight, 1))
         elif isNews:
             self._subscribe(interest.account, key)
 
@@ -248,11 +248,6 @@ class RemoteInterest:
         if not weights:
             self._weights.pop(interest.account, None)
             self._made.pop(interest.account, None)
-
-    def _reweigh(self, account: bytes, made: Any, weight: int) -> None:
-        bus = self._doors.door(account.decode("utf-8", "surrogateescape"))
-        if bus is not None:
-            bus.reweigh(made, weight)
 
     def _subscribe(self, account: bytes, key: _Key) -> None:
         origin, pattern, queue = key

@@ -31,8 +31,8 @@ class Subscription:
     @ivar maximum: it ends when it had so many messages; 0 for never.
     @ivar delivered: how many it had.
     @ivar closed: it has ended; nothing may be delivered any more.
-    @ivar owner: whose C{subscriptionCancelled} and C{subscriptionFinished} keep the books: the
-        account.
+    @ivar owner: whose C{subscriptionCancelled}, C{subscriptionFinished} and
+        C{subscriptionReweighed} keep the books: the account.
     """
 
     __slots__ = (
@@ -92,6 +92,13 @@ class Subscription:
         else:
             self.maximum = 0
             self.cancel()
+
+    def reweigh(self, weight: int) -> None:
+        """
+        See L{natsbroker.interfaces.ISubscription.reweigh}.
+        """
+        if not self.closed:
+            self.owner.subscriptionReweighed(self, weight)
 
     def __repr__(self) -> str:
         group = f" queue={self.queue!r}" if self.queue else ""

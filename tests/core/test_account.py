@@ -907,3 +907,19 @@ class TestAnything:
                 wanted = queue in queues
             assert groups[queue] == int(wanted and queue in possible)
         assert count == sum(len(each.got) for each in receivers)
+
+
+def test_reweigh() -> None:
+    """A link's subscription may stand for more members, and whoever watches is told."""
+    hall, watcher = Hall(), WatchRecorder()
+    hall.bus.watchInterest(watcher)
+    made: Any = hall.door(Kind.SPOKE).subscribe(b"foo", LinkRecorder(), b"", b"q", 2)
+    made.reweigh(5)
+    made.reweigh(5)
+    made.cancel()
+    made.reweigh(7)
+    assert watcher.taken() == [
+        ("+", b"foo", b"q", 2),
+        ("=", b"foo", b"q", 5),
+        ("-", b"foo", b"q", 0),
+    ]
