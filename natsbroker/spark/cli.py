@@ -7,19 +7,25 @@ Must never know: nats-server's command line, which is everything but C{natsbroke
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import TextIO
 
 __all__ = ["main"]
 
 _USAGE = """\
-Usage: natsbroker spark doctor
+Usage: natsbroker spark JOB [OPTION ...]
 
     doctor    say what Spark would run on here, and try it
+    archive   copy a log into Parquet files, each message exactly once
+
+'natsbroker spark JOB --help' says more.
 """
 
+#: The modules of the jobs.
+_JOBS = {"archive": "natsbroker.spark.archivejob"}
+
 _PLANNED = (
-    "archive",
     "compact",
     "decode",
     "interest",
@@ -39,12 +45,19 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
     Do what the command line asks for.
 
     @param arguments: those behind C{spark}.
-    @return: the exit code: 0, or 1 if something is missing, or 2 if the command line is wrong.
+    @return: the exit code: 0, or 1 if something is missing or was found, or 2 if the command line
+        is wrong, or 3 if a job could not do its work.
     """
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         stdout.write(_USAGE)
         return 0 if arguments else 2
     job, *rest = arguments
+    if job in _JOBS:
+        try:
+            found: int = importlib.import_module(_JOBS[job]).main(rest, stdout, stderr)
+        except SystemExit:
+            return 0  # --help was said.
+        return found
     if job in _PLANNED:
         print(f"natsbroker spark {job}: not supported yet", file=stderr)
         return 2

@@ -21,7 +21,7 @@ from typing import Any
 from natsbroker.spark.channels import NO_CHANNEL, OTHER_CHANNEL, Channels
 from natsbroker.spark.errors import ApiError, DataLoss, SourceError
 from natsbroker.spark.framing import frameBatch, neededColumns
-from natsbroker.spark.reading import Manner, Span
+from natsbroker.spark.reading import Loss, Manner, Span
 from natsbroker.wire.columnar import Frame, FrameError, readFrame
 
 __all__ = ["ExportReader"]
@@ -153,19 +153,23 @@ class ExportReader:
         if frame.damaged:
             listed = ", ".join(map(str, frame.damaged[:10]))
             more = " and others" if len(frame.damaged) > 10 else ""
-            self._lose(f"channel {name}: sequences {listed}{more} are damaged in the store")
+            self._lose(
+                f"channel {name}: sequences {listed}{more} are damaged in the store",
+                *((each, each + 1) for each in frame.damaged),
+            )
         for start, stop in gapsOf(frame) if place.first > place.start else ():
             if place.first > start:
                 last = min(stop, place.first) - 1
                 self._lose(
                     f"channel {name}: sequences {start} to {last} are not stored any more"
-                    " (expired or trimmed)"
+                    " (expired or trimmed)",
+                    (start, last + 1),
                 )
 
-    def _lose(self, text: str) -> None:
+    def _lose(self, text: str, *ranges: tuple[int, int]) -> None:
         if self._manner.failsOnLoss:
             raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
-        self._onLoss(text)
+        self._onLoss(Loss.of(text, *ranges))
 
 
 def gapsOf(frame: Frame) -> Iterator[tuple[int, int]]:

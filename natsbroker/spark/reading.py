@@ -22,13 +22,32 @@ from natsbroker.spark.fetching import Wish, fetch
 from natsbroker.spark.streams import NO_STREAM, Streams, StreamState
 from natsbroker.subjects.grammar import matches
 
-__all__ = ["Manner", "RangeReader", "Span", "checkStream"]
+__all__ = ["Loss", "Manner", "RangeReader", "Span", "checkStream"]
 
 #: Up to so many gaps in one answer are asked for one by one; more, with one question for all.
 _FEW = 16
 
 #: Between questions to replicas that lag, in seconds.
 _PAUSE = 0.05
+
+
+class Loss(str):
+    """
+    What is said of a loss that is no error.
+
+    @ivar ranges: the half-open ranges of sequences that are lost.
+    """
+
+    ranges: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, text: str, *ranges: tuple[int, int]) -> Loss:
+        """
+        A text about some ranges.
+        """
+        loss = cls(text)
+        loss.ranges = ranges
+        return loss
 
 
 @dataclass(frozen=True)
@@ -238,7 +257,7 @@ class RangeReader:
         )
         if self._manner.failsOnLoss:
             raise DataLoss(f"{text}; failOnDataLoss=false goes on without them")
-        self._onLoss(text)
+        self._onLoss(Loss.of(text, (start, stop)))
 
 
 def _cutAt(rows: Rows, stop: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyspark.sql.datasource import InputPartition
@@ -26,7 +26,7 @@ from natsbroker.spark.logs import logsOf
 from natsbroker.spark.reading import Manner, RangeReader, Span
 from natsbroker.spark.streams import Streams
 
-__all__ = ["SpanPartition", "logLoss", "peerOf", "readSpan"]
+__all__ = ["SpanPartition", "batchesOf", "logLoss", "peerOf", "readSpan"]
 
 
 class SpanPartition(InputPartition):
@@ -51,11 +51,27 @@ def readSpan(
     """
     if not isinstance(partition, SpanPartition):
         raise TypeError(f"{type(partition).__name__} is no task of this source")
-    span = partition.span
+    yield from batchesOf(peer, options, columns, partition.span, partition.patterns, logLoss)
+
+
+def batchesOf(
+    peer: Peer,
+    options: dict[str, Any],
+    columns: tuple[str, ...],
+    span: Span,
+    patterns: tuple[str, ...],
+    onLoss: Callable[[str], object],
+) -> Iterator[Any]:
+    """
+    The rows of a range, as Arrow batches.
+
+    @param patterns: the filters.
+    @param onLoss: told of losses that are no errors.
+    """
     if span.start >= span.stop:
         return
     manner = Manner(
-        partition.patterns,
+        patterns,
         options["fetchBytes"],
         options["batchRows"],
         options["requestTimeout"],
@@ -65,9 +81,9 @@ def readSpan(
     with connect(peer, first) as connection:
         logs = logsOf(connection, options)
         if isinstance(logs, Channels):
-            yield from ExportReader(logs, span, manner, columns, logLoss).read()
+            yield from ExportReader(logs, span, manner, columns, onLoss).read()
         elif isinstance(logs, Streams):
-            for rows in RangeReader(logs, span, manner, logLoss).read():
+            for rows in RangeReader(logs, span, manner, onLoss).read():
                 yield toBatch(rows, span.stream, columns)
 
 

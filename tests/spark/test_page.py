@@ -1,5 +1,5 @@
 """
-The page about Spark: its Python runs, in order, in one module, as a reader would type it.
+The pages about Spark: their Python runs, in order, in one module, as a reader would type it.
 """
 
 from __future__ import annotations
@@ -7,27 +7,42 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.spark.support import BrokerStation, Station, Stream
 from tests.test_docs import blocksOf
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "topics" / "spark.md"
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "topics"
 
 
-def test_codeRuns(spark: Any, station: Station, broker: BrokerStation) -> None:
-    """Every Python block does what its assertions say."""
+@pytest.fixture(scope="module")
+def events(sharedBroker: BrokerStation) -> str:
+    """Where channels are that have some messages."""
+    sharedBroker.channel([b"a", b"b"], "events.web")
+    sharedBroker.channel([b"c"], "events.shop")
+    return sharedBroker.url
+
+
+def run(page: str, **names: Any) -> None:
+    """Run every Python block of a page."""
+    names["__name__"] = "__main__"
+    path = PAGES / page
+    blocks = [each for each in blocksOf(path.read_text("utf-8")) if each.kind == "python"]
+    assert blocks
+    for block in blocks:
+        code = "\n" * block.line + block.text
+        exec(compile(code, str(path), "exec"), names)
+
+
+def test_archives(spark: Any, events: str, tmp_path: Path) -> None:
+    """Every Python block of the page about archives does what its assertions say."""
+    run("archive.md", spark=spark, broker=events, directory=str(tmp_path))
+
+
+def test_codeRuns(station: Station, events: str) -> None:
+    """Every Python block of the page about Spark does what its assertions say."""
     orders = Stream(station.connection, "ORDERS")
     orders.make(subjects=["orders.>"])
     for place, data in (("de", b"one cup"), ("fr", b"two cups"), ("de", b"three cups")):
         orders.publish(f"orders.{place}.created", data, {"Clerk": "Anna"})
-    broker.channel([b"a", b"b"], "events.web")
-    broker.channel([b"c"], "events.shop")
-    names: dict[str, Any] = {
-        "__name__": "__main__",
-        "servers": station.url,
-        "broker": broker.url,
-    }
-    blocks = [each for each in blocksOf(PAGE.read_text("utf-8")) if each.kind == "python"]
-    assert blocks
-    for block in blocks:
-        code = "\n" * block.line + block.text
-        exec(compile(code, str(PAGE), "exec"), names)
+    run("spark.md", servers=station.url, broker=events)

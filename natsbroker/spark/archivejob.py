@@ -1,0 +1,123 @@
+"""
+The job C{archive}: one log into Parquet files, once or again and again.
+
+Promises: what L{natsbroker.spark.archiving} promises, also if it is asked to end in the middle.
+Must never know: how a range is copied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from natsbroker.spark.archiving import Archiver, Plan, inline
+from natsbroker.spark.errors import ConnectionFailed, TimedOut
+from natsbroker.spark.jobs import (
+    FOUND,
+    Parser,
+    Progress,
+    addSource,
+    inSpark,
+    reported,
+    runnerFor,
+    secondsOf,
+    sourceOptions,
+    stopping,
+)
+from natsbroker.spark.manifests import Table
+from natsbroker.spark.settings import readOptions
+
+__all__ = ["archive", "main"]
+
+#: A hold lasts for so many rounds of C{--every}, and for so many seconds at least.
+_ROUNDS = 10
+_LEAST_HOLD = 3600
+
+
+def archive(
+    spark: Any, options: Mapping[str, str], to: str, hold: int = 0, plan: Plan | None = None
+) -> dict[str, Any]:
+    """
+    Archive what a log has now.
+
+    @param spark: a session whose workers copy; C{None} to do it here.
+    @param options: of the data source: C{servers}, and C{stream} or C{channel}.
+    @param to: the directory of the archive.
+    @param hold: for how many seconds the broker keeps what comes behind it; 0 for not at all.
+    @param plan: how much is done at a time.
+    @return: what the job's line of JSON says.
+    """
+    run = inline if spark is None else inSpark(spark)
+    archiver = Archiver(readOptions(options), Table(to), run, plan)
+    archiver.once(hold)
+    return archiver.said()
+
+
+def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """
+    The command line.
+    """
+    return reported("archive", lambda said: _work(arguments, said, stderr), stdout, stderr)
+
+
+def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int:
+    given = _read(arguments)
+    options = sourceOptions(given)
+    table = Table(given.to)
+    plan = Plan(given.rows_per_file, given.files_per_version)
+    progress = Progress("archive", stderr)
+    with stopping() as isOver, runnerFor(given.master) as run:
+        archiver = Archiver(options, table, run, plan, progress, isOver.is_set)
+        try:
+            _rounds(archiver, given.every, _hold(given), isOver, stderr)
+        finally:
+            progress.end()
+            said.update(archiver.said())
+    return FOUND if archiver.lost else 0
+
+
+def _rounds(
+    archiver: Archiver, every: float, hold: int, isOver: threading.Event, stderr: TextIO
+) -> None:
+    archiver.once(hold)
+    while every and not isOver.wait(every):
+        try:
+            archiver.once(hold)
+        except (ConnectionFailed, TimedOut) as error:
+            print(f"natsbroker spark archive: {error}; trying again", file=stderr)
+
+
+def _read(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = Parser(
+        prog="natsbroker spark archive",
+        description="Copy a log into Parquet files, each message exactly once.",
+    )
+    addSource(parser)
+    parser.add_argument("--to", required=True, help="the directory of the archive")
+    parser.add_argument("--every", type=secondsOf, default=0.0, help="go on, this often")
+    parser.add_argument("--once", action="store_true", help="end when all is archived, as without")
+    parser.add_argument("--rows-per-file", type=_count, default=1_000_000)
+    parser.add_argument("--files-per-version", type=_count, default=4)
+    parser.add_argument(
+        "--hold", action="store_true", help="have the broker keep what is not archived yet"
+    )
+    parser.add_argument("--hold-for", type=secondsOf, default=0.0, help="how long without renewal")
+    given = parser.parse_args(list(arguments))
+    if given.once and given.every:
+        parser.error("--once and --every exclude each other")
+    return given
+
+
+def _hold(given: argparse.Namespace) -> int:
+    if not given.hold and not given.hold_for:
+        return 0
+    return int(given.hold_for or max(given.every * _ROUNDS, _LEAST_HOLD)) or 1
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number

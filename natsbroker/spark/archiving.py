@@ -1,0 +1,347 @@
+"""
+Archiving a log: from servers to Parquet files, each message exactly once.
+
+What is next is what the manifest does not account for yet, so the manifest is the checkpoint. Tasks
+copy ranges into files that nobody knows of; then one step adds all of them to the manifest, or
+none. So any number of archivers may run, and die.
+
+Promises: what a version of the manifest accounts for is on disk; what was not stored any more when
+it was to be copied is recorded as lost and never passed over; a log that was made again is refused.
+Must never know: command lines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from natsbroker.spark.channels import Channels
+from natsbroker.spark.connection import Peer, connect
+from natsbroker.spark.errors import DataLoss, OptionError, SourceError
+from natsbroker.spark.logs import Logs, checkedNames, isPattern, logsOf
+from natsbroker.spark.manifests import (
+    File,
+    Log,
+    Manifest,
+    Range,
+    Table,
+    TableError,
+    joined,
+    syncDirectory,
+)
+from natsbroker.spark.reading import Loss, Span
+from natsbroker.spark.streams import StreamState
+from natsbroker.spark.tasks import batchesOf, peerOf
+
+__all__ = ["COLUMNS", "Archiver", "Copied", "Plan", "copyRange", "inline", "logOf", "writeFile"]
+
+#: What files have, in the columns of the data source.
+COLUMNS = ("seq", "subject", "data", "time", "headers", "time_ns")
+
+#: So many rows make a row group.
+_GROUP = 131_072
+_GROUP_BYTES = 64 << 20
+
+#: What runs tasks: in this process, or in Spark's workers.
+Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+
+
+def inline(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    """
+    Run tasks here, one after another.
+    """
+    return [work(each) for each in tasks]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """
+    How much is done at a time.
+
+    @ivar rowsPerFile: how many sequences a file accounts for, at most.
+    @ivar filesPerVersion: how many files a version adds, at most.
+    """
+
+    rowsPerFile: int = 1_000_000
+    filesPerVersion: int = 4
+
+
+@dataclass(frozen=True)
+class Copied:
+    """
+    What a task did.
+
+    @ivar file: the range and its file.
+    @ivar lost: what was not stored any more.
+    """
+
+    file: File
+    lost: tuple[Range, ...]
+
+
+def logOf(state: StreamState, options: dict[str, Any]) -> Log:
+    """
+    What an archive says it is of.
+    """
+    isChannel = bool(options["channel"])
+    scope = options["clusterId"] if isChannel else options["domain"]
+    return Log("channel" if isChannel else "stream", state.name, scope, state.created)
+
+
+def copyRange(peer: Peer, options: dict[str, Any], root: Path, span: Span) -> Copied:
+    """
+    Copy one range into a file that is not in the manifest yet.
+
+    @raise SourceError: if it cannot be read or written; nothing is left then.
+    """
+    lost: list[Range] = []
+
+    def onLoss(loss: str) -> None:
+        lost.extend(loss.ranges if isinstance(loss, Loss) else ())
+
+    batches = batchesOf(peer, {**options, "failOnDataLoss": False}, COLUMNS, span, (), onLoss)
+    file = writeFile(Table(root), batches, span.start, span.stop)
+    return Copied(file, tuple(lost))
+
+
+def writeFile(table: Table, batches: Iterable[Any], start: int, stop: int) -> File:
+    """
+    Write the messages of a range.
+
+    @param batches: Arrow batches with L{COLUMNS}.
+    @raise TableError: if it cannot be written.
+    """
+    name = table.newPath(start, stop)
+    path = table.root / name
+    writer = None
+    rows = first = last = 0
+    try:
+        for group in _grouped(batches):
+            if writer is None:
+                schema = group.schema.with_metadata({"nb.start": str(start), "nb.stop": str(stop)})
+                writer = pq.ParquetWriter(path, schema, compression="zstd")
+                first = group.column("time_ns")[0].as_py()
+            writer.write_table(group.cast(writer.schema), row_group_size=_GROUP)
+            rows += group.num_rows
+            last = group.column("time_ns")[-1].as_py()
+        if writer is None:
+            return File("", start, stop)
+        writer.close()
+        size, digest = _settled(path)
+        syncDirectory(path.parent)
+    except BaseException as error:
+        if writer is not None:
+            _close(writer)
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError) and not isinstance(error, SourceError):
+            raise TableError(f"{path}: {error.strerror or error}") from None
+        raise
+    return File(name, start, stop, rows, size, digest, first, last)
+
+
+def _close(writer: Any) -> None:
+    """
+    Let go of a file that is given up; that it cannot be finished is no news.
+    """
+    try:
+        writer.close()
+    except (OSError, pa.ArrowException):
+        return
+
+
+def _grouped(batches: Iterable[Any]) -> Iterator[Any]:
+    """
+    Tables that are large enough for a row group.
+    """
+    kept: list[Any] = []
+    rows = size = 0
+    for batch in batches:
+        kept.append(batch)
+        rows += batch.num_rows
+        size += batch.get_total_buffer_size() if rows < _GROUP else 0
+        if rows >= _GROUP or size >= _GROUP_BYTES:
+            yield pa.Table.from_batches(kept)
+            kept, rows, size = [], 0, 0
+    if rows:
+        yield pa.Table.from_batches(kept)
+
+
+def _settled(path: Path) -> tuple[int, str]:
+    """
+    Have a file on disk; its size and SHA-256.
+    """
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        digest = hashlib.sha256()
+        size = 0
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+            size += len(piece)
+    return size, digest.hexdigest()
+
+
+class Archiver:
+    """
+    Archives one log into one table.
+
+    @ivar table: the table.
+    @ivar lost: what this archiver has recorded as lost.
+    @ivar rows: how many messages it has archived.
+    @ivar files: how many files.
+    """
+
+    def __init__(
+        self,
+        options: dict[str, Any],
+        table: Table,
+        run: Runner = inline,
+        plan: Plan | None = None,
+        onProgress: Callable[[int, int], object] = lambda done, end: None,
+        isOver: Callable[[], bool] = lambda: False,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """
+        @param options: of the data source, read.
+        @param run: runs tasks.
+        @param isOver: whether to end after the version that is being made.
+        @param onProgress: told after each version where the archive stops, and where the log.
+        @raise OptionError: if they name more than one log, or a part of one.
+        """
+        names = checkedNames(options)
+        if len(names) != 1 or isPattern(names[0]):
+            raise OptionError("name the one stream or channel to archive")
+        if options["subject"]:
+            raise OptionError("subject: an archive has every message of its log")
+        self.table = table
+        self.rows = self.files = 0
+        self.lost: list[Range] = []
+        self._options = options
+        self._name = names[0]
+        self._peer = peerOf(options)
+        self._run = run
+        self._plan = plan or Plan()
+        self._onProgress = onProgress
+        self._isOver = isOver
+        self._now = now
+
+    def once(self, hold: int = 0) -> Manifest:
+        """
+        Archive what is stored now.
+
+        @param hold: for how many seconds the broker is to keep what is not archived yet, from the
+            last version on; 0 for not at all.
+        @return: the version that holds then.
+        @raise DataLoss: if the log is another one than that of the archive.
+        @raise SourceError: if something cannot be read or written.
+        """
+        self.table.make()
+        with connect(self._peer) as connection:
+            logs = logsOf(connection, self._options)
+            state = logs.state(self._name)
+            manifest = self._held(logs, state, hold)
+            end = state.stop
+            while manifest.stop < end and not self._isOver():
+                manifest = self._advance(manifest, end)
+                self._onProgress(manifest.stop, end)
+                if hold:
+                    self._hold(logs, manifest, hold)
+            return manifest
+
+    def said(self) -> dict[str, Any]:
+        """
+        What the job says at its end.
+        """
+        manifest = self.table.latest()
+        return {
+            "rows": self.rows,
+            "files": self.files,
+            "version": None if manifest is None else manifest.version,
+            "start": None if manifest is None else manifest.start,
+            "stop": None if manifest is None else manifest.stop,
+            "lost": [list(each) for each in joined(self.lost)],
+        }
+
+    def _held(self, logs: Logs, state: StreamState, hold: int) -> Manifest:
+        """
+        The version that holds, made if there is none, with the log held from its stop on.
+        """
+        manifest = self.table.latest()
+        if manifest is None:
+            manifest = Manifest.first(logOf(state, self._options), state.first)
+            if hold:
+                # Before anything is promised, so that what is promised is there.
+                self._hold(logs, manifest, hold)
+            self.table.commit(manifest)
+            manifest = self.table.require()
+        self._check(manifest, state)
+        if hold:
+            self._hold(logs, manifest, hold)
+        return manifest
+
+    def _check(self, manifest: Manifest, state: StreamState) -> None:
+        """
+        See that the archive is of this log.
+        """
+        log = logOf(state, self._options)
+        if (manifest.log.kind, manifest.log.name, manifest.log.scope) != (
+            log.kind,
+            log.name,
+            log.scope,
+        ):
+            raise OptionError(
+                f"{self.table.root} is an archive of {manifest.log.kind} {manifest.log.name}"
+            )
+        if manifest.log.identity != log.identity:
+            raise DataLoss(
+                f"{log.kind} {log.name} was deleted and made again since it was archived: its"
+                " sequences are others; archive it elsewhere"
+            )
+
+    def _hold(self, logs: Logs, manifest: Manifest, seconds: int) -> None:
+        if not isinstance(logs, Channels):
+            raise OptionError("hold: only channels of our broker can be held")
+        question = {
+            "name": f"archive-{manifest.table}",
+            "floor": manifest.stop,
+            "seconds": seconds,
+            "identity": manifest.log.identity,
+        }
+        logs.call("HOLD", manifest.log.name, question)
+
+    def _advance(self, manifest: Manifest, end: int) -> Manifest:
+        """
+        Add the next files, or learn that somebody else has.
+        """
+        spans = self._spans(manifest, end)
+        work = partial(copyRange, self._peer, self._options, self.table.root)
+        done: list[Copied] = self._run(work, spans)
+        files = [each.file for each in done]
+        lost = [each for copied in done for each in copied.lost]
+        if self.table.commit(manifest.extended(files, lost, self._now())):
+            self.files += sum(1 for each in files if each.path)
+            self.rows += sum(each.rows for each in files)
+            self.lost += lost
+        else:
+            for each in files:
+                if each.path:
+                    (self.table.root / each.path).unlink(missing_ok=True)
+        return self.table.require()
+
+    def _spans(self, manifest: Manifest, end: int) -> list[Span]:
+        plan, log = self._plan, manifest.log
+        spans: list[Span] = []
+        cursor = manifest.stop
+        while cursor < end and len(spans) < plan.filesPerVersion:
+            stop = min(cursor + plan.rowsPerFile, end)
+            spans.append(Span(log.name, log.identity, cursor, stop))
+            cursor = stop
+        return spans

@@ -1,0 +1,183 @@
+"""
+The job C{archive}.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from natsbroker.spark import cli
+from natsbroker.spark.archivejob import archive
+from natsbroker.spark.archiving import Plan
+from natsbroker.spark.java import findJava
+from natsbroker.spark.manifests import Table
+from tests.interop.conftest import StartServer
+from tests.interop.servers import CHECKOUT, OURS_FAST
+from tests.spark.archivekilling import isWhole, rounds, start
+from tests.spark.support import BrokerStation, Station
+
+
+def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
+    """Exit code, the line of JSON, and standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    code = cli.main(("archive", "--master", "inline", *arguments), out, err)
+    lines = out.getvalue().splitlines()
+    return code, json.loads(lines[-1]) if lines else {}, err.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["channel", "stream"])
+def test_killed(kind: str, tmp_path: Path) -> None:
+    """
+    Two archivers race and are killed in turn, while messages come in and retention takes the
+    oldest: each message is there once, or recorded as lost.
+    """
+    counts = rounds(kind, tmp_path, kills=4, seed=7)
+    assert isWhole(counts), counts
+
+
+def test_inSpark(spark: Any, station: Station, broker: BrokerStation, tmp_path: Path) -> None:
+    """As a function, in Spark's workers: Spark reads what they wrote."""
+    name = broker.channel(b"%d" % n for n in range(1, 1001))
+    stream = station.stream()
+    stream.fill([b"x"] * 100)
+    for given, count in (
+        ({"servers": broker.url, "channel": name}, 1000),
+        ({"servers": station.url, "stream": stream.name}, 100),
+    ):
+        root = tmp_path / str(count)
+        said = archive(spark, given, str(root), plan=Plan(count // 3, 2))
+        assert (said["rows"], said["files"], said["stop"]) == (count, 4, count + 1)
+        paths = [str(root / each.path) for each in Table(root).require().files]
+        frame = spark.read.parquet(*paths)
+        live = spark.read.format("natsbroker").options(includeHeaders="true", **given).load()
+        assert frame.select(live.columns).exceptAll(live).count() == 0
+        assert frame.count() == count
+
+
+def test_sparkSubmit(broker: BrokerStation, tmp_path: Path) -> None:
+    """C{spark-submit} runs it."""
+    name = broker.channel([b"x"] * 10)
+    home = Path(pyspark.__file__).parent
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[1]"]
+    command += ["--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"]
+    command += ["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"]
+    command += [str(CHECKOUT / "natsbroker" / "spark" / "__main__.py"), "archive"]
+    command += ["--master", "local[1]", "--servers", broker.url, "--channel", name]
+    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    done = subprocess.run(
+        [*command, "--to", str(tmp_path / "a")],
+        env={**os.environ, **python, "JAVA_HOME": str(findJava(os.environ).home)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["rows"] == 10
+
+
+class TestCommand:
+    """The command line."""
+
+    def test_once(self, broker: BrokerStation, tmp_path: Path) -> None:
+        """All that is stored, and a line that says so."""
+        name = broker.channel([b"x"] * 10)
+        source = ("--servers", broker.url, "--channel", name, "--to", str(tmp_path))
+        code, said, errors = ran(*source, "--once", "--rows-per-file", "4", "--hold-for", "100s")
+        assert (code, errors) == (0, "")
+        assert said.pop("seconds") >= 0
+        assert said == {
+            "job": "archive",
+            "result": "done",
+            "rows": 10,
+            "files": 3,
+            "version": 1,
+            "start": 1,
+            "stop": 11,
+            "lost": [],
+        }
+        [hold] = broker.channels.call("INFO", name)["holds"]
+        assert (hold["floor"], 90 <= hold["seconds"] <= 100) == (11, True)
+
+    def test_lost(self, startServer: StartServer, tmp_path: Path) -> None:
+        """Something that is lost makes the exit status 1, once."""
+        config = "streaming { store_limits { max_msgs: 5 } }"
+        broker = BrokerStation(startServer(OURS_FAST, config))
+        broker.channel([b"x"] * 3, "c")
+        source = ("--servers", broker.url, "--channel", "c", "--to", str(tmp_path))
+        assert ran(*source)[0] == 0
+        broker.fill("c", [b"x"] * 10)
+        code, said, _ = ran(*source)
+        assert (code, said["result"], said["lost"]) == (1, "found", [[4, 9]])
+        assert ran(*source)[0] == 0
+
+    def test_goesOn(self, startServer: StartServer, tmp_path: Path) -> None:
+        """With C{--every} it goes on, also over a restart, and ends in order when asked to."""
+        config = "streaming { store: lmdb, dir: $DIR/s }"
+        server = startServer(OURS_FAST, config)
+        broker = BrokerStation(server)
+        broker.channel([b"x"] * 3, "LOG")
+        root = tmp_path / "a"
+        process = start(server.url, "channel", root, "--every", "50ms", "--hold")
+        try:
+            assert process.stderr is not None and process.stdout is not None
+            port = server.port
+            while Table(root).latest() is None or Table(root).require().stop < 4:
+                assert process.poll() is None
+            server.stop()
+            while "trying again" not in process.stderr.readline():
+                assert process.poll() is None
+            server.port = port
+            server.start()
+            BrokerStation(server).fill("LOG", [b"y"] * 3)
+            while Table(root).require().stop < 7:
+                assert process.poll() is None
+            process.send_signal(signal.SIGTERM)
+            out, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+            process.communicate()
+        assert process.returncode == 0
+        assert (json.loads(out)["rows"], json.loads(out)["stop"]) == (6, 7)
+
+    @pytest.mark.parametrize(
+        ("arguments", "text"),
+        [
+            ((), "the following arguments are required: --servers, --to"),
+            (("--servers", "h", "--to", "d"), "name at least one stream or channel"),
+            (("--servers", "h", "--to", "d", "--stream", "S", "--every", "x"), "--every"),
+            (
+                ("--servers", "h", "--to", "d", "--stream", "S", "--every", "1s", "--once"),
+                "exclude each other",
+            ),
+            (("--servers", "h", "--to", "d", "--stream", "S", "--rows-per-file", "0"), "--rows"),
+        ],
+    )
+    def test_wrong(self, arguments: tuple[str, ...], text: str) -> None:
+        """A wrong command line ends with 2 and says why."""
+        code, _, errors = ran(*arguments)
+        assert code == 2
+        assert text in errors
+
+    def test_failed(self, broker: BrokerStation, tmp_path: Path) -> None:
+        """What cannot be done ends with 3 and says why, in the line as well."""
+        source = ("--servers", broker.url, "--channel", "none", "--to", str(tmp_path))
+        code, said, errors = ran(*source)
+        assert (code, said["result"]) == (3, "failed")
+        assert said["error"] == "channel none: there is no channel none"
+        assert errors == f"natsbroker spark archive: {said['error']}\n"
+
+    def test_help(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """The options are explained on request."""
+        assert cli.main(("archive", "--help"), io.StringIO(), io.StringIO()) == 0
+        assert "--rows-per-file" in capsys.readouterr().out
