@@ -46,7 +46,6 @@ FIXED = {
     "server_name": "ServerName",
     "system_account": "SystemAccount",
     "cluster.host": "cluster host",
-    "cluster.dialect": "cluster dialect",
     "cluster.name": "cluster name",
     "cluster.port": "cluster port",
     "gateway": "Gateway",

@@ -398,3 +398,29 @@ def test_passwords(started: Start, other: Flavour, isFirst: bool) -> None:
     assert mesh.clients[0].take(ear, 1) == [b"own"]
     for client in mesh.clients:
         client.close()
+
+
+def test_migration(started: Start) -> None:
+    """A running cluster goes from one dialect to the other, member by member."""
+    one = started(OURS_FAST, CLASSIC)
+    mesh = Mesh([one, started(OURS_PURE, CLASSIC, one.routePort)])
+    for place in range(2):
+        mesh.connect(place)
+    mesh.form()
+    ears = [client.subscribe(b"all") for client in mesh.clients]
+    passed = []
+    for place, dialect in ((0, "auto"), (1, "auto"), (0, "modern"), (1, "modern")):
+        member = mesh.members[place]
+        since = member.logLength()
+        port, member.routePort = member.routePort, -1
+        member.reconfigure(f"dialect: {dialect}")
+        member.routePort = port
+        member.signal("HUP")
+        member.waitForLog("Reloaded server configuration", since)
+        mesh.form()
+        mesh.clients[0].publish(b"all", b"x", b"", HEADERS)
+        ((_, headers, body),) = mesh.clients[1].messages(ears[1], 1)
+        passed.append(headers == HEADERS and body == b"x")
+    assert passed == [False, True, True, True]
+    for client in mesh.clients:
+        client.close()
