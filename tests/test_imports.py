@@ -78,7 +78,7 @@ MAP: dict[str, Row] = {
     "peernames": row("", f"{_TWISTED} {_TLS}"),
     "requests": row(f"{_CONTRACTS} {_VALUES} wire.headers subjects errors", _TWISTED),
     "core": row(f"{_CONTRACTS} hot wire subjects errors advisories", "zope"),
-    "auth": row(_SERVICE, f"{_TWISTED} {_TLS} bcrypt nacl nkeys"),
+    "auth": row(_SERVICE, f"{_TWISTED} {_TLS} bcrypt nacl nkeys passlib"),
     "store": row(f"{_SERVICE} hot", f"{_TWISTED} lmdb psycopg xxhash google_crc32c"),
     "gateways": row(f"{_SERVICE} wire.mapped", _TWISTED),
     "stan": row(f"{_SERVICE} hot", f"{_TWISTED} google"),

@@ -19,8 +19,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.auth.checkers import CheckerAuthenticator
-from natsbroker.auth.htpasswd import HtpasswdChecker, parseHtpasswd
-from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.auth.htpasswd import HtpasswdChecker, htpasswdChecks, parseHtpasswd
 from natsbroker.auth.restingfile import RestingFile, RunInThread
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import IPrepared
@@ -53,7 +52,7 @@ class HtpasswdAuthenticator(CheckerAuthenticator, Service):
             the result.
         @param avatars: see L{CheckerAuthenticator}.
         """
-        self._checker = HtpasswdChecker(PasswordChecks(runInThread, clock))
+        self._checker = HtpasswdChecker(htpasswdChecks(runInThread, clock))
         super().__init__([self._checker], avatars)
         self.file = RestingFile(path, runInThread, self._take)
         self._loop = LoopingCall(self.file.look)

@@ -1,10 +1,11 @@
 """
 The text of an htpasswd file, and a C{twisted.cred} checker of what is in it.
 
-Promises: bcrypt and C{{SHA}} are understood, as C{htpasswd -B} and C{htpasswd -s} make them; a line
-of any other kind lets nobody in and is told, without what stands in it. Passwords are compared as
-those of the settings are: in constant time, bcrypt outside of the reactor's thread and a bounded
-number at a time; names that are not in the file take the same path.
+Promises: bcrypt and C{{SHA}} are understood, as C{htpasswd -B} and C{htpasswd -s} make them, and,
+with libpass, the MD5 and SHA-2 of C{htpasswd -m}, C{-2} and C{-5}; a line of any other kind lets
+nobody in and is told, without what stands in it. Passwords are compared as those of the settings
+are: in constant time, hashes outside of the reactor's thread and a bounded number at a time; names
+that are not in the file take the same path.
 Must never know: where the text comes from, or what a user may do.
 """
 
@@ -21,12 +22,14 @@ from twisted.cred.checkers import ICredentialsChecker
 from twisted.cred.credentials import IUsernamePassword
 from twisted.cred.error import UnauthorizedLogin
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
+from natsbroker.auth.cryptforms import checkCrypt, isCrypt, problemOf
 from natsbroker.auth.decoys import Decoys
-from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.auth.passwords import PasswordChecks, RunInThread, checkHash, isHash
 
-__all__ = ["MOST_ROUNDS", "HtpasswdChecker", "parseHtpasswd"]
+__all__ = ["MOST_ROUNDS", "HtpasswdChecker", "htpasswdChecks", "parseHtpasswd"]
 
 #: The highest cost of a bcrypt hash, as in the settings; a login at 14 takes seconds of a core.
 MOST_ROUNDS = 14
@@ -34,15 +37,28 @@ MOST_ROUNDS = 14
 _BCRYPT = re.compile(r"\$2[aby]\$(\d{2})\$[./A-Za-z0-9]{53}", re.ASCII)
 _SHA = re.compile(r"\{SHA\}[A-Za-z0-9+/]{27}=", re.ASCII)
 
+#: What hashes begin with that need a library.
+_CRYPT = ("$apr1$", "$1$", "$5$", "$6$")
+
 #: What lines of other kinds begin with, and their names.
 _OTHERS = {
-    "$apr1$": "Apache's MD5",
-    "$1$": "MD5",
-    "$5$": "SHA-256 of crypt",
-    "$6$": "SHA-512 of crypt",
     "$2": "a damaged bcrypt hash",
     "{": "an unknown scheme",
 }
+
+
+def htpasswdChecks(runInThread: RunInThread, clock: IReactorTime | None = None) -> PasswordChecks:
+    """
+    What compares hashes of these files.
+
+    @param runInThread: see L{PasswordChecks}.
+    """
+    return PasswordChecks(
+        runInThread,
+        clock,
+        lambda secret: isHash(secret) or isCrypt(secret),
+        lambda expected, given: (checkHash if isHash(expected) else checkCrypt)(expected, given),
+    )
 
 
 def parseHtpasswd(text: str) -> tuple[dict[str, str], list[str]]:
@@ -77,6 +93,9 @@ def _complaint(secret: str) -> str:
         return ""
     if _SHA.fullmatch(secret):
         return ""
+    if secret.startswith(_CRYPT):
+        problem = problemOf(secret)
+        return f"{problem}; htpasswd -B makes better ones" if problem else ""
     for start, kind in _OTHERS.items():
         if secret.startswith(start):
             return f"{kind} is not understood: make the entry anew with htpasswd -B"
@@ -93,7 +112,7 @@ class HtpasswdChecker:
 
     def __init__(self, checks: PasswordChecks, entries: Mapping[str, str] | None = None) -> None:
         """
-        @param checks: compares bcrypt hashes.
+        @param checks: compares hashes; see L{htpasswdChecks}.
         @param entries: hashes by user name.
         """
         self._checks = checks

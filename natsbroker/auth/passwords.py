@@ -76,12 +76,22 @@ class PasswordChecks:
     WAITING = 64
     PENANCE = 1.0
 
-    def __init__(self, runInThread: RunInThread, clock: IReactorTime | None = None) -> None:
+    def __init__(
+        self,
+        runInThread: RunInThread,
+        clock: IReactorTime | None = None,
+        hashed: Callable[[str], bool] = isHash,
+        compare: Callable[[str, str], bool] = checkHash,
+    ) -> None:
         """
         @param runInThread: calls its first argument with the others in another thread; fires
             with the result.
         @param clock: lets them wait who are too many; by default they are denied at once.
+        @param hashed: whether a secret is a hash.
+        @param compare: compares one with a password; may take long.
         """
+        self._isHash = hashed
+        self._compare = compare
         self._runInThread = runInThread
         self._clock = clock
         self._running = 0
@@ -91,12 +101,12 @@ class PasswordChecks:
         """
         Compare a password or token.
 
-        @param expected: plain text or a bcrypt hash.
+        @param expected: plain text or a hash.
         @return: whether they are the same, at once for plain text and later for a hash.
         @raise errors.Unauthorized: if too many comparisons wait already; the Deferred may fail with
             it too.
         """
-        if not isHash(expected):
+        if not self._isHash(expected):
             return sameText(expected, given)
         if len(self._waiting) >= self.WAITING:
             return self._denied(errors.Unauthorized("too many logins at a time"))
@@ -119,7 +129,7 @@ class PasswordChecks:
         while self._waiting and self._running < self.AT_A_TIME:
             result, expected, given = self._waiting.popleft()
             self._running += 1
-            self._runInThread(checkHash, expected, given).addBoth(self._done, result)
+            self._runInThread(self._compare, expected, given).addBoth(self._done, result)
 
     def _done(self, outcome: bool | Failure, result: Deferred[bool]) -> None:
         self._running -= 1

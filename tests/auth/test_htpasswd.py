@@ -16,8 +16,9 @@ from twisted.cred.error import UnauthorizedLogin
 from twisted.internet.defer import Deferred, succeed
 from zope.interface.verify import verifyObject
 
-from natsbroker.auth.htpasswd import HtpasswdChecker, parseHtpasswd
+from natsbroker.auth.htpasswd import HtpasswdChecker, htpasswdChecks, parseHtpasswd
 from natsbroker.auth.passwords import PasswordChecks
+from tests.auth.test_cryptforms import MADE, PASSWORD
 
 
 def blowfish(password: str, prefix: bytes = b"2b") -> str:
@@ -61,10 +62,11 @@ class TestParsing:
             ("anna:", "neither bcrypt nor {SHA}"),
             ("anna:apple", "neither bcrypt nor {SHA}"),
             ("anna:fV9m.FZ/T3zms", "neither bcrypt nor {SHA}"),
-            ("anna:$apr1$C2AHIg7A$uF5TKZ3h1gWmZhhmQh0LX1", "Apache's MD5"),
-            ("anna:$6$salt$hash", "SHA-512 of crypt"),
-            ("anna:$5$salt$hash", "SHA-256 of crypt"),
-            ("anna:$1$salt$hash", "MD5 is"),
+            ("anna:$apr1$C2AHIg7A$uF5TKZ3h1gWmZhhmQh0LX", "a damaged hash"),
+            ("anna:$6$salt$hash", "a damaged hash"),
+            ("anna:$5$salt$hash", "a damaged hash"),
+            ("anna:$1$salt$hash", "a damaged hash"),
+            ("anna:$5$rounds=100001$s$" + "x" * 43, "more than 100000 rounds"),
             ("anna:{SSHA}abc", "an unknown scheme"),
             ("anna:{SHA}abc", "an unknown scheme"),
             ("anna:" + blowfish("x")[:-1], "a damaged bcrypt hash"),
@@ -124,25 +126,38 @@ class TestChecking:
         """A file of Apache's lets in who is in it."""
         entries, complaints = parseHtpasswd(APACHE)
         assert complaints == []
-        checker = HtpasswdChecker(PasswordChecks(atOnce), entries)
+        checker = HtpasswdChecker(htpasswdChecks(atOnce), entries)
         assert verifyObject(ICredentialsChecker, checker)
         assert check(checker, name, password) == expected
 
+    def test_before(self) -> None:
+        """The forms that Apache made before bcrypt let in who is in the file."""
+        text = "".join(f"user{form}:{secret}\n" for form, secret in MADE.items())
+        entries, complaints = parseHtpasswd(text + APACHE)
+        assert (len(entries), complaints) == (6, [])
+        checker = HtpasswdChecker(htpasswdChecks(atOnce), entries)
+        for form in MADE:
+            name = f"user{form}".encode()
+            assert check(checker, name, PASSWORD.encode()) == name
+            assert check(checker, name, b"passwort") is UnauthorizedLogin
+        assert check(checker, b"nobody", PASSWORD.encode()) is UnauthorizedLogin
+        assert check(checker, b"anna", b"apple") == b"anna"
+
     def test_hashIsNoPassword(self) -> None:
         """Who has read the file cannot log in with what stands there."""
-        for entry in (sha("x"), blowfish("x")):
-            checker = HtpasswdChecker(PasswordChecks(atOnce), {"a": entry})
+        for entry in (sha("x"), blowfish("x"), *MADE.values()):
+            checker = HtpasswdChecker(htpasswdChecks(atOnce), {"a": entry})
             assert check(checker, b"a", entry.encode()) is UnauthorizedLogin
 
     def test_empty(self) -> None:
         """An empty file lets nobody in."""
-        checker = HtpasswdChecker(PasswordChecks(atOnce))
+        checker = HtpasswdChecker(htpasswdChecks(atOnce))
         assert check(checker, b"", b"") is UnauthorizedLogin
         assert check(checker, b"anna", b"") is UnauthorizedLogin
 
     def test_use(self) -> None:
         """Other entries take the place of those that were there."""
-        checker = HtpasswdChecker(PasswordChecks(atOnce), {"a": sha("x")})
+        checker = HtpasswdChecker(htpasswdChecks(atOnce), {"a": sha("x")})
         checker.use({"b": sha("y")})
         assert check(checker, b"a", b"x") is UnauthorizedLogin
         assert check(checker, b"b", b"y") == b"b"
@@ -156,7 +171,7 @@ class TestChecking:
             threads.append((call, arguments, Deferred()))
             return threads[-1][2]
 
-        checker = HtpasswdChecker(PasswordChecks(later), {"a": blowfish("x")})
+        checker = HtpasswdChecker(htpasswdChecks(later), {"a": blowfish("x")})
         outcomes = [
             checker.requestAvatarId(UsernamePassword(name, b"x")) for name in (b"a", b"b", b"a")
         ]
