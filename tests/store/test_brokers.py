@@ -10,6 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import re
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -262,3 +266,61 @@ def test_damagedTree(tmp_path: Path) -> None:
         assert (store / "damaged-1" / "data.mdb").read_bytes() == bytes(data)
     finally:
         broker.stop()
+
+
+def test_gonePages(tmp_path: Path) -> None:
+    """Pages that cannot be read any more while the broker runs end it, whatever it does, because
+    the database is mapped into memory. The next one serves what is whole, says what is lost, and
+    gives no sequence again."""
+    store = tmp_path / "store"
+    broker = start(store)
+    database = store / "data.mdb"
+
+    async def fill(port: int) -> None:
+        client = await connectStream(port, "publisher")
+        waiting = [await client.send("pages", b"%0512d" % number) for number in range(4000)]
+        assert set(await asyncio.gather(*waiting)) == {""}
+        await client.leave()
+
+    async def read(port: int) -> None:
+        client = await connectStream(port, "reader")
+        await client.subscribe("pages", lambda message: True)
+        await asyncio.wait_for(_until(lambda: client.nc.is_closed), PATIENCE)
+
+    asyncio.run(fill(broker.port))
+    # For a mapping, the rest of the file is then as if the disk could not read it.
+    used = database.stat().st_size
+    os.truncate(database, 1 << 20)
+    try:
+        asyncio.run(read(broker.port))
+    finally:
+        status = broker.stop()
+    assert used > 2 << 20
+    assert status == -signal.SIGBUS
+    broker = start(store)
+
+    async def compare(port: int) -> None:
+        client = await connectStream(port, "comparing")
+        found: list[int] = []
+
+        def take(message: Any) -> bool:
+            found.append(message.sequence)
+            return True
+
+        await client.subscribe("pages", take)
+        assert await client.publish("pages", b"new") == ""
+        await asyncio.wait_for(_until(lambda: max(found, default=0) > 4000), PATIENCE)
+        assert found == sorted(set(found))
+        await client.close()
+
+    try:
+        asyncio.run(compare(broker.port))
+        assert "was repaired" in broker.log
+        assert re.search(r"of stan/test-cluster/pages are damaged and lost", broker.log)
+    finally:
+        broker.stop()
+
+
+async def _until(isTrue: Callable[[], bool]) -> None:
+    while not isTrue():
+        await asyncio.sleep(0.02)
