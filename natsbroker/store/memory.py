@@ -52,6 +52,7 @@ from natsbroker.store.checks import (
 )
 from natsbroker.store.exports import Page, digestRange, exportRange
 from natsbroker.store.records import LARGEST_RECORD, LARGEST_SUBJECT
+from natsbroker.store.spaces import SpaceBase
 from natsbroker.store.watching import Troubles
 from natsbroker.subjects.grammar import matches
 
@@ -427,7 +428,7 @@ class MemoryLog:
 
 
 @implementer(IStateStore)
-class MemoryStates:
+class MemoryStates(SpaceBase):
     """
     State in memory. Made by L{MemoryStore.states} only.
     """
@@ -444,18 +445,6 @@ class MemoryStates:
             return fail(self._store.closed)
         found = sorted(each for each in self._values if each.startswith(prefix))
         return succeed({key: self._values[key] for key in found})
-
-    def put(self, key: bytes, value: bytes) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStateStore}.
-        """
-        return self.change({key: value})
-
-    def delete(self, key: bytes) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStateStore}.
-        """
-        return self.change({key: None})
 
     def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
         """

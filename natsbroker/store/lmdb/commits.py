@@ -1,8 +1,7 @@
 """
 The thread that writes, and group commit.
 
-What is asked while a commit runs waits in a queue, and all of it is the next commit. Each commit
-is one transaction that LMDB syncs before it returns; only then is the reactor told.
+Each commit is one transaction that LMDB syncs before it returns; only then is the reactor told.
 
 When a commit fails because there is no space, everything in the queue fails with it and the next
 request is tried anew. When it fails for any other reason, nothing is written with this handle any
@@ -15,7 +14,6 @@ Must never know: what the requests are about.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -23,18 +21,17 @@ from typing import Protocol
 import lmdb
 from twisted.internet.interfaces import IReactorFromThreads
 
-from natsbroker._istore import StoreClosed, StoreError, StoreFailed, StoreFull
+from natsbroker._istore import StoreFull
 from natsbroker.store.blocks import Block
+from natsbroker.store.committing import CommitThread, IRefusing
+from natsbroker.store.jobs import Job
 from natsbroker.store.lmdb.environment import Environment, asStoreError
 from natsbroker.store.lmdb.files import Commits, Mark, Marks
-from natsbroker.store.lmdb.jobs import Job
 from natsbroker.store.lmdb.layout import LogRow
-from natsbroker.store.lmdb.writing import Policy, Transaction
+from natsbroker.store.lmdb.writing import Transaction
+from natsbroker.store.policy import Policy, sweepAgain
 
 __all__ = ["Committer", "ICommitOwner", "Opened", "Outcome"]
-
-LARGEST_GROUP = 32 << 20
-"""How many bytes of requests one commit takes, unless a single one is larger."""
 
 LOG_WEIGHT = 16384
 """How many bytes of pages a commit may write for each log in it, beside its records."""
@@ -99,7 +96,7 @@ class Outcome:
     touched: set[tuple[int, int]] = field(default_factory=set)
 
 
-class ICommitOwner(Protocol):
+class ICommitOwner(IRefusing, Protocol):
     """
     Who is told, in the reactor's thread.
     """
@@ -109,23 +106,13 @@ class ICommitOwner(Protocol):
         A commit is on disk.
         """
 
-    def refused(self, jobs: Sequence[Job], error: StoreError) -> None:
-        """
-        Jobs failed, and everything that was asked after them.
-        """
-
     def reopened(self, opened: Opened) -> None:
         """
         The store was opened again after a failure.
         """
 
-    def stopped(self) -> None:
-        """
-        The thread has ended, and the files are closed.
-        """
 
-
-class Committer:
+class Committer(CommitThread[ICommitOwner]):
     """
     The thread that writes.
     """
@@ -146,132 +133,37 @@ class Committer:
         @param now: the wall clock, in nanoseconds.
         @param release: lets go of the store's lock.
         """
-        self._reactor = reactor
+        super().__init__(reactor, owner)
         self._opened = opened
         self._reopen = reopen
-        self._owner = owner
         self._policies = policies
         self._now = now
         self._release = release
         self._rows = dict(opened.rows)
         self._heads: dict[int, Block] = {}
         self._formatted = False
-        self._unfinished: list[Job] = []
-        self._leftover: set[int] = {row.identity for row in self._rows.values() if row.dropped}
+        self.leftover = {row.identity for row in self._rows.values() if row.dropped}
         self._unmarked: set[int] = set()
-        self._condition = threading.Condition()
-        self._queue: list[Job] = []
-        self._refusal: StoreError | None = None
-        self._reopening = False
-        self._closing = False
-        self._thread = threading.Thread(target=self._run, name="natsbroker-store", daemon=True)
 
-    def start(self) -> None:
-        """
-        Begin.
-        """
-        self._thread.start()
-
-    # In the reactor's thread
-
-    def submit(self, job: Job) -> StoreError | None:
-        """
-        Ask for something.
-
-        @return: why it is refused, if it is: then nothing happens with the job.
-        """
-        with self._condition:
-            if self._refusal is not None:
-                return self._refusal
-            self._queue.append(job)
-            self._condition.notify()
-        return None
-
-    def accept(self) -> None:
-        """
-        Take requests again, after those that failed were told.
-        """
-        with self._condition:
-            if not isinstance(self._refusal, (StoreClosed, StoreFailed)):
-                self._refusal = None
-
-    def tryAgain(self) -> None:
-        """
-        Open the store again, after a failure.
-        """
-        with self._condition:
-            self._reopening = True
-            self._condition.notify()
-
-    def close(self) -> None:
-        """
-        Finish what was asked, then end.
-        """
-        with self._condition:
-            self._closing = True
-            self._refusal = StoreClosed("the store is closed")
-            self._condition.notify()
-
-    # In the thread that writes
-
-    def _run(self) -> None:
-        """
-        Commit until closed.
-        """
-        while True:
-            jobs = self._next()
-            if jobs is None:
-                break
-            if self._reopening:
-                self._openAgain()
-            else:
-                self._commitGroup(jobs)
-        self._closeFiles()
-        self._reactor.callFromThread(self._owner.stopped)
-
-    def _next(self) -> list[Job] | None:
-        """
-        Wait for something to do.
-
-        @return: the jobs of the next commit; L{None} to end.
-        """
-        with self._condition:
-            while not (self._queue or self._reopening or self._closing):
-                if self._refusal is None and (self._unfinished or self._leftover):
-                    break
-                self._condition.wait()
-            if self._closing and not self._queue and not self._unfinished:
-                return None
-            weight = 0
-            taken = 0
-            for job in self._queue:
-                weight += job.weight
-                if taken and weight > LARGEST_GROUP:
-                    break
-                taken += 1
-            jobs, self._queue = self._queue[:taken], self._queue[taken:]
-            unfinished, self._unfinished = self._unfinished, []
-            return unfinished + jobs
-
-    def _commitGroup(self, jobs: list[Job]) -> None:
+    def commitGroup(self, jobs: list[Job]) -> None:
         """
         Commit, and tell the reactor.
         """
-        if not self._leftover and not any(job.writes for job in jobs):
-            self._reactor.callFromThread(self._owner.committed, Outcome(jobs))
+        if not self.leftover and not any(job.writes for job in jobs):
+            self.reactor.callFromThread(self.owner.committed, Outcome(jobs))
             return
         try:
             transaction, gone = self._commit(jobs)
         except lmdb.MapFullError as failure:
             if self._opened.environment.grow():
-                self._commitGroup(jobs)
+                self.commitGroup(jobs)
             else:
                 self._fail(jobs, failure)
         except Exception as failure:
             self._fail(jobs, failure)
         else:
             outcome = self._committed(transaction, jobs, gone)
-            self._reactor.callFromThread(self._owner.committed, outcome)
+            self.reactor.callFromThread(self.owner.committed, outcome)
             self._note(transaction)
 
     def _commit(self, jobs: list[Job]) -> tuple[Transaction, list[int]]:
@@ -281,7 +173,7 @@ class Committer:
         @return: the transaction, and dropped logs of which nothing is left.
         """
         opened = self._opened
-        identities = {job.identity for job in jobs} | self._leftover
+        identities = {job.identity for job in jobs} | self.leftover
         weight = sum(job.weight for job in jobs) + LOG_WEIGHT * len(identities)
         opened.environment.prepare(weight)
         txn = opened.environment.begin()
@@ -314,7 +206,7 @@ class Committer:
         for job in jobs:
             job.apply(transaction)
         gone = []
-        for identity in self._leftover:
+        for identity in self.leftover:
             row = self._rows[identity]
             if not row.dropped:
                 transaction.log(identity)
@@ -345,22 +237,22 @@ class Committer:
         """
         self._formatted = True
         outcome = Outcome([job for job in jobs if job.isDone()], touched=transaction.touched)
-        self._unfinished = [job for job in jobs if not job.isDone()]
+        self.unfinished = [job for job in jobs if not job.isDone()]
         for identity, writer in transaction.writers.items():
             self._rows[identity] = writer.row
             outcome.rows[identity] = writer.row
             if writer.oldest is not None:
                 outcome.oldest[identity] = writer.oldest
             if writer.row.dropped or identity in transaction.unfinished:
-                self._leftover.add(identity)
+                self.leftover.add(identity)
             else:
-                self._leftover.discard(identity)
+                self.leftover.discard(identity)
             if writer.row.dropped:
                 self._unmarked.add(identity)
                 self._heads.pop(identity, None)
         for identity in gone:
             del self._rows[identity]
-            self._leftover.discard(identity)
+            self.leftover.discard(identity)
         return outcome
 
     def _note(self, transaction: Transaction) -> None:
@@ -389,26 +281,17 @@ class Committer:
         self._heads.clear()
         self._opened.base += GENERATIONS
         self._formatted = False
-        for policy in list(self._policies.values()):
-            if policy.retention.perSubject:
-                policy.sweep = b""
-        with self._condition:
-            jobs = jobs + self._queue
-            self._queue = []
-            self._unfinished = []
-            if not isinstance(self._refusal, StoreClosed):
-                self._refusal = error
+        sweepAgain(self._policies)
         if not isinstance(error, StoreFull):
             error.__cause__ = failure
-        self._reactor.callFromThread(self._owner.refused, jobs, error)
+        self.refuse(jobs, error)
         if not isinstance(error, StoreFull):
             self._opened.environment.stopWriting()
 
-    def _openAgain(self) -> None:
+    def openAgain(self) -> None:
         """
         Open and verify the store again; if that fails, go on for reading.
         """
-        self._reopening = False
         environment = self._opened.environment
         environment.suspend()
         self._opened.commits.close()
@@ -416,19 +299,17 @@ class Committer:
             opened = self._reopen()
         except Exception as failure:
             environment.stopWriting()
-            self._reactor.callFromThread(self._owner.refused, [], asStoreError(failure))
+            self.reactor.callFromThread(self.owner.refused, [], asStoreError(failure))
             return
         environment.succeed(opened.environment)
         self._opened = opened
         self._rows = dict(opened.rows)
-        self._leftover = {row.identity for row in self._rows.values() if row.dropped}
+        self.leftover = {row.identity for row in self._rows.values() if row.dropped}
         self._formatted = False
-        with self._condition:
-            if not isinstance(self._refusal, StoreClosed):
-                self._refusal = None
-        self._reactor.callFromThread(self._owner.reopened, opened)
+        self.takeAgain()
+        self.reactor.callFromThread(self.owner.reopened, opened)
 
-    def _closeFiles(self) -> None:
+    def leave(self) -> None:
         """
         Let go of everything.
         """

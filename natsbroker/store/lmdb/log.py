@@ -8,41 +8,26 @@ Must never know: transactions, other logs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker._istore import (
-    Columns,
     Entry,
-    LogBounds,
     LogReadOnly,
     Matching,
-    RangeDigest,
     Record,
     RecordDamaged,
-    Retention,
-    StoreError,
     SubjectTally,
 )
 from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
 from natsbroker.store.blocks import Block, readBlock
-from natsbroker.store.checks import checkHold, checkSkip
-from natsbroker.store.exports import Page, digestRange, exportRange
+from natsbroker.store.exports import Page
+from natsbroker.store.jobs import BarrierJob, Job
 from natsbroker.store.lmdb.cache import BlockCache
-from natsbroker.store.lmdb.jobs import (
-    AppendJob,
-    BarrierJob,
-    DeleteJob,
-    DiscardJob,
-    EnforceJob,
-    HoldJob,
-    Job,
-    SkipJob,
-)
+from natsbroker.store.lmdb.jobs import AppendJob
 from natsbroker.store.lmdb.layout import LogRow, Tally
 from natsbroker.store.lmdb.reading import (
     RawBlock,
@@ -51,12 +36,12 @@ from natsbroker.store.lmdb.reading import (
     fetchTallies,
     findTime,
 )
-from natsbroker.store.lmdb.writing import Policy
+from natsbroker.store.ownedlogs import ILogOwner, OwnedLog
+from natsbroker.store.policy import Policy
 from natsbroker.store.records import Damaged, encodeBatch, subjectOf, timestampOf
-from natsbroker.store.watching import Troubles
 from natsbroker.subjects.grammar import hasWildcard, matches
 
-__all__ = ["ILogOwner", "LMDBLog"]
+__all__ = ["ILMDBOwner", "LMDBLog"]
 
 T = TypeVar("T")
 
@@ -73,71 +58,36 @@ TALLIES = 2000
 """How many tallies are looked at in one go."""
 
 
-class ILogOwner(Protocol):
+class ILMDBOwner(ILogOwner, Protocol):
     """
     What a log needs of its store.
     """
 
     cache: BlockCache
-    troubles: Troubles
-    now: Callable[[], int]
-
-    def submit(self, job: Job) -> Deferred[Any] | None:
-        """
-        Have something done; L{None} if it is refused, with C{refusal} saying why.
-        """
-
-    def refusal(self) -> StoreError:
-        """
-        Why nothing is taken.
-        """
 
     def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
         """
         Call something with the database in a thread that reads.
         """
 
-    def ageWanted(self, log: LMDBLog, wanted: bool) -> None:
-        """
-        Have C{enforceAge} called once a second, or not any more.
-        """
-
-
-def _notEnforced(failure: Failure) -> None:
-    """
-    Limits were not enforced because nothing can be written; they are when something is again.
-    """
-    if not isinstance(failure.value, StoreError):
-        failure.raiseException()
-
 
 @implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
-class LMDBLog:
+class LMDBLog(OwnedLog):
     """
     A log. Made by L{natsbroker.store.lmdb.store.LMDBStore} only.
 
-    @ivar identity: the random number under which everything of it lies.
-    @ivar name: in the store.
-    @ivar nextSequence: see L{natsbroker.interfaces.IStreamLog}.
-    @ivar policy: what is kept; the thread that writes reads it.
-    @ivar closed: what everything fails with, once it is closed.
     @ivar version: how often blocks of it were replaced.
     """
 
-    def __init__(self, owner: ILogOwner, row: LogRow, policy: Policy) -> None:
+    _owner: ILMDBOwner
+
+    def __init__(self, owner: ILMDBOwner, row: LogRow, policy: Policy) -> None:
+        super().__init__(row.identity, row.name, row.bounds(), policy)
         self._owner = owner
-        self.identity = row.identity
-        self.name = row.name
-        self.policy = policy
-        self.closed: StoreError | None = None
         self.version = 0
         self._row = row
-        self._bounds = row.bounds()
-        self._lastTime = row.lastTime
         self._sole = row.sole
         self._indexed = row.indexed
-        self._oldest: int | None = None
-        self.nextSequence = row.last + 1
 
     # What the store tells it
 
@@ -153,10 +103,9 @@ class LMDBLog:
 
     def rollBack(self) -> None:
         """
-        Everything that was asked and is not durable has failed.
+        See L{OwnedLog}.
         """
-        self.nextSequence = self._bounds.last + 1
-        self._lastTime = self._bounds.lastTime
+        super().rollBack()
         self._sole = self._row.sole
         self._indexed = self._row.indexed
 
@@ -198,112 +147,13 @@ class LMDBLog:
 
     def _ask(self, job: Job) -> Deferred[Any]:
         """
-        Have something done.
+        See L{OwnedLog}.
         """
-        if self.closed is not None:
-            return fail(self.closed)
-        if self._row.quarantined:
+        if self.closed is None and self._row.quarantined:
             return fail(LogReadOnly(f"log {self.name} is in quarantine"))
-        return self._owner.submit(job) or fail(self._owner.refusal())
-
-    def skipTo(self, sequence: int) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
-        checkSkip(sequence, self.nextSequence)
-        deferred = self._ask(SkipJob(self.identity, sequence))
-        if not deferred.called:
-            self.nextSequence = sequence
-        return deferred
-
-    def delete(self, sequences: Collection[int]) -> Deferred[int]:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
-        return self._ask(DeleteJob(self.identity, sequences))
-
-    def discardBefore(self, sequence: int) -> Deferred[int]:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
-        return self._ask(DiscardJob(self.identity, sequence))
-
-    def retain(self, retention: Retention) -> None:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
-        sweep = bool(retention.perSubject)
-        sweep = sweep and retention.perSubject != self.policy.retention.perSubject
-        unchanged = retention == self.policy.retention
-        self.policy.retention = retention
-        self._owner.ageWanted(self, bool(retention.age) and self.closed is None)
-        if not unchanged:
-            self._enforce(sweep)
-
-    def _enforce(self, sweep: bool = False) -> None:
-        """
-        Have the limits enforced. If that fails, they are with the next append.
-        """
-        if self.closed is None and not self._row.quarantined:
-            deferred = self._owner.submit(EnforceJob(self.identity, sweep))
-            if deferred is not None:
-                deferred.addErrback(_notEnforced)
-
-    def enforceAge(self) -> None:
-        """
-        Let old records go, if there are any.
-        """
-        cutoff = self._owner.now() - self.policy.retention.age
-        if self._bounds.count and (self._oldest is None or self._oldest < cutoff):
-            floor = self.policy.floor
-            if floor is None or self._bounds.first < floor:
-                self._enforce()
-
-    def hold(self, name: str, floor: int) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IHeldLog}.
-        """
-        checkHold(self.policy.holds, name)
-        return self._setHolds({**self.policy.holds, name: floor})
-
-    def release(self, name: str) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IHeldLog}.
-        """
-        if name not in self.policy.holds:
-            return self._ask(BarrierJob())
-        return self._setHolds({k: v for k, v in self.policy.holds.items() if k != name})
-
-    def _setHolds(self, holds: dict[str, int]) -> Deferred[None]:
-        """
-        Replace the holds.
-        """
-        before = self.policy.holds
-        self.policy.holds = holds
-        deferred = self._ask(HoldJob(self.identity))
-        return deferred.addErrback(self._notHeld, holds, before)
-
-    def _notHeld(self, failure: Failure, holds: dict[str, int], before: dict[str, int]) -> Failure:
-        """
-        Holds could not be stored.
-        """
-        if self.policy.holds is holds:
-            self.policy.holds = before
-        return failure
-
-    def holds(self) -> Mapping[str, int]:
-        """
-        See L{natsbroker.interfaces.IHeldLog}.
-        """
-        return dict(self.policy.holds)
+        return super()._ask(job)
 
     # Reading
-
-    def bounds(self) -> LogBounds:
-        """
-        See L{natsbroker.interfaces.IStreamLog}.
-        """
-        return self._bounds
 
     def read(
         self, sequence: int, limit: int = 256, maxBytes: int = 1048576
@@ -627,18 +477,6 @@ class LMDBLog:
         return max(block.last + 1, sequence), maxBytes
 
     # Exports
-
-    def exportRange(self, start: int, stop: int, maxBytes: int = 16777216) -> Deferred[Columns]:
-        """
-        See L{natsbroker.interfaces.IExportableLog}.
-        """
-        return exportRange(self._page, start, min(stop, self._bounds.last + 1), maxBytes)
-
-    def digest(self, start: int, stop: int) -> Deferred[RangeDigest]:
-        """
-        See L{natsbroker.interfaces.IExportableLog}.
-        """
-        return digestRange(self._page, start, min(stop, self._bounds.last + 1))
 
     @inlineCallbacks
     def _page(self, start: int, stop: int, maxBytes: int) -> Generator[Deferred[Any], Any, Page]:

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Protocol, TypeVar
 
-from twisted.internet.defer import Deferred, fail, inlineCallbacks
+from twisted.internet.defer import Deferred, inlineCallbacks
 from zope.interface import implementer
 
 from natsbroker._istore import StoreError
 from natsbroker.interfaces import IStateStore
 from natsbroker.store.checks import checkChanges
-from natsbroker.store.lmdb.jobs import BarrierJob, ChangeJob, Job
+from natsbroker.store.jobs import BarrierJob, Job
+from natsbroker.store.lmdb.jobs import ChangeJob
 from natsbroker.store.lmdb.layout import statePrefix
 from natsbroker.store.lmdb.reading import fetchState
+from natsbroker.store.spaces import SpaceBase
 from natsbroker.store.watching import Troubles
 
 __all__ = ["IStatesOwner", "LMDBStates"]
@@ -33,14 +35,9 @@ class IStatesOwner(Protocol):
 
     troubles: Troubles
 
-    def submit(self, job: Job) -> Deferred[Any] | None:
+    def ask(self, job: Job) -> Deferred[Any]:
         """
-        Have something done; L{None} if it is refused.
-        """
-
-    def refusal(self) -> StoreError:
-        """
-        Why nothing is taken.
+        Have something done.
         """
 
     def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
@@ -50,7 +47,7 @@ class IStatesOwner(Protocol):
 
 
 @implementer(IStateStore)
-class LMDBStates:
+class LMDBStates(SpaceBase):
     """
     The values of one space.
     """
@@ -64,31 +61,19 @@ class LMDBStates:
         """
         See L{natsbroker.interfaces.IStateStore}.
         """
-        barrier = self._owner.submit(BarrierJob())
-        if barrier is not None:
-            yield barrier
+        try:
+            yield self._owner.ask(BarrierJob())
+        except StoreError:
+            pass  # Nothing is taken; what is there can be read.
         head = statePrefix(self._space)
         found, broken = yield self._owner.fetch(fetchState, head + prefix)
         for key, reason in broken:
             self._owner.troubles.stateDamaged(self._space, key[len(head) :], reason)
         return {key[len(head) :]: value for key, value in found}
 
-    def put(self, key: bytes, value: bytes) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStateStore}.
-        """
-        return self.change({key: value})
-
-    def delete(self, key: bytes) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStateStore}.
-        """
-        return self.change({key: None})
-
     def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
         """
         See L{natsbroker.interfaces.IStateStore}.
         """
         checkChanges(changes)
-        job: Job = ChangeJob(self._space, changes) if changes else BarrierJob()
-        return self._owner.submit(job) or fail(self._owner.refusal())
+        return self._owner.ask(ChangeJob(self._space, changes) if changes else BarrierJob())

@@ -29,20 +29,20 @@ from natsbroker._istore import (
     StoreError,
     StoreFailed,
 )
-from natsbroker.interfaces import IStoreWatcher, IStreamLog, IStreamStore
-from natsbroker.store.aging import Aging
+from natsbroker.interfaces import IStreamLog, IStreamStore
 from natsbroker.store.checks import checkLogName, checkSpace
+from natsbroker.store.jobs import BarrierJob, Job
 from natsbroker.store.lmdb.cache import BlockCache
 from natsbroker.store.lmdb.commits import Committer, Opened, Outcome
 from natsbroker.store.lmdb.environment import asStoreError
 from natsbroker.store.lmdb.files import Lock, syncDirectory
-from natsbroker.store.lmdb.jobs import BarrierJob, CreateJob, DropJob, Job
+from natsbroker.store.lmdb.jobs import CreateJob, DropJob
 from natsbroker.store.lmdb.layout import LogRow
 from natsbroker.store.lmdb.log import LMDBLog
 from natsbroker.store.lmdb.opening import openDirectory
 from natsbroker.store.lmdb.states import LMDBStates
-from natsbroker.store.lmdb.writing import Policy
-from natsbroker.store.watching import Troubles
+from natsbroker.store.policy import Policy
+from natsbroker.store.threaded import ThreadedStore
 
 __all__ = ["LMDBStore", "openLMDB"]
 
@@ -119,14 +119,15 @@ def _openBlocking(path: Path, maxSize: int) -> tuple[Lock, Opened]:
 
 
 @implementer(IStreamStore)
-class LMDBStore:
+class LMDBStore(ThreadedStore[LMDBLog]):
     """
     Logs and state in one LMDB database. Made by L{openLMDB} only.
 
     @ivar cache: blocks read lately.
-    @ivar troubles: what is wrong.
-    @ivar now: the wall clock, in nanoseconds.
     """
+
+    retryFirst = RETRY
+    retryMost = MOST_RETRY
 
     _log = Logger()
 
@@ -138,25 +139,13 @@ class LMDBStore:
         now: Callable[[], int],
         pool: ThreadPool,
     ) -> None:
-        self._reactor = reactor
+        super().__init__(reactor, pool, now)
         self._path = path
         self._maxSize = maxSize
-        self._pool = pool
-        self.now = now
         self.cache = BlockCache()
-        self.troubles = Troubles()
-        self._aging = Aging(reactor)
         self._rows: dict[str, LogRow] = {}
         self._holds: dict[int, dict[str, int]] = {}
-        self._logs: dict[str, LMDBLog] = {}
-        self._byIdentity: dict[int, LMDBLog] = {}
         self._opening: dict[str, list[Deferred[IStreamLog]]] = {}
-        self._policies: dict[int, Policy] = {}
-        self._closed: StoreError | None = None
-        self._closing: list[Deferred[None]] = []
-        self._refused: StoreError | None = None
-        self._retry = RETRY
-        self._retryCall: Any = None
 
     def begin(self, lock: Lock, opened: Opened) -> None:
         """
@@ -203,10 +192,7 @@ class LMDBStore:
         """
         if self._closed is not None:
             return fail(self._closed)
-        barrier = self.submit(BarrierJob())
-        if barrier is None:
-            barrier = Deferred()
-            barrier.callback(None)
+        barrier = self.ask(BarrierJob()).addErrback(lambda failure: failure.trap(StoreError))
         return barrier.addCallback(lambda _: sorted(self._rows))
 
     def open(self, name: str, create: bool = True) -> Deferred[IStreamLog]:
@@ -245,11 +231,8 @@ class LMDBStore:
         """
         identity = int.from_bytes(os.urandom(8), "little")
         row = LogRow(identity, name)
-        deferred = self.submit(CreateJob(row))
-        if deferred is None:
-            result.errback(self.refusal())
-            return
         self._opening[name] = [result]
+        deferred = self.ask(CreateJob(row))
         deferred.addCallbacks(self._made, self._notMade, callbackArgs=(row,), errbackArgs=(row,))
 
     def _made(self, _: object, row: LogRow) -> None:
@@ -279,9 +262,9 @@ class LMDBStore:
             return fail(NoSuchLog(f"there is no log {name}"))
         if row.quarantined:
             return fail(LogReadOnly(f"log {name} is in quarantine"))
-        deferred = self.submit(DropJob(row.identity))
-        if deferred is None:
-            return fail(self.refusal())
+        deferred = self.ask(DropJob(row.identity))
+        if deferred.called:
+            return deferred
         log = self._logOf(row)
         log.closed = StoreClosed(f"log {name} was dropped")
         self._forget(log)
@@ -313,45 +296,7 @@ class LMDBStore:
         checkSpace(space)
         return LMDBStates(self, space)
 
-    def watch(self, watcher: IStoreWatcher) -> Callable[[], None]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
-        return self.troubles.watch(watcher)
-
-    def close(self) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
-        result: Deferred[None] = Deferred()
-        if self._pool.joined:
-            result.callback(None)
-            return result
-        self._closing.append(result)
-        if self._closed is None:
-            self._closed = StoreClosed("the store is closed")
-            self._aging.stop()
-            if self._retryCall is not None and self._retryCall.active():
-                self._retryCall.cancel()
-            for log in self._logs.values():
-                log.closed = self._closed
-            self._committer.close()
-        return result
-
     # For logs and state
-
-    def submit(self, job: Job) -> Deferred[Any] | None:
-        """
-        Have something done; L{None} if it is refused.
-        """
-        self._refused = self._committer.submit(job)
-        return job.deferred if self._refused is None else None
-
-    def refusal(self) -> StoreError:
-        """
-        Why the last request was refused.
-        """
-        return self._refused or StoreClosed("the store is closed")
 
     def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
         """
@@ -373,15 +318,6 @@ class LMDBStore:
             raise StoreFailed(f"the store cannot be read: {failure.value}") from failure.value
         return failure
 
-    def ageWanted(self, log: LMDBLog, wanted: bool) -> None:
-        """
-        Have C{enforceAge} called once a second, or not any more.
-        """
-        if wanted:
-            self._aging.want(log, log.enforceAge)
-        else:
-            self._aging.forget(log)
-
     # For the thread that writes, called in the reactor's
 
     def committed(self, outcome: Outcome) -> None:
@@ -397,10 +333,7 @@ class LMDBStore:
             log = self._byIdentity.get(identity)
             if log is not None:
                 log.committed(row, outcome.oldest.get(identity))
-        if outcome.rows:
-            self.troubles.writesResumed()
-        for job in outcome.jobs:
-            job.deferred.callback(job.result())
+        self._done(outcome.jobs, bool(outcome.rows))
 
     def refused(self, jobs: Sequence[Job], error: StoreError) -> None:
         """
@@ -413,23 +346,12 @@ class LMDBStore:
         else:
             for log in self._logs.values():
                 log.rollBack()
-        self._committer.accept()
-        for job in jobs:
-            job.deferred.errback(error)
-
-    def _tryLater(self) -> None:
-        """
-        Open the store again, after a while.
-        """
-        if self._closed is None:
-            self._retryCall = self._reactor.callLater(self._retry, self._committer.tryAgain)
-            self._retry = min(self._retry * 2, MOST_RETRY)
+        self._fail(jobs, error)
 
     def reopened(self, opened: Opened) -> None:
         """
         The store was opened again after a failure.
         """
-        self._retry = RETRY
         self._environment = opened.environment
         self._learn(opened)
         for log in list(self._logs.values()):
@@ -441,13 +363,4 @@ class LMDBStore:
             else:
                 log.closed = StoreFailed(f"log {log.name} was not there any more")
                 self._forget(log)
-        self.troubles.writesResumed()
-
-    def stopped(self) -> None:
-        """
-        The thread that writes has ended.
-        """
-        self._pool.stop()
-        closing, self._closing = self._closing, []
-        for each in closing:
-            each.callback(None)
+        self._resumed()

@@ -18,12 +18,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, islice
 
 import lmdb
 
-from natsbroker._istore import Retention
 from natsbroker.store.blocks import (
     LARGEST_BLOCK,
     NONE,
@@ -53,9 +51,10 @@ from natsbroker.store.lmdb.layout import (
     tallyKey,
     tallyPrefix,
 )
+from natsbroker.store.policy import Policy
 from natsbroker.store.records import Damaged, subjectOf, timestampOf
 
-__all__ = ["LogWriter", "Policy", "Transaction"]
+__all__ = ["LogWriter", "Transaction"]
 
 INLINE = 1800
 """A last block shorter than this is replaced when more records come."""
@@ -73,29 +72,6 @@ BLOCKS_A_SLICE = 64
 SUBJECTS_A_SLICE = 200
 KEYS_A_SLICE = 1000
 """How much is deleted in one commit, beyond what was written in it."""
-
-
-@dataclass
-class Policy:
-    """
-    What a log keeps. The reactor's thread sets it, the commit thread reads it.
-
-    @ivar retention: the limits.
-    @ivar holds: floors by name; replaced, never changed.
-    @ivar sweep: while all subjects must be looked at for C{retention.perSubject}: the key of
-        the tally to go on behind. L{None} when that is done.
-    """
-
-    retention: Retention = field(default_factory=Retention)
-    holds: dict[str, int] = field(default_factory=dict)
-    sweep: bytes | None = None
-
-    @property
-    def floor(self) -> int | None:
-        """
-        What must not go by rule, and all after it.
-        """
-        return min(self.holds.values(), default=None)
 
 
 class Transaction:

@@ -7,38 +7,25 @@ Must never know: transactions, connections, other logs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker._istore import (
-    Columns,
     Entry,
-    LogBounds,
     Matching,
-    RangeDigest,
     Record,
     RecordDamaged,
-    Retention,
-    StoreError,
     SubjectTally,
 )
 from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
-from natsbroker.store.checks import checkHold, checkSkip
-from natsbroker.store.exports import Page, digestRange, exportRange
-from natsbroker.store.postgres.jobs import (
-    AppendJob,
-    BarrierJob,
-    DeleteJob,
-    DiscardJob,
-    EnforceJob,
-    HoldJob,
-    Job,
-    SkipJob,
-)
+from natsbroker.store.exports import Page
+from natsbroker.store.jobs import BarrierJob
+from natsbroker.store.ownedlogs import ILogOwner, OwnedLog
+from natsbroker.store.policy import Policy
+from natsbroker.store.postgres.jobs import AppendJob
 from natsbroker.store.postgres.reading import (
     Found,
     Span,
@@ -49,12 +36,11 @@ from natsbroker.store.postgres.reading import (
     fetchTallies,
     findTime,
 )
-from natsbroker.store.postgres.rows import LogRow, Policy
+from natsbroker.store.postgres.rows import LogRow
 from natsbroker.store.records import encodeBatch
-from natsbroker.store.watching import Troubles
 from natsbroker.subjects.grammar import matches
 
-__all__ = ["ILogOwner", "PostgresLog"]
+__all__ = ["IPostgresOwner", "PostgresLog"]
 
 T = TypeVar("T")
 
@@ -62,60 +48,29 @@ LARGEST = 512 << 20
 """How large a record may be: PostgreSQL takes no row of 1 GiB."""
 
 
-class ILogOwner(Protocol):
+class IPostgresOwner(ILogOwner, Protocol):
     """
     What a log needs of its store.
     """
-
-    troubles: Troubles
-    now: Callable[[], int]
-
-    def ask(self, job: Job) -> Deferred[Any]:
-        """
-        Have something done.
-        """
 
     def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
         """
         Call something with a connection in a thread that reads.
         """
 
-    def ageWanted(self, log: PostgresLog, wanted: bool) -> None:
-        """
-        Have C{enforceAge} called once a second, or not any more.
-        """
-
-
-def _notEnforced(failure: Failure) -> None:
-    """
-    Limits were not enforced because nothing can be written; they are when something is again.
-    """
-    if not isinstance(failure.value, StoreError):
-        failure.raiseException()
-
 
 @implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
-class PostgresLog:
+class PostgresLog(OwnedLog):
     """
     A log. Made by L{natsbroker.store.postgres.store.PostgresStore} only.
-
-    @ivar identity: the random number under which everything of it lies.
-    @ivar name: in the store.
-    @ivar nextSequence: see L{natsbroker.interfaces.IStreamLog}.
-    @ivar policy: what is kept; the thread that writes reads it.
-    @ivar closed: what everything fails with, once it is closed or another broker's.
     """
 
-    def __init__(self, owner: ILogOwner, row: LogRow, policy: Policy) -> None:
+    _owner: IPostgresOwner
+
+    def __init__(self, owner: IPostgresOwner, row: LogRow, policy: Policy) -> None:
+        super().__init__(row.identity, row.name, row.bounds(), policy)
         self._owner = owner
-        self.identity = row.identity
-        self.name = row.name
-        self.policy = policy
-        self.closed: StoreError | None = None
         self._oldest = row.oldest
-        self._bounds = row.bounds()
-        self._lastTime = row.lastTime
-        self.nextSequence = row.last + 1
 
     # What the store tells it
 
@@ -125,13 +80,6 @@ class PostgresLog:
         """
         self._bounds = row.bounds()
         self._oldest = row.oldest
-
-    def rollBack(self) -> None:
-        """
-        Everything that was asked and is not durable has failed.
-        """
-        self.nextSequence = self._bounds.last + 1
-        self._lastTime = self._bounds.lastTime
 
     # Writing
 
@@ -152,106 +100,7 @@ class PostgresLog:
             self._lastTime = encoded.lastTime
         return deferred
 
-    def _ask(self, job: Job) -> Deferred[Any]:
-        """
-        Have something done.
-        """
-        return self._owner.ask(job) if self.closed is None else fail(self.closed)
-
-    def skipTo(self, sequence: int) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
-        checkSkip(sequence, self.nextSequence)
-        deferred = self._ask(SkipJob(self.identity, sequence))
-        if not deferred.called:
-            self.nextSequence = sequence
-        return deferred
-
-    def delete(self, sequences: Collection[int]) -> Deferred[int]:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
-        return self._ask(DeleteJob(self.identity, sequences))
-
-    def discardBefore(self, sequence: int) -> Deferred[int]:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
-        return self._ask(DiscardJob(self.identity, sequence))
-
-    def retain(self, retention: Retention) -> None:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
-        before = self.policy.retention
-        sweep = bool(retention.perSubject) and retention.perSubject != before.perSubject
-        self.policy.retention = retention
-        self._owner.ageWanted(self, bool(retention.age) and self.closed is None)
-        if retention != before:
-            self._enforce(sweep)
-
-    def _enforce(self, sweep: bool = False) -> None:
-        """
-        Have the limits enforced. If that fails, they are with the next append.
-        """
-        self._ask(EnforceJob(self.identity, sweep)).addErrback(_notEnforced)
-
-    def enforceAge(self) -> None:
-        """
-        Let old records go, if there are any.
-        """
-        cutoff = self._owner.now() - self.policy.retention.age
-        if self._bounds.count and self._oldest < cutoff:
-            floor = self.policy.floor
-            if floor is None or self._bounds.first < floor:
-                self._enforce()
-
-    def hold(self, name: str, floor: int) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IHeldLog}.
-        """
-        checkHold(self.policy.holds, name)
-        return self._setHolds({**self.policy.holds, name: floor})
-
-    def release(self, name: str) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IHeldLog}.
-        """
-        if name not in self.policy.holds:
-            return self._ask(BarrierJob())
-        return self._setHolds({k: v for k, v in self.policy.holds.items() if k != name})
-
-    def _setHolds(self, holds: dict[str, int]) -> Deferred[None]:
-        """
-        Replace the holds.
-        """
-        before = self.policy.holds
-        self.policy.holds = holds
-        deferred = self._ask(HoldJob(self.identity))
-        return deferred.addErrback(self._notHeld, holds, before)
-
-    def _notHeld(self, failure: Failure, holds: dict[str, int], before: dict[str, int]) -> Failure:
-        """
-        Holds could not be stored.
-        """
-        if self.policy.holds is holds:
-            self.policy.holds = before
-        return failure
-
-    def holds(self) -> Mapping[str, int]:
-        """
-        See L{natsbroker.interfaces.IHeldLog}.
-        """
-        return dict(self.policy.holds)
-
     # Reading
-
-    def bounds(self) -> LogBounds:
-        """
-        See L{natsbroker.interfaces.IStreamLog}.
-        """
-        return self._bounds
 
     def _span(self, sequence: int = 0) -> Span:
         """
@@ -357,18 +206,6 @@ class PostgresLog:
         return Matching(found.records, found.next)
 
     # Exports
-
-    def exportRange(self, start: int, stop: int, maxBytes: int = 16777216) -> Deferred[Columns]:
-        """
-        See L{natsbroker.interfaces.IExportableLog}.
-        """
-        return exportRange(self._page, start, min(stop, self._bounds.last + 1), maxBytes)
-
-    def digest(self, start: int, stop: int) -> Deferred[RangeDigest]:
-        """
-        See L{natsbroker.interfaces.IExportableLog}.
-        """
-        return digestRange(self._page, start, min(stop, self._bounds.last + 1))
 
     @inlineCallbacks
     def _page(self, start: int, stop: int, maxBytes: int) -> Generator[Deferred[Any], Any, Page]:

@@ -7,11 +7,11 @@ Must never know: how rows are read and written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from natsbroker._istore import LogBounds, Retention
+from natsbroker._istore import LogBounds
 
-__all__ = ["LogRow", "Policy"]
+__all__ = ["LogRow"]
 
 
 @dataclass(slots=True)
@@ -43,26 +43,3 @@ class LogRow:
         The same for the owner of the log.
         """
         return LogBounds(self.first, self.last, self.count, self.size, self.lastTime)
-
-
-@dataclass(slots=True)
-class Policy:
-    """
-    What a log keeps. The reactor's thread replaces the values, the thread that writes reads them.
-
-    @ivar retention: the limits.
-    @ivar holds: floors by name.
-    @ivar sweep: how far subjects were looked at since the limit for each changed; L{None} when
-        all were.
-    """
-
-    retention: Retention = field(default_factory=Retention)
-    holds: dict[str, int] = field(default_factory=dict)
-    sweep: bytes | None = None
-
-    @property
-    def floor(self) -> int | None:
-        """
-        The first sequence that must not go by rule.
-        """
-        return min(self.holds.values(), default=None)

@@ -16,9 +16,11 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IStateStore
 from natsbroker.store.checks import checkChanges
-from natsbroker.store.postgres.jobs import BarrierJob, ChangeJob, Job, SpaceJob
+from natsbroker.store.jobs import BarrierJob, Job
+from natsbroker.store.postgres.jobs import ChangeJob, SpaceJob
 from natsbroker.store.postgres.reading import fetchState
 from natsbroker.store.postgres.writing import checksum
+from natsbroker.store.spaces import SpaceBase
 from natsbroker.store.watching import Troubles
 
 __all__ = ["IStatesOwner", "PostgresStates"]
@@ -45,7 +47,7 @@ class IStatesOwner(Protocol):
 
 
 @implementer(IStateStore)
-class PostgresStates:
+class PostgresStates(SpaceBase):
     """
     The values of one space.
     """
@@ -70,18 +72,6 @@ class PostgresStates:
                     self._space, key, "a value does not match its checksum"
                 )
         return found
-
-    def put(self, key: bytes, value: bytes) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStateStore}.
-        """
-        return self.change({key: value})
-
-    def delete(self, key: bytes) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStateStore}.
-        """
-        return self.change({key: None})
 
     def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
         """

@@ -27,27 +27,27 @@ from natsbroker._istore import (
     StoreFailed,
     StoreFull,
 )
-from natsbroker.interfaces import ILeasedStore, IStoreWatcher, IStreamLog
-from natsbroker.store.aging import Aging
+from natsbroker.interfaces import ILeasedStore, IStreamLog
 from natsbroker.store.checks import checkLogName, checkSpace
+from natsbroker.store.jobs import Job
+from natsbroker.store.policy import Policy
 from natsbroker.store.postgres.commits import Committer, Outcome
 from natsbroker.store.postgres.connecting import Database, Readers, asStoreError
 from natsbroker.store.postgres.jobs import (
     CheckJob,
     DropJob,
     GiveUpJob,
-    Job,
     ListJob,
     OpenJob,
 )
 from natsbroker.store.postgres.leasing import Renewed, renew
 from natsbroker.store.postgres.log import PostgresLog
 from natsbroker.store.postgres.renewing import RENEWALS, Renewing
-from natsbroker.store.postgres.rows import LogRow, Policy
+from natsbroker.store.postgres.rows import LogRow
 from natsbroker.store.postgres.session import Session
 from natsbroker.store.postgres.states import PostgresStates
 from natsbroker.store.postgres.waiting import Waiting
-from natsbroker.store.watching import Troubles
+from natsbroker.store.threaded import ThreadedStore
 
 __all__ = ["PostgresStore", "openPostgres"]
 
@@ -106,13 +106,13 @@ def _openBlocking(database: Database) -> Session:
 
 
 @implementer(ILeasedStore)
-class PostgresStore:
+class PostgresStore(ThreadedStore[PostgresLog]):
     """
     Logs and state in a PostgreSQL database. Made by L{openPostgres} only.
-
-    @ivar troubles: what is wrong.
-    @ivar now: the wall clock, in nanoseconds.
     """
+
+    retryFirst = RETRY
+    retryMost = MOST_RETRY
 
     def __init__(
         self,
@@ -122,23 +122,12 @@ class PostgresStore:
         pool: ThreadPool,
         session: Session,
     ) -> None:
-        self._reactor = reactor
-        self._pool = pool
+        super().__init__(reactor, pool, now)
         self._lease = database.lease
         self._holder = session.holder
         self._readers = Readers(database, session.who("read"))
         self._renewer = Readers(database, session.who("lease"))
-        self.now = now
-        self.troubles = Troubles()
-        self._aging = Aging(reactor)
-        self._logs: dict[str, PostgresLog] = {}
-        self._byIdentity: dict[int, PostgresLog] = {}
         self._waiting: set[Waiting] = set()
-        self._policies: dict[int, Policy] = {}
-        self._closed: StoreError | None = None
-        self._closing: list[Deferred[None]] = []
-        self._retry = RETRY
-        self._retryCall: Any = None
         self._committer = Committer(reactor, session, self, self._policies, now)
         self._committer.start()
         self._renewing = Renewing(reactor, self._lease, self._renew, self._renewed)
@@ -244,42 +233,15 @@ class PostgresStore:
         checkSpace(space)
         return PostgresStates(self, space)
 
-    def watch(self, watcher: IStoreWatcher) -> Callable[[], None]:
+    def _leave(self, closed: StoreError) -> None:
         """
-        See L{natsbroker.interfaces.IStreamStore}.
+        See L{ThreadedStore}.
         """
-        return self.troubles.watch(watcher)
-
-    def close(self) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
-        result: Deferred[None] = Deferred()
-        if self._pool.joined:
-            result.callback(None)
-            return result
-        self._closing.append(result)
-        if self._closed is None:
-            self._closed = StoreClosed("the store is closed")
-            self._aging.stop()
-            self._renewing.stop()
-            if self._retryCall is not None and self._retryCall.active():
-                self._retryCall.cancel()
-            for log in self._logs.values():
-                log.closed = self._closed
-            for waiting in list(self._waiting):
-                waiting.fail(self._closed)
-            self._committer.close()
-        return result
+        self._renewing.stop()
+        for waiting in list(self._waiting):
+            waiting.fail(closed)
 
     # For logs and state
-
-    def ask(self, job: Job) -> Deferred[Any]:
-        """
-        Have something done.
-        """
-        refused = self._closed or self._committer.submit(job)
-        return job.deferred if refused is None else fail(refused)
 
     def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
         """
@@ -291,15 +253,6 @@ class PostgresStore:
             self._reactor, self._pool, self._readers.call, call, *args
         )
         return deferred
-
-    def ageWanted(self, log: PostgresLog, wanted: bool) -> None:
-        """
-        Have C{enforceAge} called once a second, or not any more.
-        """
-        if wanted:
-            self._aging.want(log, log.enforceAge)
-        else:
-            self._aging.forget(log)
 
     # For the thread that writes, called in the reactor's
 
@@ -313,10 +266,7 @@ class PostgresStore:
             log = self._byIdentity.get(identity)
             if log is not None:
                 log.committed(row)
-        if outcome.rows:
-            self.troubles.writesResumed()
-        for job in outcome.jobs:
-            job.fire()
+        self._done(outcome.jobs, bool(outcome.rows))
 
     def _lost(self, identity: int) -> None:
         """
@@ -340,23 +290,12 @@ class PostgresStore:
             log.rollBack()
         if isinstance(error, StoreFailed):
             self._tryLater()
-        self._committer.accept()
-        for job in jobs:
-            job.deferred.errback(error)
-
-    def _tryLater(self) -> None:
-        """
-        Open the store again, after a while.
-        """
-        if self._closed is None:
-            self._retryCall = self._reactor.callLater(self._retry, self._committer.tryAgain)
-            self._retry = min(self._retry * 2, MOST_RETRY)
+        self._fail(jobs, error)
 
     def reopened(self, rows: Mapping[int, LogRow]) -> None:
         """
         The store was opened again after a failure.
         """
-        self._retry = RETRY
         for log in list(self._logs.values()):
             row = rows.get(log.identity)
             if row is None:
@@ -364,18 +303,15 @@ class PostgresStore:
             else:
                 log.committed(row)
                 log.rollBack()
-        self.troubles.writesResumed()
+        self._resumed()
 
     def stopped(self) -> None:
         """
-        The thread that writes has ended.
+        See L{ThreadedStore}.
         """
         self._readers.close()
         self._renewer.close()
-        self._pool.stop()
-        closing, self._closing = self._closing, []
-        for each in closing:
-            each.callback(None)
+        super().stopped()
 
     # Leases
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from natsbroker.store.policy import Policy
 from natsbroker.store.postgres.reading import distinctSubjects
-from natsbroker.store.postgres.rows import LogRow, Policy
+from natsbroker.store.postgres.rows import LogRow
 from natsbroker.store.postgres.schema import Connection
 from natsbroker.store.records import HEAD_SIZE
 

@@ -15,8 +15,9 @@ from struct import Struct
 from psycopg import Cursor
 
 from natsbroker._istore import LogElsewhere, StoreFailed
+from natsbroker.store.policy import Policy
 from natsbroker.store.postgres.leasing import Space, giveUp, stillHeld, takeLog, takeSpace
-from natsbroker.store.postgres.rows import LogRow, Policy
+from natsbroker.store.postgres.rows import LogRow
 from natsbroker.store.postgres.schema import Connection, subjectKey
 from natsbroker.store.postgres.trimming import Trimming
 from natsbroker.store.records import crc32c, subjectOf, timestampOf
