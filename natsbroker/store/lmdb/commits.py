@@ -28,7 +28,7 @@ from natsbroker.store.jobs import Job
 from natsbroker.store.lmdb.environment import Environment, asStoreError
 from natsbroker.store.lmdb.files import Commits, Mark, Marks
 from natsbroker.store.lmdb.layout import LogRow
-from natsbroker.store.lmdb.writing import Transaction
+from natsbroker.store.lmdb.transaction import Transaction
 from natsbroker.store.policy import Policy, sweepAgain
 
 __all__ = ["Committer", "ICommitOwner", "Opened", "Outcome"]

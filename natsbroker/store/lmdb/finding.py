@@ -20,7 +20,7 @@ from pathlib import Path
 from struct import error
 from typing import NamedTuple
 
-from natsbroker.store.blocks import Head, parseHead, readBlock, unpackDead
+from natsbroker.store.blocks import Head, parseHead, unpackDead
 from natsbroker.store.envelopes import ENVELOPE_SIZE, unwrapAt
 from natsbroker.store.lmdb.layout import (
     FORMAT_KEY,
@@ -41,6 +41,7 @@ from natsbroker.store.records import (
     decode,
     lengthAt,
 )
+from natsbroker.store.walking import readBlock
 
 __all__ = ["Finder", "FoundLog", "Place", "Trust", "findMark", "merged", "trustIn"]
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from natsbroker.store.jobs import Job, LogJob, RunJob
 from natsbroker.store.lmdb.layout import LogRow, stateKey
-from natsbroker.store.lmdb.writing import LogWriter, Transaction
+from natsbroker.store.lmdb.transaction import Transaction
+from natsbroker.store.lmdb.writing import LogWriter
 
 __all__ = ["AppendJob", "ChangeJob", "CreateJob", "DropJob"]
 

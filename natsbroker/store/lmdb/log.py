@@ -1,17 +1,16 @@
 """
-A log in the reactor's thread: gives sequences, encodes what is appended, decodes what is read.
+A log in the reactor's thread: gives sequences, encodes what is appended, finds subjects.
 
-Promises: see the interfaces. What is read is verified, record by record; a damaged one is told of
-and left out.
+Promises: see the interfaces.
 Must never know: transactions, other logs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Generator, Sequence
+from typing import Any, TypeVar
 
-from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
+from twisted.internet.defer import Deferred, fail, inlineCallbacks
 from zope.interface import implementer
 
 from natsbroker._istore import (
@@ -23,22 +22,17 @@ from natsbroker._istore import (
     SubjectTally,
 )
 from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
-from natsbroker.store.blocks import Block, readBlock
+from natsbroker.store.blocks import Block
 from natsbroker.store.exports import Page
 from natsbroker.store.jobs import BarrierJob, Job
-from natsbroker.store.lmdb.cache import BlockCache
 from natsbroker.store.lmdb.jobs import AppendJob
 from natsbroker.store.lmdb.layout import LogRow, Tally
 from natsbroker.store.lmdb.reading import (
-    RawBlock,
-    fetchBefore,
-    fetchBlocks,
     fetchTallies,
-    findTime,
 )
-from natsbroker.store.ownedlogs import ILogOwner, OwnedLog
+from natsbroker.store.lmdb.readlog import ILMDBOwner, ReadableLog
 from natsbroker.store.policy import Policy
-from natsbroker.store.records import Damaged, encodeBatch, subjectOf, timestampOf
+from natsbroker.store.records import Damaged, encodeBatch, subjectOf
 from natsbroker.subjects.grammar import hasWildcard, matches
 
 __all__ = ["ILMDBOwner", "LMDBLog"]
@@ -58,33 +52,14 @@ TALLIES = 2000
 """How many tallies are looked at in one go."""
 
 
-class ILMDBOwner(ILogOwner, Protocol):
-    """
-    What a log needs of its store.
-    """
-
-    cache: BlockCache
-
-    def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
-        """
-        Call something with the database in a thread that reads.
-        """
-
-
 @implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
-class LMDBLog(OwnedLog):
+class LMDBLog(ReadableLog):
     """
     A log. Made by L{natsbroker.store.lmdb.store.LMDBStore} only.
-
-    @ivar version: how often blocks of it were replaced.
     """
 
-    _owner: ILMDBOwner
-
     def __init__(self, owner: ILMDBOwner, row: LogRow, policy: Policy) -> None:
-        super().__init__(row.identity, row.name, row.bounds(), policy)
-        self._owner = owner
-        self.version = 0
+        super().__init__(owner, row, policy)
         self._row = row
         self._sole = row.sole
         self._indexed = row.indexed
@@ -153,157 +128,6 @@ class LMDBLog(OwnedLog):
             return fail(LogReadOnly(f"log {self.name} is in quarantine"))
         return super()._ask(job)
 
-    # Reading
-
-    def read(
-        self, sequence: int, limit: int = 256, maxBytes: int = 1048576
-    ) -> Deferred[list[Record]]:
-        """
-        See L{natsbroker.interfaces.IStreamLog}.
-        """
-        found: list[Record] = []
-        if self.closed is not None:
-            return fail(self.closed)
-        sequence, maxBytes = self._readCached(found, sequence, limit, maxBytes)
-        if len(found) >= limit or maxBytes <= 0 or sequence > self._bounds.last:
-            return succeed(found)
-        return self._readOn(found, sequence, limit, maxBytes)
-
-    def _readCached(
-        self, found: list[Record], sequence: int, limit: int, maxBytes: int
-    ) -> tuple[int, int]:
-        """
-        Read as far as blocks are at hand.
-
-        @return: where to go on, and how many bytes are still wanted.
-        """
-        last = self._bounds.last
-        sequence = max(sequence, self._bounds.first)
-        while len(found) < limit and maxBytes > 0 and sequence <= last:
-            block = self._owner.cache.find(self.identity, sequence)
-            if block is None:
-                break
-            sequence, maxBytes = self._decode(found, block, sequence, limit, maxBytes)
-        return sequence, maxBytes
-
-    def _decode(
-        self, found: list[Record], block: Block, sequence: int, limit: int, maxBytes: int
-    ) -> tuple[int, int]:
-        """
-        Take records from a block.
-
-        @return: where to go on, and how many bytes are still wanted.
-        """
-        first, last = self._bounds.first, self._bounds.last
-        sequences = block.sequences
-        index = block.indexOf(max(sequence, first))
-        stop = min(block.indexOf(last + 1), index + limit - len(found))
-        if index < stop:
-            together = block.records(index, stop, maxBytes)
-            found += together
-            maxBytes -= block.lengthOf(index, index + len(together))
-            index += len(together)
-        while index < len(sequences) and sequences[index] <= last:
-            number = sequences[index]
-            if len(found) >= limit or maxBytes <= 0:
-                return number, maxBytes
-            if number not in block.dead:
-                try:
-                    found.append(block.record(index))
-                    maxBytes -= block.length(index)
-                except Damaged as failure:
-                    self._damaged(number, number + 1, str(failure))
-            index += 1
-        return max(block.last + 1, sequence), maxBytes
-
-    @inlineCallbacks
-    def _readOn(
-        self, found: list[Record], sequence: int, limit: int, maxBytes: int
-    ) -> Generator[Deferred[Any], Any, list[Record]]:
-        """
-        Read what has to be fetched.
-        """
-        while len(found) < limit and maxBytes > 0 and sequence <= self._bounds.last:
-            blocks = yield self._fetchBlocks(sequence, min(maxBytes * 2, AHEAD))
-            if not blocks:
-                break
-            for block in blocks:
-                if len(found) < limit and maxBytes > 0:
-                    after, maxBytes = self._decode(found, block, sequence, limit, maxBytes)
-                    sequence = max(sequence, after)
-            if blocks[-1].last < sequence and len(found) < limit and maxBytes > 0:
-                sequence = max(sequence, blocks[-1].last + 1)
-        return found
-
-    @inlineCallbacks
-    def _fetchBlocks(
-        self, sequence: int, enough: int
-    ) -> Generator[Deferred[Any], Any, list[Block]]:
-        """
-        Fetch the blocks from the one on that holds a sequence. If none of those fetched reaches
-        it, further ones are.
-
-        @return: none if there are none.
-        """
-        while True:
-            if self.closed is not None:
-                raise self.closed
-            version = self.version
-            raws = yield self._owner.fetch(fetchBlocks, self.identity, sequence, enough)
-            blocks = [self._keep(raw, version) for raw in raws]
-            useful = [each for each in blocks if each is not None and each.last >= sequence]
-            if useful or not raws or not raws[-1].following:
-                return useful
-            sequence = raws[-1].following
-
-    def _keep(self, raw: RawBlock, version: int) -> Block | None:
-        """
-        Make a block of its bytes, keep it at hand, and tell of what is missing in it.
-
-        @param version: the log's when it was fetched; if that is not the log's now, the block
-            may have been replaced and is not kept.
-        """
-        block = readBlock(raw.raw, self.identity, raw.first, raw.dead)
-        if block is None:
-            stop = raw.following or self._bounds.last + 1
-            self._damaged(raw.first, stop, "a block has no whole record in it")
-            return None
-        for sequence in block.missing:
-            self._damaged(sequence, sequence + 1, "a record does not match its checksum")
-        if version == self.version:
-            self._owner.cache.add(self.identity, raw.first, block)
-        return block
-
-    def _damaged(self, start: int, stop: int, reason: str) -> None:
-        """
-        Tell of records that cannot be served, as far as they still should be there.
-        """
-        start, stop = max(start, self._bounds.first), min(stop, self._bounds.last + 1)
-        if start < stop:
-            self._owner.troubles.recordsDamaged(self.name, start, stop, reason)
-
-    @inlineCallbacks
-    def sequenceAt(self, timestamp: int) -> Generator[Deferred[Any], Any, int]:
-        """
-        See L{natsbroker.interfaces.IStreamLog}.
-        """
-        if self.closed is not None:
-            raise self.closed
-        first, last = self._bounds.first, self._bounds.last
-        version = self.version
-        raws = yield self._owner.fetch(findTime, self.identity, first, last, timestamp)
-        for raw in raws:
-            block = self._keep(raw, version)
-            if block is None:
-                continue
-            for index in block.living():
-                sequence = block.sequences[index]
-                if sequence > last:
-                    return last + 1
-                if sequence >= first and timestampOf(block.raw, block.starts[index]) >= timestamp:
-                    return sequence
-        return last + 1
-
     # Subjects
 
     @inlineCallbacks
@@ -328,27 +152,6 @@ class LMDBLog(OwnedLog):
         if not records or records[0].sequence != sequence:
             raise RecordDamaged(self.name, sequence)
         return records[0]
-
-    @inlineCallbacks
-    def _newest(self) -> Generator[Deferred[Any], Any, int]:
-        """
-        The newest sequence that is there, damaged or not; 0 if there is none.
-        """
-        sequence = self._bounds.last
-        while sequence >= self._bounds.first:
-            raw = yield self._owner.fetch(fetchBefore, self.identity, sequence)
-            if raw is None:
-                break
-            block = readBlock(raw.raw, self.identity, raw.first, raw.dead)
-            living = [] if block is None else list(block.living())
-            found = [block.sequences[each] for each in living] if block is not None else []
-            found += [] if block is None else block.missing
-            found = [each for each in found if each <= sequence]
-            if found:
-                newest = max(found)
-                return newest if newest >= self._bounds.first else 0
-            sequence = raw.first - 1
-        return 0
 
     @inlineCallbacks
     def subjects(

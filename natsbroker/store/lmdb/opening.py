@@ -37,7 +37,7 @@ from natsbroker.store.lmdb.layout import (
 from natsbroker.store.lmdb.pages import PageFile
 from natsbroker.store.lmdb.salvage import REPORT, keep, salvage
 from natsbroker.store.lmdb.survey import Survey, survey
-from natsbroker.store.lmdb.writing import Transaction
+from natsbroker.store.lmdb.transaction import Transaction
 from natsbroker.store.records import Damaged
 
 __all__ = ["openDirectory"]

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from natsbroker._istore import UnknownFormat
-from natsbroker.store.blocks import HEAD_LENGTH, NONE, Head, parseHead, readBlock, unpackDead
+from natsbroker.store.blocks import HEAD_LENGTH, NONE, Head, parseHead, unpackDead
 from natsbroker.store.envelopes import unwrap, unwrapEither
+from natsbroker.store.lmdb.blocklog import MERGE, SEALED
 from natsbroker.store.lmdb.layout import (
     FORMAT_KEY,
     FORMAT_VERSION,
@@ -27,8 +28,8 @@ from natsbroker.store.lmdb.layout import (
     unpackRanges,
 )
 from natsbroker.store.lmdb.pages import Entry, PageFile
-from natsbroker.store.lmdb.writing import MERGE, SEALED
 from natsbroker.store.records import Damaged
+from natsbroker.store.walking import readBlock
 
 __all__ = ["Survey", "survey"]
 

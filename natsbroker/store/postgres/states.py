@@ -8,53 +8,27 @@ Must never know: what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Generator, Mapping
+from typing import Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 from zope.interface import implementer
 
 from natsbroker.interfaces import IStateStore
-from natsbroker.store.checks import checkChanges
-from natsbroker.store.jobs import BarrierJob, Job
+from natsbroker.store.jobs import Job
 from natsbroker.store.postgres.jobs import ChangeJob, SpaceJob
 from natsbroker.store.postgres.reading import fetchState
 from natsbroker.store.postgres.writing import checksum
-from natsbroker.store.spaces import SpaceBase
-from natsbroker.store.watching import Troubles
+from natsbroker.store.spaces import AskedSpace
 
-__all__ = ["IStatesOwner", "PostgresStates"]
-
-T = TypeVar("T")
-
-
-class IStatesOwner(Protocol):
-    """
-    What state needs of its store.
-    """
-
-    troubles: Troubles
-
-    def ask(self, job: Job) -> Deferred[Any]:
-        """
-        Have something done.
-        """
-
-    def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
-        """
-        Call something with a connection in a thread that reads.
-        """
+__all__ = ["PostgresStates"]
 
 
 @implementer(IStateStore)
-class PostgresStates(SpaceBase):
+class PostgresStates(AskedSpace):
     """
     The values of one space.
     """
-
-    def __init__(self, owner: IStatesOwner, space: str) -> None:
-        self._owner = owner
-        self._space = space
 
     @inlineCallbacks
     def load(self, prefix: bytes = b"") -> Generator[Deferred[Any], Any, dict[bytes, bytes]]:
@@ -73,9 +47,8 @@ class PostgresStates(SpaceBase):
                 )
         return found
 
-    def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
+    def _jobFor(self, changes: Mapping[bytes, bytes | None]) -> Job:
         """
-        See L{natsbroker.interfaces.IStateStore}.
+        See L{AskedSpace}.
         """
-        checkChanges(changes)
-        return self._owner.ask(ChangeJob(self._space, changes) if changes else BarrierJob())
+        return ChangeJob(self._space, changes)
