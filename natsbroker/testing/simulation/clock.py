@@ -45,7 +45,7 @@ class SimulatedClock:
         self.events = 0
         self._now = start
         self._numbers = count()
-        self._heap: list[tuple[float, int, DelayedCall]] = []
+        self._heap: list[tuple[float, int, DelayedCall | Callable[[], object]]] = []
 
     def seconds(self) -> float:
         """
@@ -65,6 +65,13 @@ class SimulatedClock:
         self._push(call)
         return call
 
+    def post(self, when: float, call: Callable[[], object]) -> None:
+        """
+        Have something called at a time, or now if that is past, which nobody will cancel: it costs
+        little.
+        """
+        heapq.heappush(self._heap, (max(when, self._now), next(self._numbers), call))
+
     def _push(self, call: DelayedCall) -> None:
         heapq.heappush(self._heap, (call.getTime(), next(self._numbers), call))
 
@@ -73,7 +80,9 @@ class SimulatedClock:
         See L{IReactorTime.getDelayedCalls}.
         """
         return [
-            call for _, _, call in sorted(self._heap, key=lambda each: each[:2]) if call.active()
+            call
+            for _, _, call in sorted(self._heap, key=lambda each: each[:2])
+            if isinstance(call, DelayedCall) and call.active()
         ]
 
     def advance(self, amount: float) -> None:
@@ -84,23 +93,36 @@ class SimulatedClock:
         @raise RunawayError: if that does not come to an end.
         """
         end = self._now + amount
-        atOnce = 0
-        while self._heap and self._heap[0][0] <= end:
-            when, _, call = heapq.heappop(self._heap)
-            if not call.active():
+        heap, atOnce = self._heap, 0
+        while heap and heap[0][0] <= end:
+            when, _, call = heapq.heappop(heap)
+            if isinstance(call, DelayedCall) and self._isLater(call, when):
                 continue
-            if call.getTime() > when:
-                call.activate_delay()
-                self._push(call)
-                continue
-            atOnce = 0 if when > self._now else atOnce + 1
-            if atOnce > _PATIENCE:
-                raise RunawayError(f"no end of events at {self._now}: {call!r}")
-            self._now = max(self._now, when)
-            call.called = 1
+            if when > self._now:
+                self._now, atOnce = when, 0
+            else:
+                atOnce += 1
+                if atOnce > _PATIENCE:
+                    raise RunawayError(f"no end of events at {self._now}: {call!r}")
             self.events += 1
-            call.func(*call.args, **call.kw)
+            if isinstance(call, DelayedCall):
+                call.called = 1
+                call.func(*call.args, **call.kw)
+            else:
+                call()
         self._now = end
+
+    def _isLater(self, call: DelayedCall, when: float) -> bool:
+        """
+        Whether a call does not come now: it was cancelled, or put off.
+        """
+        if call.cancelled or call.called:
+            return True
+        if call.getTime() <= when:
+            return False
+        call.activate_delay()
+        self._push(call)
+        return True
 
 
 def _nothing(call: DelayedCall) -> None:

@@ -79,9 +79,12 @@ class Wire:
     def _put(self, piece: Any) -> None:
         network = self._network
         due = network.clock.seconds() + network.random.random() * network.latency
-        self._last = due = max(due, self._last)
+        if due < self._last:
+            due = self._last
+        self._last = due
         self._pieces.append((due, piece))
-        self.carryOn()
+        if not self._isScheduled:
+            self.carryOn()
 
     def carryOn(self) -> None:
         """
@@ -89,12 +92,12 @@ class Wire:
         """
         if self._pieces and not self._isScheduled and self._isOpen():
             self._isScheduled = True
-            delay = max(self._pieces[0][0] - self._network.clock.seconds(), 0.0)
-            self._network.clock.callLater(delay, self._arrive)
+            self._network.clock.post(self._pieces[0][0], self._arrive)
 
     def _isOpen(self) -> bool:
-        hosts = self.source.host.address, self.target.host.address
-        return self.target.isReading and not self._network.isHeld(*hosts)
+        if not self.target.isReading:
+            return False
+        return not self._network.isHeld(self.source.host.address, self.target.host.address)
 
     def _arrive(self) -> None:
         self._isScheduled = False

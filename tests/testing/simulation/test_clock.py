@@ -38,6 +38,18 @@ class TestClock:
         clock.advance(1)
         assert seen == list(range(20))
 
+    def test_post(self) -> None:
+        """What is posted comes at its time, among other events, and not in the past."""
+        seen: list[tuple[str, float]] = []
+        clock = SimulatedClock(5.0)
+        clock.callLater(1, lambda: seen.append(("call", clock.seconds())))
+        clock.post(6.0, lambda: seen.append(("post", clock.seconds())))
+        clock.post(1.0, lambda: seen.append(("late", clock.seconds())))
+        assert len(clock.getDelayedCalls()) == 1
+        clock.advance(2)
+        assert seen == [("late", 5.0), ("call", 6.0), ("post", 6.0)]
+        assert clock.events == 3
+
     def test_cancelled(self) -> None:
         """What was cancelled does not come, and is not waited for."""
         seen: list[int] = []
