@@ -14,7 +14,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from natsbroker.core.exports import Latency
-from natsbroker.wire.clientinfo import compact, described, eventId, instant
+from natsbroker.wire.clientinfo import compact, described, eventId
+from natsbroker.wire.instants import instant
 from natsbroker.wire.values import ClientInfo, Kind, Message
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from natsbroker.auth.answering import Describe
 from natsbroker.config.model import GLOBAL_ACCOUNT
 from natsbroker.interfaces import IMessageBus, IObserver
 from natsbroker.net.facts import ConnectionFacts, clientInfoOf
-from natsbroker.wire.clientinfo import compact, described, eventId, instant
+from natsbroker.wire.clientinfo import compact, described, eventId
+from natsbroker.wire.instants import instant
 from natsbroker.wire.values import Message
 
 __all__ = ["ClientEvents"]

@@ -19,8 +19,8 @@ from twisted.logger import Logger
 from natsbroker import errors, hot
 from natsbroker.net.labels import quoted
 from natsbroker.net.linkcontext import LinkContext, LinkPeer
+from natsbroker.net.linktrace import traceCame, traceSaid
 from natsbroker.net.stall import Stall
-from natsbroker.net.trace import redactedConnect
 from natsbroker.wire import ops
 from natsbroker.wire.keepalive import Keepalive, KeepaliveAction
 from natsbroker.wire.lines import Dialect
@@ -182,7 +182,7 @@ class Link(ABC):
                 break
             active = active or frame[0] != ops.PONG
             if self.context.tracing:
-                self._traceFrame(frame)
+                traceCame(str(self), frame, self.context.maxTraced)
             handler = handlers.get(frame[0])
             if handler is None:
                 self.close(errors.UNKNOWN_OPERATION)
@@ -209,7 +209,7 @@ class Link(ABC):
         Send a line.
         """
         if self.context.tracing:
-            self._trace("->>", line.rstrip())
+            traceSaid(str(self), line)
         self.outbox.write(line)
 
     def ping(self) -> None:
@@ -391,35 +391,9 @@ class Link(ABC):
         host = f"[{self.peer.host}]" if ":" in self.peer.host else self.peer.host
         return f"{host}:{self.peer.port} - {self.LETTER}:{self.number}"
 
-    # Tracing.
-
-    def _traceFrame(self, frame: tuple[Any, ...]) -> None:
-        name = ops.NAMES.get(frame[0])
-        if name is None:
-            return
-        rest = [part for part in frame[1:] if isinstance(part, bytes) and part]
-        if frame[0] == ops.CONNECT:
-            rest = [redactedConnect(rest[0]).encode()] if rest else []
-        elif frame[0] in _WITH_PAYLOAD and self.context.maxTraced:
-            rest = [part[: self.context.maxTraced] for part in rest]
-        self._trace("<<-", b" ".join([name, *rest]))
-
-    def _trace(self, arrow: str, text: bytes) -> None:
-        _traceLog.debug(
-            "{link} - {arrow} [{text}]",
-            link=str(self),
-            arrow=arrow,
-            text=quoted(text)[1:-1],
-            trace=True,
-        )
-
 
 #: What is no news: the real server logs it for debugging only.
 _QUIET = frozenset({errors.AUTH_TIMEOUT, errors.STALE})
-
-_WITH_PAYLOAD = frozenset({ops.RMSG, ops.HMSG, ops.LMSG, ops.MSG, ops.PUB})
-
-_traceLog = Logger(namespace="natsbroker.trace")
 
 
 def _nothing(*_: object) -> None:

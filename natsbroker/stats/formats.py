@@ -8,19 +8,9 @@ Must never know: clocks, or what is shown.
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from natsbroker.wire.instants import instant
 
 __all__ = ["duration", "instant", "nanoseconds", "number", "roundTrip", "shown", "uptime"]
-
-
-def instant(seconds: float) -> str:
-    """
-    @param seconds: since the epoch.
-    """
-    moment = datetime.fromtimestamp(seconds, timezone.utc)
-    whole = moment.strftime("%Y-%m-%dT%H:%M:%S")
-    fraction = f".{moment.microsecond:06d}".rstrip("0") if moment.microsecond else ""
-    return f"{whole}{fraction}Z"
 
 
 def nanoseconds(seconds: float) -> int:

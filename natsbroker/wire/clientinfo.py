@@ -17,14 +17,14 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime, timezone
 from functools import lru_cache
 from random import Random
 from typing import Any
 
+from natsbroker.wire.instants import instant
 from natsbroker.wire.values import ClientInfo
 
-__all__ = ["HEADER", "compact", "described", "eventId", "instant", "stamped"]
+__all__ = ["HEADER", "compact", "described", "eventId", "stamped"]
 
 #: The name of the header.
 HEADER = b"Nats-Request-Info"
@@ -42,18 +42,6 @@ def eventId(random: Random) -> str:
     A name for an event, as nats-server's: 22 letters and digits.
     """
     return "".join(random.choices(_DIGITS, k=_ID_LENGTH))
-
-
-def instant(seconds: float) -> str:
-    """
-    A time as RFC 3339 in UTC, without trailing zeros.
-
-    @param seconds: since the epoch.
-    """
-    moment = datetime.fromtimestamp(seconds, timezone.utc)
-    whole = moment.strftime("%Y-%m-%dT%H:%M:%S")
-    fraction = f".{moment.microsecond:06d}".rstrip("0") if moment.microsecond else ""
-    return f"{whole}{fraction}Z"
 
 
 def described(info: ClientInfo) -> dict[str, Any]:

@@ -6,27 +6,12 @@ import pytest
 
 from natsbroker.stats.formats import (
     duration,
-    instant,
     nanoseconds,
     number,
     roundTrip,
     shown,
     uptime,
 )
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "1970-01-01T00:00:00Z"),
-        (1_795_190_400.0, "2026-11-20T16:00:00Z"),
-        (1_795_190_400.5, "2026-11-20T16:00:00.5Z"),
-        (1_795_190_400.000001, "2026-11-20T16:00:00.000001Z"),
-    ],
-)
-def test_instant(seconds: float, text: str) -> None:
-    """An instant is RFC 3339 in UTC, its fraction without trailing zeros."""
-    assert instant(seconds) == text
 
 
 def test_nanoseconds() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.wire.clientinfo import HEADER, compact, described, eventId, instant, stamped
+from natsbroker.wire.clientinfo import HEADER, compact, described, eventId, stamped
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.values import ClientInfo
 
@@ -58,18 +58,6 @@ class TestInfo:
         """What is empty is not told."""
         assert described(ClientInfo()) == {}
         assert compact(described(INFO)) == b'{"acc":"B","rtt":5}'
-
-    @pytest.mark.parametrize(
-        ("seconds", "text"),
-        [
-            (0, "1970-01-01T00:00:00Z"),
-            (1.25, "1970-01-01T00:00:01.25Z"),
-            (86400.000001, "1970-01-02T00:00:00.000001Z"),
-        ],
-    )
-    def test_instant(self, seconds: float, text: str) -> None:
-        """Times have no trailing zeros."""
-        assert instant(seconds) == text
 
     def test_escapes(self) -> None:
         """Names are written as Go writes them, and nothing ends the line."""
