@@ -45,6 +45,8 @@ class IInterestTable(Interface):
         "or what a policy calls it."
     )
 
+    isOpen = Attribute("Whether what nobody spoke of is sent.")
+
     def match(subject: bytes) -> tuple[bool, Iterable[bytes]]:
         """
         What the other cluster wants of the messages to a literal subject. Must not raise or block.
@@ -63,7 +65,13 @@ class IInterestTable(Interface):
 
     def interests() -> Iterable[tuple[bytes, bytes]]:
         """
-        The patterns that are known to be wanted, each with its queue group or no bytes, for people.
+        The patterns that are known to be wanted, each with its queue group or no bytes: for people,
+        and for leafnodes, which are told what is wanted beyond their hub.
+        """
+
+    def wants(pattern: bytes, queue: bytes) -> bool:
+        """
+        Whether a pattern, with a queue group or no bytes, is among them.
         """
 
 
@@ -174,11 +182,13 @@ class IGatewayPassage(Interface):
 
     table = Attribute("The L{IInterestTable} in use.")
 
-    def use(table: IInterestTable, pattern: bytes = b">") -> None:
+    def use(table: IInterestTable, pattern: bytes = b">", queue: bytes | None = None) -> None:
         """
         Use a table from now on.
 
         @param pattern: only answers for subjects that match it are other than before.
+        @param queue: whether this pattern, with this queue group or no bytes, is wanted is all that
+            may have changed of what is known to be; C{None} for anything.
         """
 
     def place(distance: float) -> None:

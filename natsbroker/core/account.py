@@ -12,6 +12,7 @@ Must never know: connections, bytes on the wire, timers, or which services exist
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from random import Random
 from typing import Any
 from weakref import WeakValueDictionary
@@ -88,7 +89,7 @@ class Account:
         self._router = router
         self._turn = turn
         self._failed = failed
-        self._interest = Interest(lambda: router)
+        self._interest = Interest(lambda: chain(router, self.gateways.known()))
         self.exchange = Exchange(self)
         # A batcher lives as long as its subscriptions, and keeps its subscriber, so the key holds.
         self._batchers: WeakValueDictionary[int, Batcher | hot.Collector] = WeakValueDictionary()
@@ -155,6 +156,25 @@ class Account:
         """
         self.matcher.changed(b">")
         self.exchange.refresh()
+
+    @property
+    def isWatched(self) -> bool:
+        """
+        Whether anybody is told of interest.
+        """
+        return bool(self._interest)
+
+    def learned(self, subscription: hot.Subscription) -> None:
+        """
+        Something is wanted beyond other clusters' gateways.
+        """
+        self._interest.added(subscription)
+
+    def unlearned(self, subscription: hot.Subscription) -> None:
+        """
+        It is not wanted any more.
+        """
+        self._interest.removed(subscription)
 
     def watch(
         self, watcher: IInterestWatcher, audience: Audience | None = None

@@ -23,7 +23,7 @@ from natsbroker.interfaces import (
     IInterestTable,
     ILinkSubscriber,
 )
-from natsbroker.wire.mapped import prefixOf
+from natsbroker.wire.mapped import NEW, OLD, prefixOf
 from natsbroker.wire.values import Kind, Message
 
 if TYPE_CHECKING:
@@ -35,6 +35,12 @@ __all__ = ["GatewayPassage", "Gateways"]
 _GROUPS = 4096
 
 _GATEWAY = int(Kind.GATEWAY)
+
+#: What leafnodes are told is wanted as long as there are other clusters: answers to be led back.
+_MAPPED = frozenset({(NEW + b">", b""), (OLD + b">", b"")})
+
+#: And where what nobody spoke of is wanted.
+_EVERYTHING = (b">", b"")
 
 
 @implementer(IGatewayPassage, ILinkSubscriber)
@@ -53,6 +59,7 @@ class GatewayPassage:
         self.link = link
         self.distance = 0.0
         self._gateways = gateways
+        self._known: set[tuple[bytes, bytes]] | None = None
         self._groups: dict[bytes, hot.Subscription] = {}
         self.plain = self._subscription(b"")
 
@@ -82,14 +89,61 @@ class GatewayPassage:
             message = message.led(self.link.replyPrefix)
         self.link.forward(message, queues)
 
-    def use(self, table: IInterestTable, pattern: bytes = b">") -> None:
+    def use(self, table: IInterestTable, pattern: bytes = b">", queue: bytes | None = None) -> None:
         """
         See L{IGatewayPassage.use}.
         """
         if table is not self.table:
             self.table = table
-            pattern = b">"
+            pattern, queue = b">", None
         self._gateways.changed(pattern)
+        if self._known is None:
+            return
+        if queue is None:
+            self._know(self._wanted())
+        else:
+            self._learn(_EVERYTHING, table.isOpen or table.wants(*_EVERYTHING))
+            if (pattern, queue) != _EVERYTHING:
+                self._learn((pattern, queue), table.wants(pattern, queue))
+
+    # What those hear who are told what is wanted beyond here.
+
+    def _wanted(self) -> set[tuple[bytes, bytes]]:
+        wanted = {*self.table.interests(), *_MAPPED}
+        return wanted | {_EVERYTHING} if self.table.isOpen else wanted
+
+    def _learn(self, key: tuple[bytes, bytes], isWanted: bool) -> None:
+        known, account = self._known, self._gateways.account
+        if known is None or (key in known) is isWanted:
+            return
+        if isWanted:
+            known.add(key)
+            account.learned(self._standIn(*key))
+        else:
+            known.discard(key)
+            account.unlearned(self._standIn(*key))
+
+    def _know(self, wanted: set[tuple[bytes, bytes]]) -> None:
+        known = self._known or set()
+        for key in known - wanted:
+            self._learn(key, False)
+        for key in wanted - known:
+            self._learn(key, True)
+
+    def _standIn(self, pattern: bytes, queue: bytes) -> hot.Subscription:
+        return hot.Subscription(
+            self._gateways.account, pattern, queue, _GATEWAY, self, self.link.prefix
+        )
+
+    def known(self) -> Iterator[hot.Subscription]:
+        """
+        What stands for each pattern that is wanted over there. From the first call on the account
+        is told of changes.
+        """
+        if self._known is None:
+            self._known = self._wanted()
+        for key in self._known:
+            yield self._standIn(*key)
 
     def place(self, distance: float) -> None:
         """
@@ -105,6 +159,9 @@ class GatewayPassage:
         self.plain.closed = True
         for subscription in self._groups.values():
             subscription.closed = True
+        if self._known is not None:
+            self._know(set())
+            self._known = None
         self._gateways.remove(self)
 
 
@@ -136,7 +193,17 @@ class Gateways:
         passage = GatewayPassage(self, link, table)
         self._passages.append(passage)
         self.changed(b">")
+        if self.account.isWatched:
+            for subscription in passage.known():
+                self.account.learned(subscription)
         return passage
+
+    def known(self) -> Iterator[hot.Subscription]:
+        """
+        What stands for all that is known to be wanted in other clusters.
+        """
+        for passage in self._passages:
+            yield from passage.known()
 
     def remove(self, passage: GatewayPassage) -> None:
         """

@@ -112,6 +112,12 @@ class Interest:
 
         return stop
 
+    def __bool__(self) -> bool:
+        """
+        Whether anybody is told.
+        """
+        return bool(self._counts)
+
     def added(self, subscription: Subscription) -> None:
         """
         A subscription was made.

@@ -108,6 +108,19 @@ class InterestTable:
         """
         return [*((pattern, b"") for pattern in self._plain.patterns()), *self._members]
 
+    def wants(self, pattern: bytes, queue: bytes) -> bool:
+        """
+        See L{IInterestTable.wants}.
+        """
+        return (pattern, queue) in self._members if queue else bool(self._plain.entriesFor(pattern))
+
+    @property
+    def isOpen(self) -> bool:
+        """
+        See L{IInterestTable}.
+        """
+        return self.isAccountWanted and self.mode != INTEREST_ONLY
+
     # Changing it.
 
     def switch(self, mode: str, now: float) -> None:

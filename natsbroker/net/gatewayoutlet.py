@@ -197,12 +197,16 @@ class Outlet:
     # What the peer says.
 
     def _change(
-        self, account: bytes, call: Callable[[Any], IInterestTable], pattern: bytes = b">"
+        self,
+        account: bytes,
+        call: Callable[[Any], IInterestTable],
+        pattern: bytes = b">",
+        queue: bytes | None = None,
     ) -> None:
         table = self._tables[account] = call(self._table(account))
         opened = self._open.get(account)
         if opened is not None:
-            opened.passage.use(table, pattern)
+            opened.passage.use(table, pattern, queue)
 
     def _wanted(self, isWanted: bool, line: bytes) -> None:
         account = gateway.splitAccount(line)
@@ -232,7 +236,9 @@ class Outlet:
             self._link.close(errors.BAD_ARGUMENTS)
             return
         account, _, pattern, queue, _ = interest
-        self._change(account, lambda table: self._policy.lost(table, pattern, queue), pattern)
+        self._change(
+            account, lambda table: self._policy.lost(table, pattern, queue), pattern, queue
+        )
 
     def commanded(self, document: ServerDocument) -> bool:
         """

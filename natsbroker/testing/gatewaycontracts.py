@@ -181,6 +181,9 @@ def gatewayPolicyTests(
             figures = made.figures()
             self.same((figures["interest"], figures["queues"]), (1, 1))
             self.same(sorted(made.interests()), [(subject, b""), (subject, b"q")])
+            self.holds(made.wants(subject, b"") and made.wants(subject, b"q"))
+            self.holds(not made.wants(head, b"") and not made.wants(subject, b"r"))
+            self.holds(not made.isOpen)
 
         def test_telling(self) -> None:
             """Who promises to tell everything does so; the other questions are answered too."""

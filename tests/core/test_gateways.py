@@ -17,6 +17,7 @@ from natsbroker.core.replies import PERIOD
 from natsbroker.gateways.policies import SwitchingPolicy
 from natsbroker.gateways.tables import INTEREST_ONLY, OPTIMISTIC, InterestTable
 from natsbroker.interfaces import IGatewayBus, IGatewayLink, IGatewayPassage
+from natsbroker.subjects.audience import Audience
 from natsbroker.wire.dialects.route import messageFrame
 from natsbroker.wire.values import Kind, Message
 from tests.support import LinkRecorder, Names, Recorder, Router, onEach, using
@@ -309,6 +310,16 @@ class TestReplies:
         assert hall.say(b"r") == 2
         assert (far.take(), third.take()) == (b"", b"RMSG A r 1\r\nx\r\n")
 
+    def test_debtToHub(self, hall: Hall) -> None:
+        """A leafnode leads answers back through its hub, and not to those who hear everything."""
+        hub, everything = LinkRecorder(), Recorder()
+        door = hall.account.busFor(Kind.HUB)
+        door.subscribe(b"_GR_.>", hub)
+        hall.bus.subscribe(b">", everything)
+        door.publish(Message(b"a", b"?", b"r", via=b"_GR_.bbbbbb.222222."))
+        assert hall.say(b"r") == 1
+        assert (hub.got, everything.bodies) == ([(b"x", ())], [b"?"])
+
     def test_debtOfOld(self, hall: Hall) -> None:
         """The old spelling leads back too."""
         far = Far(hall)
@@ -360,3 +371,65 @@ class TestRemembered:
             passage.use(policy.lost(table, b"s.7", b""), b"s.7")
             assert [hall.say(each) for each in subjects] == [1] * 7 + [0] + [1] * 42
             assert hall.account.matcher.misses - before < 10
+
+
+class TestKnown:
+    """What leafnodes are told of interest in other clusters."""
+
+    def test_told(self, hall: Hall) -> None:
+        """What is known to be wanted; everything, while that is not known; nothing in the end."""
+        told: dict[tuple[bytes, bytes], int] = {}
+        watcher: Any = Watcher(told)
+        policy = SwitchingPolicy()
+        beyond = Audience({Kind.CLIENT, Kind.GATEWAY})
+        early = wanting(b"early")
+        hall.gate.openGateway(Far(hall, b"c"), early)
+        stop = hall.bus.watchInterest(watcher, beyond)
+        mapped = {(b"_GR_.>", b""), (b"$GR.>", b"")}
+        assert set(told) == {(b"early", b""), *mapped}
+        table = policy.connected("there", "A", False)
+        passage = hall.gate.openGateway(Far(hall), table)
+        assert set(told) == {(b"early", b""), (b">", b""), *mapped}
+        passage.use(policy.gained(table, b"a", b"q"), b"a", b"q")
+        assert (b"a", b"q") in told
+        passage.use(policy.accountWanted(table, False))
+        assert (b">", b"") not in told
+        passage.use(policy.gained(table, b"b", b""), b"b", b"")
+        assert (b">", b"") in told and (b"b", b"") not in told
+        passage.use(policy.listed(table, False))
+        passage.use(policy.gained(table, b"c.*", b""), b"c.*", b"")
+        passage.use(policy.listed(table, True))
+        assert set(told) == {(b"early", b""), (b"a", b"q"), (b"c.*", b""), *mapped}
+        passage.use(policy.lost(table, b"c.*", b""), b"c.*", b"")
+        passage.use(policy.gained(table, b">", b""), b">", b"")
+        assert set(told) == {(b"early", b""), (b"a", b"q"), (b">", b""), *mapped}
+        passage.cancel()
+        assert set(told) == {(b"early", b""), *mapped}
+        stop()
+
+    def test_others(self, hall: Hall) -> None:
+        """Members of this cluster, and other clusters, are told nothing of that."""
+        told: dict[tuple[bytes, bytes], int] = {}
+        watcher: Any = Watcher(told)
+        hall.bus.watchInterest(watcher)
+        hall.gate.openGateway(Far(hall), wanting(b"a"))
+        assert told == {}
+
+
+class Watcher:
+    """Who writes down what is wanted."""
+
+    def __init__(self, told: dict[tuple[bytes, bytes], int]) -> None:
+        self._told = told
+
+    def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
+        """See L{IInterestWatcher.interestGained}."""
+        assert (pattern, queue) not in self._told
+        self._told[pattern, queue] = weight
+
+    def interestWeightChanged(self, pattern: bytes, queue: bytes, weight: int) -> None:
+        """See L{IInterestWatcher.interestWeightChanged}."""
+
+    def interestLost(self, pattern: bytes, queue: bytes) -> None:
+        """See L{IInterestWatcher.interestLost}."""
+        del self._told[pattern, queue]

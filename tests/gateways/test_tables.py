@@ -136,3 +136,18 @@ def test_figures() -> None:
         "switched": 0.0,
     }
     assert list(made.interests()) == [(b"a", b""), (b"a", b"q")]
+    asked = [(b"a", b""), (b"a", b"q"), (b"a", b"r"), (b"b", b"")]
+    assert [made.wants(*each) for each in asked] == [True, True, False, False]
+
+
+def test_isOpen() -> None:
+    """Whether what nobody spoke of is sent."""
+    made = table()
+    opened = [made.isOpen]
+    made.isAccountWanted = False
+    opened.append(made.isOpen)
+    made.isAccountWanted = True
+    for mode in (TRANSITIONING, INTEREST_ONLY):
+        made.switch(mode, 1.0)
+        opened.append(made.isOpen)
+    assert opened == [True, False, True, False]

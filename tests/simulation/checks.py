@@ -81,7 +81,7 @@ def _perLink(world: World) -> Iterator[str]:
         home = address(world.people[person].broker)
         if source != home:
             yield f"I5: {person}:{number} of {home} was sent on by {source} to {target}"
-        if count > world.choice.copies:
+        if count > world.copies:
             yield f"I5: {person}:{number} was sent {count} times from {source} to {target}"
 
 
@@ -149,7 +149,7 @@ def violationsOfInterest(world: World) -> Iterator[str]:
         broker = world.brokers[number]
         wished[number] = Counter(
             (each.pattern, each.queue)
-            for each in broker.accounts[world.choice.account].subscriptions()
+            for each in broker.accounts[world.account].subscriptions()
             if each.kind == Kind.CLIENT
         )
         there = Counter(
@@ -170,7 +170,7 @@ def violationsOfInterest(world: World) -> Iterator[str]:
                 yield f"I4: broker {number} has a route to nobody"
                 continue
             for interest in route.traffic.interest:
-                account = world.choice.account
+                account = world.account
                 if interest.account == account.encode() or route.account == account:
                     weight = interest.weight if interest.queue else 0
                     known[peer][interest.pattern, interest.queue] = weight
@@ -182,7 +182,7 @@ def violationsOfInterest(world: World) -> Iterator[str]:
                 yield f"I4: broker {number} believes of {peer} {known[peer]}, not {expected}"
         subscribed = Counter(
             (each.pattern, each.queue)
-            for each in world.brokers[number].accounts[world.choice.account].subscriptions()
+            for each in world.brokers[number].accounts[world.account].subscriptions()
             if each.kind == Kind.ROUTE
         )
         others = Counter(key for peer in BROKERS if peer != number for key in wished[peer])

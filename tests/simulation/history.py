@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tests.simulation.people import Person
-from tests.simulation.world import BROKERS, World
+from tests.simulation.world import World
 
 __all__ = ["Step", "play", "stepsOf"]
 
@@ -53,14 +53,18 @@ def _person(world: World, step: Step) -> Person | None:
     return people[step.who % len(people)] if people else None
 
 
-def _pair(step: Step) -> tuple[int, int]:
-    one = BROKERS[step.who % 3]
-    other = BROKERS[(step.who + 1 + step.some % 2) % 3]
-    return one, other
+def _broker(world: World, step: Step) -> int:
+    return world.numbers[step.who % len(world.numbers)]
+
+
+def _pair(world: World, step: Step) -> tuple[int, int]:
+    numbers = world.numbers
+    further = 1 + step.some % (len(numbers) - 1)
+    return numbers[step.who % len(numbers)], numbers[(step.who + further) % len(numbers)]
 
 
 def _welcome(world: World, step: Step) -> None:
-    broker = BROKERS[step.who % 3]
+    broker = _broker(world, step)
     if broker in world.brokers:
         world.welcome(broker)
 
@@ -105,11 +109,11 @@ def _wait(world: World, step: Step) -> None:
 
 
 def _cut(world: World, step: Step) -> None:
-    world.cut(*_pair(step))
+    world.cut(*_pair(world, step))
 
 
 def _hold(world: World, step: Step) -> None:
-    world.hold(*_pair(step), bothWays=bool(step.other % 2))
+    world.hold(*_pair(world, step), bothWays=bool(step.other % 2))
 
 
 def _heal(world: World, step: Step) -> None:
@@ -117,15 +121,15 @@ def _heal(world: World, step: Step) -> None:
 
 
 def _kill(world: World, step: Step) -> None:
-    world.kill(BROKERS[step.who % 3])
+    world.kill(_broker(world, step))
 
 
 def _stop(world: World, step: Step) -> None:
-    world.stop(BROKERS[step.who % 3])
+    world.stop(_broker(world, step))
 
 
 def _start(world: World, step: Step) -> None:
-    world.start(BROKERS[step.who % 3])
+    world.start(_broker(world, step))
 
 
 STEPS: dict[str, tuple[int, Callable[[World, Step], None]]] = {

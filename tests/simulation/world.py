@@ -112,11 +112,14 @@ def settingsFor(number: int, choice: Choice, isMeshed: bool) -> Settings:
 
 class World:
     """
+    @cvar numbers: those of all brokers, whether they run or not.
     @ivar brokers: those that run, by number.
     @ivar people: everybody there has ever been, by number.
     @ivar troubles: when brokers could not hear each other: begin, end, and the two of them.
     @ivar sent: how often a message was sent, by message, sender and receiver.
     """
+
+    numbers: tuple[int, ...] = BROKERS
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -124,16 +127,38 @@ class World:
         self.network = Network(self.clock, self.random)
         self.network.latency = self.random.choice([0.0001, 0.005, 0.05])
         self.network.largest = self.random.choice([1 << 16, 1000, 50])
-        self.choice = self.random.choice(CHOICES)
-        self.isMeshed = self.random.random() < 0.5
+        self._choose()
         self.brokers: dict[int, Broker] = {}
         self.people: dict[int, Person] = {}
         self.troubles: list[tuple[float, float | None, frozenset[int]]] = []
         self.sent: Counter[tuple[tuple[int, int], str, str]] = Counter()
         self.network.watch = self._watch
         self._hosts: dict[int, Host] = {}
-        for number in BROKERS:
+        for number in self.numbers:
             self.start(number)
+
+    def _choose(self) -> None:
+        """Choose how it is set up."""
+        self.choice = self.random.choice(CHOICES)
+        self.isMeshed = self.random.random() < 0.5
+
+    @property
+    def account(self) -> str:
+        """Which account everybody is in."""
+        return self.choice.account
+
+    @property
+    def copies(self) -> int:
+        """How often a message may be sent from one broker to another."""
+        return self.choice.copies
+
+    def neighbours(self, number: int) -> tuple[int, ...]:
+        """The other members of a broker's cluster."""
+        return tuple(each for each in self.numbers if each != number)
+
+    def settingsOf(self, number: int) -> Settings:
+        """How a broker is set up."""
+        return settingsFor(number, self.choice, self.isMeshed)
 
     @property
     def settle(self) -> float:
@@ -154,7 +179,7 @@ class World:
             return
         host = self._hosts[number] = self.network.host(address(number))
         broker = Broker(
-            settingsFor(number, self.choice, self.isMeshed),
+            self.settingsOf(number),
             reactor=host,
             random=Random(self.random.random()),
             keys=ServerKeys(self.random.randbytes),
@@ -180,7 +205,7 @@ class World:
                 raise AssertionError(f"broker {number} does not stop")
 
     def _troubled(self, number: int) -> None:
-        for other in BROKERS:
+        for other in self.numbers:
             if other != number:
                 self.begin(number, other)
 
@@ -205,7 +230,7 @@ class World:
     def heal(self) -> None:
         """Let everything be well again; it takes a while until it is."""
         self.network.heal()
-        for number in BROKERS:
+        for number in self.numbers:
             self.start(number)
         self.clock.advance(RECOVERY)
         now = self.clock.seconds()
