@@ -10,7 +10,7 @@ Must never know: how the connection came about, or who else is in the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -104,6 +104,7 @@ class ClassicTraffic:
         self._told = ToldSids(link.context.reactor.seconds)
         self._heard = HeardSids()
         self._announcer: Announcer | None = None
+        self._bus: IMessageBus | None = doors.door(GLOBAL_ACCOUNT)
         self.interest = RemoteInterest(doors, lambda *_: self._member, link)
         self.interest.permit(permissions)
         self.dialect = cluster.FROM_MEMBER
@@ -113,10 +114,6 @@ class ClassicTraffic:
             ops.MSG: self._message,
             ops.PUB: self._message,
         }
-
-    @property
-    def _bus(self) -> IMessageBus | None:
-        return self._doors.door(GLOBAL_ACCOUNT)
 
     # What this member serves.
 
@@ -166,6 +163,7 @@ class ClassicTraffic:
         """
         There may be other accounts now.
         """
+        self._bus = self._doors.door(GLOBAL_ACCOUNT)
         self.interest.accountsChanged()
 
     def end(self) -> None:
@@ -286,11 +284,20 @@ class ClassicTraffic:
         sid: bytes,
     ) -> None:
         bus = self._bus
-        kind: Callable[..., Message] = Message
-        queues: tuple[bytes, ...] = ()
         if cluster.isDirected(sid):
-            kind, queues = GroupMessage, (self._told.group(sid),)
-        if b"" in queues:
+            self._directed(subject, reply, body, sizeText, sid)
+        elif bus is not None:
+            bus.publish(Message(subject, body, reply, 0, self._member, sizeText, b"", ()))
+        self._understood()
+
+    def _directed(
+        self, subject: bytes, reply: bytes, body: bytes, sizeText: bytes, sid: bytes
+    ) -> None:
+        """
+        A message for one member of a queue group.
+        """
+        bus, queue = self._bus, self._told.group(sid)
+        if not queue:
             _log.debug(
                 "{link} - No queue group for routed message with {sid} on subject: {subject}",
                 link=str(self._link),
@@ -298,9 +305,9 @@ class ClassicTraffic:
                 subject=quoted(subject),
             )
         elif bus is not None:
-            member = self._member
-            bus.publish(kind(subject, body, reply, 0, member, sizeText, b"", queues))
-        self._understood()
+            bus.publish(
+                GroupMessage(subject, body, reply, 0, self._member, sizeText, b"", (queue,))
+            )
 
     def _understood(self) -> None:
         if self.isVerbose:
