@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from natsbroker.spark.archiving import Archiver, Plan, inline
-from natsbroker.spark.errors import ConnectionFailed, TimedOut
+from natsbroker.spark.errors import ApiError, ConnectionFailed, SourceError, TimedOut
 from natsbroker.spark.jobs import (
     FOUND,
     Parser,
@@ -30,6 +30,10 @@ from natsbroker.spark.manifests import Table
 from natsbroker.spark.settings import readOptions
 
 __all__ = ["archive", "main"]
+
+#: What servers say while they start or stop: nobody responds, and the numbers of a JetStream and a
+#: store that are not there now.
+_PASSING = (503, 10008, 20006)
 
 #: A hold lasts for so many rounds of C{--every}, and for so many seconds at least.
 _ROUNDS = 10
@@ -81,12 +85,22 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
 def _rounds(
     archiver: Archiver, every: float, hold: int, isOver: threading.Event, stderr: TextIO
 ) -> None:
-    archiver.once(hold)
-    while every and not isOver.wait(every):
+    while True:
         try:
             archiver.once(hold)
-        except (ConnectionFailed, TimedOut) as error:
-            print(f"natsbroker spark archive: {error}; trying again", file=stderr)
+        except (ConnectionFailed, TimedOut, ApiError) as error:
+            if not every or not _isPassing(error) or archiver.table.latest() is None:
+                raise
+            print(f"natsbroker spark archive: {error}; trying again", file=stderr, flush=True)
+        if not every or isOver.wait(every):
+            return
+
+
+def _isPassing(error: SourceError) -> bool:
+    """
+    Whether something may go better in a while.
+    """
+    return not isinstance(error, ApiError) or error.code in _PASSING
 
 
 def _read(arguments: Sequence[str]) -> argparse.Namespace:
