@@ -22,7 +22,7 @@ from natsbroker.spark.archiving import Plan
 from natsbroker.spark.java import findJava
 from natsbroker.spark.manifests import Table
 from tests.interop.conftest import StartServer
-from tests.interop.servers import CHECKOUT, OURS_FAST
+from tests.interop.servers import CHECKOUT, OURS_FAST, Server
 from tests.spark.archivekilling import isWhole, rounds, start
 from tests.spark.support import BrokerStation, Station
 
@@ -131,16 +131,15 @@ class TestCommand:
         process = start(server.url, "channel", root, "--every", "50ms", "--hold")
         try:
             assert process.stderr is not None and process.stdout is not None
-            port = server.port
             while Table(root).latest() is None or Table(root).require().stop < 4:
                 assert process.poll() is None
+            away = Server(OURS_FAST, server.directory, config, port=server.port)
             server.stop()
             said: list[str] = []
             while not said or "trying again" not in said[-1]:
                 said.append(process.stderr.readline())
                 assert said[-1], said
-            server.port = port
-            server.start()
+            server = away.start()
             BrokerStation(server).fill("LOG", [b"y"] * 3)
             while Table(root).require().stop < 7:
                 assert process.poll() is None
@@ -149,6 +148,7 @@ class TestCommand:
         finally:
             process.kill()
             process.communicate()
+            server.stop()
         assert process.returncode == 0
         assert (json.loads(out)["rows"], json.loads(out)["stop"]) == (6, 7)
 
