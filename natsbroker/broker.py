@@ -60,7 +60,7 @@ from natsbroker.hosting.plugins import Plugins, nameOf
 from natsbroker.hosting.reload import Planner, ReloadError, logChanges, plan, settled
 from natsbroker.hosting.start import announceListener, announceStart
 from natsbroker.hosting.streaming import streamingService
-from natsbroker.hosting.tls import termsFrom
+from natsbroker.hosting.tls import pagesCreatorFrom, termsFrom
 from natsbroker.hosting.userinfo import UserInfo
 from natsbroker.interfaces import (
     IAuthorizer,
@@ -77,7 +77,6 @@ from natsbroker.net.context import REMEMBERED, ClientContext, Connections
 from natsbroker.net.fast import Hub
 from natsbroker.net.info import ServerInfo
 from natsbroker.net.listen import addressEndpoint, urlOf
-from natsbroker.net.tls import ConnectionCreator
 from natsbroker.stan.monitoring import StreamingModel
 from natsbroker.stats.model import MonitoringModel
 from natsbroker.stats.rows import Namers
@@ -180,7 +179,7 @@ class Broker(MultiService):
             healthChecks=[listeningCheck(self.listeners.closed)],
             namers=Namers(called, described),
         )
-        self._pages = self._makePages(None if terms is None else terms.creator)
+        self._pages = self._makePages()
         self._authorizer = chosen
         self._adopt(chosen)
         self.membership = self._makeMembership()
@@ -306,10 +305,11 @@ class Broker(MultiService):
         routes = () if self.membership is None else self.membership.cluster
         return len({route.document.server_id for route in routes if route.document is not None})
 
-    def _makePages(self, creator: ConnectionCreator | None) -> MonitoringService | None:
+    def _makePages(self) -> MonitoringService | None:
         settings = self.settings
         if not (settings.monitoring.http_port or settings.monitoring.https_port):
             return None
+        creator = None if settings.tls is None else pagesCreatorFrom(settings.tls)
         pages = MonitoringService(self.reactor, self.monitoring, settings, creator)
         pages.setServiceParent(self)  # type: ignore[no-untyped-call]
         return pages

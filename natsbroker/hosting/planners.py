@@ -26,7 +26,7 @@ from natsbroker.hosting.listeners import Listeners
 from natsbroker.hosting.monitoring import MonitoringService
 from natsbroker.hosting.operatorservice import OperatorService
 from natsbroker.hosting.reload import Planner, Step
-from natsbroker.hosting.tls import termsFrom
+from natsbroker.hosting.tls import pagesCreatorFrom, termsFrom
 from natsbroker.interfaces import IAuthorizer, IReloadable
 from natsbroker.net.context import ClientContext
 from natsbroker.net.tls import TLSClientProtocol
@@ -171,11 +171,12 @@ def tlsPlanner(
         if terms is None and monitoring is not None and monitoring.scheme == "https":
             raise ValueError("config reload not supported for TLS: the monitoring pages need it")
         use = listeners.planTerms(terms, new.tls or TLS())
+        pages = None if new.tls is None or monitoring is None else pagesCreatorFrom(new.tls)
 
         def apply() -> None:
             use()
-            if terms is not None and terms.creator is not None and monitoring is not None:
-                monitoring.useCreator(terms.creator)
+            if pages is not None and monitoring is not None:
+                monitoring.useCreator(pages)
             for session in sessionsOf(context.connections):
                 peer = session.peer
                 if isinstance(peer, TLSClientProtocol):

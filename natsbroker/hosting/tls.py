@@ -24,7 +24,14 @@ from twisted.logger import Logger
 from natsbroker.config.model import TLS
 from natsbroker.net.tls import Begin, ConnectionCreator, TLSTerms
 
-__all__ = ["TLSError", "bothContextsFrom", "contextFrom", "diallingContextFrom", "termsFrom"]
+__all__ = [
+    "TLSError",
+    "bothContextsFrom",
+    "contextFrom",
+    "diallingContextFrom",
+    "pagesCreatorFrom",
+    "termsFrom",
+]
 
 _log = Logger(namespace="natsbroker")
 
@@ -73,6 +80,16 @@ def termsFrom(tls: TLS, optional: bool, chain: str = "") -> TLSTerms:
         tls.pinned_certs,
         tls.connection_rate_limit,
     )
+
+
+def pagesCreatorFrom(tls: TLS) -> ConnectionCreator:
+    """
+    What makes TLS connections for the monitoring pages: as those of clients, but whoever looks
+    needs no certificate.
+
+    @raise TLSError: if the files or names are not right.
+    """
+    return ConnectionCreator(contextFrom(replace(tls, verify=False)))
 
 
 def _beginOf(tls: TLS, optional: bool) -> Begin:

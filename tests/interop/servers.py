@@ -203,7 +203,7 @@ class Server:
             self.stop()
             raise RuntimeError(f"{' '.join(command)} did not start:\n{error}") from None
         self.port = self._portOf(r"Listening for client connections on \S+:(\d+)")
-        self.monitorPort = self._portOf(r"Starting http monitor on \S+:(\d+)")
+        self.monitorPort = self._portOf(r"Starting https? monitor on \S+:(\d+)")
         return self
 
     def stop(self) -> int:
