@@ -11,20 +11,13 @@ Must never know: what the bytes mean.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.error import ConnectionAborted, ConnectionDone
-from twisted.internet.interfaces import (
-    IAddress,
-    IConsumer,
-    IProtocol,
-    IPushProducer,
-    IReactorTime,
-    ITransport,
-)
+from twisted.internet.interfaces import IAddress, IProtocol, IReactorTime
 from twisted.python.failure import Failure
-from zope.interface import implementer
+
+from natsbroker.client.transportend import TransportEnd
 
 __all__ = ["BUFFER_SIZE", "MemoryTransport"]
 
@@ -32,15 +25,12 @@ __all__ = ["BUFFER_SIZE", "MemoryTransport"]
 BUFFER_SIZE = 1 << 16
 
 
-@implementer(ITransport, IConsumer, IPushProducer)
-class MemoryTransport:
+class MemoryTransport(TransportEnd):
     """
     The server's transport, with the methods of its peer (L{send}, L{take}, L{hangUp}, L{taking}).
 
-    @ivar connected: whether the server's protocol still has the connection.
     @ivar closed: how it ended: C{""} while it has not, C{"lost"} if the server closed after all was
         taken, C{"aborted"} if it did not wait for that, C{"left"} if the peer ended it.
-    @ivar disconnecting: whether the server has asked to close.
     """
 
     def __init__(
@@ -58,22 +48,19 @@ class MemoryTransport:
         @param host: where it seems to have arrived.
         @param bufferSize: how many bytes may wait before a producer is paused.
         """
+        super().__init__(
+            host or IPv4Address("TCP", "127.0.0.1", 4222),
+            peer or IPv4Address("TCP", "127.0.0.1", 50000),
+        )
+        self.isReading = True
         self._clock = clock
         self._protocol = protocol
-        self._peer = peer or IPv4Address("TCP", "127.0.0.1", 50000)
-        self._host = host or IPv4Address("TCP", "127.0.0.1", 4222)
         self._bufferSize = bufferSize
         self._waiting = bytearray()
         self._taken = bytearray()
         self._unread = bytearray()
-        self._producer: Any = None
-        self._streaming = True
-        self._producerPaused = False
         self._isTaking = True
-        self._isReading = True
         self._soon: set[Callable[[], None]] = set()
-        self.connected = False
-        self.disconnecting = False
         self.closed = ""
 
     # The peer's side.
@@ -91,7 +78,7 @@ class MemoryTransport:
         """
         if not self.connected or self.disconnecting:
             return
-        if self._unread or not self._isReading:
+        if self._unread or not self.isReading:
             self._unread += data
         else:
             self._protocol.dataReceived(bytes(data))
@@ -123,13 +110,6 @@ class MemoryTransport:
         """
         return len(self._waiting)
 
-    @property
-    def isReading(self) -> bool:
-        """
-        Whether the protocol takes input.
-        """
-        return self._isReading
-
     def hangUp(self) -> None:
         """
         End the connection from the peer's side.
@@ -146,15 +126,8 @@ class MemoryTransport:
             return
         self._waiting += data
         self._later(self._send)
-        if self._producer is not None and len(self._waiting) > self._bufferSize:
-            self._producerPaused = True
-            self._producer.pauseProducing()
-
-    def writeSequence(self, data: Any) -> None:
-        """
-        See L{ITransport.writeSequence}.
-        """
-        self.write(b"".join(data))
+        if len(self._waiting) > self._bufferSize:
+            self._filled()
 
     def loseConnection(self) -> None:
         """
@@ -162,7 +135,7 @@ class MemoryTransport:
         """
         if self.connected and not self.disconnecting:
             self.disconnecting = True
-            self._isReading = False
+            self.isReading = False
             self._later(self._send)
 
     def abortConnection(self) -> None:
@@ -171,62 +144,13 @@ class MemoryTransport:
         """
         if self.connected:
             self.disconnecting = True
-            self._isReading = False
+            self.isReading = False
             self._waiting.clear()
             self._later(lambda: self._ended("aborted", ConnectionAborted()))
 
-    def registerProducer(self, producer: Any, streaming: bool) -> None:
-        """
-        See L{IConsumer.registerProducer}. Only streaming producers are supported.
-        """
-        if self._producer is not None:
-            raise RuntimeError("a producer is registered already")
-        if not streaming:
-            raise NotImplementedError("only streaming producers are supported")
-        if self.connected:
-            self._producer = producer
-        else:
-            producer.stopProducing()
-
-    def unregisterProducer(self) -> None:
-        """
-        See L{IConsumer.unregisterProducer}.
-        """
-        self._producer = None
-        self._producerPaused = False
-
-    def pauseProducing(self) -> None:
-        """
-        See L{IPushProducer.pauseProducing}.
-        """
-        self._isReading = False
-
-    def resumeProducing(self) -> None:
-        """
-        See L{IPushProducer.resumeProducing}.
-        """
-        if self.connected and not self.disconnecting:
-            self._isReading = True
-            if self._unread:
-                self._later(self._read)
-
-    def stopProducing(self) -> None:
-        """
-        See L{IPushProducer.stopProducing}.
-        """
-        self.loseConnection()
-
-    def getPeer(self) -> IAddress:
-        """
-        See L{ITransport.getPeer}.
-        """
-        return self._peer
-
-    def getHost(self) -> IAddress:
-        """
-        See L{ITransport.getHost}.
-        """
-        return self._host
+    def _readOn(self) -> None:
+        if self._unread:
+            self._later(self._read)
 
     def setTcpNoDelay(self, enabled: bool) -> None:
         """
@@ -249,14 +173,11 @@ class MemoryTransport:
             return
         self._taken += self._waiting
         self._waiting.clear()
-        if self._producerPaused:
-            self._producerPaused = False
-            self._producer.resumeProducing()
-        elif self.disconnecting:
+        if not self._drained() and self.disconnecting:
             self._ended("lost", ConnectionDone())
 
     def _read(self) -> None:
-        if self._isReading and self._unread and self.connected:
+        if self.isReading and self._unread and self.connected:
             data = bytes(self._unread)
             self._unread.clear()
             self._protocol.dataReceived(data)
@@ -265,9 +186,7 @@ class MemoryTransport:
         if not self.connected:
             return
         self.connected = False
-        self._isReading = False
+        self.isReading = False
         self.closed = how
-        if self._producer is not None:
-            producer, self._producer = self._producer, None
-            producer.stopProducing()
+        self._abandoned()
         self._protocol.connectionLost(Failure(reason))

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from twisted.internet import error
 from twisted.internet.address import IPv4Address
-from twisted.internet.interfaces import IConnector, IConsumer, IPushProducer, ITransport
+from twisted.internet.interfaces import IConnector
 from twisted.python.failure import Failure
 from zope.interface import implementer
+
+from natsbroker.client.transportend import TransportEnd
 
 if TYPE_CHECKING:
     from natsbroker.testing.simulation.network import Host, Network
@@ -114,29 +116,19 @@ class Wire:
         self.carryOn()
 
 
-@implementer(ITransport, IConsumer, IPushProducer)
-class End:
+class End(TransportEnd):
     """
     One end, the transport of a protocol.
-
-    @ivar isReading: whether its protocol takes input.
-    @ivar connected: whether its protocol has it still.
     """
 
     def __init__(self, host: Host, own: IPv4Address, peer: IPv4Address) -> None:
+        super().__init__(own, peer)
         self.host = host
         self.protocol: Any = None
-        self.connected = False
-        self.disconnecting = False
-        self.isReading = False
         self.connector: Connector | None = None
         self._connection: Any = None
         self._wire: Any = None
         self._back: Any = None
-        self._own = own
-        self._peer = peer
-        self._producer: Any = None
-        self._isPaused = False
 
     def attach(self, connection: Connection, out: Wire, back: Wire) -> None:
         """
@@ -170,10 +162,7 @@ class End:
         """
         if not (self.connected and self.host.isAlive) or self._wire.waiting:
             return
-        if self._isPaused:
-            self._isPaused = False
-            if self._producer is not None:
-                self._producer.resumeProducing()
+        self._drained()
         if self.disconnecting and not self._wire.waiting:
             self._finished()
 
@@ -184,10 +173,8 @@ class End:
         if not self.connected:
             return
         self.connected = self.isReading = False
-        producer, self._producer = self._producer, None
         if self.host.isAlive:
-            if producer is not None:
-                producer.stopProducing()
+            self._abandoned()
             failure = Failure(reason)
             self.protocol.connectionLost(failure)
             if self.connector is not None:
@@ -203,15 +190,8 @@ class End:
         if not self.connected or not data or self.disconnecting:
             return
         self._wire.send(bytes(data))
-        if self._producer is not None and self._wire.waiting > _ROOM and not self._isPaused:
-            self._isPaused = True
-            self._producer.pauseProducing()
-
-    def writeSequence(self, data: Any) -> None:
-        """
-        See L{ITransport.writeSequence}.
-        """
-        self.write(b"".join(data))
+        if self._wire.waiting > _ROOM:
+            self._filled()
 
     def loseConnection(self) -> None:
         """
@@ -236,55 +216,8 @@ class End:
             self.disconnecting = True
             self.host.network.clock.callLater(0, self._connection.reset, self)
 
-    def registerProducer(self, producer: Any, streaming: bool) -> None:
-        """
-        See L{IConsumer.registerProducer}. Only streaming producers are supported.
-        """
-        if not streaming:
-            raise NotImplementedError("only streaming producers are supported")
-        if self.connected:
-            self._producer = producer
-        else:
-            producer.stopProducing()
-
-    def unregisterProducer(self) -> None:
-        """
-        See L{IConsumer.unregisterProducer}.
-        """
-        self._producer = None
-        self._isPaused = False
-
-    def pauseProducing(self) -> None:
-        """
-        See L{IPushProducer.pauseProducing}.
-        """
-        self.isReading = False
-
-    def resumeProducing(self) -> None:
-        """
-        See L{IPushProducer.resumeProducing}.
-        """
-        if self.connected and not self.disconnecting:
-            self.isReading = True
-            self._back.carryOn()
-
-    def stopProducing(self) -> None:
-        """
-        See L{IPushProducer.stopProducing}.
-        """
-        self.loseConnection()
-
-    def getPeer(self) -> IPv4Address:
-        """
-        See L{ITransport.getPeer}.
-        """
-        return self._peer
-
-    def getHost(self) -> IPv4Address:
-        """
-        See L{ITransport.getHost}.
-        """
-        return self._own
+    def _readOn(self) -> None:
+        self._back.carryOn()
 
     def setTcpNoDelay(self, enabled: bool) -> None:
         """
