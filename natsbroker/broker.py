@@ -38,6 +38,9 @@ from natsbroker.hosting.clusterpages import ClusterPages
 from natsbroker.hosting.derived import infoFrom, limitsFrom, tracingFrom
 from natsbroker.hosting.descriptions import describing, identifying
 from natsbroker.hosting.events import ClientEvents
+from natsbroker.hosting.gatewaypages import GatewayPages, showGateways
+from natsbroker.hosting.gatewaypolicies import READY_MADE as POLICIES
+from natsbroker.hosting.gateways import GatewayService
 from natsbroker.hosting.health import listeningCheck, storeCheck
 from natsbroker.hosting.identity import ServerKeys
 from natsbroker.hosting.lameduck import LameDuck
@@ -50,6 +53,7 @@ from natsbroker.hosting.operatorservice import OperatorService
 from natsbroker.hosting.planners import (
     authorizationPlanner,
     clusterPlanner,
+    gatewayPlanner,
     leafnodePlanner,
     limitsPlanner,
     operatorPlanner,
@@ -67,6 +71,8 @@ from natsbroker.interfaces import (
     IAuthorizerPlugin,
     IBrokerHost,
     IBrokerService,
+    IGatewayInterestPolicy,
+    IGatewayPolicyPlugin,
     IObserver,
     IPrepared,
     IPublishFilter,
@@ -104,6 +110,7 @@ class Broker(MultiService):
     @ivar streaming: what there is to know about NATS Streaming; C{None} without.
     @ivar membership: its part in a cluster; C{None} without.
     @ivar leafnodes: its leafnode connections.
+    @ivar gateways: its part in a super-cluster; C{None} without.
     """
 
     def __init__(
@@ -119,6 +126,7 @@ class Broker(MultiService):
         plugins: Plugins | None = None,
         random: Random | None = None,
         keys: ServerKeys | None = None,
+        gatewayPolicy: IGatewayInterestPolicy | IGatewayPolicyPlugin | None = None,
     ) -> None:
         """
         @param settings: what nats-server.conf would say; by default what an empty one says.
@@ -133,6 +141,8 @@ class Broker(MultiService):
         @param plugins: where plugins are looked for.
         @param random: for choices and jitter; a seeded one makes them repeatable.
         @param keys: who the broker is; by default somebody new.
+        @param gatewayPolicy: decides what other clusters are sent, instead of the settings, or
+            makes what does.
         @raise natsbroker.errors.BrokerError: if a plugin is missing or refuses.
         @raise ValueError: if the settings contradict themselves, or a certificate is no good.
         """
@@ -186,6 +196,7 @@ class Broker(MultiService):
         if self.membership is not None:
             ClusterPages(self.membership).contribute(self.monitoring)
         self.leafnodes = self._makeLeafnodes(checks)
+        self.gateways = self._makeGateways(found, gatewayPolicy)
         self._services = dict(found.services(self, settings, services))
         self.streaming: StreamingModel | None = None
         if settings.streaming is not None:
@@ -212,6 +223,7 @@ class Broker(MultiService):
             sectionsPlanner(self._services),
             clusterPlanner(self.membership),
             leafnodePlanner(self.leafnodes),
+            gatewayPlanner(self.gateways),
         ]
 
     @property
@@ -346,6 +358,28 @@ class Broker(MultiService):
             self._leafPlacesChanged,
         )
 
+    def _makeGateways(
+        self, plugins: Plugins, given: IGatewayInterestPolicy | IGatewayPolicyPlugin | None
+    ) -> GatewayService | None:
+        settings = self.settings
+        if settings.gateway is None or not settings.gateway.isOn:
+            return None
+        policy = plugins.gatewayPolicy(self, settings, given, POLICIES)
+        service = GatewayService(
+            self.reactor,
+            settings,
+            self.clientContext,
+            self.accounts,
+            self.serverId,
+            self._random,
+            None if self.membership is None else self.membership.cluster,
+            policy,
+        )
+        threshold = int(getattr(policy, "switchAfter", 0))
+        pages = GatewayPages(service.gateways, lambda: self.settings, threshold)
+        showGateways(self.monitoring, pages, service.gateways)
+        return service
+
     # What it offers.
 
     def bus(self, account: str = GLOBAL_ACCOUNT, isLocal: bool = False) -> Bus:
@@ -385,18 +419,20 @@ class Broker(MultiService):
 
     def addresses(self) -> dict[str, list[str]]:
         """
-        Where it listens, as URLs by what is there: C{nats}, C{monitoring}, C{cluster} and
-        C{leafnodes}.
+        Where it listens, as URLs by what is there: C{nats}, C{monitoring}, C{cluster},
+        C{leafnodes} and C{gateway}.
         """
         pages = self._pages
         isThere = pages is not None and pages.address is not None
         monitoring = [urlOf(pages.scheme, pages.address)] if pages is not None and isThere else []
         cluster = [] if self.membership is None else self.membership.urls()
+        gateway = [] if self.gateways is None else self.gateways.urls()
         return {
             "nats": self.listeners.urls(),
             "monitoring": monitoring,
             "cluster": cluster,
             "leafnodes": self.leafnodes.urls(),
+            "gateway": gateway,
         }
 
     def whenReady(self) -> Deferred[None]:
@@ -424,6 +460,8 @@ class Broker(MultiService):
             self._hub = Hub(self.reactor, self.clientContext.turn)
             if self.membership is not None:
                 self.membership.cluster.context.hub = self._hub
+            if self.gateways is not None:
+                self.gateways.gateways.context.hub = self._hub
         opening = ensureDeferred(self._open())
         opening.addCallbacks(self._opened, self._failed)
         if isinstance(self._outcome, Failure):
@@ -441,6 +479,8 @@ class Broker(MultiService):
         )
         self.monitoring.reloaded(self.settings)
         await self.leafnodes.open()
+        if self.gateways is not None:
+            await self.gateways.open()
         if self.membership is not None:
             await self.membership.open(self.settings.host, self.settings.port)
         self._refreshInfo()
@@ -511,6 +551,8 @@ class Broker(MultiService):
         self._tell()
         for listener in self.listeners:
             announceListener(listener, self.settings)
+        if self.gateways is not None:
+            self.gateways.announce()
         if self.membership is not None:
             self.membership.announce()
         self.leafnodes.announce()
@@ -589,6 +631,8 @@ class Broker(MultiService):
         if self.membership is not None:
             self.membership.cluster.leave()
         self.leafnodes.leafs.leave()
+        if self.gateways is not None:
+            self.gateways.gateways.leave()
         await lameDuck.depart(self._clusterInfo().get("connect_urls", ()))
 
     @property
@@ -611,13 +655,13 @@ class Broker(MultiService):
 
     async def _stop(self) -> None:
         await self.listeners.close()
-        if self.membership is not None:
-            await self.membership.stopListening()
-        await self.leafnodes.stopListening()
+        links = [self.leafnodes, self.membership, self.gateways]
+        there = [each for each in links if each is not None]
+        for each in there:
+            await each.stopListening()
         await closeAll(self.clientContext.connections)
-        await self.leafnodes.close()
-        if self.membership is not None:
-            await self.membership.close()
+        for each in there:
+            await each.close()
         await super().stopService()  # type: ignore[no-untyped-call]
         self.accounts.close()
         if self._hub is not None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from natsbroker.config.build_cluster import clusterFrom
 from natsbroker.config.build_exchange import Exchanges
+from natsbroker.config.build_gateway import gatewayFrom
 from natsbroker.config.build_identity import Identities
 from natsbroker.config.build_leafnodes import leafnodesFrom
 from natsbroker.config.build_operator import operatorModeFrom
@@ -165,6 +166,7 @@ def _settings(reading: Reading, findings: Findings, read: Callable[[str], str]) 
         services=_sections(reading, "services"),
         streaming=streamingFrom(reading),
         cluster=clusterFrom(reading, findings, read),
+        gateway=gatewayFrom(reading, findings, read),
         leafnodes=leafnodesFrom(reading, findings, read),
         deferred=_deferred(reading),
     )

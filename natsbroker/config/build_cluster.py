@@ -18,7 +18,7 @@ from natsbroker.config.identity import Permissions
 from natsbroker.config.loopback import isLoopback
 from natsbroker.config.reading import Findings, Reading
 
-__all__ = ["advertised", "checkCluster", "clusterFrom"]
+__all__ = ["advertised", "checkCluster", "clusterFrom", "listenAddress"]
 
 
 def clusterFrom(root: Reading, findings: Findings, read: Callable[[str], str]) -> Cluster | None:
@@ -32,7 +32,7 @@ def clusterFrom(root: Reading, findings: Findings, read: Callable[[str], str]) -
     if block is None:
         return None
     default = Cluster()
-    host, port = _address(block, findings)
+    host, port = listenAddress(block, findings)
     login = block.block("authorization") or Reading("", block.position)
     tls = block.block("tls")
     return Cluster(
@@ -59,9 +59,9 @@ def clusterFrom(root: Reading, findings: Findings, read: Callable[[str], str]) -
     )
 
 
-def _address(block: Reading, findings: Findings) -> tuple[str, int]:
+def listenAddress(block: Reading, findings: Findings) -> tuple[str, int]:
     """
-    Where routes are listened for: what stands later in the file wins.
+    Where links are listened for: what stands later in the file wins.
     """
     host, port, givenBy = "", 0, "listen"
     for name in block.values:

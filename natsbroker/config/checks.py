@@ -15,7 +15,7 @@ Stricter than nats-server 2.15, on purpose:
   - C{--user}, C{--pass} and C{--auth} beside users of the file, or C{--auth} beside a
     user, are an error (nats-server ignores one of them);
   - a TLS listener needs a certificate;
-  - a route listener that other machines reach needs C{authorization}, C{tls}, or
+  - a listener for routes or gateways that other machines reach needs C{authorization}, C{tls}, or
     C{insecure_listen: true}.
 """
 
@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from natsbroker.config.build_cluster import checkCluster
+from natsbroker.config.build_gateway import checkGateway
 from natsbroker.config.build_leafnodes import checkLeafnodes
 from natsbroker.config.build_operator import checkOperators
 from natsbroker.config.build_streaming import checkStreaming
@@ -51,12 +52,13 @@ def check(settings: Settings, root: Reading, findings: Findings) -> Settings:
     if not authorization.timeout:
         timeout = settings.tls.timeout + 1.0 if settings.tls else AUTH_TIMEOUT
         authorization = replace(authorization, timeout=timeout)
-    return replace(
+    settings = replace(
         settings,
         monitoring=monitoring,
         authorization=authorization,
         cluster=checker.cluster(),
     )
+    return checkGateway(settings, root, findings)
 
 
 class _Checker:

@@ -31,19 +31,20 @@ class RouteURL:
     password: str = field(default="", repr=False)
 
 
-def splitRoute(url: str) -> RouteURL:
+def splitRoute(url: str, what: str = "route") -> RouteURL:
     """
     Read the URL of a route; nothing is said in an error that could be a password.
 
+    @param what: what an error calls it.
     @raise ValueError: if it is none.
     """
     try:
         parts = urlsplit(url if "//" in url else f"nats-route://{url}")
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise ValueError("error parsing route url") from None
+        raise ValueError(f"error parsing {what} url") from None
     if not host or not port:
-        raise ValueError("error parsing route url: it needs a host and a port")
+        raise ValueError(f"error parsing {what} url: it needs a host and a port")
     return RouteURL(host, port, unquote(parts.username or ""), unquote(parts.password or ""))
 
 

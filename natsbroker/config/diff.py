@@ -48,7 +48,6 @@ FIXED = {
     "cluster.host": "cluster host",
     "cluster.name": "cluster name",
     "cluster.port": "cluster port",
-    "gateway": "Gateway",
     "jetstream.store_dir": "jetstream storage directory",
     "mqtt": "MQTT",
     "store_dir": "StoreDir",

@@ -42,6 +42,24 @@ _OUTSIDE = Missing("an external NATS server", ("",))
 _ENCRYPTION = Missing("encryption at rest", _OFF)
 _CERTIFICATE_STORE = Missing("certificate stores")
 
+
+def _linkTLS(path: str, what: str) -> dict[str, Missing]:
+    """
+    What TLS between servers does not do.
+
+    @param what: the links.
+    """
+    return {
+        f"{path}.ca_certs_match": _CERTIFICATE_STORE,
+        f"{path}.cert_match": _CERTIFICATE_STORE,
+        f"{path}.cert_match_by": _CERTIFICATE_STORE,
+        f"{path}.cert_match_skip_invalid": _CERTIFICATE_STORE,
+        f"{path}.cert_store": _CERTIFICATE_STORE,
+        f"{path}.ocsp_peer": Missing("OCSP", _OFF),
+        f"{path}.verify_and_map": Missing(f"users of {what} by certificate", _OFF),
+    }
+
+
 NOT_YET: dict[str, Missing] = {
     "accounts.*.jetstream": Missing("JetStream", _OFF),
     "accounts.*.msg_trace": Missing("message tracing"),
@@ -50,17 +68,14 @@ NOT_YET: dict[str, Missing] = {
     "authorization.users[].proxy_required": _PROXIES,
     "cluster.authorization.proxy_required": _PROXIES,
     "cluster.compression": Missing("compression of routes", _UNCOMPRESSED),
-    "cluster.tls.ca_certs_match": _CERTIFICATE_STORE,
-    "cluster.tls.cert_match": _CERTIFICATE_STORE,
-    "cluster.tls.cert_match_by": _CERTIFICATE_STORE,
-    "cluster.tls.cert_match_skip_invalid": _CERTIFICATE_STORE,
-    "cluster.tls.cert_store": _CERTIFICATE_STORE,
-    "cluster.tls.ocsp_peer": Missing("OCSP", _OFF),
-    "cluster.tls.verify_and_map": Missing("users of routes by certificate", _OFF),
+    **_linkTLS("cluster.tls", "routes"),
     "cluster.write_timeout": _WRITE_TIMEOUT,
     "default_js_domain": Missing("JetStream"),
     "feature_flags": Missing("feature flags"),
-    "gateway": Missing("gateways"),
+    "gateway.authorization.proxy_required": _PROXIES,
+    **_linkTLS("gateway.gateways[].tls", "gateways"),
+    **_linkTLS("gateway.tls", "gateways"),
+    "gateway.write_timeout": _WRITE_TIMEOUT,
     "jetstream": Missing("JetStream", _OFF),
     "leafnodes.authorization.proxy_required": _PROXIES,
     "leafnodes.authorization.users[].proxy_required": _PROXIES,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from natsbroker.config.cluster import Cluster
 from natsbroker.config.exchange import SubjectMapping
+from natsbroker.config.gateway import Gateway, InterestPolicy, RemoteGateway
 from natsbroker.config.identity import (
     GLOBAL_ACCOUNT,
     SYSTEM_ACCOUNT,
@@ -45,11 +46,14 @@ __all__ = [
     "AuthCallout",
     "Authorization",
     "Cluster",
+    "Gateway",
+    "InterestPolicy",
     "Leafnodes",
     "Logging",
     "Monitoring",
     "OperatorMode",
     "Permissions",
+    "RemoteGateway",
     "Resolver",
     "ResponsePermission",
     "Router",
@@ -161,6 +165,7 @@ class Settings:
     @ivar services: sections of third-party services, by name.
     @ivar streaming: NATS Streaming, or L{None} without.
     @ivar cluster: how the broker takes part in a cluster, or L{None} when it does not.
+    @ivar gateway: how it is joined to other clusters, or L{None} when it is not.
     @ivar leafnodes: which leafnodes there are, or L{None} for none.
     @ivar fast_lane: use the compiled fast lane where it is installed.
     @ivar max_subject_shapes: distinct sets of wildcard positions that one account's
@@ -212,6 +217,7 @@ class Settings:
     services: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
     streaming: Streaming | None = None
     cluster: Cluster | None = None
+    gateway: Gateway | None = None
     leafnodes: Leafnodes | None = None
     fast_lane: bool = True
     max_subject_shapes: int = 1024

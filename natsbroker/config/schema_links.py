@@ -65,6 +65,10 @@ REMOTE_GATEWAY = Section(
     {"name": TEXT, "tls": TLS_KEY, "url": TEXT, "urls": Key(STRINGS)},
 )
 
+GATEWAY_INTEREST = Section(
+    "gateway.interest", {"plugin": TEXT, "switch_after": COUNT}, opener="plugin"
+)
+
 GATEWAY = Section(
     "gateway",
     {
@@ -77,6 +81,8 @@ GATEWAY = Section(
         "connect_backoff": FLAG,
         "gateways": Key(Many(Key(Block(REMOTE_GATEWAY)), "an array of maps")),
         "reject_unknown_cluster": Key(BOOLEAN, aliases="reject_unknown"),
+        "insecure_listen": FLAG,
+        "interest": Key(Block(GATEWAY_INTEREST)),
         **WRITING,
     },
 )

@@ -149,10 +149,10 @@ class SwitchingPolicy(ListeningPolicy):
             instead.
         """
         super().__init__(now)
-        self._switchAfter = switchAfter
+        self.switchAfter = switchAfter
 
     def switches(self, gateway: str, account: str, refusals: int) -> bool:
         """
         See L{IGatewayInterestPolicy.switches}.
         """
-        return refusals >= self._switchAfter
+        return refusals >= self.switchAfter

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -154,11 +155,19 @@ class ClusterMembership:
             ) from error
         cluster = self.cluster
         chosen = self._listener.address.port
-        cluster.identity = identityFrom(self._settings, block, self._serverId, chosen)
+        self._identify(self._settings, chosen)
         cluster.urls = clientUrls(self._settings, host, port)
         self._isOpen = True
         for target in cluster.terms.targets:
             cluster.dial(target, 0.0)
+
+    def _identify(self, settings: Settings, port: int) -> None:
+        """
+        Say where we are listening now; where gateways are listened for stays.
+        """
+        cluster = self.cluster
+        identity = identityFrom(settings, _blockOf(settings), self._serverId, port)
+        cluster.identity = replace(identity, gateway_url=cluster.identity.gateway_url)
 
     def announce(self) -> None:
         """
@@ -296,7 +305,7 @@ class ClusterMembership:
                 route.limitsChanged()
             self.tracingChanged()
             self._stopUnwanted(terms.targets)
-            cluster.identity = identityFrom(new, block, self._serverId, self.port)
+            self._identify(new, self.port)
             cluster.accountsChanged()
             cluster.use(terms)
 

@@ -21,6 +21,7 @@ from natsbroker.hosting.clients import closeExcess, sessionsOf
 from natsbroker.hosting.cluster import ClusterMembership
 from natsbroker.hosting.derived import limitsFrom, tracingFrom
 from natsbroker.hosting.exchange import checkExchange
+from natsbroker.hosting.gateways import GatewayService
 from natsbroker.hosting.leafnodes import LeafnodeService
 from natsbroker.hosting.listeners import Listeners
 from natsbroker.hosting.monitoring import MonitoringService
@@ -35,6 +36,7 @@ __all__ = [
     "authorizationPlanner",
     "below",
     "clusterPlanner",
+    "gatewayPlanner",
     "leafnodePlanner",
     "limitsPlanner",
     "operatorPlanner",
@@ -224,6 +226,23 @@ def clusterPlanner(membership: ClusterMembership | None) -> Planner:
             return membership.plan(new, changes)
         if new.cluster is not None and new.cluster.port:
             raise ValueError("config reload not supported for cluster: it cannot be joined")
+        return _nothing
+
+    return plan
+
+
+def gatewayPlanner(gateways: GatewayService | None) -> Planner:
+    """
+    Connections to other clusters. It comes after whoever changes accounts.
+
+    @param gateways: C{None} for a broker without.
+    """
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        if gateways is not None:
+            return gateways.plan(new, changes)
+        if new.gateway is not None and new.gateway.isOn:
+            raise ValueError("config reload not supported for Gateway")
         return _nothing
 
     return plan

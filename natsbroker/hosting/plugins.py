@@ -17,13 +17,15 @@ from zope.interface.exceptions import Invalid
 from zope.interface.interface import InterfaceClass
 from zope.interface.verify import verifyObject
 
-from natsbroker.config.model import Settings
+from natsbroker.config.model import Gateway, Settings
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import (
     IAuthorizer,
     IAuthorizerPlugin,
     IBrokerHost,
     IBrokerService,
+    IGatewayInterestPolicy,
+    IGatewayPolicyPlugin,
     IRouterPlugin,
     ISubjectRouter,
 )
@@ -98,6 +100,36 @@ class Plugins:
         except Invalid as error:
             raise PluginError(f"{what} makes no authorizer: {error}") from error
         return made
+
+    def gatewayPolicy(
+        self,
+        host: IBrokerHost,
+        settings: Settings,
+        given: IGatewayInterestPolicy | IGatewayPolicyPlugin | None = None,
+        readyMade: Sequence[IGatewayPolicyPlugin] = (),
+    ) -> IGatewayInterestPolicy:
+        """
+        The policy that was given, or what C{gateway { interest }} names.
+
+        @param given: a policy, or what makes one.
+        @param readyMade: plugins that nobody needs to install; the first one is the default.
+        @raise PluginError: if it cannot be made, or is no policy.
+        """
+        if given is not None and not IGatewayPolicyPlugin.providedBy(given):
+            verifyObject(IGatewayInterestPolicy, given)
+            return given
+        interest = (settings.gateway or Gateway()).interest
+        plugin: Any = given
+        if given is None:
+            name = interest.plugin or readyMade[0].name
+            plugin = self.named(IGatewayPolicyPlugin, name, readyMade)
+        what = f'gateway policy "{plugin.name}"'
+        made = _made(what, lambda: plugin.makePolicy(host, interest.options))
+        try:
+            verifyObject(IGatewayInterestPolicy, made)
+        except Invalid as error:
+            raise PluginError(f"{what} makes no policy: {error}") from error
+        return made  # type: ignore[no-any-return]
 
     def routerFactory(self, settings: Settings) -> Callable[[str], ISubjectRouter] | None:
         """

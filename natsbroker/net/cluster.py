@@ -25,9 +25,10 @@ from natsbroker.net.clusterterms import (
     infoDocument,
 )
 from natsbroker.net.labels import quoted
+from natsbroker.net.ledback import LedBack
 from natsbroker.net.linkcontext import LinkContext, LinkPeer
 from natsbroker.net.members import Foreigners, Member, poolIndex, prevails
-from natsbroker.net.news import News
+from natsbroker.net.news import GatewayNews, News
 from natsbroker.net.route import Route
 from natsbroker.net.routeinterest import AccountDoors
 from natsbroker.wire.serverinfo import GossipMode, ServerDocument, infoLine
@@ -55,6 +56,8 @@ class Cluster:
     @ivar urls: where our own clients connect.
     @ivar leafPlace: where leafnodes connect to us, for others to tell; empty for nowhere.
     @ivar changed: to be called when it has changed where clients can connect.
+    @ivar gateways: what members tell of other clusters is for them; C{None} without.
+    @ivar ledBack: takes answers that members got from other clusters; C{None} without.
     """
 
     def __init__(
@@ -80,6 +83,8 @@ class Cluster:
         self.isLeaving = False
         self._dial = dial
         self.changed = changed
+        self.gateways: GatewayNews | None = None
+        self.ledBack: LedBack | None = None
         self._news = News(self)
         self._foreigners = Foreigners()
         self._routes: dict[int, Route] = {}
@@ -223,6 +228,7 @@ class Cluster:
             member.urls = document.connect_urls
             member.leafUrls = document.leafnode_urls
             self._news.tell(route, member)
+            self._news.tellGateways(member, document)
             self.changed()
         if route.isDialled and route.isPooled:
             route.wantsMore = True
@@ -279,9 +285,11 @@ class Cluster:
         """
         A peer has said something more: of itself, or of another member.
         """
-        if document.client_id or document.gateway:
+        if document.client_id:
             return
-        if document.route_acc_add_reqid:
+        if document.gateway:
+            self._news.heardOfGateway(route, document)
+        elif document.route_acc_add_reqid:
             self._dedicatedLater(route, document)
         else:
             self._news.heard(route, document)
@@ -337,6 +345,8 @@ class Cluster:
         if member is None:
             return
         wasLast = member.remove(route)
+        if wasLast and self.gateways is not None:
+            self.gateways.memberLeft(member.gatewayUrl)
         if not member:
             del self.members[member.serverId]
         if wasLast and (member.urls or member.leafUrls):

@@ -35,6 +35,7 @@ class Identity:
     @ivar host: where we listen for them.
     @ivar port: likewise.
     @ivar ip: where they are to dial us, as a URL; empty for where they see us.
+    @ivar gateway_url: where other clusters are to dial us; empty without a gateway.
     """
 
     server_id: str
@@ -44,6 +45,7 @@ class Identity:
     host: str = "0.0.0.0"
     port: int = 0
     ip: str = ""
+    gateway_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,7 @@ def infoDocument(identity: Identity, terms: ClusterTerms, **connection: Any) -> 
         "cluster": terms.name,
         "cluster_dynamic": terms.isDynamic,
         **terms.shownPermissions,
+        "gateway_url": identity.gateway_url,
         "lnoc": True,
         "lnocu": True,
         "route_pool_size": max(terms.poolSize, 0),

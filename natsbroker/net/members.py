@@ -82,6 +82,7 @@ class Member:
     @ivar dedicated: the connections that are dedicated to an account.
     @ivar size: how many connections the pool is to have.
     @ivar urls: where clients can connect to it.
+    @ivar gatewayUrl: where gateways can; empty for nowhere.
     @ivar leafUrls: where leafnodes can.
     """
 
@@ -93,6 +94,7 @@ class Member:
         self.dedicated: dict[str, Route] = {}
         self.size = 1
         self.urls: tuple[str, ...] = ()
+        self.gatewayUrl = ""
         self.leafUrls: tuple[str, ...] = ()
 
     def placeFor(self, route: Route, index: int) -> int | None:
@@ -107,6 +109,15 @@ class Member:
             return index
         free = (place for place in range(self.size) if place not in self.pool)
         return next(free, None)
+
+    def leading(self, account: str, size: int) -> Route | None:
+        """
+        The connection that an account's messages take.
+
+        @param size: how many connections of a pool we share accounts among.
+        """
+        place = poolIndex(size, account) if self.isPooled else 0
+        return self.dedicated.get(account) or self.pool.get(place) or self.first
 
     def remove(self, route: Route) -> bool:
         """

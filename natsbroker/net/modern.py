@@ -18,6 +18,7 @@ from zope.interface import implementer
 from natsbroker import errors, hot
 from natsbroker.interfaces import IMessageBus, IOrigin, IOutboxLink
 from natsbroker.net.labels import quoted
+from natsbroker.net.ledback import LedBack
 from natsbroker.net.link import Handler, Link
 from natsbroker.net.routeinterest import (
     AccountDoors,
@@ -29,6 +30,7 @@ from natsbroker.subjects.audience import Audience, clusterOf
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import route
 from natsbroker.wire.grants import Grant
+from natsbroker.wire.mapped import splitMapped
 from natsbroker.wire.values import ClientInfo, Kind, Message
 
 __all__ = ["ModernTraffic", "RouteAccount"]
@@ -117,12 +119,14 @@ class ModernTraffic:
         namesOrigin: bool,
         account: str = "",
         takesOrigin: bool = False,
+        ledBack: LedBack | None = None,
     ) -> None:
         """
         @param headers: whether the peer understands headers.
         @param namesOrigin: whether the peer names the origin when interest of a leafnode ends.
         @param takesOrigin: whether it understands of which leafnode interest and messages are.
         @param account: the account that the connection is dedicated to; empty for none.
+        @param ledBack: takes answers that came from other clusters; C{None} without gateways.
         """
         self._link = link
         self._doors = doors
@@ -131,6 +135,7 @@ class ModernTraffic:
         self._namesOrigin = namesOrigin
         self._takesOrigin = takesOrigin
         self._audience = _NAMING if takesOrigin else None
+        self._ledBack = ledBack
         self._dedicated = account.encode("utf-8", "surrogateescape")
         self._targets: dict[tuple[bytes, bytes], RouteAccount] = {}
         self._accounts: dict[tuple[bytes, bytes], tuple[RouteAccount, IMessageBus]] = {}
@@ -275,9 +280,18 @@ class ModernTraffic:
             )
             return
         target, bus = known
-        bus.publish(
-            Message(subject, body, reply, headerLength, target, sizeText, headerText, queues)
+        via, reply = splitMapped(reply)
+        message = Message(
+            subject, body, reply, headerLength, target, sizeText, headerText, queues, via
         )
+        if self._ledBack is None or not self._ledBack.take(bus.account, message, True):
+            bus.publish(message)
+
+    def wayTo(self, account: str) -> RouteAccount:
+        """
+        What is sent to the peer for an account, whatever it is interested in.
+        """
+        return self._target(account.encode("utf-8", "surrogateescape"), b"")
 
     def _account(self, name: bytes, origin: bytes) -> tuple[RouteAccount, IMessageBus] | None:
         bus = self._doors.door(name.decode("utf-8", "surrogateescape"))

@@ -8,7 +8,8 @@ Must never know: how routes are agreed on, or how somebody is dialled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from twisted.logger import Logger
 
@@ -23,9 +24,35 @@ if TYPE_CHECKING:
     from natsbroker.net.cluster import Cluster
     from natsbroker.net.route import Route
 
-__all__ = ["News"]
+__all__ = ["GatewayNews", "News"]
 
 _log = Logger(namespace="natsbroker")
+
+
+class GatewayNews(Protocol):
+    """
+    What wants to know of the members of our cluster because of other clusters.
+    """
+
+    def memberJoined(self, url: str, say: Callable[[bytes], None]) -> None:
+        """
+        There is one more member.
+
+        @param url: where it listens for gateways; empty for nowhere.
+        @param say: sends a line to it.
+        """
+
+    def memberLeft(self, url: str) -> None:
+        """
+        One is gone.
+        """
+
+    def heard(self, document: ServerDocument, who: str) -> None:
+        """
+        One tells of another cluster.
+
+        @param who: names it in the log.
+        """
 
 
 class News:
@@ -72,6 +99,28 @@ class News:
             if before is not None and before.permitExport != document.permitExport:
                 route.repeat()
             self._setUrls(route, document.connect_urls, document.leafnode_urls)
+
+    def tellGateways(self, member: Member, document: ServerDocument) -> None:
+        """
+        There is a new member: other clusters are to know it, and it is to know other clusters.
+        """
+        gateways, first = self._cluster.gateways, member.first
+        member.gatewayUrl = document.gateway_url
+        if gateways is not None and first is not None and not first.isClassic:
+            gateways.memberJoined(member.gatewayUrl, first.say)
+
+    def heardOfGateway(self, route: Route, document: ServerDocument) -> None:
+        """
+        A peer tells of another cluster.
+        """
+        if self._cluster.gateways is not None:
+            self._cluster.gateways.heard(document, route.remoteId)
+            return
+        _log.error(
+            "Received information about gateway {name} from {id}, but gateway is not configured",
+            name=quoted(document.gateway),
+            id=quoted(route.remoteId)[1:-1],
+        )
 
     def _setUrls(self, route: Route, urls: tuple[str, ...], leafUrls: tuple[str, ...] = ()) -> None:
         member = self._cluster.members.get(route.remoteId)

@@ -297,6 +297,7 @@ class Route(Link):
                 document.lnocu,
                 self.account,
                 document.lnoc,
+                cluster.ledBack,
             )
         traffic = ClassicTraffic(self, doors, permissions, not document.proto)
         traffic.isVerbose = self._connect is not None and self._connect.verbose

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-__all__ = ["BookView", "ClusterView", "InterestView", "LinkFactsView", "RouteFactsView"]
+__all__ = [
+    "BookView",
+    "ClusterView",
+    "GatewayFactsView",
+    "GatewayLinkView",
+    "GatewaysView",
+    "InterestView",
+    "LinkFactsView",
+    "RouteFactsView",
+]
 
 
 class InterestView(Protocol):
@@ -129,3 +138,107 @@ class BookView(Protocol):
 
     @property
     def stale(self) -> int: ...
+
+
+class GatewayFactsView(Protocol):
+    """
+    A connection between clusters at one moment; times are seconds since the epoch, durations
+    seconds.
+    """
+
+    @property
+    def cid(self) -> int: ...
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def started(self) -> float: ...
+
+    @property
+    def lastActivity(self) -> float: ...
+
+    @property
+    def roundTrip(self) -> float: ...
+
+    @property
+    def pending(self) -> int: ...
+
+    @property
+    def inMessages(self) -> int: ...
+
+    @property
+    def inBytes(self) -> int: ...
+
+    @property
+    def outMessages(self) -> int: ...
+
+    @property
+    def outBytes(self) -> int: ...
+
+    @property
+    def subscriptions(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+
+class GatewayLinkView(Protocol):
+    """
+    A connection between clusters.
+    """
+
+    @property
+    def isConfigured(self) -> bool:
+        """
+        Whether it was dialled because the settings say so.
+        """
+
+    @property
+    def switchAfter(self) -> int:
+        """
+        After how many refusals an account is told of as a whole; 0 for never.
+        """
+
+    def facts(self) -> GatewayFactsView:
+        """
+        What there is to tell about it now.
+        """
+
+    def accounts(self) -> Mapping[str, Mapping[str, Any]]:
+        """
+        What was decided for each account: C{mode}, and counts.
+        """
+
+    def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
+        """
+        The patterns and queue groups that are known to be wanted in an account.
+        """
+
+
+class GatewaysView(Protocol):
+    """
+    The gateways of a broker.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+    def outbound(self) -> Iterable[tuple[str, GatewayLinkView]]:
+        """
+        The connections that we dialled, with the names of the clusters.
+        """
+
+    def inbound(self) -> Iterable[tuple[str, GatewayLinkView]]:
+        """
+        The connections that others dialled.
+        """

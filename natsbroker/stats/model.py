@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IReactorTime
 from natsbroker.stats.accountz import Accountz
 from natsbroker.stats.answers import Answer, Page, textAnswer
 from natsbroker.stats.connz import Connz
+from natsbroker.stats.gatewayz import Gatewayz
 from natsbroker.stats.healthz import HealthCheck, Healthz
 from natsbroker.stats.index import Index
 from natsbroker.stats.process import ProcessUsage
@@ -42,6 +43,7 @@ class MonitoringModel:
     @ivar routez: the page, for whose routes it shows.
     @ivar healthz: the page, for its checks.
     @ivar accountz: the page, for its contributions.
+    @ivar gatewayz: the page, for what it is to tell.
     """
 
     def __init__(
@@ -72,10 +74,12 @@ class MonitoringModel:
         self.routez = Routez(self._state)
         self.healthz = Healthz(healthChecks)
         self.accountz = Accountz(self._state)
+        self.gatewayz = Gatewayz(self._state)
         self.pages: dict[str, Page] = {
             "/": Index(context.info.natsbroker, self._paths),
             "/varz": self.varz,
             "/connz": self.connz,
+            "/gatewayz": self.gatewayz,
             "/accountz": self.accountz,
             "/subsz": self.subsz,
             "/routez": self.routez,

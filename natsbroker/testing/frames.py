@@ -34,6 +34,10 @@ INFO_KEYS = tuple(_INFO_KEYS.split())
 INFO_REQUIRED = frozenset(_INFO_REQUIRED.split())
 
 
+#: The operations that a payload follows, of servers to clients and to each other.
+_MESSAGES = (b"MSG", b"HMSG", b"RMSG", b"LMSG")
+
+
 def splitFrames(data: bytes) -> tuple[list[bytes], bytes]:
     """
     Cut a server's output into whole protocol frames.
@@ -45,7 +49,7 @@ def splitFrames(data: bytes) -> tuple[list[bytes], bytes]:
     start = 0
     while (end := data.find(b"\n", start) + 1) > 0:
         words = data[start:end].split()
-        if words and words[0] in (b"MSG", b"HMSG") and words[-1].isdigit():
+        if words and words[0] in _MESSAGES and words[-1].isdigit():
             end += int(words[-1]) + 2
         if end > len(data):
             break

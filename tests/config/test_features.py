@@ -11,7 +11,7 @@ from natsbroker.config.features import NOT_YET, missing
 
 def test_missing() -> None:
     """A key of a feature that is not built says which."""
-    assert str(missing("gateway", {})) == "not supported yet (gateways)"
+    assert str(missing("mqtt", {})) == "not supported yet (MQTT)"
 
 
 def test_supported() -> None:

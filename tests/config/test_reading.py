@@ -140,10 +140,10 @@ class TestErrors:
 
     def test_notSupportedYet(self) -> None:
         """A key whose feature is missing is read, checked and reported."""
-        reading, findings = readingOf("gateway { name: c, port: x }")
-        gateway = reading.block("gateway")
-        assert gateway is not None
-        assert gateway.text("name") == "c"
+        reading, findings = readingOf("websocket { advertise: c, port: x }")
+        websocket = reading.block("websocket")
+        assert websocket is not None
+        assert websocket.text("advertise") == "c"
         assert [type(error).__name__ for error in findings.errors] == [
             "ConfigError",
             "NotSupportedYet",

@@ -17,7 +17,10 @@ VALID = [
         permissions { import: "a", export: ["b"] }
     }""",
     "cluster { compression: { mode: s2_auto, rtts: ['5ms', '10ms'] } }",
-    "gateway { name: A, gateways: [ {name: B, url: x}, {name: C, urls: [y, z]} ] }",
+    """gateway {
+        name: A, listen: "127.0.0.1:-1", write_timeout: close
+        gateways: [ {name: B, url: "x:1"}, {name: C, urls: ["y:1", "z:1"]} ]
+    }""",
     "leaf { remotes: [ {url: x, hub: true, deny_imports: 'a', proxy { url: p, timeout: 3 } } ] }",
     """leafnodes {
         authorization { users: [ {user: a, pass: b, account: '$G'} ] }

@@ -1,0 +1,87 @@
+"""
+The C{gateway} block as frozen values.
+
+This module promises the defaults of nats-server 2.15, in the spelling of the file:
+durations are floats in seconds.  It must never know what a gateway is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from natsbroker.config.tlsblock import TLS
+
+__all__ = ["Gateway", "InterestPolicy", "RemoteGateway"]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteGateway:
+    """
+    One of C{gateways}: another cluster.
+
+    @ivar name: of its gateway.
+    @ivar urls: where its members are.
+    @ivar tls: how they are dialled; L{None} for as the block says.
+    """
+
+    name: str
+    urls: tuple[str, ...] = field(default=(), repr=False)
+    tls: TLS | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InterestPolicy:
+    """
+    The C{interest} block: what decides what other clusters are sent.
+
+    @ivar plugin: name of the plugin, or empty for the built-in policy.
+    @ivar options: every other key of the block.
+    """
+
+    plugin: str = ""
+    options: Mapping[str, object] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """
+    A C{gateway} block.
+
+    @ivar name: what other clusters call ours.
+    @ivar port: where gateways are listened for; 0 for nowhere, -1 for a random one.
+    @ivar user: as whom others must connect; empty for anybody.
+    @ivar password: of that user.
+    @ivar timeout: seconds in which they must say it; 0 for the default.
+    @ivar advertise: C{host} or C{host:port} that others are told to use.
+    @ivar connect_retries: further attempts to reach a cluster that others told of.
+    @ivar connect_backoff: the pause between attempts grows.
+    @ivar gateways: the clusters that are dialled.
+    @ivar reject_unknown_cluster: let in only those, and dial no others.
+    @ivar write_deadline: seconds; 0 for the clients'.
+    @ivar insecure_listen: the operator accepts that anybody who reaches the port is a gateway.
+    @ivar interest: what decides what other clusters are sent.
+    """
+
+    name: str = ""
+    host: str = "0.0.0.0"
+    port: int = 0
+    user: str = ""
+    password: str = field(default="", repr=False)
+    timeout: float = 0.0
+    tls: TLS | None = None
+    advertise: str = ""
+    connect_retries: int = 0
+    connect_backoff: bool = False
+    gateways: tuple[RemoteGateway, ...] = ()
+    reject_unknown_cluster: bool = False
+    write_deadline: float = 0.0
+    insecure_listen: bool = False
+    interest: InterestPolicy = field(default_factory=InterestPolicy)
+
+    @property
+    def isOn(self) -> bool:
+        """
+        Whether there is a gateway.
+        """
+        return bool(self.name and self.port)

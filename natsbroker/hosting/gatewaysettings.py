@@ -1,0 +1,147 @@
+"""
+What the settings say of gateways, as the network layer wants it.
+
+Promises: pure functions, save for L{remoteTLSFrom}, which reads certificates, and L{placeFrom},
+which may ask the machine for its addresses.
+Must never know: connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from natsbroker import __version__
+from natsbroker.config.build_cluster import advertised
+from natsbroker.config.cluster import splitRoute
+from natsbroker.config.gateway import Gateway, RemoteGateway
+from natsbroker.config.model import Settings
+from natsbroker.hosting.clustersettings import addressesOf, linkTLSFrom
+from natsbroker.hosting.identity import NATS_VERSION
+from natsbroker.net.clusterterms import Identity
+from natsbroker.net.dialling import DialTerms
+from natsbroker.net.gatewayterms import GatewayTarget, GatewayTerms, RemoteTerms
+from natsbroker.net.linkcontext import LinkLimits
+from natsbroker.net.linktls import LinkTLS
+from natsbroker.net.listen import joined
+
+__all__ = ["dialTermsFrom", "identityFrom", "limitsFrom", "placeFrom", "remoteTLSFrom", "termsFrom"]
+
+#: The longest that a gateway is silent before it is sent a PING, in seconds.
+_LONGEST_SILENCE = 15.0
+
+#: How long a gateway may take to say who it is, in seconds, unless the settings say.
+_HANDSHAKE = 2.0
+
+#: The longest pause between two attempts to dial, in seconds.
+_LONGEST_PAUSE = 30.0
+
+
+def termsFrom(
+    settings: Settings,
+    gateway: Gateway,
+    tls: LinkTLS | None,
+    remoteTLS: Mapping[str, LinkTLS],
+    tellsAll: bool,
+) -> GatewayTerms:
+    """
+    How the broker is joined to other clusters.
+
+    @param tls: how TLS is done, unless C{remoteTLS} has something for the cluster's name.
+    @param tellsAll: whether the policy tells all interest of every account at once.
+    """
+    return GatewayTerms(
+        name=gateway.name,
+        user=gateway.user,
+        password=gateway.password,
+        remotes=tuple(
+            RemoteTerms(
+                each.name,
+                tuple(_targetFrom(each, url) for url in each.urls),
+                remoteTLS.get(each.name, tls),
+            )
+            for each in gateway.gateways
+        ),
+        rejectsUnknown=gateway.reject_unknown_cluster,
+        tls=tls,
+        headers=not settings.no_header_support,
+        maxPayload=settings.max_payload,
+        tellsAll=tellsAll,
+    )
+
+
+def _targetFrom(remote: RemoteGateway, url: str) -> GatewayTarget:
+    place = splitRoute(url, "gateway")
+    return GatewayTarget(remote.name, place.host, place.port, place.user, place.password)
+
+
+def remoteTLSFrom(gateway: Gateway) -> dict[str, LinkTLS]:
+    """
+    How those clusters are dialled that have TLS settings of their own.
+
+    @raise natsbroker.hosting.tls.TLSError: if files or names are not right.
+    """
+    made = {each.name: linkTLSFrom(each.tls) for each in gateway.gateways}
+    return {name: tls for name, tls in made.items() if tls is not None}
+
+
+def placeFrom(gateway: Gateway, port: int) -> tuple[str, int]:
+    """
+    Where other clusters are told to dial us.
+
+    @param port: where gateways are listened for.
+    """
+    if gateway.advertise:
+        return advertised(gateway.advertise, port)
+    return addressesOf(gateway.host)[0], port
+
+
+def identityFrom(settings: Settings, gateway: Gateway, serverId: str, port: int) -> Identity:
+    """
+    Who we are to other clusters.
+
+    @param port: where gateways are listened for.
+    """
+    host, port = placeFrom(gateway, port)
+    return Identity(
+        server_id=serverId,
+        server_name=settings.server_name or serverId,
+        version=NATS_VERSION,
+        natsbroker=__version__,
+        host=host,
+        port=port,
+        gateway_url=joined(host, port),
+    )
+
+
+def limitsFrom(settings: Settings, gateway: Gateway) -> LinkLimits:
+    """
+    The limits of gateways.
+    """
+    handshake = gateway.timeout
+    if not handshake:
+        handshake = _HANDSHAKE if gateway.tls is None else gateway.tls.timeout + 1.0
+    default = LinkLimits()
+    return LinkLimits(
+        handshake=handshake,
+        ping_interval=min(settings.ping_interval, _LONGEST_SILENCE),
+        ping_max=settings.ping_max,
+        max_control_line=settings.max_control_line * 16,
+        max_payload=max(default.max_payload, settings.max_payload),
+        max_pending=settings.max_pending,
+        write_deadline=gateway.write_deadline or settings.write_deadline,
+        stall=not settings.no_fast_producer_stall,
+    )
+
+
+def dialTermsFrom(settings: Settings, gateway: Gateway, isImplicit: bool) -> DialTerms:
+    """
+    How clusters are dialled.
+
+    @param isImplicit: whether others told of the cluster: then it is not dialled for ever.
+    """
+    default = DialTerms()
+    return DialTerms(
+        longest=_LONGEST_PAUSE if gateway.connect_backoff else default.pause,
+        retries=gateway.connect_retries if isImplicit else -1,
+        reports=settings.connect_error_reports,
+    )

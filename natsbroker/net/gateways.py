@@ -1,0 +1,433 @@
+"""
+The gateways of one broker: which other clusters there are, and the connections to and from them.
+
+Promises: each cluster that is known has one connection that we dialled, or is being dialled;
+whoever dials us is dialled back, and told of all others; every member of our own cluster learns of
+a cluster that one of them learns of; other clusters learn where all our members are, as these come
+and go.
+Must never know: the reactor's endpoints, accounts' insides, or configuration files.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from twisted.logger import Logger
+
+from natsbroker import errors
+from natsbroker.net.clusterterms import Identity
+from natsbroker.net.gateway import GatewayLink, InboundGateway, OutboundGateway
+from natsbroker.net.gatewayremote import Remote
+from natsbroker.net.gatewayterms import (
+    GatewayTarget,
+    GatewayTerms,
+    connectOptions,
+    gossipDocument,
+    infoDocument,
+)
+from natsbroker.net.labels import quoted
+from natsbroker.net.linkcontext import LinkContext, LinkPeer
+from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, infoLine
+
+__all__ = ["Gateways", "Neighbours", "Traffic"]
+
+_log = Logger(namespace="natsbroker")
+
+#: What the server id of a gossip to members begins with, so that old ones take it for nobody's.
+_GOSSIP = "GW"
+
+
+class Neighbours(Protocol):
+    """
+    The other members of our own cluster.
+    """
+
+    def isNamed(self, name: str) -> bool:
+        """
+        Whether one of them has a name.
+        """
+
+    def tell(self, line: bytes) -> None:
+        """
+        Send a line to each of them.
+        """
+
+
+class Traffic(Protocol):
+    """
+    Makes what passes over connections.
+    """
+
+    def arriving(self, link: InboundGateway) -> Any:
+        """
+        For a connection that was dialled by the other side.
+        """
+
+    def leaving(self, link: OutboundGateway) -> Any:
+        """
+        For a connection that we dialled.
+        """
+
+
+class Gateways:
+    """
+    All gateway connections of one broker.
+
+    @ivar context: what they share.
+    @ivar identity: who we are.
+    @ivar terms: how we are joined to others.
+    @ivar neighbours: the other members of our cluster.
+    @ivar remotes: the other clusters, by their names.
+    @ivar inbound: the connections that others dialled and that are agreed on, by their numbers.
+    @ivar url: where we can be dialled, as C{host:port}.
+    """
+
+    def __init__(
+        self,
+        context: LinkContext,
+        identity: Identity,
+        terms: GatewayTerms,
+        traffic: Traffic,
+        neighbours: Neighbours,
+        dial: Callable[[Remote, float], None],
+    ) -> None:
+        """
+        @param dial: has a cluster dialled after so many seconds, unless that is going on already.
+        """
+        self.context = context
+        self.identity = identity
+        self.terms = terms
+        self.neighbours = neighbours
+        self.url = ""
+        self.inbound: dict[int, InboundGateway] = {}
+        self.remotes: dict[str, Remote] = {
+            each.name: Remote(each.name, each) for each in terms.remotes if each.name != terms.name
+        }
+        self._traffic = traffic
+        self._dial = dial
+        self._links: dict[int, GatewayLink] = {}
+        self._urls: Counter[str] = Counter()
+        self._waiting: list[Callable[[], None]] = []
+        self._isLeaving = False
+        self._isOver = False
+
+    def accepting(self, peer: LinkPeer) -> InboundGateway:
+        """
+        Make the session of a connection that was dialled by the other side.
+        """
+        return InboundGateway(self, peer)
+
+    def dialling(
+        self, remote: Remote, target: GatewayTarget
+    ) -> Callable[[LinkPeer], OutboundGateway]:
+        """
+        What makes the session of a connection that we dial.
+        """
+        return lambda peer: OutboundGateway(self, peer, remote, target)
+
+    def __iter__(self) -> Iterator[GatewayLink]:
+        return iter(list(self._links.values()))
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    @property
+    def outbound(self) -> dict[str, OutboundGateway]:
+        """
+        The connections that we dialled and that are agreed on, by the names of the clusters.
+        """
+        found = ((each.name, each.link) for each in self.remotes.values())
+        return {name: link for name, link in found if link is not None}
+
+    # What others are told.
+
+    def urls(self) -> list[str]:
+        """
+        Where members of our cluster can be dialled.
+        """
+        own = [self.url] if self.url else []
+        others = [each for each in self._urls if each != self.url]
+        return others if self._isLeaving and others else own + others
+
+    def document(self) -> dict[str, Any]:
+        """
+        What our INFO says.
+        """
+        return infoDocument(self.identity, self.terms, self.url, self.urls())
+
+    def connectOptions(self, link: OutboundGateway) -> dict[str, Any]:
+        """
+        What our CONNECT says.
+        """
+        hasTLS = link.cluster.tls(self.terms) is not None
+        return connectOptions(self.identity, self.terms, link.target, hasTLS)
+
+    def _update(self) -> None:
+        """
+        Tell those who dialled us anew who we are.
+        """
+        document = self.document()
+        for link in list(self.inbound.values()):
+            link.tell(document)
+
+    # Who is let in.
+
+    def admits(self, user: str, password: str) -> bool:
+        """
+        Whether somebody who dialled us says the right thing.
+        """
+        terms = self.terms
+        if not terms.user:
+            return True
+        rightUser = hmac.compare_digest(user.encode(), terms.user.encode())
+        return hmac.compare_digest(password.encode(), terms.password.encode()) and rightUser
+
+    def welcomes(self, name: str) -> bool:
+        """
+        Whether a gateway of this name may be joined to ours.
+        """
+        return name != self.terms.name and (not self.terms.rejectsUnknown or name in self.remotes)
+
+    def isTaken(self, name: str) -> bool:
+        """
+        Whether a server of our own cluster has a name.
+        """
+        return bool(name) and (name == self.identity.server_name or self.neighbours.isNamed(name))
+
+    # Coming and going.
+
+    def joined(self, link: GatewayLink) -> None:
+        """
+        There is one more connection.
+        """
+        self._links[link.number] = link
+        if self._isOver:
+            link.close(errors.SERVER_SHUTDOWN)
+
+    def arrived(self, link: InboundGateway, document: ServerDocument) -> None:
+        """
+        Somebody who dialled us has said who it is.
+        """
+        self.inbound[link.number] = link
+        _log.info(
+            "{link} - Inbound gateway connection from {name} ({id}) registered",
+            link=str(link),
+            name=quoted(document.gateway),
+            id=quoted(document.server_id)[1:-1],
+        )
+        link.begin(self._traffic.arriving(link))
+        self.learned(document.gateway, document.gateway_urls)
+        for remote in self.remotes.values():
+            places = remote.places
+            if remote.name != document.gateway and places:
+                link.tell(gossipDocument(self.identity.server_id, remote.name, places))
+
+    def reached(self, link: OutboundGateway, document: ServerDocument) -> None:
+        """
+        Somebody whom we dialled has said who it is.
+        """
+        remote = link.cluster
+        if self._isOver or remote.link is not None:
+            link.mayRedial = False
+            link.close(errors.DUPLICATE_GATEWAY)
+            return
+        remote.link = link
+        remote.failures = 0
+        remote.update(document.gateway_urls)
+        _log.info(
+            "{link} - Outbound gateway connection to {name} ({id}) registered",
+            link=str(link),
+            name=quoted(remote.name),
+            id=quoted(document.server_id)[1:-1],
+        )
+        link.begin(self._traffic.leaving(link))
+        self._spread(document.gateway, document.gateway_urls)
+
+    def parted(self, link: GatewayLink) -> None:
+        """
+        A connection ends: at once it leads to nobody.
+        """
+        self.inbound.pop(link.number, None)
+        if isinstance(link, OutboundGateway) and link.cluster.link is link:
+            link.cluster.link = None
+
+    def forgotten(self, link: GatewayLink) -> None:
+        """
+        A connection is gone: dial again if it was we who dialled.
+        """
+        self._links.pop(link.number, None)
+        if not self._links:
+            waiting, self._waiting = self._waiting, []
+            for call in waiting:
+                call()
+        if not isinstance(link, OutboundGateway) or not link.mayRedial:
+            return
+        remote = link.cluster
+        if self.remotes.get(remote.name) is remote and remote.link is None:
+            if link.document is None:
+                remote.failures += 1
+            self.dial(remote, remote.pause)
+
+    def dial(self, remote: Remote, after: float) -> None:
+        """
+        Have a cluster dialled.
+        """
+        if not self._isOver:
+            self._dial(remote, after)
+
+    def solicit(self) -> None:
+        """
+        Dial the clusters that the settings name.
+        """
+        for remote in list(self.remotes.values()):
+            if not remote.isImplicit and remote.link is None:
+                self.dial(remote, 0.0)
+
+    def unreachable(self, remote: Remote) -> None:
+        """
+        A cluster was dialled as often as it may be: forget it, unless it has dialled us.
+        """
+        if any(link.gateway == remote.name for link in self.inbound.values()):
+            self.dial(remote, remote.pause)
+        elif remote.isImplicit and self.remotes.get(remote.name) is remote:
+            del self.remotes[remote.name]
+
+    # News.
+
+    def informed(self, link: OutboundGateway, document: ServerDocument) -> None:
+        """
+        Somebody whom we dialled has said something more.
+        """
+        command = document.gateway_cmd
+        if not document.gateway:
+            link.close(errors.NO_GATEWAY_THERE, link.gateway)
+        elif command == GatewayCommand.GOSSIP:
+            if self.welcomes(document.gateway):
+                self.learned(document.gateway, document.gateway_urls)
+        elif document.gateway != link.gateway:
+            link.close(errors.WRONG_GATEWAY, self.terms.name, link.gateway, document.gateway)
+        elif not command:
+            link.cluster.update(document.gateway_urls)
+            self._spread(document.gateway, document.gateway_urls)
+        elif link.traffic is not None and not link.traffic.commanded(document):
+            _log.warn(
+                "{link} - Received unknown command {command} from gateway {name}",
+                link=str(link),
+                command=command,
+                name=quoted(link.gateway),
+            )
+
+    def heard(self, document: ServerDocument, who: str) -> None:
+        """
+        A member of our cluster tells of another cluster.
+
+        @param who: names the member in the log.
+        """
+        if document.gateway_cmd != GatewayCommand.GOSSIP:
+            _log.error(
+                "Unknown command {command} from server {who}",
+                command=document.gateway_cmd,
+                who=quoted(who)[1:-1],
+            )
+        elif self.welcomes(document.gateway):
+            self.learned(document.gateway, document.gateway_urls)
+
+    def learned(self, name: str, urls: Iterable[str]) -> None:
+        """
+        There is a cluster of this name: dial it if it is new.
+
+        @param urls: where its members are.
+        """
+        if name == self.terms.name:
+            return
+        remote = self.remotes.get(name)
+        if remote is not None:
+            remote.learn(urls)
+            return
+        remote = Remote(name, None)
+        remote.learn(urls)
+        if remote.places:
+            self.remotes[name] = remote
+            self.dial(remote, 0.0)
+
+    def _spread(self, name: str, urls: Iterable[str]) -> None:
+        """
+        Tell the members of our cluster of another one.
+        """
+        identity = self.identity
+        document = gossipDocument(
+            f"{_GOSSIP}{identity.server_id}", name, urls, identity.server_name
+        )
+        self.neighbours.tell(infoLine(document))
+
+    def memberJoined(self, url: str, say: Callable[[bytes], None]) -> None:
+        """
+        Our cluster has one more member.
+
+        @param url: where it listens for gateways; empty for nowhere.
+        @param say: sends a line to it.
+        """
+        if url:
+            self._urls[url] += 1
+            if self._urls[url] == 1:
+                self._update()
+        for remote in self.remotes.values():
+            places = remote.places
+            if remote.link is not None and places:
+                serverId = f"{_GOSSIP}{self.identity.server_id}"
+                say(infoLine(gossipDocument(serverId, remote.name, places)))
+
+    def memberLeft(self, url: str) -> None:
+        """
+        A member of our cluster is gone.
+        """
+        if not self._urls[url]:
+            return
+        self._urls[url] -= 1
+        if not self._urls[url]:
+            del self._urls[url]
+            if not self._isOver:
+                self._update()
+
+    # Changing.
+
+    def use(self, terms: GatewayTerms) -> None:
+        """
+        Be joined in another way from now on: with other certificates.
+        """
+        self.terms = terms
+        found = {each.name: each for each in terms.remotes}
+        for remote in self.remotes.values():
+            remote.terms = found.get(remote.name)
+
+    def accountsChanged(self) -> None:
+        """
+        There may be other accounts now.
+        """
+        for link in self:
+            if link.traffic is not None:
+                link.traffic.accountsChanged()
+
+    def leave(self) -> None:
+        """
+        Tell other clusters to dial the other members of ours.
+        """
+        self._isLeaving = True
+        self._update()
+
+    def close(self, done: Callable[[], None]) -> None:
+        """
+        End all connections.
+
+        @param done: called when there is none.
+        """
+        self._isOver = True
+        if not self._links:
+            done()
+            return
+        self._waiting.append(done)
+        for link in self:
+            link.close(errors.SERVER_SHUTDOWN)

@@ -1,0 +1,234 @@
+"""
+Connections between clusters that end, and servers that come and go: what was published while there
+was a way has arrived, once, and afterwards everything does again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.cluster.members import Client
+from tests.interop.cluster.proxies import Proxy
+from tests.interop.conftest import showLogs
+from tests.interop.gateways.worlds import Plan, Site, World, formed, started, until
+from tests.interop.servers import OLD, OURS_FAST, OURS_PURE, REAL, Flavour
+
+#: Makes a super-cluster for one test.
+Form = Callable[..., World]
+
+PEERS = pytest.mark.parametrize("peer", [OURS_PURE, REAL, OLD], ids=lambda each: each.name)
+
+
+@pytest.fixture
+def form(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Form]:
+    """
+    Make a super-cluster for one test.
+    """
+    made: list[World] = []
+
+    def start(plans: list[Plan], ports: dict[str, int] | None = None) -> World:
+        world = formed(plans, tmp_path, ports)
+        made.append(world)
+        for site in world.sites:
+            showLogs(request.node, site)
+        return world
+
+    yield start
+    for world in made:
+        world.close()
+
+
+def exchanged(world: World, subject: bytes) -> None:
+    """Each client says something, and each hears it all, once, in order; and so does a group."""
+    count = 50
+    ears = [client.subscribe(subject) for client in world.clients]
+    members = [client.subscribe(subject, b"g") for client in world.clients]
+    world.sync()
+    for place, client in enumerate(world.clients):
+        for number in range(count):
+            client.publish(subject, b"%d %d" % (place, number))
+    world.sync()
+    for place, client in enumerate(world.clients):
+        heard = client.arrived(ears[place])
+        for sender in range(len(world.clients)):
+            own = [body for body in heard if body.startswith(b"%d " % sender)]
+            assert own == [b"%d %d" % (sender, number) for number in range(count)]
+    worked = [
+        body
+        for client, sid in zip(world.clients, members, strict=True)
+        for body in client.arrived(sid)
+    ]
+    assert len(worked) == len(set(worked)) == count * len(world.clients)
+    for client, ear, member in zip(world.clients, ears, members, strict=True):
+        client.unsubscribe(ear)
+        client.unsubscribe(member)
+
+
+@PEERS
+@pytest.mark.parametrize("dialler", [0, 1], ids=["dialled", "dials"])
+def test_restart(form: Form, peer: Flavour, dialler: int) -> None:
+    """Either side is restarted, and is found again by the other."""
+    flavours = [peer, OURS_FAST] if dialler else [OURS_FAST, peer]
+    world = form([Plan(flavours[0], "GA"), Plan(flavours[1], "GB", ["GA"])])
+    exchanged(world, b"before")
+    for place in range(2):
+        world.sites[place].restart()
+        world.connect(place)
+        exchanged(world, b"after.%d" % place)
+    assert world.complaints() == []
+
+
+def switched(site: Site, gateway: str) -> str:
+    """How a server sends to a cluster."""
+    return str(site.modes().get(gateway, {}).get("interest_mode", ""))
+
+
+class Publisher(threading.Thread):
+    """
+    Publishes on many subjects, of which few are wanted, until it is stopped.
+
+    @ivar sent: how many of the wanted ones it has sent.
+    """
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(daemon=True)
+        self._client = Client(site)
+        self._isOver = False
+        self.sent = 0
+
+    def run(self) -> None:
+        """Publish."""
+        number = 0
+        while not self._isOver:
+            for _ in range(20):
+                self._client.publish(b"unwanted.%d" % number, b"x")
+                number += 1
+            self._client.publish(b"wanted.plain", b"%d" % self.sent)
+            self._client.publish(b"wanted.queue", b"%d" % self.sent)
+            self.sent += 1
+            self._client.flush()
+            time.sleep(0.002)
+
+    def finish(self) -> None:
+        """Stop."""
+        self._isOver = True
+        self.join()
+        self._client.flush()
+        self._client.close()
+
+
+def test_switchUnderLoad(form: Form) -> None:
+    """While one cluster sends more than a thousand subjects that nobody wants, the other one tells
+    everything it wants; interest comes and goes meanwhile; nothing that was wanted all the time is
+    lost or doubled, and neither is anything for a group."""
+    world = form([Plan(OURS_FAST, "GA"), Plan(OURS_PURE, "GB", ["GA"])])
+    sending, hearing = world.sites[0], world.clients[1]
+    plain = hearing.subscribe(b"wanted.plain")
+    members = [hearing.subscribe(b"wanted.queue", b"g") for _ in range(2)]
+    world.sync()
+    assert switched(sending, "GB") == "Optimistic"
+    publisher = Publisher(sending)
+    publisher.start()
+    number = 0
+    while switched(sending, "GB") != "Interest-Only" or number < 50:
+        sid = hearing.subscribe(b"unwanted.%d" % number)
+        hearing.unsubscribe(sid)
+        number += 1
+    before = publisher.sent
+    until(lambda: publisher.sent > before + 100, "it goes on")
+    publisher.finish()
+    world.sync()
+    wanted = [b"%d" % each for each in range(publisher.sent)]
+    assert hearing.arrived(plain) == wanted
+    worked = [body for sid in members for body in hearing.arrived(sid)]
+    assert sorted(worked, key=int) == wanted
+    assert sending.modes()["GB"]["switches"] == 1
+    exchanged(world, b"after")
+    assert world.complaints() == []
+
+
+@PEERS
+def test_cutWhileSwitching(peer: Flavour, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """The connections are cut again and again while interest is told and changes: afterwards
+    everything that is wanted arrives, once, and a group's messages do."""
+    plans = [Plan(OURS_FAST, "GA"), Plan(peer, "GB", ["GA"])]
+    sites: list[Site] = []
+    first = started(plans[:1], _home(tmp_path, "first"))
+    sites += first
+    try:
+        with Proxy(first[0].gatewayPort) as proxy:
+            ports = {"GA": proxy.port}
+            sites += started(plans[1:], _home(tmp_path, "second"), ports)
+            for site in sites:
+                showLogs(request.node, site)
+            world = World(sites)
+            world.sync()
+            _cutAndHeal(world, proxy)
+            for client in world.clients:
+                client.close()
+    finally:
+        for site in sites:
+            site.stop()
+
+
+def _home(path: Path, name: str) -> Path:
+    home = path / name
+    home.mkdir()
+    return home
+
+
+def _cutAndHeal(world: World, proxy: Proxy) -> None:
+    here, there = world.clients
+    plain, member = there.subscribe(b"wanted.plain"), there.subscribe(b"wanted.queue", b"g")
+    mine = here.subscribe(b"back.>")
+    world.sync()
+    publishers = [Publisher(site) for site in world.sites]
+    for publisher in publishers:
+        publisher.start()
+    for number in range(6):
+        sid = there.subscribe(b"unwanted.%d" % number)
+        time.sleep(0.1)
+        proxy.cut()
+        there.unsubscribe(sid)
+    for publisher in publishers:
+        publisher.finish()
+    world.sync()
+    for sid in (plain, member):
+        heard = [int(body) for body in there.arrived(sid)]
+        # Each of two publishers counts for itself: nothing comes three times.
+        assert all(heard.count(number) <= 2 for number in set(heard))
+    for number in range(100):
+        here.publish(b"wanted.plain", b"%d" % number)
+        here.publish(b"wanted.queue", b"%d" % number)
+        there.publish(b"back.%d" % number, b"%d" % number)
+    world.sync()
+    wanted = [b"%d" % number for number in range(100)]
+    assert there.arrived(plain) == there.arrived(member) == here.arrived(mine) == wanted
+
+
+def test_silent(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """A connection that nobody cut but on which nothing passes is given up, and dialled again."""
+    top = 'ping_interval: "300ms", ping_max: 2'
+    plans = [Plan(OURS_FAST, "GA", top=top), Plan(OURS_FAST, "GB", ["GA"], top=top)]
+    sites = started(plans[:1], _home(tmp_path, "first"))
+    try:
+        with Proxy(sites[0].gatewayPort) as proxy:
+            sites += started(plans[1:], _home(tmp_path, "second"), {"GA": proxy.port})
+            for site in sites:
+                showLogs(request.node, site)
+            world = World(sites)
+            world.sync()
+            proxy.silence()
+            sites[1].waitForLog("Gateway connection closed: Stale Connection")
+            proxy.heal()
+            exchanged(world, b"after")
+            for client in world.clients:
+                client.close()
+    finally:
+        for site in sites:
+            site.stop()

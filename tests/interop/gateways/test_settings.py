@@ -1,0 +1,226 @@
+"""
+What a C{gateway} block says, between natsbroker and nats-server, and what those are told who are
+not let in.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.certificates import writeCertificates
+from tests.interop.conftest import showLogs
+from tests.interop.gateways.wires import FakeGateway, connect, info
+from tests.interop.gateways.worlds import Plan, Site, World, formed, started, until
+from tests.interop.servers import OURS_FAST, REAL, Flavour
+
+BOTH = pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda each: each.name)
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeGateway]:
+    """A cluster that is the test."""
+    with FakeGateway("GB") as gateway:
+        yield gateway
+
+
+class Started:
+    """
+    Starts servers that are stopped with the test.
+    """
+
+    def __init__(self, request: pytest.FixtureRequest, directory: Path) -> None:
+        self._request = request
+        self._directory = directory
+        self.sites: list[Site] = []
+
+    def __call__(self, *plans: Plan, ports: dict[str, int] | None = None) -> list[Site]:
+        """Start servers."""
+        home = self._directory / f"h{len(self.sites)}"
+        home.mkdir()
+        made = started(plans, home, ports)
+        self.sites += made
+        for site in made:
+            showLogs(self._request.node, site)
+        return made
+
+
+@pytest.fixture
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Started]:
+    """
+    A function that starts servers.
+    """
+    starter = Started(request, tmp_path)
+    yield starter
+    for site in starter.sites:
+        site.stop()
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "said, errors",
+    [
+        (b'CONNECT {"lang":"go","verbose":false}\r\n', [b"'Authorization Violation'"]),
+        (b'CONNECT {"user":"u","pass":"p"}\r\n', [b"'attempted to connect to gateway port'"]),
+        (b"PING\r\n", [b"'Authorization Violation'"]),
+        (b"RS+ A b\r\n", [b"'Authorization Violation'"]),
+        (connect("GB", user="x"), [b"'Authorization Violation'"]),
+        (connect("GX"), [b"'Connection to gateway \"GA\" rejected'"]),
+        (b"CONNECT {\r\n", []),
+        (connect("GB") + b"INFO {\r\n", []),
+        (connect("GB") + info("GB", 1, server_name="s0"), []),
+        (connect("GB") + info("GB", 1) + b"RS+ A foo\r\n", []),
+        (connect("GB") + info("GB", 1) + b"BOGUS A foo\r\n", [b"'Unknown Protocol Operation'"]),
+    ],
+)
+def test_refused(
+    flavour: Flavour, said: bytes, errors: list[bytes], start: Started, fake: FakeGateway
+) -> None:
+    """Who is not let in is told what nats-server tells, and closed."""
+    ports = {"GB": fake.port}
+    (site,) = start(Plan(flavour, "GA", ["GB"], more="reject_unknown: true"), ports=ports)
+    wire = fake.knock(site.gatewayPort)
+    wire.say(said)
+    wire.until(lambda: wire.closed, "the end")
+    assert [frame.strip().partition(b" ")[2] for frame in wire.heard(b"-ERR")] == errors
+
+
+@BOTH
+def test_wrongGateway(flavour: Flavour, start: Started, fake: FakeGateway) -> None:
+    """Who dials a cluster and finds another one says so."""
+    start(Plan(flavour, "GA", ["GC"]), ports={"GC": fake.port})
+    wire = fake.answer()
+    wire.say(info("GB", fake.port))
+    wire.until(lambda: wire.heard(b"-ERR"), "an error")
+    wanted = b'-ERR \'Connection from "GA" rejected, wanted to connect to "GC", this is "GB"\'\r\n'
+    assert wire.heard(b"-ERR") == [wanted]
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [(OURS_FAST, REAL), (REAL, OURS_FAST), (OURS_FAST, OURS_FAST)],
+    ids=lambda pair: "-".join(each.name for each in pair),
+)
+def test_tls(pair: tuple[Flavour, Flavour], tmp_path: Path, start: Started) -> None:
+    """Connections are encrypted, and both ends show certificates."""
+    writeCertificates(tmp_path)
+    block = (
+        f"tls {{ cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/server-key.pem', "
+        f"ca_file: '{tmp_path}/ca.pem' }}"
+    )
+    world = World(start(Plan(pair[0], "GA", more=block), Plan(pair[1], "GB", ["GA"], more=block)))
+    world.sync()
+    for client in world.clients:
+        client.close()
+    assert world.complaints() == []
+
+
+@pytest.mark.parametrize("dialled", [OURS_FAST, REAL], ids=lambda each: each.name)
+def test_otherName(dialled: Flavour, tmp_path: Path, start: Started) -> None:
+    """Whoever shows a certificate for somebody else is not talked to."""
+    writeCertificates(tmp_path)
+    block = "tls {{ cert_file: '{0}/{1}.pem', key_file: '{0}/{1}-key.pem', ca_file: '{0}/ca.pem' }}"
+    one, two = start(
+        Plan(dialled, "GA", more=block.format(tmp_path, "client")),
+        Plan(OURS_FAST, "GB", ["GA"], more=block.format(tmp_path, "server")),
+    )
+    two.waitForLog("TLS handshake error: certificate is not valid for 127.0.0.1")
+    assert "registered" not in two.log()
+    assert one.gatewayPort
+
+
+def test_unknown(start: Started) -> None:
+    """A cluster that is not on the list is neither let in nor dialled, whoever tells of it."""
+    strict, other = start(
+        Plan(OURS_FAST, "GA", more="reject_unknown_cluster: true"), Plan(REAL, "GB", ["GA"])
+    )
+    other.waitForLog(r"Gateway Error 'Connection to gateway \"GA\" rejected'")
+    assert strict.modes() == {} and "registered" not in strict.log()
+
+
+def test_implicitForgotten(start: Started) -> None:
+    """A cluster that others told of and that has gone for good is not dialled for ever."""
+    one, two = start(Plan(OURS_FAST, "GA"), Plan(OURS_FAST, "GB", ["GA"]))
+    until(lambda: one.modes(), "it is dialled back")
+    two.stop()
+    one.waitForLog("Gateway connection closed")
+    time.sleep(0.5)
+    since = one.logLength()
+    time.sleep(1.5)
+    assert "gateway" not in one.log(since).lower()
+
+
+def keysOf(value: Any, path: str = "") -> set[str]:
+    """
+    The keys of a page, with C{*} for names that are data.
+    """
+    if isinstance(value, list):
+        return {each for item in value for each in keysOf(item, path)}
+    if not isinstance(value, dict):
+        return set()
+    found = set()
+    for key, inner in value.items():
+        name = "*" if path in ("outbound_gateways", "inbound_gateways") else key
+        here = f"{path}.{name}" if path else name
+        found |= {here, *keysOf(inner, here)}
+    return found
+
+
+#: What only ours shows, since it says what a policy has decided.
+EXTRA = {"switches", "last_switch"}
+
+
+def test_pages(tmp_path: Path) -> None:
+    """The pages have the keys that nats-server's have, and the same settings."""
+    plans = [Plan(OURS_FAST, "GA", ["GB"]), Plan(REAL, "GB", ["GA"])]
+    world = formed(plans, tmp_path)
+    try:
+        ours, real = world.sites
+        for client in world.clients:
+            client.subscribe(b"some.*")
+            client.subscribe(b"some.*", b"g")
+        world.sync()
+        for query in ("", "?accs=1", "?acc_name=A&subs=1", "?acc_name=A&subs=detail"):
+            mine, theirs = (keysOf(site.monitor(f"/gatewayz{query}")) for site in (ours, real))
+            optional = {"no_interest_count", "num_subs", "num_queue_subs", *EXTRA}
+            strip = {each for each in mine | theirs if each.rpartition(".")[2] in optional}
+            assert mine - strip == theirs - strip
+        shown: Any = [site.monitor("/varz")["gateway"] for site in (ours, real)]
+        mine, theirs = (keysOf(each) for each in shown)
+        assert mine == theirs
+        page: Any = ours.monitor("/gatewayz?acc_name=A&subs=1")
+        wanted = page["outbound_gateways"]["GB"]["accounts"][0]["subscriptions_list"]
+        assert sorted(each for each in wanted if each.startswith("some")) == ["some.*"] * 2
+    finally:
+        world.close()
+
+
+def test_reload(start: Started) -> None:
+    """A reload brings an account; what concerns gateways themselves needs a restart."""
+    one, two = start(Plan(OURS_FAST, "GA"), Plan(OURS_FAST, "GB", ["GA"]))
+    world = World([one, two])
+    world.sync()
+    added = "    C { users: [ {user: c, password: c} ] }\n}"
+    for site in (one, two):
+        config = site._config or ""
+        text = re.sub(
+            r"(user: b, password: b\} \] \})\n\}", lambda found: f"{found[1]}\n{added}", config
+        )
+        site.writeConfig(text)
+        site.signal("HUP")
+        site.waitForLog("Reloaded server configuration")
+    clients = [world.client(place, "c") for place in range(2)]
+    world.sync(clients)
+    site = two
+    since = site.logLength()
+    site.writeConfig((site._config or "").replace("gateway {", "gateway { connect_retries: 7,"))
+    site.signal("HUP")
+    site.waitForLog("config reload not supported for Gateway", since)
+    world.sync()
+    for client in [*world.clients, *clients]:
+        client.close()

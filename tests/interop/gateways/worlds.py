@@ -1,0 +1,311 @@
+"""
+Super-clusters of real processes: natsbroker and nats-server, mixed, and clients of each server.
+
+Promises: every server listens on loopback at ports that the kernel chose, and keeps them when it is
+restarted; after L{World.sync} every server knows what clients of all others had subscribed to
+before, and everything that was published before has arrived or never will; what a server logged
+besides notices is found.
+Must never know: what a test does with a super-cluster.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.interop.cluster.members import Client
+from tests.interop.servers import PATIENCE, Flavour, Server
+
+CONFIG = """
+server_name: $NAME
+http: "127.0.0.1:-1"
+accounts {
+    A { users: [ {user: a, password: a} ] }
+    B { users: [ {user: b, password: b} ] }
+}
+$CLUSTER
+gateway {
+    name: $GATEWAY, listen: "127.0.0.1:$PORT"
+    authorization { user: u, password: p }
+    gateways: [ $REMOTES ]
+    $MORE
+}
+$TOP
+"""
+
+CLUSTER = """
+cluster {
+    name: $GATEWAY, listen: "127.0.0.1:$PORT"
+    authorization { user: r, password: s }
+    routes: [ $ROUTES ]
+}
+"""
+
+#: What a server may say besides notices.
+EXPECTED = (
+    "Plaintext passwords detected",
+    "Error connecting to explicit gateway",  # what the test has stopped, or not started yet
+    "Error connecting to implicit gateway",
+    "Error trying to connect to explicit gateway",
+    "Error trying to connect to implicit gateway",
+    "Error trying to connect to route",
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """
+    One server of a super-cluster.
+
+    @ivar gateway: the name of its cluster.
+    @ivar remotes: the names of the clusters that it is told of.
+    @ivar more: for its C{gateway} block.
+    @ivar top: for the top of its file.
+    """
+
+    flavour: Flavour
+    gateway: str
+    remotes: Sequence[str] = ()
+    more: str = ""
+    top: str = ""
+
+
+class Site(Server):
+    """
+    One server.
+
+    @ivar name: its name.
+    @ivar gateway: the name of its cluster.
+    @ivar gatewayPort: where it listens for gateways.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        directory: Path,
+        name: str,
+        remotes: Mapping[str, int],
+        routes: Sequence[int] | None,
+    ) -> None:
+        """
+        @param remotes: the ports of clusters by their names.
+        @param routes: the ports of other members of its cluster; C{None} without a cluster.
+        """
+        super().__init__(plan.flavour, directory)
+        self.name = name
+        self.gateway = plan.gateway
+        self.gatewayPort = -1
+        self.routePort = -1
+        self.more = plan.more
+        self._plan = plan
+        self._remotes = dict(remotes)
+        self._routes = routes
+        self._before = ""
+        self.describe()
+
+    def describe(self) -> None:
+        """
+        Write the configuration that the server is started with next.
+        """
+        remotes = ", ".join(
+            f'{{name: {name}, url: "nats://u:p@127.0.0.1:{port}"}}'
+            for name, port in self._remotes.items()
+        )
+        cluster = ""
+        if self._routes is not None:
+            urls = ", ".join(f'"nats-route://r:s@127.0.0.1:{port}"' for port in self._routes)
+            cluster = _filled(CLUSTER, GATEWAY=self.gateway, PORT=self.routePort, ROUTES=urls)
+        self._config = _filled(
+            CONFIG,
+            NAME=self.name,
+            CLUSTER=cluster,
+            GATEWAY=self.gateway,
+            PORT=self.gatewayPort,
+            REMOTES=remotes,
+            MORE=self.more,
+            TOP=self._plan.top,
+        )
+
+    def start(self) -> Site:
+        """See L{Server.start}."""
+        super().start()
+        match = self.waitForLog(r"Listening for gateways connections on \S+:(\d+)")
+        self.gatewayPort = int(match[1])
+        if self._routes is not None:
+            match = self.waitForLog(r"Listening for route connections on \S+:(\d+)")
+            self.routePort = int(match[1])
+        self.describe()
+        return self
+
+    def halt(self) -> None:
+        """Stop, to be started again later."""
+        self._before += self.log()
+        self.stop()
+        self._lines.clear()
+
+    def restart(self) -> None:
+        """See L{Server.restart}."""
+        self.halt()
+        self.start()
+
+    def complaints(self, allowed: Sequence[str] = ()) -> list[str]:
+        """
+        @return: the lines of the log that are no notices, and that nobody expects.
+        """
+        known = (*EXPECTED, *allowed)
+        log = self._before + self.log()
+        lines = [line for line in log.splitlines() if re.search(r"\[(ERR|WRN|FTL)\]", line)]
+        return [line for line in lines if not any(each in line for each in known)]
+
+    def modes(self, account: str = "A") -> dict[str, dict[str, Any]]:
+        """
+        @return: what the server has decided for an account towards each cluster that it reaches.
+        """
+        page: Any = self.monitor(f"/gatewayz?acc_name={account}")
+        return {
+            name: (link.get("accounts") or [{}])[0]
+            for name, link in (page["outbound_gateways"] or {}).items()
+        }
+
+
+def _filled(text: str, **values: object) -> str:
+    for key, value in values.items():
+        text = text.replace(f"${key}", str(value))
+    return text
+
+
+class World:
+    """
+    A super-cluster and a client at each server.
+
+    @ivar sites: the processes.
+    @ivar clients: their clients in account A, at the same places.
+    """
+
+    def __init__(self, sites: Sequence[Site]) -> None:
+        self.sites = list(sites)
+        self.clients: list[Client] = [Client(site) for site in sites]
+        self._round = 0
+
+    def connect(self, place: int) -> None:
+        """Connect a client to a server anew."""
+        self.clients[place].close()
+        self.clients[place] = Client(self.sites[place])
+
+    def client(self, place: int, user: str) -> Client:
+        """
+        @return: one more client, which the test closes.
+        """
+        return Client(self.sites[place], user)
+
+    def sync(self, clients: Sequence[Client] | None = None, patience: float = PATIENCE) -> None:
+        """
+        Wait until everybody hears everybody, and has heard what was said before.
+
+        Interest in queue groups is always told, and behind all that was told before; a group hears
+        only who knows of it. So whoever is heard by the group knows the rest, too.
+
+        @raise TimeoutError: if that does not come to pass.
+        """
+        clients = self.clients if clients is None else clients
+        self._round += 1
+        number = self._round
+        groups = []
+        for place, client in enumerate(clients):
+            groups.append(client.subscribe(b"sync.%d.%d.*" % (number, place), b"s%d" % number))
+        missing = {
+            (sender, place) for sender in range(len(clients)) for place in range(len(clients))
+        }
+        deadline = time.monotonic() + patience
+        while missing:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no message passes between {sorted(missing)}")
+            for sender, place in missing:
+                subject = b"sync.%d.%d.%d" % (number, place, sender)
+                clients[sender].publish(subject, b"%d" % sender)
+            for client in clients:
+                client.flush()
+            pause = time.monotonic() + 0.05
+            while missing and time.monotonic() < pause:
+                for place, client in enumerate(clients):
+                    for body in client.arrived(groups[place]):
+                        missing.discard((int(body), place))
+                time.sleep(0.005)
+        for place, client in enumerate(clients):
+            client.unsubscribe(groups[place])
+
+    def complaints(self, allowed: Sequence[str] = ()) -> list[str]:
+        """
+        @return: what servers logged besides notices.
+        """
+        return [line for site in self.sites for line in site.complaints(allowed)]
+
+    def close(self) -> None:
+        """Stop everything."""
+        for client in self.clients:
+            client.close()
+        for site in self.sites:
+            site.stop()
+
+
+def until(done: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
+    """
+    Wait for something.
+
+    @raise TimeoutError: if it does not come to pass.
+    """
+    deadline = time.monotonic() + patience
+    while not done():
+        if time.monotonic() > deadline:
+            raise TimeoutError(what)
+        time.sleep(0.02)
+
+
+def started(
+    plans: Sequence[Plan], directory: Path, ports: Mapping[str, int] | None = None
+) -> list[Site]:
+    """
+    Start servers one after the other; each is told of those clusters of its plan that are there
+    already, and of the members of its own cluster.
+
+    @param ports: of other clusters, or of what stands in front of them, by their names.
+    """
+    sites: list[Site] = []
+    known = dict(ports or {})
+    try:
+        for place, plan in enumerate(plans):
+            home = directory / f"s{place}"
+            home.mkdir()
+            mates = [each.routePort for each in sites if each.gateway == plan.gateway]
+            isCluster = sum(each.gateway == plan.gateway for each in plans) > 1
+            remotes = {name: known[name] for name in plan.remotes if name in known}
+            site = Site(plan, home, f"s{place}", remotes, mates if isCluster else None)
+            sites.append(site)
+            site.start()
+            known.setdefault(plan.gateway, site.gatewayPort)
+    except BaseException:
+        for site in sites:
+            print(f"log of {site.name}, {site.flavour.name}:\n{site.log()}")
+            site.stop()
+        raise
+    return sites
+
+
+def formed(plans: Sequence[Plan], directory: Path, ports: Mapping[str, int] | None = None) -> World:
+    """
+    The same, and wait until everybody hears everybody.
+    """
+    sites = started(plans, directory, ports)
+    try:
+        world = World(sites)
+        world.sync()
+    except BaseException:
+        for site in sites:
+            print(f"log of {site.name}, {site.flavour.name}:\n{site.log()}")
+            site.stop()
+        raise
+    return world

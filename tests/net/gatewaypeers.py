@@ -1,0 +1,279 @@
+"""
+Brokers that are joined to other clusters, in memory, and peers that say what the test says.
+
+Promises: nothing happens but by the test's doing; what is dialled is written down, or reaches
+another broker in the same test; what passes over connections is not looked at.
+Must never know: what a test is about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+
+from natsbroker import hot
+from natsbroker.client.pipe import connectPipe
+from natsbroker.net.clusterterms import Identity
+from natsbroker.net.gateway import GatewayLink
+from natsbroker.net.gatewayremote import Remote
+from natsbroker.net.gateways import Gateways
+from natsbroker.net.gatewayterms import GatewayTarget, GatewayTerms, RemoteTerms
+from natsbroker.net.linkcontext import LinkContext, LinkLimits
+from natsbroker.net.linkprotocol import LinkProtocol
+from natsbroker.net.wheel import DeadlineWheel
+from natsbroker.testing.transport import MemoryTransport
+from natsbroker.wire.serverinfo import ServerDocument
+
+CONNECT = {
+    "echo": False,
+    "verbose": False,
+    "pedantic": False,
+    "tls_required": False,
+    "headers": False,
+    "name": "PEER",
+    "cluster": "",
+    "gateway": "B",
+}
+
+INFO = {
+    "server_id": "PEER",
+    "server_name": "peer",
+    "version": "2.15.1",
+    "proto": 3,
+    "go": "",
+    "host": "127.0.0.1",
+    "port": 7777,
+    "headers": True,
+    "max_payload": 1048576,
+    "gateway": "B",
+    "gateway_urls": ["127.0.0.1:7777"],
+    "gateway_url": "127.0.0.1:7777",
+    "gateway_nrp": True,
+    "gateway_iom": True,
+}
+
+
+def connect(**changes: Any) -> bytes:
+    """A CONNECT line of a peer."""
+    return b"CONNECT %b\r\n" % json.dumps({**CONNECT, **changes}).encode()
+
+
+def info(**changes: Any) -> bytes:
+    """An INFO line of a peer."""
+    return b"INFO %b\r\n" % json.dumps({**INFO, **changes}).encode()
+
+
+def remote(name: str, *ports: int) -> RemoteTerms:
+    """A cluster that the settings name."""
+    return RemoteTerms(name, tuple(GatewayTarget(name, "127.0.0.1", port) for port in ports))
+
+
+class SilentTraffic:
+    """
+    Makes traffic of which nothing passes.
+
+    @ivar commands: what peers asked for.
+    """
+
+    def __init__(self) -> None:
+        self.commands: list[ServerDocument] = []
+        self.distances: list[float] = []
+        self.begun = 0
+        self.ended = 0
+        self.changes = 0
+        self.handlers: dict[int, Any] = {}
+        self.understands = True
+
+    def arriving(self, link: GatewayLink) -> SilentTraffic:
+        """See L{natsbroker.net.gateways.Traffic.arriving}."""
+        return self
+
+    leaving = arriving
+
+    def commanded(self, document: ServerDocument) -> bool:
+        """A peer asks for something."""
+        self.commands.append(document)
+        return self.understands
+
+    def begin(self) -> None:
+        """A connection is agreed on."""
+        self.begun += 1
+
+    def placed(self, seconds: float) -> None:
+        """A peer is so far."""
+        self.distances.append(seconds)
+
+    def accountsChanged(self) -> None:
+        """There may be other accounts."""
+        self.changes += 1
+
+    def end(self) -> None:
+        """A connection ends."""
+        self.ended += 1
+
+
+class Neighbourhood:
+    """
+    Other members of the same cluster.
+
+    @ivar names: how they are called.
+    @ivar told: the INFOs that they were told.
+    """
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.told: list[dict[str, Any]] = []
+
+    def isNamed(self, name: str) -> bool:
+        """See L{natsbroker.net.gateways.Neighbours.isNamed}."""
+        return name in self.names
+
+    def tell(self, line: bytes) -> None:
+        """See L{natsbroker.net.gateways.Neighbours.tell}."""
+        self.told.append(json.loads(line[5:]))
+
+
+class Joined:
+    """
+    A broker with a gateway.
+
+    @ivar dialled: which clusters it wanted to dial, and after how many seconds.
+    @ivar network: others that can be dialled, by their ports.
+    """
+
+    def __init__(
+        self,
+        name: str = "A",
+        port: int = 7222,
+        remotes: Iterable[RemoteTerms] = (),
+        clock: Clock | None = None,
+        limits: LinkLimits | None = None,
+        traffic: Any = None,
+        **terms: Any,
+    ) -> None:
+        self.clock = clock or Clock()
+        self.turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        self.random = Random(7)
+        self.traffic = traffic or SilentTraffic()
+        self.neighbours = Neighbourhood()
+        self.dialled: list[tuple[str, float]] = []
+        self.network: dict[int, Joined] = {}
+        context = LinkContext(self.clock, self.turn, DeadlineWheel(self.clock), self.random, limits)
+        url = f"127.0.0.1:{port}"
+        self.port = port
+        self.gateways = Gateways(
+            context,
+            Identity(f"ID-{name}-{port}", f"{name}-{port}", "2.15.1", "0.1.0", "127.0.0.1", port),
+            GatewayTerms(name, remotes=tuple(remotes), **terms),
+            self.traffic,
+            self.neighbours,
+            self._dial,
+        )
+        self.gateways.url = url
+
+    def _dial(self, remote: Remote, after: float) -> None:
+        self.dialled.append((remote.name, after))
+        if self.network:
+            self.clock.callLater(after, self._reach, remote)
+
+    def _reach(self, remote: Remote) -> None:
+        for target in remote.shuffled(self.random):
+            other = self.network.get(target.port)
+            if other is not None:
+                ours = LinkProtocol(self.gateways.dialling(remote, target), None)
+                theirs = LinkProtocol(other.gateways.accepting, None)
+                connectPipe(self.clock, ours, theirs)
+                return
+        self.gateways.unreachable(remote)
+
+    def settle(self, seconds: float = 0.0) -> None:
+        """Let happen what is due."""
+        for _ in range(60):
+            self.clock.advance(0)
+        if seconds:
+            steps = max(int(seconds / 0.05), 1)
+            self.clock.pump([seconds / steps] * steps)
+            self.settle()
+
+    def accepted(self) -> GatewayWire:
+        """A connection from somebody who dialled us."""
+        return GatewayWire(self, self.gateways.accepting)
+
+    def dialling(self, name: str = "B", port: int = 7777) -> GatewayWire:
+        """A connection to somebody whom we dialled."""
+        target = GatewayTarget(name, "127.0.0.1", port)
+        found = self.gateways.remotes.setdefault(name, Remote(name, remote(name, port)))
+        return GatewayWire(self, self.gateways.dialling(found, target))
+
+    def arrived(self, **changes: Any) -> GatewayWire:
+        """A peer that has dialled us and was let in."""
+        wire = self.accepted()
+        wire.send(connect(gateway=changes.get("gateway", "B")) + info(**changes))
+        return wire
+
+    def reached(self, name: str = "B", **changes: Any) -> GatewayWire:
+        """A peer that we dialled and that is the right one."""
+        wire = self.dialling(name)
+        wire.send(info(**{"gateway": name, **changes}))
+        return wire
+
+
+class GatewayWire:
+    """
+    A peer that says what the test says.
+    """
+
+    def __init__(self, node: Joined, makeLink: Any) -> None:
+        self._node = node
+        self.protocol = LinkProtocol(makeLink, None)
+        address = IPv4Address("TCP", "127.0.0.9", 50000)
+        self.transport = MemoryTransport(node.clock, self.protocol, address)
+        self.transport.connect()
+        node.settle()
+
+    def send(self, data: bytes) -> None:
+        """Say something."""
+        self.transport.send(data)
+        self._node.settle()
+
+    def take(self) -> bytes:
+        """What was said to the peer."""
+        self._node.settle()
+        return self.transport.take()
+
+    def lines(self) -> list[bytes]:
+        """The same, cut into lines, without INFO and CONNECT."""
+        lines = self.take().split(b"\r\n")
+        return [line for line in lines if line and not line.startswith((b"INFO", b"CONNECT"))]
+
+    def infos(self) -> list[dict[str, Any]]:
+        """The INFOs among what was said to the peer."""
+        lines = self.take().split(b"\r\n")
+        return [json.loads(line[5:]) for line in lines if line.startswith(b"INFO ")]
+
+    def hangUp(self) -> None:
+        """Go."""
+        self.transport.hangUp()
+        self._node.settle()
+
+    @property
+    def link(self) -> Any:
+        """Our side of it."""
+        assert isinstance(self.protocol.link, GatewayLink)
+        return self.protocol.link
+
+    @property
+    def closed(self) -> str:
+        """Why it was closed; empty while it is not."""
+        return str(self.link.reason)
+
+
+def internet(*nodes: Joined) -> None:
+    """Let brokers reach each other by their ports."""
+    for node in nodes:
+        node.network = {other.port: other for other in nodes if other is not node}
