@@ -304,6 +304,7 @@ class TestStarting:
             "monitoring": [],
             "cluster": [],
             "leafnodes": [],
+            "gateway": [],
         }
 
     def test_lines(self) -> None:

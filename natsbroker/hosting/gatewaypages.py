@@ -18,7 +18,7 @@ from natsbroker.net.linkfacts import LinkFacts, factsOf
 from natsbroker.stats.formats import number
 from natsbroker.stats.model import MonitoringModel
 
-__all__ = ["GatewayPages", "showGateways"]
+__all__ = ["GatewayPages", "LinkPage", "showGateways"]
 
 #: Seconds that nats-server shows where the settings say nothing.
 _TIMEOUT = 2.0

@@ -108,6 +108,14 @@ class SilentTraffic:
         """A peer is so far."""
         self.distances.append(seconds)
 
+    def figures(self) -> dict[str, Any]:
+        """Nothing is decided."""
+        return {"A": {"mode": "optimistic", "interest": 2, "queues": 1}}
+
+    def interests(self, account: str) -> list[tuple[bytes, bytes]]:
+        """Little is wanted."""
+        return [(b"foo", b"")]
+
     def accountsChanged(self) -> None:
         """There may be other accounts."""
         self.changes += 1

@@ -1,5 +1,5 @@
 """
-Tests for L{natsbroker.stats.linkviews}: what a cluster is made of fits the shapes that the pages
+Tests for L{natsbroker.stats.linkviews}: what links are made of fits the shapes that the pages
 ask for.
 """
 
@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from natsbroker.config.model import Settings
 from natsbroker.hosting.clusterpages import ClusterPages
+from natsbroker.hosting.gatewaypages import GatewayPages, LinkPage
 from natsbroker.net.routefacts import routeFacts
 from natsbroker.stats import linkviews
 from tests.net.clusters import Node
+from tests.net.gatewaypeers import Joined
 from tests.stats.test_views import membersOf
 
 
@@ -24,10 +27,15 @@ def provided() -> dict[str, Any]:
     wire = node.joined()
     wire.send(b"RS+ A foo\r\n")
     facts = routeFacts(wire.route)
+    joined = Joined()
+    page = LinkPage(joined.arrived().link, 7)
     ((interest, _),) = facts.interest
     return {
         "BookView": node.context.book,
         "ClusterView": ClusterPages,
+        "GatewayFactsView": page.facts(),
+        "GatewayLinkView": page,
+        "GatewaysView": GatewayPages(joined.gateways, Settings, 7),
         "InterestView": interest,
         "LinkFactsView": facts,
         "RouteFactsView": facts,
