@@ -124,12 +124,14 @@ class Plugins:
             name = interest.plugin or readyMade[0].name
             plugin = self.named(IGatewayPolicyPlugin, name, readyMade)
         what = f'gateway policy "{plugin.name}"'
-        made = _made(what, lambda: plugin.makePolicy(host, interest.options))
+        made: IGatewayInterestPolicy = _made(
+            what, lambda: plugin.makePolicy(host, interest.options)
+        )
         try:
             verifyObject(IGatewayInterestPolicy, made)
         except Invalid as error:
             raise PluginError(f"{what} makes no policy: {error}") from error
-        return made  # type: ignore[no-any-return]
+        return made
 
     def routerFactory(self, settings: Settings) -> Callable[[str], ISubjectRouter] | None:
         """
