@@ -14,9 +14,9 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
-from twisted.internet.error import CannotListenError
+from twisted.internet.error import CannotListenError, ConnectError
 from twisted.logger import Logger
 
 from natsbroker.config.diff import Change
@@ -273,9 +273,7 @@ class GatewayService:
         for target in remote.shuffled(self._random):
             try:
                 await self._connect(remote, target)
-            except CancelledError:
-                raise
-            except Exception as error:
+            except (ConnectError, OSError, ValueError) as error:
                 _log.debug(
                     "Error connecting to gateway {name} at {place}: {why}",
                     name=remote.name,
