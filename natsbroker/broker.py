@@ -18,13 +18,11 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorFDSet, IStreamServerEndpoint
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from natsbroker import errors, hot
 from natsbroker.advisories import LameDuckStarted, Reloaded
-from natsbroker.auth.callouts import Callouts
 from natsbroker.auth.certificates import described
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import GLOBAL_ACCOUNT, TLS, Monitoring, Settings
@@ -32,12 +30,11 @@ from natsbroker.core.bus import Bus
 from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
 from natsbroker.hosting.authorization import Authorization
 from natsbroker.hosting.authorizers import READY_MADE
-from natsbroker.hosting.clients import closeAll, closeExcess, sessionOf, sessionsOf
+from natsbroker.hosting.clients import closeAll, sessionsOf
 from natsbroker.hosting.cluster import ClusterMembership
 from natsbroker.hosting.clusterpages import ClusterPages
-from natsbroker.hosting.derived import infoFrom, limitsFrom, tracingFrom
-from natsbroker.hosting.descriptions import describing, identifying
-from natsbroker.hosting.events import ClientEvents
+from natsbroker.hosting.derived import infoFrom
+from natsbroker.hosting.descriptions import describing
 from natsbroker.hosting.gatewaypages import GatewayPages, showGateways
 from natsbroker.hosting.gatewaypolicies import READY_MADE as POLICIES
 from natsbroker.hosting.gateways import GatewayService
@@ -46,10 +43,15 @@ from natsbroker.hosting.identity import ServerKeys
 from natsbroker.hosting.lameduck import LameDuck
 from natsbroker.hosting.leafnodes import LeafnodeService
 from natsbroker.hosting.listeners import Listeners
-from natsbroker.hosting.monitoring import MonitoringService
+from natsbroker.hosting.making import (
+    makeCallouts,
+    makeContext,
+    makeEvents,
+    makeOperators,
+    makePages,
+)
 from natsbroker.hosting.observers import Observers
 from natsbroker.hosting.operators import withOperators
-from natsbroker.hosting.operatorservice import OperatorService
 from natsbroker.hosting.planners import (
     authorizationPlanner,
     clusterPlanner,
@@ -61,10 +63,11 @@ from natsbroker.hosting.planners import (
     tlsPlanner,
 )
 from natsbroker.hosting.plugins import Plugins, nameOf
+from natsbroker.hosting.readiness import Readiness
 from natsbroker.hosting.reload import Planner, ReloadError, logChanges, plan, settled
 from natsbroker.hosting.start import announceListener, announceStart
 from natsbroker.hosting.streaming import streamingService
-from natsbroker.hosting.tls import pagesCreatorFrom, termsFrom
+from natsbroker.hosting.tls import termsFrom
 from natsbroker.hosting.userinfo import UserInfo
 from natsbroker.interfaces import (
     IAuthorizer,
@@ -79,7 +82,7 @@ from natsbroker.interfaces import (
     ISubjectRouter,
 )
 from natsbroker.net.client import ClientFactory
-from natsbroker.net.context import REMEMBERED, ClientContext, Connections
+from natsbroker.net.context import ClientContext
 from natsbroker.net.fast import Hub
 from natsbroker.net.info import ServerInfo
 from natsbroker.net.listen import addressEndpoint, urlOf
@@ -153,9 +156,16 @@ class Broker(MultiService):
         self.startTime: float = self.reactor.seconds()
         self._random = random or Random()
         self._describe = describing(lambda: self.clientContext.info, self.reactor.seconds)
-        self._observers = Observers([self._clientEvents(), *observers])
-        self._outcome: Failure | bool | None = None
-        self._waiting: list[Deferred[None]] = []
+        events = makeEvents(
+            self._systemBus,
+            self._shared,
+            self.serverId,
+            self._describe,
+            self.reactor.seconds,
+            self._random,
+        )
+        self._observers = Observers([events, *observers])
+        self._readiness = Readiness()
         self._hub: Hub | None = None
         self._lameDuck: LameDuck | None = None
         found = plugins or Plugins()
@@ -163,18 +173,41 @@ class Broker(MultiService):
         makeRouter = routerFactory or found.routerFactory(settings) or self._builtInRouter
         self.accounts = AccountRegistry(turn, makeRouter, self._random, self.reactor)
         self.accounts.configure(settings)
-        self._describe = describing(lambda: self.clientContext.info, self.reactor.seconds)
-        callouts = self._makeCallouts()
+        callouts = makeCallouts(
+            self.reactor, self.keys, self.accounts, self._shared, lambda: self.settings
+        )
         checks = PasswordChecks(self._inThread, self.reactor)
         own = Authorization(checks, callouts)
-        operators = self._operators = self._makeOperators(settings, callouts)
+        operators = self._operators = makeOperators(
+            self.reactor,
+            settings,
+            self.accounts,
+            self._shared,
+            self._inThread,
+            self._describe,
+            callouts,
+            self._countNeighbours,
+        )
+        self._adopt(operators)
         chosen = found.authorizer(self, settings, authorizer, READY_MADE)
         if chosen is None and operators is not None:
             chosen = operators.authorizer
         called = str if operators is None else operators.nameOf
         if not settings.no_system_account:
             self.accounts.watch(UserInfo(self._describe, self.reactor.seconds, called).serve)
-        self.clientContext = self._makeContext(turn, chosen or own.authorizerFor(settings))
+        inForce = chosen or own.authorizerFor(settings)
+        verifyObject(IAuthorizer, inForce)
+        self.clientContext = makeContext(
+            self.reactor,
+            settings,
+            self.accounts,
+            inForce,
+            self._info(inForce, settings.host, settings.port),
+            turn,
+            self._observers.notify,
+            self._random,
+        )
+        inForce.watchRevocations(self._revoked)
         terms = None if settings.tls is None else termsFrom(settings.tls, settings.allow_non_tls)
         self._isElsewhere = endpoints is not None
         if endpoints is None:
@@ -189,7 +222,8 @@ class Broker(MultiService):
             healthChecks=[listeningCheck(self.listeners.closed)],
             namers=Namers(called, described),
         )
-        self._pages = self._makePages()
+        self._pages = makePages(self.reactor, self.monitoring, settings)
+        self._adopt(self._pages)
         self._authorizer = chosen
         self._adopt(chosen)
         self.membership = self._makeMembership()
@@ -249,66 +283,12 @@ class Broker(MultiService):
         pool = self.reactor.getThreadPool()
         return deferToThreadPool(self.reactor, pool, call, *arguments)
 
-    def _makeContext(self, turn: hot.Turn, authorizer: IAuthorizer) -> ClientContext:
-        verifyObject(IAuthorizer, authorizer)
-        authorizer.watchRevocations(self._revoked)
-        settings = self.settings
-        context = ClientContext(
-            self.reactor,
-            self.accounts,
-            authorizer,
-            self._info(authorizer, settings.host, settings.port),
-            limitsFrom(settings),
-            turn,
-            self._observers.notify,
-            self._random,
-            connections=Connections(settings.max_closed_clients or REMEMBERED),
-        )
-        context.tracing = tracingFrom(settings)
-        context.fastLane = settings.fast_lane
-        return context
+    def _shared(self) -> ClientContext:
+        return self.clientContext
 
-    def _clientEvents(self) -> ClientEvents:
-        def bus() -> Bus | None:
-            name = self.accounts.systemAccount
-            return self.bus(name) if name in self.accounts.names() else None
-
-        return ClientEvents(
-            bus,
-            lambda cid: sessionOf(self.clientContext.connections, cid),
-            lambda: self.serverId,
-            self._describe,
-            self.reactor.seconds,
-            self._random,
-        )
-
-    def _makeCallouts(self) -> Callouts:
-        keys = self.keys
-        identify = identifying(lambda: self.clientContext.info, lambda: self.settings)
-
-        def timeout() -> float:
-            return self.clientContext.limits.auth_timeout
-
-        def busFor(account: str) -> Bus:
-            return self.accounts[account].busFor(Kind.INTERNAL)
-
-        return Callouts(keys.signer, keys.curve, identify, busFor, self.reactor, timeout)
-
-    def _makeOperators(self, settings: Settings, callouts: Callouts) -> OperatorService | None:
-        if not settings.operator.isOn:
-            return None
-        operators = OperatorService(
-            settings,
-            self.accounts,
-            self.reactor,
-            self._inThread,
-            self._describe,
-            lambda account: closeExcess(self.clientContext, self.accounts, account),
-            callouts,
-            self._countNeighbours,
-        )
-        operators.setServiceParent(self)  # type: ignore[no-untyped-call]
-        return operators
+    def _systemBus(self) -> Bus | None:
+        name = self.accounts.systemAccount
+        return self.bus(name) if name in self.accounts.names() else None
 
     def _countNeighbours(self) -> int:
         """
@@ -316,15 +296,6 @@ class Broker(MultiService):
         """
         routes = () if self.membership is None else self.membership.cluster
         return len({route.document.server_id for route in routes if route.document is not None})
-
-    def _makePages(self) -> MonitoringService | None:
-        settings = self.settings
-        if not (settings.monitoring.http_port or settings.monitoring.https_port):
-            return None
-        creator = None if settings.tls is None else pagesCreatorFrom(settings.tls)
-        pages = MonitoringService(self.reactor, self.monitoring, settings, creator)
-        pages.setServiceParent(self)  # type: ignore[no-untyped-call]
-        return pages
 
     def _makeMembership(self) -> ClusterMembership | None:
         settings = self.settings
@@ -441,10 +412,7 @@ class Broker(MultiService):
 
         @return: fires when it does, or fails with what it could not start for.
         """
-        waiting: Deferred[None] = Deferred()
-        self._waiting.append(waiting)
-        self._tell()
-        return waiting
+        return self._readiness.wait()
 
     # Starting.
 
@@ -463,9 +431,8 @@ class Broker(MultiService):
             if self.gateways is not None:
                 self.gateways.gateways.context.hub = self._hub
         opening = ensureDeferred(self._open())
-        opening.addCallbacks(self._opened, self._failed)
-        if isinstance(self._outcome, Failure):
-            self._outcome.raiseException()
+        opening.addCallbacks(self._opened, self._readiness.failed)
+        self._readiness.raiseFailure()
 
     async def _open(self) -> None:
         parts: list[Any] = [self._authorizer, *self._services.values()]
@@ -547,8 +514,7 @@ class Broker(MultiService):
 
     def _opened(self, _: None) -> None:
         # Whoever reads the last line may rely on what those do who waited for it.
-        self._outcome = True
-        self._tell()
+        self._readiness.reached()
         for listener in self.listeners:
             announceListener(listener, self.settings)
         if self.gateways is not None:
@@ -560,22 +526,6 @@ class Broker(MultiService):
         if self.streaming is not None:
             state = "ready" if self.streaming.isServing else "on standby"
             _log.info("Streaming Server is {state}", state=state)
-
-    def _failed(self, failure: Failure) -> None:
-        self._outcome = failure
-        if not self._waiting:
-            _log.critical("{reason}", reason=failure.getErrorMessage())
-        self._tell()
-
-    def _tell(self) -> None:
-        if self._outcome is None:
-            return
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if isinstance(self._outcome, Failure):
-                each.errback(self._outcome)
-            else:
-                each.callback(None)
 
     # Changing.
 

@@ -1,0 +1,152 @@
+"""
+How the parts of a broker are made that depend on settings alone and on each other: what client
+connections share, who asks outside, who tells of clients, and the pages.
+
+Promises: what is made asks for the settings in force when it needs them, not for those of the
+beginning.
+Must never know: which parts there are, or their order; the broker does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from natsbroker import hot
+from natsbroker.advisories import Advisory
+from natsbroker.auth.answering import Describe
+from natsbroker.auth.callouts import Callouts
+from natsbroker.config.model import Settings
+from natsbroker.core.bus import Bus
+from natsbroker.hosting.accounts import AccountRegistry
+from natsbroker.hosting.clients import closeExcess, sessionOf
+from natsbroker.hosting.derived import limitsFrom, tracingFrom
+from natsbroker.hosting.descriptions import identifying
+from natsbroker.hosting.events import ClientEvents
+from natsbroker.hosting.identity import ServerKeys
+from natsbroker.hosting.monitoring import MonitoringService
+from natsbroker.hosting.operatorservice import OperatorService
+from natsbroker.hosting.tls import pagesCreatorFrom
+from natsbroker.interfaces import IAuthorizer
+from natsbroker.net.context import REMEMBERED, ClientContext, Connections
+from natsbroker.net.info import ServerInfo
+from natsbroker.stats.model import MonitoringModel
+from natsbroker.wire.values import Kind
+
+__all__ = ["makeCallouts", "makeContext", "makeEvents", "makeOperators", "makePages"]
+
+#: Gives what client connections share, once there is such a thing.
+Shared = Callable[[], ClientContext]
+
+
+def makeContext(
+    reactor: Any,
+    settings: Settings,
+    accounts: AccountRegistry,
+    authorizer: IAuthorizer,
+    info: ServerInfo,
+    turn: hot.Turn,
+    notify: Callable[[Advisory], None],
+    random: Random,
+) -> ClientContext:
+    """
+    What client connections share.
+
+    @param notify: is told what happens.
+    """
+    context = ClientContext(
+        reactor,
+        accounts,
+        authorizer,
+        info,
+        limitsFrom(settings),
+        turn,
+        notify,
+        random,
+        connections=Connections(settings.max_closed_clients or REMEMBERED),
+    )
+    context.tracing = tracingFrom(settings)
+    context.fastLane = settings.fast_lane
+    return context
+
+
+def makeEvents(
+    bus: Callable[[], Bus | None],
+    shared: Shared,
+    serverId: str,
+    describe: Describe,
+    seconds: Callable[[], float],
+    random: Random,
+) -> ClientEvents:
+    """
+    Who tells the system account of clients.
+
+    @param bus: of that account; C{None} while there is none.
+    """
+    return ClientEvents(
+        bus,
+        lambda cid: sessionOf(shared().connections, cid),
+        lambda: serverId,
+        describe,
+        seconds,
+        random,
+    )
+
+
+def makeCallouts(
+    reactor: Any,
+    keys: ServerKeys,
+    accounts: AccountRegistry,
+    shared: Shared,
+    settings: Callable[[], Settings],
+) -> Callouts:
+    """
+    Who asks other programs about clients.
+    """
+    identify = identifying(lambda: shared().info, settings)
+
+    def timeout() -> float:
+        return shared().limits.auth_timeout
+
+    def busFor(account: str) -> Bus:
+        return accounts[account].busFor(Kind.INTERNAL)
+
+    return Callouts(keys.signer, keys.curve, identify, busFor, reactor, timeout)
+
+
+def makeOperators(
+    reactor: Any,
+    settings: Settings,
+    accounts: AccountRegistry,
+    shared: Shared,
+    inThread: Callable[..., Any],
+    describe: Describe,
+    callouts: Callouts,
+    countNeighbours: Callable[[], int],
+) -> OperatorService | None:
+    """
+    Who takes accounts from JWTs; C{None} where the settings name no operator.
+    """
+    if not settings.operator.isOn:
+        return None
+    return OperatorService(
+        settings,
+        accounts,
+        reactor,
+        inThread,
+        describe,
+        lambda account: closeExcess(shared(), accounts, account),
+        callouts,
+        countNeighbours,
+    )
+
+
+def makePages(reactor: Any, model: MonitoringModel, settings: Settings) -> MonitoringService | None:
+    """
+    The monitoring port; C{None} where the settings name none.
+    """
+    if not (settings.monitoring.http_port or settings.monitoring.https_port):
+        return None
+    creator = None if settings.tls is None else pagesCreatorFrom(settings.tls)
+    return MonitoringService(reactor, model, settings, creator)
