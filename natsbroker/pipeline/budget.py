@@ -59,14 +59,15 @@ class Budget:
     """
 
     def __init__(
-        self, reactor: IReactorTime, monotonic: Callable[[], float], share: float = SHARE
+        self, reactor: IReactorTime, worked: Callable[[], float], share: float = SHARE
     ) -> None:
         """
-        @param monotonic: seconds, of a clock that nobody sets.
+        @param worked: seconds of work that were done so far, that of others included, or seconds
+            of a clock that nobody sets.
         @param share: how much of the time steps may take: more than 0, 1 for all of it.
         """
         self._reactor = reactor
-        self._monotonic = monotonic
+        self._worked = worked
         self._rest = 1 / share - 1
         self._queue: deque[tuple[Task, object]] = deque()
         self._counts: Counter[int] = Counter()
@@ -107,7 +108,7 @@ class Budget:
     def _next(self) -> None:
         self._timer = None
         task, owner = self._queue.popleft()
-        begun = self._monotonic()
+        begun = self._worked()
         self._step = step = ensureDeferred(task.step())
         step.addBoth(self._stepped, task, owner, begun)
 
@@ -123,4 +124,4 @@ class Budget:
         else:
             self._counts[id(owner)] -= 1
             self._counts += Counter()
-        self._plan((self._monotonic() - begun) * self._rest)
+        self._plan((self._worked() - begun) * self._rest)

@@ -84,18 +84,18 @@ class PipelineService:
         self,
         bus: IMessageBus,
         reactor: IReactorTime,
-        monotonic: Callable[[], float] = time.monotonic,
+        worked: Callable[[], float] = time.process_time,
         now: Callable[[], int] = time.time_ns,
         maxPayload: Callable[[], int] = lambda: 1 << 20,
     ) -> None:
         """
-        @param monotonic: seconds, of a clock that nobody sets.
+        @param worked: seconds of work that were done, or that passed; see L{Budget}.
         @param now: the wall clock, in nanoseconds.
         @param maxPayload: how large a message may be.
         """
         self._bus = bus
         self._reactor = reactor
-        self._monotonic = monotonic
+        self._worked = worked
         self._now = now
         self._maxPayload = maxPayload
         self._catalogue: ILogCatalogue | None = None
@@ -114,7 +114,7 @@ class PipelineService:
         self._holds = Holds(catalogue, self._reactor, self._now)
         await self._holds.load()
         self._catalogue = catalogue
-        self._budget = Budget(self._reactor, self._monotonic)
+        self._budget = Budget(self._reactor, self._worked)
         pattern = f"{PREFIX}.{catalogue.kind}.*.{catalogue.realm}".encode()
         self._subscriptions = [
             self._bus.subscribe(pattern, self),

@@ -18,12 +18,18 @@ Usage: natsbroker spark JOB [OPTION ...]
 
     doctor    say what Spark would run on here, and try it
     archive   copy a log into Parquet files, each message exactly once
+    tiered    ask SQL questions about an archive and what its log has behind it
+    verify    compare an archive with the log that it is of
 
 'natsbroker spark JOB --help' says more.
 """
 
 #: The modules of the jobs.
-_JOBS = {"archive": "natsbroker.spark.archivejob"}
+_JOBS = {
+    "archive": "natsbroker.spark.archivejob",
+    "tiered": "natsbroker.spark.tiering",
+    "verify": "natsbroker.spark.verifyjob",
+}
 
 _PLANNED = (
     "compact",
@@ -33,10 +39,8 @@ _PLANNED = (
     "migrate",
     "replay",
     "restore",
-    "tiered",
     "traffic",
     "vacuum",
-    "verify",
 )
 
 
