@@ -162,13 +162,18 @@ cdef bint giveLink(
     Py_ssize_t header,
     Py_ssize_t replyLength,
     Choice choice,
+    bytes origin=b"",
 ) except -1:
     """
     Put a message into a link's outbox. The arguments are those of C{Lane.give}.
 
     @param choice: names the queue groups that the message is for over there; None for none.
+    @param origin: the cluster of the leafnode that it is from, with a blank behind it, for routes
+        that want to know; no bytes for none.
     @return: whether it took it.
     """
+    cdef Py_ssize_t originLength = 0
+    cdef Py_ssize_t head
     cdef Outbox outbox
     cdef const char* account
     cdef Py_ssize_t accountLength, total
@@ -183,9 +188,17 @@ cdef bint giveLink(
         return False
     account = PyBytes_AS_STRING(<bytes> subscription.tag)
     accountLength = PyBytes_GET_SIZE(<bytes> subscription.tag)
+    if subscription.kind == ROUTE:
+        originLength = PyBytes_GET_SIZE(origin)
     total = 5 + accountLength + length + 1 + restLength + (names + 2 if names else 0)
+    if originLength:
+        total += originLength + (0 if header else 2)
     out = outbox.reserve(total)
-    if header:
+    if originLength:
+        memcpy(out, b"LMSG ", 5)
+        memcpy(out + 5, PyBytes_AS_STRING(origin), originLength)
+        out += originLength
+    elif header:
         memcpy(out, b"HMSG ", 5)
     elif subscription.kind >= HUB:
         memcpy(out, b"LMSG ", 5)
@@ -209,6 +222,14 @@ cdef bint giveLink(
             rest += replyLength + 1
             restLength -= replyLength + 1
         out = choice.write(subscription, out)
+    if originLength and not header:
+        # The size of the headers stands there in any case.
+        head = replyLength + 1 if replyLength > 0 and not names else 0
+        memcpy(out, rest, head)
+        memcpy(out + head, b"0 ", 2)
+        out += head + 2
+        rest += head
+        restLength -= head
     memcpy(out, rest, restLength)
     outbox.grown(total)
     outbox.messages += 1
@@ -807,11 +828,12 @@ cdef class Lane:
 @cython.final
 cdef class LinkLane:
     """
-    The fast lane of one route, or of one connection that another cluster dialled. It understands
-    messages in their usual spelling whose receivers are connections with an outbox; it stops in
-    front of everything else, without having done any of it. What comes over a route is not passed on
-    to other routes, and what comes from another cluster is, but not if nobody wants it: then the
-    sender is to be told.
+    The fast lane of one route, of one connection that another cluster dialled, or of one to a
+    leafnode. It understands messages in their usual spelling whose receivers are connections with an
+    outbox; it stops in front of everything else, without having done any of it. What comes over a
+    route is passed on to leafnodes alone, and what comes from another cluster to other routes, but
+    not if nobody wants it: then the sender is to be told. What comes from a leafnode is passed on
+    to other leafnodes, and, if we are its hub, to routes; but never to the cluster that it is from.
 
     @ivar isShort: see L{natsbroker.wire.lane.Lane}.
     @ivar matchers: of the accounts that it may deliver in, by their names. Whoever replaces one
@@ -826,17 +848,32 @@ cdef class LinkLane:
     cdef bytes lastAccount
     cdef Matcher lastMatcher
     cdef bint isGateway
+    cdef Outbox own
+    cdef int leaf
+    cdef bytes cluster, origin
+    cdef object gate
+    cdef Recent verdicts
 
     def __init__(
         self, Decoder decoder not None, Outbox outbox not None, bytes dedicated not None,
-        bint isGateway=False,
+        bint isGateway=False, int leaf=0, bytes cluster not None=b"", gate=None,
     ):
         """
         @param decoder: where the messages are.
         @param outbox: of the same connection.
         @param dedicated: the account that the connection is dedicated to; no bytes for none.
-        @param isGateway: whether it is not a route.
+        @param isGateway: whether it leads to another cluster.
+        @param leaf: the kind of a leafnode, as an integer; 0 for none.
+        @param cluster: the leafnode's.
+        @param gate: asked whether a message to a subject may come from the leafnode (C{allows});
+            None for any.
         """
+        self.own = outbox
+        self.leaf = leaf
+        self.cluster = cluster
+        self.origin = cluster + b" " if cluster else b""
+        self.gate = gate
+        self.verdicts = Recent(VERDICTS)
         self.decoder = decoder
         self.isGateway = isGateway
         self.dedicated = dedicated
@@ -896,7 +933,7 @@ cdef class LinkLane:
             start = decoder.start
             if stop - start < 12:
                 break
-            if memcmp(data + start, b"RMSG ", 5) == 0:
+            if memcmp(data + start, b"LMSG " if self.leaf else b"RMSG ", 5) == 0:
                 isHeader = False
             elif memcmp(data + start, b"HMSG ", 5) == 0:
                 isHeader = True
@@ -927,6 +964,11 @@ cdef class LinkLane:
                 break
             length = found - data - subject
             if isReserved(data + subject, length):
+                break
+            if self.leaf and (
+                matcher.diverts is not None
+                or (self.gate is not None and not self.allows(data + subject, length))
+            ):
                 break
             rest = subject + length + 1
             sizeAt = digitsBefore(data, rest, end)
@@ -977,6 +1019,10 @@ cdef class LinkLane:
             matches = matcher.lookUp(data + subject, length)
             if not self.isServed(matches, namesLength, header):
                 break
+            if namesLength and (self.leaf or matches.hasSpoke) and self.areElsewhere(
+                matches.groups, data + names, namesLength
+            ):
+                break
             if namesLength:
                 rest = headerAt
                 if replyLength >= 0:
@@ -1003,7 +1049,15 @@ cdef class LinkLane:
         cdef Py_ssize_t place
         if not matches.isPlainDirect or (namesLength and not matches.areGroupsDirect):
             return False
-        if matches.hasSpoke:
+        if self.leaf:
+            return not matches.hasGateway and matches.areLinksDirect and not (
+                (self.cluster and matches.isMixed)
+                or (header and not takesHeaders(matches.forward))
+            )
+        if matches.hasSpoke and (
+            self.isGateway or not matches.areLinksDirect
+            or (header and not takesHeaders(matches.forward))
+        ):
             return False
         if not self.isGateway:
             return True
@@ -1060,6 +1114,11 @@ cdef class LinkLane:
                             choice = self.giver.nextChoice()
                         choice.add(subscription, name)
         if not self.isGateway:
+            if self.leaf or matches.hasSpoke:
+                self.passOn(
+                    matches.forward, subject, length, rest, restLength, lineLength, header,
+                    replyLength,
+                )
             return 0
         for place in range(PyTuple_GET_SIZE(matches.forward)):
             subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
@@ -1077,6 +1136,82 @@ cdef class LinkLane:
                     )
             choice.clear()
         return 0
+
+
+    cdef bint allows(self, const char* subject, Py_ssize_t length) except -1:
+        """
+        Whether a message may come from the leafnode.
+        """
+        cdef uint64_t hash = nb_hash(subject, length, SECRET)
+        cdef PyObject* known = self.verdicts.get(hash, subject, length)
+        cdef bint answer
+        if known != NULL:
+            return known == <PyObject*> True
+        text = PyBytes_FromStringAndSize(subject, length)
+        answer = bool(self.gate.allows(text))
+        if length <= LONGEST_REMEMBERED:
+            self.verdicts.put(hash, text, True if answer else False, 1)
+        return answer
+
+    cdef bint areElsewhere(
+        self, tuple groups, const char* names, Py_ssize_t namesLength
+    ) except -1:
+        """
+        Whether a group that was chosen has members behind links: then one of them may be the one.
+        """
+        cdef bytes name
+        for group in groups:
+            if PyTuple_GET_SIZE(<tuple> (<tuple> group)[2]) == 0:
+                continue
+            name = <bytes?> (<tuple> group)[0]
+            if isNamed(names, namesLength, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
+                return True
+        return False
+
+    cdef int passOn(
+        self,
+        tuple forward,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+    ) except -1:
+        """
+        Put a message into the outboxes of other links: from a route those of leafnodes that we are
+        the hub of, and from a leafnode those of all but where it came from, and of routes only if
+        we are its hub.
+        """
+        cdef Py_ssize_t place
+        cdef Subscription subscription
+        for place in range(PyTuple_GET_SIZE(forward)):
+            subscription = <Subscription> PyTuple_GET_ITEM(forward, place)
+            if not self.leaf:
+                if subscription.kind != SPOKE:
+                    continue
+            elif subscription.outbox is self.own or (
+                subscription.kind == ROUTE and self.leaf == HUB
+            ):
+                continue
+            elif self.cluster and clusterOf(subscription) == self.cluster:
+                continue
+            giveLink(
+                subscription, subject, length, rest, restLength, lineLength, header, replyLength,
+                None, self.originFor(subscription),
+            )
+        return 0
+
+    cdef bytes originFor(self, Subscription subscription):
+        """
+        What a link is told of the leafnode that a message is from.
+        """
+        if self.cluster and subscription.kind == ROUTE and getattr(
+            subscription.subscriber, "takesOrigin", False
+        ):
+            return self.origin
+        return b""
 
 
 @cython.final

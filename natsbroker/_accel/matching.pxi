@@ -99,6 +99,9 @@ cdef class Matches:
     cdef bint fast, hasBatcher
     # Whether any of it goes to another cluster, to a leafnode, or to a hub.
     cdef bint hasGateway, hasSpoke, hasHub
+    # Whether all that other brokers are subscribed to may be written to, and whether one connection
+    # stands for leafnodes of several clusters.
+    cdef bint areLinksDirect, isMixed
     # Where links have outboxes, one subscription of each that is to have it whatever becomes of
     # groups, and one of each that may have it.
     cdef tuple forward, reachable
@@ -117,6 +120,8 @@ cdef class Matches:
         self.hasGateway = False
         self.hasSpoke = False
         self.hasHub = False
+        self.areLinksDirect = False
+        self.isMixed = False
         self.forward = ()
         self.reachable = ()
         self.isPlainDirect = False
@@ -165,13 +170,20 @@ cdef bint isAmong(list links, Subscription entry):
     return False
 
 
+cdef inline bytes clusterOf(Subscription entry):
+    """
+    The cluster of the leafnode that a link's subscription is of; no bytes for none.
+    """
+    return <bytes?> getattr(entry.subscriber, "cluster", b"")
+
+
 cdef inline int distanceOf(Subscription entry) except -1:
     """
     Another member of this cluster serves its own before leafnodes, and those before other clusters.
     """
     if entry.kind == GATEWAY:
         return 2
-    return 0 if entry.kind == ROUTE and not getattr(entry.subscriber, "cluster", b"") else 1
+    return 0 if entry.kind == ROUTE and not clusterOf(entry) else 1
 
 
 cdef Matches sortEntries(object entries):
@@ -190,11 +202,16 @@ cdef Matches sortEntries(object entries):
     cdef bint hasGateway = False
     cdef bint hasSpoke = False
     cdef bint hasHub = False
+    cdef bint areLinksDirect = True
+    cdef bint isMixed = False
     for each in entries:
         entry = <Subscription?> each
         hasGateway = hasGateway or entry.kind == GATEWAY
         hasSpoke = hasSpoke or entry.kind == SPOKE
         hasHub = hasHub or entry.kind == HUB
+        if entry.kind >= FIRST_LINK:
+            areLinksDirect = areLinksDirect and isDirectLink(entry)
+            isMixed = isMixed or (entry.kind == ROUTE and len(clusterOf(entry)) > 0)
         if entry.queue:
             if groups is None:
                 groups = {}
@@ -245,6 +262,8 @@ cdef Matches sortEntries(object entries):
     matches.hasGateway = hasGateway
     matches.hasSpoke = hasSpoke
     matches.hasHub = hasHub
+    matches.areLinksDirect = areLinksDirect
+    matches.isMixed = isMixed
     return matches
 
 

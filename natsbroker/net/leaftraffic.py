@@ -11,6 +11,7 @@ Must never know: how the connection came about, or which other leafnodes there a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from zope.interface import implementer
 
@@ -186,6 +187,26 @@ class LeafTraffic:
             beacon=BEACON,
         )
         self._announcer: Announcer | None = None
+        self._useLane(peer, cluster)
+
+    def _useLane(self, peer: Kind, cluster: bytes) -> None:
+        """
+        Have messages taken before they are frames, unless each answer is to be counted.
+        """
+        link, gate = self._link, self._rules.incoming
+        self._lane = partial(self._useLane, peer, cluster)
+        if hot.LinkLane is None or not link.context.fastLane or self.target.replies is not None:
+            return
+        link.lane = hot.LinkLane(
+            link.decoder,
+            link.outbox,
+            self._account,
+            False,
+            int(peer),
+            cluster,
+            None if gate.isOpen else gate,
+        )
+        link.lane.matchers[self._account] = self._bus.matcher
 
     def _targetFor(
         self, grant: Grant, cluster: bytes, describe: Callable[[], ClientInfo]
@@ -220,6 +241,7 @@ class LeafTraffic:
         if rules == self._rules:
             return
         self._rules = rules
+        self._lane()
         self.interest.permit(rules)
         if self._announcer is not None:
             self._announcer.permit(rules)
@@ -232,6 +254,8 @@ class LeafTraffic:
         if announcer is not None:
             announcer.end(False)
         self.interest.clear()
+        if self._link.lane is not None:
+            self._link.lane.forget()
 
     # What the peer says.
 

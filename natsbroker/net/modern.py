@@ -56,7 +56,7 @@ class RouteAccount:
     @ivar grant: whoever sends from there may do here what anybody in the account may.
     """
 
-    __slots__ = ("_name", "_namesOrigin", "_server", "cluster", "grant", "outbox", "prefix")
+    __slots__ = ("_name", "_server", "cluster", "grant", "outbox", "prefix", "takesOrigin")
 
     def __init__(
         self,
@@ -65,16 +65,16 @@ class RouteAccount:
         outbox: hot.Outbox,
         server: str,
         cluster: bytes = b"",
-        namesOrigin: bool = True,
+        takesOrigin: bool = True,
     ) -> None:
         """
         @param name: as the wire names the account; no bytes where it does not.
         @param server: the peer's name.
-        @param namesOrigin: whether the peer is told where messages of leafnodes are from.
+        @param takesOrigin: whether the peer is told where messages of leafnodes are from.
         """
         self._name = name
         self.cluster = cluster
-        self._namesOrigin = namesOrigin
+        self.takesOrigin = takesOrigin
         self.prefix = name + b" " if name else b""
         self.outbox = outbox
         self._server = server
@@ -89,7 +89,7 @@ class RouteAccount:
             return
         outbox.messages += 1
         outbox.messageBytes += len(message.body)
-        origin = clusterOf(message.origin) if self._namesOrigin else b""
+        origin = clusterOf(message.origin) if self.takesOrigin else b""
         outbox.write(route.messageFrame(self._name, message, queues, outbox.headers, origin))
 
     def clientInfo(self, isDetailed: bool) -> ClientInfo:
