@@ -42,6 +42,7 @@ from natsbroker.hosting.health import listeningCheck, storeCheck
 from natsbroker.hosting.identity import ServerKeys
 from natsbroker.hosting.lameduck import LameDuck
 from natsbroker.hosting.leafnodes import LeafnodeService
+from natsbroker.hosting.leafpages import LeafPages
 from natsbroker.hosting.listeners import Listeners
 from natsbroker.hosting.making import (
     makeCallouts,
@@ -230,6 +231,7 @@ class Broker(MultiService):
         if self.membership is not None:
             ClusterPages(self.membership).contribute(self.monitoring)
         self.leafnodes = self._makeLeafnodes(checks)
+        LeafPages(self.leafnodes).contribute(self.monitoring)
         self.gateways = self._makeGateways(found, gatewayPolicy)
         self._services = dict(found.services(self, settings, services))
         self.streaming: StreamingModel | None = None
@@ -426,6 +428,7 @@ class Broker(MultiService):
         super().startService()  # type: ignore[no-untyped-call]
         if hot.COMPILED and self.settings.fast_lane and IReactorFDSet.providedBy(self.reactor):
             self._hub = Hub(self.reactor, self.clientContext.turn)
+            self.leafnodes.leafs.context.hub = self._hub
             if self.membership is not None:
                 self.membership.cluster.context.hub = self._hub
             if self.gateways is not None:

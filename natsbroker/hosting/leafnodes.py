@@ -225,6 +225,13 @@ class LeafnodeService:
         address = None if self._listener is None else self._listener.address
         return 0 if address is None else int(address.port)
 
+    @property
+    def block(self) -> Leafnodes:
+        """
+        The settings in force.
+        """
+        return _blockOf(self._settings)
+
     def urls(self) -> list[str]:
         """
         Where it listens, as URLs.

@@ -50,6 +50,11 @@ class LeafPeer(LinkPeer, Protocol):
         Begin a handshake; nothing more is read in the clear.
         """
 
+    def stayPlain(self) -> None:
+        """
+        There will be no handshake.
+        """
+
 
 class Leaf(Link):
     """

@@ -107,7 +107,10 @@ class DialledLeaf(Leaf):
         self.cluster = document.cluster
         self._learn(document)
         tls = self.target.terms.tls
-        if self.peer.isSecured or not (document.tls_required or (tls and tls.isRequired)):
+        if self.peer.isSecured:
+            self._connect()
+        elif not (document.tls_required or (tls and tls.isRequired)):
+            self.peer.stayPlain()
             self._connect()
         elif self.decoder.pending:
             _log.error("{link} - input in the clear after INFO", link=str(self))

@@ -16,6 +16,7 @@ from OpenSSL import SSL
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 
+from natsbroker.net.faststream import overHub
 from natsbroker.net.leafterms import LeafTLS
 from natsbroker.net.link import Link
 from natsbroker.net.linkprotocol import LinkProtocol
@@ -77,6 +78,17 @@ class LeafProtocol(LinkProtocol):
         if self._terms is not None and self._name is None and not link.reason:
             link.outbox.flush()
             self.startTLS()
+
+    def stayPlain(self) -> None:
+        """
+        There will be no handshake: the shortest way will do.
+        """
+        link, slow = self.link, self._stream
+        if link is None:
+            return
+        self._stream = overHub(link.context.hub, slow, link)
+        if self._stream is not slow:
+            slow.unregisterProducer()
 
     def _fallBack(self) -> None:
         self._timer = None

@@ -17,6 +17,8 @@ __all__ = [
     "GatewayLinkView",
     "GatewaysView",
     "InterestView",
+    "LeafFactsView",
+    "LeafsView",
     "LinkFactsView",
     "RouteFactsView",
 ]
@@ -122,6 +124,65 @@ class ClusterView(Protocol):
     def permissions(self) -> Mapping[str, Any]:
         """
         What passes, under C{import} and C{export}, where not everything does.
+        """
+
+
+class LeafFactsView(Protocol):
+    """
+    A connection to a leafnode, or as one.
+    """
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def isSpoke(self) -> bool:
+        """
+        Whether we are the spoke.
+        """
+
+    @property
+    def isIsolated(self) -> bool: ...
+
+    @property
+    def account(self) -> str: ...
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def roundTrip(self) -> float: ...
+
+    @property
+    def traffic(self) -> tuple[int, int, int, int]:
+        """
+        Messages in, bytes in, messages out, bytes out.
+        """
+
+    @property
+    def subscriptions(self) -> int: ...
+
+    @property
+    def patterns(self) -> Iterable[bytes]:
+        """
+        What the peer is subscribed to.
+        """
+
+
+class LeafsView(Protocol):
+    """
+    The leafnode connections of a broker.
+    """
+
+    def leafs(self) -> Iterable[LeafFactsView]:
+        """
+        Those that are agreed on.
         """
 
 

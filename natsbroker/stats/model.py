@@ -19,6 +19,7 @@ from natsbroker.stats.connz import Connz
 from natsbroker.stats.gatewayz import Gatewayz
 from natsbroker.stats.healthz import HealthCheck, Healthz
 from natsbroker.stats.index import Index
+from natsbroker.stats.leafz import Leafz
 from natsbroker.stats.process import ProcessUsage
 from natsbroker.stats.queries import BadQuery, Query
 from natsbroker.stats.routez import Routez
@@ -40,6 +41,7 @@ class MonitoringModel:
     @ivar varz: the page, for its contributions.
     @ivar connz: the page.
     @ivar subsz: the page.
+    @ivar leafz: the page, for whose leafnodes it shows.
     @ivar routez: the page, for whose routes it shows.
     @ivar healthz: the page, for its checks.
     @ivar accountz: the page, for its contributions.
@@ -75,11 +77,13 @@ class MonitoringModel:
         self.healthz = Healthz(healthChecks)
         self.accountz = Accountz(self._state)
         self.gatewayz = Gatewayz(self._state)
+        self.leafz = Leafz(self._state)
         self.pages: dict[str, Page] = {
             "/": Index(context.info.natsbroker, self._paths),
             "/varz": self.varz,
             "/connz": self.connz,
             "/gatewayz": self.gatewayz,
+            "/leafz": self.leafz,
             "/accountz": self.accountz,
             "/subsz": self.subsz,
             "/routez": self.routez,

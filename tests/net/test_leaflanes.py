@@ -155,7 +155,7 @@ def test_same(
 ) -> None:
     """Whoever listens, and wherever input is cut, everybody gets the same bytes either way."""
     results = [
-        played(names, sent, listeners, cluster, isHub, sorted(cuts), only)
+        played(names or PURE, sent, listeners, cluster, isHub, sorted(cuts), only)
         for names in (PURE, COMPILED)
     ]
     assert results[0] == results[1]
@@ -166,14 +166,15 @@ def test_same(
 @pytest.mark.parametrize("cluster", ["", "LC"])
 def test_taken(isHub: bool, cluster: str) -> None:
     """The lane takes what goes to clients, to other leafnodes, and to routes."""
-    with using(COMPILED):
+    names = COMPILED or PURE
+    with using(names):
         broker = Broker()
         sender = broker.hub(cluster=cluster) if isHub else broker.spoke(cluster=cluster)
         sibling = broker.spoke(name="sibling", cluster="other")
         sibling.send(b"LS+ foo\r\n")
-        ear = Ear(COMPILED, broker)  # type: ignore[arg-type]
+        ear = Ear(names, broker)  # type: ignore[arg-type]
         broker.bus().subscribe(b"foo", ear, b"1")
-        member = RouteEar(COMPILED, broker, b"")
+        member = RouteEar(names, broker, b"")
         bus = broker.doors.accounts["A"].busFor(Kind.ROUTE)
         bus.subscribe(b"foo", member.account, b"A ")
         sibling.take()

@@ -1,0 +1,48 @@
+"""
+What the monitoring pages say of leafnodes.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.hosting.test_leafnodes import HUB, SPOKE, Leafy
+
+
+def page(host: Leafy, path: str) -> Any:
+    """A page."""
+    answer = host.broker.monitoring.answer(path, {})
+    assert answer is not None
+    return json.loads(b"".join(answer.body))
+
+
+def test_hub() -> None:
+    """Leafnodes are listed and counted."""
+    host = Leafy(HUB).start()
+    host.peer()
+    (row,) = page(host, "/leafz")["leafs"]
+    assert (row["name"], row["is_spoke"], row["account"]) == ("peer", False, "A")
+    varz = page(host, "/varz")
+    assert varz["leafnodes"] == 1
+    assert (varz["leaf"]["host"], varz["leaf"]["auth_timeout"]) == ("127.0.0.1", 2)
+    assert varz["slow_consumer_stats"]["leafs"] == 0
+
+
+def test_spoke() -> None:
+    """Remotes are shown without secrets."""
+    host = Leafy(SPOKE.replace("}", ", deny_exports: x}")).start()
+    host.answer()
+    (row,) = page(host, "/leafz")["leafs"]
+    assert (row["is_spoke"], row["account"]) == (True, "B")
+    varz = page(host, "/varz")
+    assert varz["leaf"] == {
+        "remotes": [{"local_account": "B", "urls": ["10.0.0.1:7422"], "deny": {"exports": ["x"]}}]
+    }
+    assert "u:p@" not in json.dumps(varz)
+
+
+def test_none() -> None:
+    """Without leafnodes there are none."""
+    host = Leafy("").start()
+    assert page(host, "/leafz")["leafnodes"] == 0 and page(host, "/varz")["leaf"] == {}
