@@ -82,6 +82,9 @@ class Linked:
         Whether a request at either member finds nobody at the other. Old servers are not asked.
         """
         pairs = zip(self.mesh.members, self.mesh.clients, strict=True)
+        for client in self.mesh.clients:
+            # Whoever is not asked must not think that its client is gone.
+            client.flush()
         return all(
             self._isUnheard(client) for member, client in pairs if member.flavour not in UNSURE
         )
@@ -189,5 +192,8 @@ def test_silent(linked: Linked) -> None:
 
 def test_quiet(linked: Linked) -> None:
     """After all that, nobody complains of anything but lost connections."""
-    stale = ("Stale Connection", "i/o timeout", "connection reset", "Router connection closed")
+    stale = ["Stale Connection", "i/o timeout", "connection reset", "Router connection closed"]
+    if any(member.flavour in GNATSD for member in linked.mesh.members):
+        # These dial whoever has dialled them, when the connection is lost, without a password.
+        stale.append("Authorization Violation")
     assert [line for member in linked.mesh.members for line in member.complaints(stale)] == []
