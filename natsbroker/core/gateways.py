@@ -37,7 +37,7 @@ _GROUPS = 4096
 _GATEWAY = int(Kind.GATEWAY)
 
 #: What leafnodes are told is wanted as long as there are other clusters: answers to be led back.
-_MAPPED = frozenset({(NEW + b">", b""), (OLD + b">", b"")})
+_MAPPED = ((NEW + b">", b""), (OLD + b">", b""))
 
 #: And where what nobody spoke of is wanted.
 _EVERYTHING = (b">", b"")
@@ -59,7 +59,7 @@ class GatewayPassage:
         self.link = link
         self.distance = 0.0
         self._gateways = gateways
-        self._known: set[tuple[bytes, bytes]] | None = None
+        self._known: dict[tuple[bytes, bytes], None] | None = None
         self._groups: dict[bytes, hot.Subscription] = {}
         self.plain = self._subscription(b"")
 
@@ -108,26 +108,25 @@ class GatewayPassage:
 
     # What those hear who are told what is wanted beyond here.
 
-    def _wanted(self) -> set[tuple[bytes, bytes]]:
-        wanted = {*self.table.interests(), *_MAPPED}
-        return wanted | {_EVERYTHING} if self.table.isOpen else wanted
+    def _wanted(self) -> dict[tuple[bytes, bytes], None]:
+        always = (*_MAPPED, _EVERYTHING) if self.table.isOpen else _MAPPED
+        return dict.fromkeys((*self.table.interests(), *always))
 
     def _learn(self, key: tuple[bytes, bytes], isWanted: bool) -> None:
         known, account = self._known, self._gateways.account
         if known is None or (key in known) is isWanted:
             return
         if isWanted:
-            known.add(key)
+            known[key] = None
             account.learned(self._standIn(*key))
         else:
-            known.discard(key)
+            del known[key]
             account.unlearned(self._standIn(*key))
 
-    def _know(self, wanted: set[tuple[bytes, bytes]]) -> None:
-        known = self._known or set()
-        for key in known - wanted:
+    def _know(self, wanted: dict[tuple[bytes, bytes], None]) -> None:
+        for key in [each for each in self._known or () if each not in wanted]:
             self._learn(key, False)
-        for key in wanted - known:
+        for key in wanted:
             self._learn(key, True)
 
     def _standIn(self, pattern: bytes, queue: bytes) -> hot.Subscription:
@@ -160,7 +159,7 @@ class GatewayPassage:
         for subscription in self._groups.values():
             subscription.closed = True
         if self._known is not None:
-            self._know(set())
+            self._know({})
             self._known = None
         self._gateways.remove(self)
 

@@ -1,8 +1,8 @@
 """
 The gateway interest policies that nobody needs to install.
 
-Promises: C{optimistic}, which is the default, and C{interest-only} are there under these names; a
-section that makes no sense is refused with what is wrong with it.
+Promises: C{switching}, which is the default, C{optimistic} and C{interest-only} are there under
+these names; a section that makes no sense is refused with what is wrong with it.
 Must never know: connections, or what a policy decides.
 """
 
@@ -13,10 +13,21 @@ from typing import Any
 
 from zope.interface import implementer
 
-from natsbroker.gateways.policies import SWITCH_AFTER, InterestOnlyPolicy, SwitchingPolicy
+from natsbroker.gateways.policies import (
+    SWITCH_AFTER,
+    InterestOnlyPolicy,
+    OptimisticPolicy,
+    SwitchingPolicy,
+)
 from natsbroker.interfaces import IBrokerHost, IGatewayInterestPolicy, IGatewayPolicyPlugin
 
-__all__ = ["READY_MADE", "InterestOnlyPlugin", "SwitchingPlugin", "switchAfterOf"]
+__all__ = [
+    "READY_MADE",
+    "InterestOnlyPlugin",
+    "OptimisticPlugin",
+    "SwitchingPlugin",
+    "switchAfterOf",
+]
 
 
 @implementer(IGatewayPolicyPlugin)
@@ -25,13 +36,29 @@ class SwitchingPlugin:
     Begins optimistically, and tells everything after so many refusals.
     """
 
-    name = "optimistic"
+    name = "switching"
 
     def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
         """
         See L{IGatewayPolicyPlugin.makePolicy}.
         """
         return SwitchingPolicy(switchAfterOf(section))
+
+
+@implementer(IGatewayPolicyPlugin)
+class OptimisticPlugin:
+    """
+    Tells what it does not want as it comes, for ever.
+    """
+
+    name = "optimistic"
+
+    def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
+        """
+        See L{IGatewayPolicyPlugin.makePolicy}.
+        """
+        _refuseOthers(section, ())
+        return OptimisticPolicy()
 
 
 @implementer(IGatewayPolicyPlugin)
@@ -71,4 +98,4 @@ def _refuseOthers(section: Mapping[str, Any], known: tuple[str, ...]) -> None:
 
 #: Those that C{gateway { interest { plugin: NAME } }} finds without anybody's installing them; the
 #: first is for those who name none.
-READY_MADE = (SwitchingPlugin(), InterestOnlyPlugin())
+READY_MADE = (SwitchingPlugin(), OptimisticPlugin(), InterestOnlyPlugin())

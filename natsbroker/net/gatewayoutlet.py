@@ -169,6 +169,12 @@ class Outlet:
         for each in self._open.values():
             each.passage.place(seconds)
 
+    def table(self, account: str) -> IInterestTable:
+        """
+        What is wanted of an account.
+        """
+        return self._table(account.encode("utf-8", "surrogateescape"))
+
     def figures(self) -> dict[str, Mapping[str, Any]]:
         """
         What is wanted over there, account by account, for people.

@@ -43,12 +43,18 @@ def test_default() -> None:
     policy = policyOf()
     assert isinstance(policy, SwitchingPolicy) and policy.switchAfter == 1000
     assert policyOf("switch_after: 5").switchAfter == 5
-    assert policyOf("plugin: optimistic, switch_after: 5").switchAfter == 5
+    assert policyOf("plugin: switching, switch_after: 5").switchAfter == 5
 
 
 def test_interestOnly() -> None:
-    """The other one tells everything."""
+    """One tells everything."""
     assert policyOf("plugin: interest-only").tellsAll
+
+
+def test_optimistic() -> None:
+    """One never does, of its own accord."""
+    policy = policyOf("plugin: optimistic")
+    assert not policy.tellsAll and not policy.switches("B", "A", 1_000_000)
 
 
 @pytest.mark.parametrize("plugin", READY_MADE, ids=lambda each: each.name)
@@ -65,6 +71,7 @@ def test_provide(plugin: Any) -> None:
         ("plugin: mine, bad: 1", 'gateway policy "mine": bad is bad'),
         ("plugin: mine", 'gateway policy "mine" makes no policy'),
         ("plugin: interest-only, x: 1", 'unknown field "x"'),
+        ("plugin: optimistic, switch_after: 1", 'unknown field "switch_after"'),
     ],
 )
 def test_refused(interest: str, problem: str) -> None:

@@ -1,6 +1,6 @@
 """
 Run histories: C{python -m tests.simulation --histories 1000}, or one of them again:
-C{python -m tests.simulation --seed 7}.
+C{python -m tests.simulation --seed 7}; with C{--super}, those of a super-cluster with leafnodes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from tests.simulation.history import stepsOf
 from tests.simulation.running import run, shortened
@@ -20,24 +21,27 @@ __all__ = ["main", "report"]
 _LONGEST = 40
 
 
-def report(seed: int) -> list[str]:
+def report(seed: int, isSuper: bool = False) -> list[str]:
     """
     What is wrong with a history, the fewest steps that make it so, and how to see it again; nothing
     if all is well.
     """
-    outcome = run(seed)
+    outcome = run(seed, isSuper=isSuper)
     if not outcome.wrong:
         return []
-    steps = shortened(seed, stepsOf(seed), lambda fewer: bool(run(seed, fewer).wrong))
-    wrong = run(seed, steps).wrong
+    steps = shortened(
+        seed, stepsOf(seed, isSuper=isSuper), lambda fewer: bool(run(seed, fewer, isSuper).wrong)
+    )
+    wrong = run(seed, steps, isSuper).wrong
     lines = [f"seed {seed}: {len(outcome.wrong)} violations; {len(steps)} steps suffice:"]
     lines += [f"    {step}" for step in steps]
     lines += [f"  {each}" for each in wrong]
-    return [*lines[: _LONGEST - 1], f"again: python -m tests.simulation --seed {seed}"]
+    again = f"again: python -m tests.simulation --seed {seed}{' --super' if isSuper else ''}"
+    return [*lines[: _LONGEST - 1], again]
 
 
-def _checked(seed: int) -> tuple[int, bool, int]:
-    outcome = run(seed)
+def _checked(seed: int, isSuper: bool = False) -> tuple[int, bool, int]:
+    outcome = run(seed, isSuper=isSuper)
     return seed, bool(outcome.wrong), outcome.messages
 
 
@@ -52,20 +56,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--histories", type=int, default=1000, help="how many (1000)")
     parser.add_argument("--first", type=int, default=0, help="the first one's seed (0)")
     parser.add_argument("--jobs", type=int, default=multiprocessing.cpu_count(), help="at a time")
+    parser.add_argument("--super", action="store_true", help="two clusters with leafnodes")
     options = parser.parse_args(arguments)
     if options.seed is not None:
-        lines = report(options.seed)
+        lines = report(options.seed, options.super)
         print("\n".join(lines) or f"seed {options.seed}: nothing wrong")
         return bool(lines)
     seeds = range(options.first, options.first + options.histories)
     began = time.monotonic()
     wrong, messages = [], 0
     with multiprocessing.Pool(options.jobs) as pool:
-        for seed, isWrong, count in pool.imap_unordered(_checked, seeds, chunksize=8):
+        check = partial(_checked, isSuper=options.super)
+        for seed, isWrong, count in pool.imap_unordered(check, seeds, chunksize=8):
             messages += count
             if isWrong:
                 wrong.append(seed)
-                print("\n".join(report(seed)), flush=True)
+                print("\n".join(report(seed, options.super)), flush=True)
     pace = 60 * options.histories / (time.monotonic() - began)
     ran = f"{options.histories} histories, {messages} messages"
     print(f"{ran}, {len(wrong)} wrong, {pace:.0f} a minute")

@@ -17,24 +17,27 @@ Must never know: how a history came about.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from natsbroker.subjects.grammar import matches
 from natsbroker.wire.values import Kind
 from tests.simulation.people import Person, Publication, Wish
 from tests.simulation.world import BROKERS, World, address
 
-__all__ = ["violations", "violationsOfInterest"]
+__all__ = ["violations", "violationsOfInterest", "violationsOfLinks", "violationsOfWishes"]
 
 
-def violations(world: World) -> Iterator[str]:
+def violations(world: World, onTheWay: Callable[[Any], Iterator[str]]) -> Iterator[str]:
     """
     Everything in a finished history that must not be.
+
+    @param onTheWay: tells what went wrong with messages between brokers (I5).
     """
     published = {each.key: each for person in world.people.values() for each in person.published}
     yield from _perWish(world, published)
     yield from _perGroup(world)
-    yield from _perLink(world)
+    yield from onTheWay(world)
     yield from _missing(world, published)
     for person in world.people.values():
         for error in person.errors:
@@ -48,16 +51,22 @@ def _wishes(world: World) -> Iterator[tuple[Person, Wish]]:
 
 
 def _perWish(world: World, published: dict[tuple[int, int], Publication]) -> Iterator[str]:
-    for _, wish in _wishes(world):
+    for owner, wish in _wishes(world):
         last: dict[int, int] = {}
+        for key, count in Counter(wish.got).items():
+            if count > 1:
+                yield f"I2: {wish} got {key} {count} times"
         for person, number in wish.got:
             before = last.get(person, -1)
-            if number == before:
-                yield f"I2: {wish} got {person}:{number} twice"
-            elif number < before:
-                yield f"I1: {wish} got {person}:{number} after {before}"
-            last[person] = number
             told = published[person, number]
+            if number < before and not world.mayOvertake(
+                world.people[person].broker,
+                owner.broker,
+                told.when,
+                published[person, before].when,
+            ):
+                yield f"I1: {wish} got {person}:{number} after {before}"
+            last[person] = max(number, before)
             if not matches(wish.pattern, told.subject):
                 yield f"{wish} got {told}, which it did not wish for"
         if wish.maximum and len(wish.got) > wish.maximum:
@@ -76,7 +85,10 @@ def _perGroup(world: World) -> Iterator[str]:
             yield f"I3: {count} members of {queue!r} got {key}"
 
 
-def _perLink(world: World) -> Iterator[str]:
+def violationsOfLinks(world: World) -> Iterator[str]:
+    """
+    I5, for a single cluster.
+    """
     for ((person, number), source, target), count in world.sent.items():
         home = address(world.people[person].broker)
         if source != home:
@@ -119,9 +131,7 @@ def _isSure(world: World, person: Person, wish: Wish, told: Publication, settle:
         return False
     if publisher.left is not None and publisher.left < after:
         return False
-    if publisher.broker == person.broker:
-        return True
-    return not world.wasTroubled(publisher.broker, person.broker, before, after)
+    return not world.isApart(publisher.broker, person.broker, before, after)
 
 
 def _mayBeTaken(
@@ -140,12 +150,15 @@ def _mayBeTaken(
     )
 
 
-def violationsOfInterest(world: World) -> Iterator[str]:
+def violationsOfWishes(
+    world: World, wished: dict[int, Counter[tuple[bytes, bytes]]]
+) -> Iterator[str]:
     """
-    I4, for a world in which all is well.
+    What brokers have wrong of their own clients, in a world in which all is well.
+
+    @param wished: what each has, to be filled in.
     """
-    wished: dict[int, Counter[tuple[bytes, bytes]]] = {}
-    for number in BROKERS:
+    for number in world.numbers:
         broker = world.brokers[number]
         wished[number] = Counter(
             (each.pattern, each.queue)
@@ -159,6 +172,14 @@ def violationsOfInterest(world: World) -> Iterator[str]:
         )
         if wished[number] != there:
             yield f"I4: broker {number} has {wished[number]} and its clients wish {there}"
+
+
+def violationsOfInterest(world: World) -> Iterator[str]:
+    """
+    I4, for a world in which all is well.
+    """
+    wished: dict[int, Counter[tuple[bytes, bytes]]] = {}
+    yield from violationsOfWishes(world, wished)
     ids = {world.brokers[number].serverId: number for number in BROKERS}
     for number in BROKERS:
         membership = world.brokers[number].membership

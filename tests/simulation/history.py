@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from tests.simulation.people import Person
 from tests.simulation.world import World
 
-__all__ = ["Step", "play", "stepsOf"]
+__all__ = ["SUPER_STEPS", "Step", "play", "stepsOf"]
 
 TOKENS = [b"a", b"b", b"c"]
 QUEUES = [b"q", b"r"]
@@ -150,12 +150,21 @@ STEPS: dict[str, tuple[int, Callable[[World, Step], None]]] = {
 """What may happen, how often, and how."""
 
 
-def stepsOf(seed: int, count: int = 80) -> list[Step]:
+def _slit(world: World, step: Step) -> None:
+    world.slit()
+
+
+SUPER_STEPS = {**STEPS, "slit": (3, _slit), "heal": (6, _heal)}
+"""The same for a super-cluster: the switch of a mode may be cut through."""
+
+
+def stepsOf(seed: int, count: int = 80, isSuper: bool = False) -> list[Step]:
     """The steps of a seed."""
     random = Random(f"steps {seed}")
-    names = list(STEPS)
-    weights = [STEPS[name][0] for name in names]
-    steps = [Step("welcome", number, 0, 0) for number in range(4)]
+    kinds = SUPER_STEPS if isSuper else STEPS
+    names = list(kinds)
+    weights = [kinds[name][0] for name in names]
+    steps = [Step("welcome", number, 0, 0) for number in range(6 if isSuper else 4)]
     for _ in range(count):
         name = random.choices(names, weights)[0]
         steps.append(Step(name, *(random.randrange(1 << 16) for _ in range(3))))
@@ -170,5 +179,5 @@ def play(world: World, steps: Sequence[Step], after: Callable[[], Any] = lambda:
     """
     world.clock.advance(4.0)
     for step in steps:
-        STEPS[step.what][1](world, step)
+        SUPER_STEPS[step.what][1](world, step)
         after()

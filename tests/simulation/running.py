@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
-from tests.simulation.checks import violations, violationsOfInterest
+from tests.simulation.checks import violations, violationsOfInterest, violationsOfLinks
 from tests.simulation.history import Step, play, stepsOf
+from tests.simulation.superchecks import violationsOfTables, violationsOfWays
+from tests.simulation.superworld import SuperWorld
 from tests.simulation.world import World
 
 __all__ = ["Outcome", "run", "shortened"]
@@ -35,11 +37,12 @@ class Outcome:
     messages: int
 
 
-def run(seed: int, steps: Sequence[Step] | None = None) -> Outcome:
+def run(seed: int, steps: Sequence[Step] | None = None, isSuper: bool = False) -> Outcome:
     """
     Run one history.
 
     @param steps: other steps than the seed's.
+    @param isSuper: whether it is one of a super-cluster.
     """
     failures: list[str] = []
 
@@ -50,8 +53,10 @@ def run(seed: int, steps: Sequence[Step] | None = None) -> Outcome:
 
     globalLogPublisher.addObserver(observe)
     try:
-        world = World(seed)
-        wrong = list(_played(world, stepsOf(seed) if steps is None else steps))
+        if steps is None:
+            steps = stepsOf(seed, isSuper=isSuper)
+        world = SuperWorld(seed) if isSuper else World(seed)
+        wrong = list(_played(world, steps))
     finally:
         globalLogPublisher.removeObserver(observe)
     messages = sum(
@@ -63,12 +68,15 @@ def run(seed: int, steps: Sequence[Step] | None = None) -> Outcome:
 def _played(world: World, steps: Sequence[Step]) -> list[str]:
     play(world, steps)
     world.heal()
-    wrong = list(violationsOfInterest(world))
+    if isinstance(world, SuperWorld):
+        wrong, ways = list(violationsOfTables(world)), violationsOfWays
+    else:
+        wrong, ways = list(violationsOfInterest(world)), violationsOfLinks
     for person in world.here():
         for subject in PROBES:
             person.publish(subject, 0)
     world.clock.advance(world.settle * 2)
-    wrong += violations(world)
+    wrong += violations(world, ways)
     for number in list(world.brokers):
         world.stop(number)
     return wrong

@@ -167,9 +167,12 @@ class World:
 
     def _watch(self, wire: Wire, data: bytes) -> None:
         if wire.target.getHost().port == ROUTES or wire.source.getHost().port == ROUTES:
-            hosts = wire.source.host.address, wire.target.host.address
-            for token in _TOKEN.findall(data):
-                self.sent[(int(token[0]), int(token[1])), hosts[0], hosts[1]] += 1
+            self._count(wire, data)
+
+    def _count(self, wire: Wire, data: bytes) -> None:
+        hosts = wire.source.host.address, wire.target.host.address
+        for token in _TOKEN.findall(data):
+            self.sent[(int(token[0]), int(token[1])), hosts[0], hosts[1]] += 1
 
     # Brokers.
 
@@ -227,6 +230,9 @@ class World:
         self.begin(one, other)
         self.network.reset(address(one), address(other))
 
+    def slit(self) -> None:
+        """Cut a switch of a mode through. There is none here."""
+
     def heal(self) -> None:
         """Let everything be well again; it takes a while until it is."""
         self.network.heal()
@@ -235,6 +241,19 @@ class World:
         self.clock.advance(RECOVERY)
         now = self.clock.seconds()
         self.troubles = [(since, until or now, pair) for since, until, pair in self.troubles]
+
+    def isApart(self, one: int, other: int, since: float, until: float) -> bool:
+        """
+        Whether something may have stood between clients of two brokers at some time.
+        """
+        return one != other and self.wasTroubled(one, other, since, until)
+
+    def mayOvertake(self, one: int, other: int, since: float, until: float) -> bool:
+        """
+        Whether messages between clients of two brokers may have taken different ways meanwhile.
+        There is one here.
+        """
+        return False
 
     def wasTroubled(self, one: int, other: int, since: float, until: float) -> bool:
         """Whether two brokers could not hear each other at some time."""

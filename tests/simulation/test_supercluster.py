@@ -1,0 +1,207 @@
+"""
+Super-clusters of two by two brokers with two leafnodes in simulated networks, and proof that the
+checks would have found what they look for. C{python -m tests.simulation --super} runs as many
+histories as one likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from natsbroker.core import reach
+from natsbroker.core.account import Account
+from natsbroker.core.gateways import GatewayPassage, Gateways
+from natsbroker.gateways.policies import ListeningPolicy, SwitchingPolicy
+from natsbroker.net.gatewayoutlet import GatewayAccount
+from natsbroker.net.gatewaytelling import Telling
+from natsbroker.wire.values import Kind
+from tests.simulation.__main__ import main, report
+from tests.simulation.history import stepsOf
+from tests.simulation.running import PROBES, run
+from tests.simulation.superworld import CLUSTERS, LEAFS, SuperWorld
+
+#: How many histories are run here, in parts of so many.
+HISTORIES, PART = 40, 10
+
+#: Within so many histories each defect must be found.
+PATIENCE = 25
+
+
+@pytest.mark.parametrize("first", range(0, HISTORIES, PART))
+def test_histories(first: int) -> None:
+    """Nothing goes wrong in them."""
+    for seed in range(first, first + PART):
+        assert "\n".join(report(seed, True)) == ""
+
+
+def test_commandLine(capsys: pytest.CaptureFixture[str]) -> None:
+    """One history can be run again by its seed, and is always the same."""
+    assert main(["--super", "--seed", "5"]) == 0
+    assert capsys.readouterr().out == "seed 5: nothing wrong\n"
+    assert run(5, isSuper=True).trace == run(5, isSuper=True).trace != run(5).trace
+    assert stepsOf(5, isSuper=True) != stepsOf(5)
+
+
+def test_everythingHappens() -> None:
+    """Messages pass between all parts, modes switch, and switches are cut through."""
+    passed: set[tuple[int, int]] = set()
+    switches = slits = 0
+    for seed in range(12):
+        world = SuperWorld(seed)
+        world.clock.advance(4.0)
+        for number in world.numbers:
+            world.welcome(number)
+        world.clock.advance(1.0)
+        world.slit()
+        for person in world.here():
+            person.subscribe(b"b.c")
+        world.clock.advance(world.settle)
+        world.heal()
+        for person in world.here():
+            for subject in (b"x", b"y", b"z", b"v", b"w", b"u", *PROBES):
+                person.publish(subject, 0)
+                world.clock.advance(world.settle)
+        switches += world.switches
+        slits += not world.slits
+        for person in world.people.values():
+            for wish in person.wishes.values():
+                homes = (world.people[key[0]].broker for key in wish.got)
+                passed.update((home, person.broker) for home in homes)
+    everybody = (*CLUSTERS, *LEAFS)
+    assert passed == {(one, other) for one in everybody for other in everybody}
+    assert switches and slits
+
+
+def twice(patch: pytest.MonkeyPatch) -> None:
+    """Another cluster is given each message twice."""
+    forward = GatewayAccount.forward
+
+    def doubled(self: Any, message: Any, queues: Any) -> None:
+        forward(self, message, queues)
+        forward(self, message, queues)
+
+    patch.setattr(GatewayAccount, "forward", doubled)
+
+
+def forgetful(patch: pytest.MonkeyPatch) -> None:
+    """Every tenth message to another cluster is lost."""
+    forward, count = GatewayAccount.forward, [0]
+
+    def lossy(self: Any, message: Any, queues: Any) -> None:
+        count[0] += 1
+        if count[0] % 10:
+            forward(self, message, queues)
+
+    patch.setattr(GatewayAccount, "forward", lossy)
+
+
+def silentEnd(patch: pytest.MonkeyPatch) -> None:
+    """Other clusters are not told that interest ended."""
+    patch.setattr(Telling, "interestLost", lambda self, pattern, queue: None)
+
+
+def stubborn(patch: pytest.MonkeyPatch) -> None:
+    """What was refused is not taken back."""
+    patch.setattr(Telling, "_readmit", lambda self, pattern: False)
+
+
+def shortList(patch: pytest.MonkeyPatch) -> None:
+    """When everything is told, the first pattern is left out."""
+    tellAll = Telling.tellAll
+
+    def short(self: Any, now: float) -> None:
+        plain = self._plain
+        self._plain = dict(list(plain.items())[1:])
+        tellAll(self, now)
+        self._plain = plain
+
+    patch.setattr(Telling, "tellAll", short)
+
+
+def oldTable(patch: pytest.MonkeyPatch) -> None:
+    """What was said over a connection is still believed when the next one is there."""
+    connected, tables = ListeningPolicy.connected, {}
+
+    def remembered(self: Any, gateway: str, account: str, tellsAll: bool) -> Any:
+        key = id(self), gateway, account
+        if key not in tables:
+            tables[key] = connected(self, gateway, account, tellsAll)
+        return tables[key]
+
+    patch.setattr(ListeningPolicy, "connected", remembered)
+
+
+def deafList(patch: pytest.MonkeyPatch) -> None:
+    """What is told while the list is being told is not heard."""
+    gained = SwitchingPolicy.gained
+
+    def deaf(self: Any, table: Any, pattern: bytes, queue: bytes) -> Any:
+        return table if table.mode == "transitioning" else gained(self, table, pattern, queue)
+
+    patch.setattr(SwitchingPolicy, "gained", deaf)
+
+
+def notSpread(patch: pytest.MonkeyPatch) -> None:
+    """What came from another cluster stays at the member that got it."""
+    fewer = {**reach.REACH, Kind.GATEWAY: reach.REACH[Kind.GATEWAY] - {Kind.ROUTE}}
+    patch.setattr("natsbroker.core.account.REACH", fewer)
+
+
+def crossedByMember(patch: pytest.MonkeyPatch) -> None:
+    """What came from a member goes to other clusters, which had it from that member."""
+    further = {**reach.REACH, Kind.ROUTE: reach.REACH[Kind.ROUTE] | {Kind.GATEWAY}}
+    patch.setattr("natsbroker.core.account.REACH", further)
+
+
+def bothSides(patch: pytest.MonkeyPatch) -> None:
+    """A queue group that has a member here is served elsewhere as well."""
+    deliver = Account._deliverToGroup
+
+    def greedy(self: Any, kind: Any, group: Any, message: Any, links: Any, passage: Any) -> int:
+        name, here, there = group
+        deliver(self, kind, (name, (), there), message, links, passage)
+        return deliver(self, kind, (name, here, ()), message, links, passage)
+
+    patch.setattr(Account, "_deliverToGroup", greedy)
+
+
+def staleAnswers(patch: pytest.MonkeyPatch) -> None:
+    """Answers about a subject are remembered although tables have changed."""
+    changed = Gateways.changed
+
+    def only(self: Any, pattern: bytes) -> None:
+        if pattern == b">":
+            changed(self, pattern)
+
+    patch.setattr(Gateways, "changed", only)
+
+
+def untoldLeafs(patch: pytest.MonkeyPatch) -> None:
+    """Leafnodes are not told what other clusters want."""
+    patch.setattr(GatewayPassage, "known", lambda self: iter(()))
+
+
+DEFECTS = (
+    twice,
+    forgetful,
+    silentEnd,
+    stubborn,
+    shortList,
+    oldTable,
+    deafList,
+    notSpread,
+    crossedByMember,
+    bothSides,
+    staleAnswers,
+    untoldLeafs,
+)
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_defects(defect: Callable[[pytest.MonkeyPatch], None], monkeypatch: Any) -> None:
+    """Each of these defects is found."""
+    defect(monkeypatch)
+    assert any(run(seed, isSuper=True).wrong for seed in range(PATIENCE))
