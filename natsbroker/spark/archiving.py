@@ -326,6 +326,9 @@ class Archiver:
         done: list[Copied] = self._run(work, spans)
         files = [each.file for each in done]
         lost = [each for copied in done for each in copied.lost]
+        for each in files:
+            if each.path and not (self.table.root / each.path).exists():
+                raise TableError(f"{each.path} was deleted before it was named: by what vacuums?")
         if self.table.commit(manifest.extended(files, lost, self._now())):
             self.files += sum(1 for each in files if each.path)
             self.rows += sum(each.rows for each in files)

@@ -18,21 +18,24 @@ Usage: natsbroker spark JOB [OPTION ...]
 
     doctor    say what Spark would run on here, and try it
     archive   copy a log into Parquet files, each message exactly once
+    compact   make few large files of the many small ones of an archive
     tiered    ask SQL questions about an archive and what its log has behind it
+    vacuum    delete old versions of an archive, and files that none names
     verify    compare an archive with the log that it is of
 
 'natsbroker spark JOB --help' says more.
 """
 
-#: The modules of the jobs.
+#: The modules of the jobs, and what is called there.
 _JOBS = {
-    "archive": "natsbroker.spark.archivejob",
-    "tiered": "natsbroker.spark.tiering",
-    "verify": "natsbroker.spark.verifyjob",
+    "archive": ("natsbroker.spark.archivejob", "main"),
+    "compact": ("natsbroker.spark.compacting", "compactMain"),
+    "tiered": ("natsbroker.spark.tiering", "main"),
+    "vacuum": ("natsbroker.spark.compacting", "vacuumMain"),
+    "verify": ("natsbroker.spark.verifyjob", "main"),
 }
 
 _PLANNED = (
-    "compact",
     "decode",
     "interest",
     "lag",
@@ -40,7 +43,6 @@ _PLANNED = (
     "replay",
     "restore",
     "traffic",
-    "vacuum",
 )
 
 
@@ -58,7 +60,8 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
     job, *rest = arguments
     if job in _JOBS:
         try:
-            found: int = importlib.import_module(_JOBS[job]).main(rest, stdout, stderr)
+            module, name = _JOBS[job]
+            found: int = getattr(importlib.import_module(module), name)(rest, stdout, stderr)
         except SystemExit:
             return 0  # --help was said.
         return found

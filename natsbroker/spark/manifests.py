@@ -261,19 +261,31 @@ class Table:
         @raise TableError: if it cannot be read.
         """
         while versions := self.versions():
-            path = self._pathOf(versions[-1])
             try:
-                manifest = Manifest.read(path.read_bytes())
+                return self.version(versions[-1])
             except FileNotFoundError:
                 continue  # Somebody vacuums, and there is a later one.
-            except OSError as error:
-                raise _failed(path, error) from None
-            except TableError as error:
-                raise TableError(f"{path}: {error}") from None
-            if manifest.version != versions[-1]:
-                raise TableError(f"{path}: is version {manifest.version}")
-            return manifest
         return None
+
+    def version(self, number: int) -> Manifest:
+        """
+        One version.
+
+        @raise FileNotFoundError: if it is not there.
+        @raise TableError: if it cannot be read.
+        """
+        path = self.pathOf(number)
+        try:
+            manifest = Manifest.read(path.read_bytes())
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _failed(path, error) from None
+        except TableError as error:
+            raise TableError(f"{path}: {error}") from None
+        if manifest.version != number:
+            raise TableError(f"{path}: is version {manifest.version}")
+        return manifest
 
     def require(self) -> Manifest:
         """
@@ -286,7 +298,10 @@ class Table:
             raise TableError(f"{self.root}: there is no archive")
         return manifest
 
-    def _pathOf(self, version: int) -> Path:
+    def pathOf(self, version: int) -> Path:
+        """
+        Where a version is, or would be.
+        """
         return self._versions / f"{version:010}.json"
 
     def commit(self, manifest: Manifest) -> bool:
@@ -304,7 +319,7 @@ class Table:
                 file.flush()
                 os.fsync(file.fileno())
             try:
-                os.link(draft, self._pathOf(manifest.version))
+                os.link(draft, self.pathOf(manifest.version))
             except FileExistsError:
                 return False
             finally:

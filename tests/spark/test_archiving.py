@@ -146,6 +146,19 @@ class TestChannel:
         names = {f"data/{each.name}" for each in (tmp_path / "data").iterdir()}
         assert names == {each.path for each in manifest.files}
 
+    def test_vacuumed(self, broker: BrokerStation, tmp_path: Path) -> None:
+        """A file that somebody deleted before it was named is not named."""
+        name = broker.channel([b"x"] * 10)
+
+        def robbed(work: Any, tasks: Sequence[Any]) -> list[Any]:
+            done = inline(work, tasks)
+            (tmp_path / done[0].file.path).unlink()
+            return done
+
+        with pytest.raises(TableError, match="was deleted before it was named"):
+            Archiver(optionsOf(broker, channel=name), Table(tmp_path), robbed).once()
+        assert Table(tmp_path).require().files == ()
+
     def test_ends(self, broker: BrokerStation, tmp_path: Path) -> None:
         """Who is asked to end does so after the version that is being made."""
         name = broker.channel([b"x"] * 100)
