@@ -81,14 +81,14 @@ class PasswordChecks:
         runInThread: RunInThread,
         clock: IReactorTime | None = None,
         hashed: Callable[[str], bool] = isHash,
-        compare: Callable[[str, str], bool] = checkHash,
+        compare: Callable[[str, str], bool] | None = None,
     ) -> None:
         """
         @param runInThread: calls its first argument with the others in another thread; fires
             with the result.
         @param clock: lets them wait who are too many; by default they are denied at once.
         @param hashed: whether a secret is a hash.
-        @param compare: compares one with a password; may take long.
+        @param compare: compares one with a password; may take long. By default L{checkHash}.
         """
         self._isHash = hashed
         self._compare = compare
@@ -129,7 +129,9 @@ class PasswordChecks:
         while self._waiting and self._running < self.AT_A_TIME:
             result, expected, given = self._waiting.popleft()
             self._running += 1
-            self._runInThread(self._compare, expected, given).addBoth(self._done, result)
+            self._runInThread(self._compare or checkHash, expected, given).addBoth(
+                self._done, result
+            )
 
     def _done(self, outcome: bool | Failure, result: Deferred[bool]) -> None:
         self._running -= 1

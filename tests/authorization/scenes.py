@@ -30,6 +30,7 @@ from natsbroker.subjects.renaming import Renaming
 from natsbroker.wire.grants import Grant, Hello
 from natsbroker.wire.values import Kind, Message
 from tests.authorization.reference import Rules, fits, may
+from tests.net import leaves
 from tests.support import Doorkeeper, Names, Recorder, Wire, World, using
 
 __all__ = ["KINDS", "MISSING", "STATES", "Disagreement", "Scene", "check", "grantOf", "someRules"]
@@ -37,8 +38,7 @@ __all__ = ["KINDS", "MISSING", "STATES", "Disagreement", "Scene", "check", "gran
 #: Kinds of connection, and of use, that do not exist yet, with what they will bring.
 MISSING = {
     "websocket": "the client session over another transport",
-    "leaf node, incoming and outgoing": "LS+, LMSG, deliveries to the leaf's account",
-    "gateway": "interest, GMSG",
+    "gateway": "interest, messages",
     "JetStream replay, pull and direct get": "deliver subjects, republish, $JS.API",
 }
 
@@ -147,6 +147,29 @@ def grantOf(rules: Rules, account: str, user: str = "u", expires: float | None =
 
 def _encoded(texts: tuple[str, ...] | None) -> list[bytes] | None:
     return None if texts is None else [each.encode() for each in texts]
+
+
+class Leaves:
+    """
+    A hub, and a leafnode with a grant.
+
+    @ivar heard: what somebody else of its account hears.
+    """
+
+    def __init__(self, grant: Grant) -> None:
+        self.broker = leaves.Broker()
+        self.heard = Recorder()
+        self.broker.doors.accounts["A"].busFor(Kind.INTERNAL).subscribe(b">", self.heard, None, b"")
+        self.broker.decider.answer = grant
+        self.wire = self.broker.spoke()
+
+    def isCut(self) -> bool:
+        """Whether it broke the rules."""
+        return bool(self.wire.closed)
+
+    def gets(self, subject: str) -> bool:
+        """Whether a message came since it was asked last."""
+        return b"LMSG %b " % subject.encode() in self.wire.take()
 
 
 class Scene:
@@ -306,6 +329,7 @@ class Scene:
             wire.ask(b"UNSUB %b\r\n" % sid.encode())
         self._asService(wire, subjects)
         self._asRoute(subjects)
+        self._asLeaf(subjects)
 
     def _publish(self, wire: Wire, subject: str, hasHeaders: bool) -> None:
         self.heard.got.clear()
@@ -404,6 +428,34 @@ class Scene:
                 isTaken = permissions.takes(subject.encode(), queue.encode()) is not DENIED
                 expected = may(rules, "subscribe", subject, queue)
                 self._agree(isTaken is expected, subject, queue, "taken from a route")
+
+    def _asLeaf(self, subjects: list[str]) -> None:
+        """
+        The same grant, of a leafnode that dialled us: what it sends, what it wants, and what it
+        gets of all that it wants.
+        """
+        grant = grantOf(replace(self.rules, answers=False), "A")
+        rules = replace(self.rules, answers=False)
+        literal = [each for each in subjects if each not in RESERVED and "*" not in each]
+        for subject in self._rng.sample(literal, min(4, len(literal))):
+            queue = self._rng.choice(("", *QUEUES))
+            isSent = may(rules, "publish", subject)
+            isHeard = may(rules, "subscribe", subject, queue)
+            leaf = Leaves(grant)
+            leaf.wire.send(b"LMSG %b 1\r\nx\r\n" % subject.encode())
+            self._agree(bool(leaf.heard.got) is isSent, subject, "sent by a leafnode", rules)
+            self._agree(leaf.isCut() is not isSent, subject, "sent by a leafnode", rules)
+            leaf = Leaves(grant)
+            leaf.wire.send(f"LS+ {subject} {f'{queue} 1' if queue else ''}\r\n".encode())
+            self._agree(leaf.isCut() is not isHeard, subject, queue, "for a leafnode", rules)
+            leaf.broker.publish(subject.encode())
+            self._agree(leaf.gets(subject) is isHeard, subject, queue, "to a leafnode", rules)
+        leaf = Leaves(grant)
+        leaf.wire.send(b"LS+ s.>\r\n")
+        for subject in literal:
+            leaf.broker.publish(subject.encode())
+            isHeard = may(rules, "subscribe", subject) and not leaf.isCut()
+            self._agree(leaf.gets(subject) is isHeard, subject, "to a leafnode that wants all")
 
     def _answer(self, wire: Wire) -> bytes:
         return wire.receive().replace(b"+OK\r\n", b"")

@@ -12,8 +12,7 @@ from tests.listed import Listed
 
 __all__ = ["ADVISORIES", "ATTEMPTS"]
 
-_LEAFS = "leaf nodes"
-_LINKS = "gateways, leaf nodes"
+_LINKS = "gateways"
 _JETSTREAM = "JetStream"
 
 _MATRIX = "tests/authorization/test_matrix.py::test_matrix"
@@ -26,6 +25,8 @@ _KEYS = "tests/auth/test_nkeys.py"
 _ADMISSION = "tests/net/test_admission.py"
 _IMPORTS = "tests/core/test_imports.py"
 _ROUTE = "tests/net/test_route.py"
+_LEAFS = "tests/authorization/test_leafnodes.py"
+_HUB = "tests/net/test_leafaccepting.py"
 
 ATTEMPTS: dict[int, Listed] = {
     1: Listed(
@@ -37,6 +38,7 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_ADMISSION}::TestLogin::test_withoutConnectDenied",
             f"{_ROUTE}::TestAccepting::test_early",
             f"{_ROUTE}::TestAccepting::test_interestBeforeInfo",
+            f"{_HUB}::TestGreeting::test_early",
         ),
         missing=", ".join(MISSING),
     ),
@@ -89,8 +91,9 @@ ATTEMPTS: dict[int, Listed] = {
         (
             f"{_IMPORTS}::TestRequestor::test_forged",
             "tests/wire/test_clientinfo.py::TestStamped::test_forged",
+            f"{_LEAFS}::test_forged",
         ),
-        missing=f"{_JETSTREAM}, {_LEAFS}",
+        missing=_JETSTREAM,
     ),
     10: Listed(
         "what belongs to the system, to other accounts, to the cluster",
@@ -98,10 +101,22 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_TRY}::TestAccounts::test_listening",
             f"{_TRY}::TestAccounts::test_speaking",
             f"{_TRY}::TestRoundabout::test_reserved",
+            f"{_LEAFS}::test_anotherAccount",
         ),
         missing=f"{_JETSTREAM}, {_LINKS}",
     ),
-    11: Listed("a leaf node that takes more than it was given", missing=_LEAFS),
+    11: Listed(
+        "a leafnode that takes more than it was given",
+        (
+            _MATRIX,
+            f"{_HUB}::TestPermissions::test_subscribing",
+            f"{_HUB}::TestLettingIn::test_secondInfo",
+            f"{_LEAFS}::test_anotherAccount",
+            f"{_LEAFS}::test_largest",
+            "tests/interop/leafnodes/test_settings.py::test_permissions",
+        ),
+        beside=True,
+    ),
     12: Listed(
         "another server's name, or one's own; the wrong password",
         (
@@ -248,7 +263,10 @@ ADVISORIES: dict[str, Listed] = {
         "a session from a laxer listener",
         ("tests/interop/tls/test_certificates.py::TestVerify::test_noResumption",),
     ),
-    "CVE-2026-29785": Listed("subscriptions before CONNECT of a leaf node", missing=_LEAFS),
+    "CVE-2026-29785": Listed(
+        "subscriptions before CONNECT of a leafnode",
+        (f"{_HUB}::TestGreeting::test_early", f"{_LEAFS}::test_garbage"),
+    ),
     "CVE-2026-33216": Listed(
         "a password on a monitoring page",
         ("tests/stats/test_connz.py::TestConnz::test_noSecrets",),
@@ -264,11 +282,13 @@ ADVISORIES: dict[str, Listed] = {
         "permissions hold for every prefix",
         (_MATRIX, f"{_TRY}::TestAccounts::test_listening"),
     ),
-    "CVE-2026-33246": Listed("a leaf node's word about who asks", missing=_LEAFS),
+    "CVE-2026-33246": Listed("a leafnode's word about who asks", (f"{_LEAFS}::test_forged",)),
     "CVE-2026-33223": Listed(
         "a header about who asks, many times", (f"{_IMPORTS}::TestRequestor::test_forged",)
     ),
-    "CVE-2026-33218": Listed("a malformed message of a leaf node before its login", missing=_LEAFS),
+    "CVE-2026-33218": Listed(
+        "a malformed message of a leafnode before its login", (f"{_LEAFS}::test_garbage",)
+    ),
     "CVE-2026-33248": Listed(
         "distinguished names with repetitions, in any order",
         ("tests/interop/tls/test_certificates.py::TestMapped::test_same",),
@@ -279,7 +299,7 @@ ADVISORIES: dict[str, Listed] = {
     ),
     "GHSA-38x3": Listed(
         "somebody in particular for those who bring nothing, on links",
-        (f"{_ROUTE}::TestAccepting::test_early",),
+        (f"{_ROUTE}::TestAccepting::test_early", f"{_HUB}::TestGreeting::test_early"),
         missing=_LINKS,
     ),
     "GHSA-wh7g": Listed(
@@ -290,7 +310,14 @@ ADVISORIES: dict[str, Listed] = {
         ("tests/subjects/test_permissions_real_server.py::TestBesideNatsServer::test_truthTable",),
         beside=True,
     ),
-    "GHSA-3g5q": Listed("a second INFO of a leaf node", missing=_LEAFS),
+    "GHSA-3g5q": Listed(
+        "a second INFO of a leafnode",
+        (f"{_HUB}::TestLettingIn::test_secondInfo", f"{_LEAFS}::test_garbage"),
+    ),
+    "GHSA-r72h": Listed(
+        "a CONNECT that never ends",
+        (f"{_LEAFS}::test_lateConnect", f"{_ADMISSION}::TestLogin::test_silentGuest"),
+    ),
     "GHSA-p3j5": Listed("a trace that comes over a link", missing=_LINKS),
     "GHSA-4g68": Listed("internal subjects to deliver to", missing=_JETSTREAM),
     "GHSA-qrcv": Listed(

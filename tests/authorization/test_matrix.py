@@ -12,6 +12,8 @@ from collections import Counter
 
 import pytest
 
+from natsbroker.net.leafrules import LeafRules
+from natsbroker.subjects.permissions import Verdict
 from tests.authorization.reference import Rules, covers, fits, may
 from tests.authorization.scenes import KINDS, MISSING, STATES, Disagreement, Scene, check
 from tests.support import COMPILED, PURE, Names, onEach
@@ -50,6 +52,15 @@ def test_disagreementsAreFound(monkeypatch: pytest.MonkeyPatch, verb: str) -> No
 
     monkeypatch.setattr("tests.authorization.scenes.may", wrong)
     with pytest.raises(Disagreement, match="scene"):
+        for number in range(SCENES):
+            Scene(number, COMPILED or PURE).play()
+
+
+@pytest.mark.parametrize("method", ["mayCome", "takes"])
+def test_lenientHubIsFound(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """A hub that lets a leafnode send, or want, what its user may not is found out."""
+    monkeypatch.setattr(LeafRules, method, lambda *_: Verdict.ALLOWED)
+    with pytest.raises(Disagreement, match="leafnode"):
         for number in range(SCENES):
             Scene(number, COMPILED or PURE).play()
 

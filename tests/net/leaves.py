@@ -85,8 +85,8 @@ class Doors:
     @ivar refusal: what is raised instead of letting somebody in.
     """
 
-    def __init__(self, turn: Any, names: Iterable[str]) -> None:
-        self.accounts = {name: Account(name, Router(), turn, Random(1)) for name in names}
+    def __init__(self, turn: Any, clock: Any, names: Iterable[str]) -> None:
+        self.accounts = {name: Account(name, Router(), turn, Random(1), clock) for name in names}
         self.counts = dict.fromkeys(names, 0)
         self.refusal: Exception | None = None
 
@@ -122,7 +122,7 @@ class Broker:
     ) -> None:
         self.clock = clock or Clock()
         self.turn = hot.Turn(lambda call: self.clock.callLater(0, call))
-        self.doors = Doors(self.turn, accounts)
+        self.doors = Doors(self.turn, self.clock, accounts)
         self.decider = Decider()
         self.redialled: list[tuple[LeafRemote, float]] = []
         self.advisories: list[Advisory] = []

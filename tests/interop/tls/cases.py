@@ -10,17 +10,20 @@ from tests.listed import Listed as Case
 
 __all__ = ["CASES", "LINKS"]
 
-#: Kinds of connection between servers that do not exist yet.
-LINKS = "gateways and leaf nodes"
+#: Kinds of connection between servers for which it is not tried yet.
+LINKS = "gateways"
 
 _HERE = "tests/interop/tls"
 _BEGIN = f"{_HERE}/test_beginnings.py"
 _CIPHERS = f"{_HERE}/test_ciphers.py"
 _CERTIFICATES = f"{_HERE}/test_certificates.py"
 _DIAL = f"{_HERE}/test_dialling.py::test_outcome"
+#: Routes, and leafnodes' hubs.
 _ROUTES = f"{_HERE}/test_routes.py::test_routes"
-#: Routes say nothing before the handshake.
+#: Routes say nothing before the handshake; leafnodes go no further without it.
 _FIRST = "tests/net/test_linkprotocol.py::TestHandshake::test_nothingBefore"
+_NOT_AT_ALL = "tests/net/test_leafprotocol.py::TestDialling::test_notAtAll"
+_MONITORING = f"{_HERE}/test_monitoring.py"
 _RELOAD = f"{_HERE}/test_reload.py"
 _PRESSURE = f"{_HERE}/test_pressure.py"
 _MEMORY = "tests/hosting/test_tls.py"
@@ -41,7 +44,11 @@ CASES: dict[int, Case] = {
         (f"{_BEGIN}::TestAfterInfo::test_silent", f"{_BEGIN}::TestAfterInfo::test_slow"),
         beside=True,
     ),
-    3: Case("TLS 1.0 and 1.1", (f"{_CIPHERS}::TestVersions::test_old",), beside=True),
+    3: Case(
+        "TLS 1.0 and 1.1",
+        (f"{_CIPHERS}::TestVersions::test_old", f"{_MONITORING}::test_versions"),
+        beside=True,
+    ),
     4: Case(
         "TLS 1.2 and 1.3, and the minimum version",
         (f"{_CIPHERS}::TestVersions::test_new", f"{_CIPHERS}::TestVersions::test_minimum"),
@@ -75,7 +82,9 @@ CASES: dict[int, Case] = {
         ),
         beside=True,
     ),
-    10: Case("downgrade: whoever wanted TLS goes no further", (_DIAL, _FIRST), missing=LINKS),
+    10: Case(
+        "downgrade: whoever wanted TLS goes no further", (_DIAL, _FIRST, _NOT_AT_ALL), missing=LINKS
+    ),
     11: Case(
         "a certificate for another name or address", (_DIAL, _ROUTES), beside=True, missing=LINKS
     ),
@@ -148,6 +157,7 @@ CASES: dict[int, Case] = {
             f"{_RELOAD}::test_certificate",
             f"{_RELOAD}::test_broken",
             f"{_RELOAD}::test_endpoint",
+            f"{_MONITORING}::test_reload",
         ),
         beside=True,
     ),

@@ -38,14 +38,17 @@ class Impostor:
         *more: Issued,
         greeting: bytes = INFO,
         newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
+        inside: bytes = b"",
     ) -> None:
         """
         @param shown: its certificate; C{None}: it does no TLS.
         @param more: certificates that it shows too.
+        @param inside: what it says after the handshake.
         """
         self.told = b""
         self.isOver = False
         self._greeting = greeting
+        self._inside = inside
         self._context = None if shown is None else _contextWith(place, newest, shown, *more)
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._listening.settimeout(PATIENCE)
@@ -75,6 +78,7 @@ class Impostor:
     def _talk(self, connection: socket.socket) -> None:
         if self._context is not None:
             connection = self._context.wrap_socket(connection, server_side=True)
+            connection.sendall(self._inside)
         while data := connection.recv(65536):
             self.told += data
             if b"PING\r\n" in data:

@@ -1,14 +1,15 @@
 """
-Servers that must not become members of a cluster: nats-server and natsbroker dial impostors as
-routes.
+Servers that must not be joined: nats-server and natsbroker dial impostors as members of their
+cluster, and as hubs of their leafnodes.
 
-The certificates are those of L{tests.interop.tls.test_dialling}; on routes, TLS is there before
-anything is said.
+The certificates are those of L{tests.interop.tls.test_dialling}; TLS is there before anything is
+said.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ DIALLED = {
 #: What nats-server takes: Go has nothing against RSA keys of 1024 bits.
 TAKEN_BY_REAL = {"short key"}
 
-CONFIG = """
+ROUTES = """
 cluster {{
     name: c
     listen: "127.0.0.1:-1"
@@ -38,6 +39,41 @@ cluster {{
     routes: [ {1} ]
 }}
 """
+
+LEAFNODES = """
+leafnodes {{
+    remotes: [ {1} ]
+}}
+"""
+
+#: One of these. Its CA is the file's, and what it shows is the member's.
+REMOTE = """
+    {{ url: "{url}", tls {{ cert_file: "{0}/member.pem", key_file: "{0}/member-key.pem"
+       ca_file: "{0}/ca.pem", timeout: 5, handshake_first: true }} }},
+"""
+
+
+def routes(place: Path, addresses: list[str]) -> str:
+    """
+    Settings of somebody who dials members of a cluster.
+    """
+    return ROUTES.format(place, ", ".join(f'"nats://{each}"' for each in addresses))
+
+
+def remotes(place: Path, addresses: list[str]) -> str:
+    """
+    Settings of somebody who dials hubs.
+    """
+    every = (REMOTE.format(place, url=f"tls://{each}") for each in addresses)
+    return LEAFNODES.format(place, "".join(every).strip(", \n"))
+
+
+#: What an impostor says to whom it has deceived: whoever dials a hub waits for that.
+_SAID: dict[Callable[[Path, list[str]], str], bytes] = {
+    routes: b"",
+    remotes: b'INFO {"server_id":"S","server_name":"S","version":"2.15.1","proto":1,"headers":true,'
+    b'"tls_required":true,"max_payload":1000,"client_id":1,"leafnode_urls":["127.0.0.1:1"]} \r\n',
+}
 
 
 def wait(impostors: dict[str, Impostor]) -> None:
@@ -51,8 +87,14 @@ def wait(impostors: dict[str, Impostor]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize("settings", (routes, remotes))
 @pytest.mark.parametrize("flavour", (REAL, OURS_FAST), ids=lambda flavour: flavour.name)
-def test_routes(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> None:
+def test_routes(
+    flavour: Flavour,
+    settings: Callable[[Path, list[str]], str],
+    startServer: StartServer,
+    tmp_path: Path,
+) -> None:
     """Only who shows a certificate for the name that was dialled, and of the right authority, is
     told anything."""
     ours, theirs = authority(bits=2056), authority("CN=another authority")
@@ -67,9 +109,11 @@ def test_routes(flavour: Flavour, startServer: StartServer, tmp_path: Path) -> N
     }
     for name, case in cases.items():
         made = case.make(ours, theirs)
-        impostors[name] = Impostor(tmp_path, made[0], *made[1:], greeting=b"", **case.more)
-    routes = [f'"nats://{DIALLED[name].host}:{impostors[name].port}"' for name in impostors]
-    server = startServer(flavour, CONFIG.format(tmp_path, ", ".join(routes)))
+        impostors[name] = Impostor(
+            tmp_path, made[0], *made[1:], greeting=b"", inside=_SAID[settings], **case.more
+        )
+    addresses = [f"{DIALLED[name].host}:{impostors[name].port}" for name in impostors]
+    server = startServer(flavour, settings(tmp_path, addresses))
     try:
         wait(impostors)
     finally:

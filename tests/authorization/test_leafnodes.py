@@ -1,0 +1,154 @@
+"""
+Attempts of leafnodes to get where they may not: before they are let in, about who asks, and with
+input that nobody would send.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from natsbroker.core.exports import ServiceExport
+from natsbroker.core.imports import ServiceImport
+from natsbroker.errors import Unauthorized
+from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
+from natsbroker.subjects.renaming import Renaming
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Kind
+from tests.net.leaves import Broker, Wire, connect, info
+
+#: How many sequences each state is tried with.
+SEEDS = 800
+
+FORGED = [
+    b'Nats-Request-Info: {"acc":"B","user":"root"}\r\n',
+    b"nats-request-info:{}\r\nNATS-REQUEST-INFO: {}\r\n",
+    b"A: b\r\n" * 500 + b"Nats-Request-Info: {}\r\n",
+]
+
+WORDS = [
+    *(b"PING", b"PONG", b"+OK", b"-ERR 'x'", b"LS+ a", b"LS+ a q 1", b"LS- a", b"LS+ > q -1"),
+    *(b"LMSG a 1", b"LMSG a r 1", b"LMSG a + r q 1", b"LMSG a | q 1", b"LMSG a 99999999999"),
+    *(b"HMSG a 12 13", b"HMSG a 14 13", b"RS+ A a", b"RMSG A a 1", b"SUB a 1", b"PUB a 1", b"x"),
+    *(
+        b"A+ A",
+        b"LS+ $SYS.>",
+        b"LS+ _GR_.>",
+        b"LS+ $LDS.x",
+        b"LMSG $LDS.x 0",
+        b"INFO {",
+        b"CONNECT {",
+    ),
+]
+
+
+def garbage(random: Random) -> bytes:
+    """
+    Lines that a leafnode may say, and what is left of them after something went wrong.
+    """
+    data = b"".join(
+        random.choice([*[word + b"\r\n" for word in WORDS], b"x\r\n", connect(), info()])
+        for _ in range(random.randrange(1, 8))
+    )
+    place = random.randrange(len(data))
+    damaged = bytes(random.randrange(256) for _ in range(random.randrange(3)))
+    return data[:place] + damaged + data[place + random.randrange(3) :]
+
+
+def waiting(broker: Broker) -> Wire:
+    """Somebody who dialled us and has said nothing."""
+    return broker.accepted()
+
+
+def letIn(broker: Broker) -> Wire:
+    """Somebody who dialled us and may little."""
+    return broker.spoke()
+
+
+def dialled(broker: Broker) -> Wire:
+    """Somebody whom we dialled and who has said nothing."""
+    return broker.dialling()
+
+
+def ourHub(broker: Broker) -> Wire:
+    """Somebody whom we dialled and who let us in."""
+    return broker.hub()
+
+
+@pytest.mark.parametrize("state", [waiting, letIn, dialled, ourHub])
+def test_garbage(state: Callable[[Broker], Wire]) -> None:
+    """Whatever a peer says, nothing fails, who may not come in says nothing to anybody, and the
+    others of the account hear only what it may say."""
+    for seed in range(SEEDS):
+        random = Random(seed)
+        broker = Broker()
+        broker.decider.answer = Grant("A", "u", PermissionSet([b"b"]), SubscribePermissions([b"b"]))
+        if random.random() < 0.5:
+            broker.decider.answer = Unauthorized("no")
+        heard = broker.subscribe(b">")
+        wire = state(broker)
+        data = garbage(random)
+        cut = random.randrange(len(data) + 1)
+        wire.send(data[:cut])
+        wire.send(data[cut:])
+        broker.settle(6.0)
+        isHub = state in (dialled, ourHub)
+        subjects = {each.subject for each, _ in heard.got}
+        assert isHub or subjects <= {b"b"}, (seed, data)
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_forged(forged: bytes) -> None:
+    """What a leafnode says about who asks is left out, however often and however spelled: the
+    service is told of the account that the leafnode is in (CVE-2026-33246)."""
+    broker = Broker()
+    ours, theirs = broker.doors.accounts["A"], broker.doors.accounts["B"]
+    service = ServiceImport(ours, theirs, ServiceExport(b"ask"), Renaming(b"ask", b"ask"), True)
+    ours.exchange.importServices([service])
+    asked = broker.subscribe(b"ask", account="B")
+    wire = broker.spoke()
+    headers = b"NATS/1.0\r\nX: y\r\n" + forged + b"\r\n"
+    size = len(headers)
+    wire.send(b"HMSG ask inbox %d %d\r\n%bhi\r\n" % (size, size + 2, headers))
+    ((message, _),) = asked.got
+    lines = [line for line in message.headers.split(b"\r\n") if b"request-info" in line.lower()]
+    (line,) = lines
+    told = json.loads(line.partition(b":")[2])
+    assert told["acc"] == "A" and told.get("user") != "root"
+    assert b"X: y\r\n" in message.headers and message.payload == b"hi"
+
+
+@pytest.mark.parametrize("subject", [b"$SYS.REQ.SERVER.PING", b"other", b"_INBOX.b"])
+def test_anotherAccount(subject: bytes) -> None:
+    """What a leafnode wants and says stays in its account."""
+    broker = Broker()
+    heard = broker.subscribe(b">", account="B")
+    wire = broker.spoke()
+    wire.send(b"LS+ >\r\nLMSG %b 1\r\nx\r\n" % subject)
+    assert heard.got == []
+    wire.take()
+    assert broker.publish(subject, account="B") == 1
+    assert wire.lines() == []
+
+
+def test_largest() -> None:
+    """A message that is larger than any may be ends the connection before it is there."""
+    broker = Broker()
+    heard = broker.subscribe(b">")
+    wire = broker.spoke()
+    wire.send(b"LMSG a %d\r\n" % (1 << 30))
+    assert wire.closed and heard.got == []
+
+
+def test_lateConnect() -> None:
+    """A CONNECT that never ends is not waited for longer than a login may take."""
+    broker = Broker()
+    wire = broker.accepted()
+    wire.take()
+    wire.send(b'CONNECT {"server_id":"' + b"x" * 4000)
+    broker.settle(30.0)
+    assert wire.closed == "Authentication Timeout"
+    assert broker.doors.accounts["A"].busFor(Kind.CLIENT).hasInterest(b"a") is False
