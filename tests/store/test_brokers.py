@@ -18,8 +18,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import nats
 import pytest
 
+from natsbroker.stan import protocol
 from tests.store import shim
 from tests.store.answers import FAILURES, measure, tell
 from tests.store.brokers import WAYS, Journal, endOnce, start
@@ -196,6 +198,62 @@ def test_lateIsFull(tmp_path: Path) -> None:
 
     try:
         asyncio.run(run())
+    finally:
+        broker.stop()
+        orders.close()
+
+
+def test_lateIsFullForNobodyElse(tmp_path: Path) -> None:
+    """A broker that starts with a full disk goes on with the subscriptions that there were: what is
+    stored is delivered, again and anew."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    broker = start(disk / "store")
+    answer: list[str] = []
+
+    async def subscribe(port: int) -> None:
+        client = await connectStream(port, "old")
+        for number in range(20):
+            assert await client.publish("full", b"%d" % number) == ""
+        request = protocol.SubscriptionRequest(
+            clientID="old",
+            subject="full",
+            inbox="inbox.of.old",
+            maxInFlight=5,
+            ackWaitInSecs=1,
+            startPosition=protocol.FIRST,
+        )
+        answered = await client.nc.request(
+            "_STAN.sub.test-cluster", request.SerializeToString(), PATIENCE
+        )
+        answer.append(protocol.SubscriptionResponse.FromString(answered.data).ackInbox)
+        await client.leave()
+
+    asyncio.run(subscribe(broker.port))
+    os.kill(broker.pid, signal.SIGKILL)
+    broker.stop()
+    orders = Orders(tmp_path / "orders")
+    orders.give(Plan(Act.FAIL, Call.WRITE | Call.SIZE, 1, FOR_EVER, errno.ENOSPC))
+    broker = start(disk / "store", shim.environment(disk, orders.path))
+
+    async def goOn(port: int) -> None:
+        nc = await nats.connect(f"nats://127.0.0.1:{port}")
+        found: dict[int, bool] = {}
+
+        async def take(message: Any) -> None:
+            each = protocol.MsgProto.FromString(message.data)
+            found.setdefault(each.sequence, each.redelivered)
+            ack = protocol.Ack(subject="full", sequence=each.sequence)
+            await nc.publish(answer[0], ack.SerializeToString())
+
+        await nc.subscribe("inbox.of.old", cb=take)
+        await asyncio.wait_for(_until(lambda: len(found) == 20), PATIENCE)
+        assert all(found[each] for each in range(1, 6))
+        await nc.close()
+
+    try:
+        asyncio.run(goOn(broker.port))
+        assert orders.hits > 0
     finally:
         broker.stop()
         orders.close()
