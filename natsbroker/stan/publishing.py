@@ -12,6 +12,7 @@ Must never know: how subscribers are served.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -140,7 +141,7 @@ class Publishing:
         @return: how many they were; 0 if the first one is to be taken by itself.
         """
         found = publishedIn(payloads, place)
-        if found is None or self.waiting + found.size > MOST_WAITING:
+        if found is None:
             return 0
         count = len(found.guids)
         self._traffic.inMessages += count
@@ -148,12 +149,40 @@ class Publishing:
         try:
             batch = self._admit(run, found.channel, found.clientID, found.connID)
         except Refused as refused:
-            for guid in found.guids:
-                self._replies.publishError(run.reply, guid.decode(), str(refused))
+            self._refuse(run.reply, found.guids, str(refused))
         else:
-            self.waiting += found.size
-            batch.add(b"", found.data, found.size, run.reply, found.guids)
+            data, guids = found.data, found.guids
+            if self.waiting + found.size > MOST_WAITING:
+                fitting = self._fitting(data)
+                self._refuse(run.reply, guids[fitting:], texts.TOO_MUCH_WAITS)
+                data, guids = data[:fitting], guids[:fitting]
+            self._put(batch, b"", data, run.reply, guids)
         return count
+
+    def _fitting(self, data: list[bytes]) -> int:
+        """
+        How many messages, from the first on, are taken before too much waits.
+        """
+        sizes = accumulate(map(len, data), initial=self.waiting)
+        return next((place for place, each in enumerate(sizes) if each > MOST_WAITING), len(data))
+
+    def _refuse(self, answer: bytes, guids: list[bytes], text: str) -> None:
+        """
+        Tell that messages are not stored.
+        """
+        for guid in guids:
+            self._replies.publishError(answer, guid.decode(), text)
+
+    def _put(
+        self, batch: _Batch, headers: bytes, data: list[bytes], answer: bytes, guids: list[bytes]
+    ) -> None:
+        """
+        Have messages stored with the next ones.
+        """
+        if data:
+            size = sum(map(len, data))
+            self.waiting += size
+            batch.add(headers, data, size, answer, guids)
 
     def _takeOne(self, run: Run, payload: bytes) -> int:
         """
@@ -177,9 +206,7 @@ class Publishing:
         except Refused as refused:
             self._replies.publishError(run.reply, guid, str(refused))
         else:
-            data = request.data
-            self.waiting += len(data)
-            batch.add(headers, [data], len(data), run.reply, [guid.encode()])
+            self._put(batch, headers, [request.data], run.reply, [guid.encode()])
         return 1
 
     def _admit(
@@ -282,8 +309,7 @@ class Publishing:
             why=text,
         )
         for answer, guids in batch.answers:
-            for guid in guids:
-                self._replies.publishError(answer, guid.decode(), text)
+            self._refuse(answer, guids, text)
 
     def _escaped(self, failure: Failure) -> None:
         _log.failure("What follows storing messages failed", failure)

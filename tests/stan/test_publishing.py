@@ -4,6 +4,8 @@ Storing what clients publish.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from zope.interface import implementer
 
@@ -12,11 +14,13 @@ from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.stan import protocol, publishing, texts
 from natsbroker.stan.limits import Limits
 from natsbroker.stan.options import StreamingOptions
+from natsbroker.stan.runs import publishedIn
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message
 from tests.stan.stores import HeldStore
 from tests.stan.support import Client, Connection, Inbox, Stage
+from tests.support import COMPILED, Names, onEach, using
 
 PUB = b"_STAN.pub.test-cluster."
 
@@ -290,21 +294,32 @@ class TestFailing:
         assert client.publish("foo", b"1") == "no space left"
         assert stage.model.channelNames() == []
 
-    def test_tooMuchWaits(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What would fill memory while the store is slow is refused at once."""
+    @onEach
+    def test_tooMuchWaits(self, names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What would fill memory while the store is slow is refused at once, and read only once."""
         monkeypatch.setattr(publishing, "MOST_WAITING", 100)
-        stage = Stage(makeStore=held)
-        client = stage.client()
-        client.publish("foo", b"")
-        stage.store.isHeld = True
-        inbox = client.publishMany("foo", [b"x" * 60] * 4)
-        stage.settle()
-        assert [error for _, error in acks(inbox)] == [texts.TOO_MUCH_WAITS] * 2
-        stage.store.isHeld = False
-        stage.store.commit()
-        stage.settle()
-        assert [error for _, error in acks(inbox)][2:] == ["", ""]
-        assert client.publish("foo", b"x") == ""
+        reads: list[int] = []
+
+        def read(payloads: list[bytes], start: int) -> Any:
+            reads.append(start)
+            return publishedIn(payloads, start)
+
+        monkeypatch.setattr(publishing, "publishedIn", read)
+        with using(names):
+            stage = Stage(makeStore=held)
+            client = stage.client()
+            client.publish("foo", b"")
+            stage.store.isHeld = True
+            reads.clear()
+            inbox = client.publishMany("foo", [b"x" * 60] * 9)
+            stage.settle()
+            assert acks(inbox) == [(f"guid-{each}", texts.TOO_MUCH_WAITS) for each in range(4, 11)]
+            assert len(reads) == (1 if names is COMPILED else 9)
+            stage.store.isHeld = False
+            stage.store.commit()
+            stage.settle()
+            assert acks(inbox)[7:] == [("guid-2", ""), ("guid-3", "")]
+            assert client.publish("foo", b"x") == ""
 
 
 class TestFigures:
