@@ -206,25 +206,30 @@ def readAcks(list payloads not None, Py_ssize_t start, bytes channel not None):
     return found
 
 
-def writeMessages(type messageClass not None, list records not None, bytes channel not None):
+def writeMessages(
+    type messageClass not None, list records not None, Py_ssize_t start, bytes channel not None
+):
     """
     The messages of a channel that records hold, as they are delivered for the first time.
 
     @param messageClass: L{natsbroker.stan.runs.StoredMessage}.
     @param records: tuples of sequence, timestamp, subject, headers and payload.
+    @param start: where to begin.
     @param channel: its name.
     @return: fewer than there are records if one has headers, which are not looked at here.
     """
     cdef list found = []
+    cdef Py_ssize_t place
     cdef tuple record
     cdef bytes payload, encoded
     cdef uint64_t sequence, timestamp
     cdef Py_ssize_t fixed = roomFor(channel)
     cdef char* out
-    for each in records:
-        record = <tuple> each
-        if PyTuple_GET_SIZE(record) != 5:
+    for place in range(max(start, 0), PyList_GET_SIZE(records)):
+        each = records[place]
+        if not isinstance(each, tuple) or PyTuple_GET_SIZE(each) != 5:
             raise ValueError("a record has five fields")
+        record = <tuple> each
         if record[3]:
             break
         sequence = record[0]

@@ -8,7 +8,6 @@ Must never know: what is done with a message.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from natsbroker import hot
@@ -139,7 +138,7 @@ def _replyFrom(block: bytes) -> str:
     return reply.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def storedMessages(channel: bytes, records: Sequence[Record]) -> list[StoredMessage]:
+def storedMessages(channel: bytes, records: list[Record]) -> list[StoredMessage]:
     """
     The messages of a channel that records hold.
 
@@ -147,9 +146,8 @@ def storedMessages(channel: bytes, records: Sequence[Record]) -> list[StoredMess
     """
     found: list[StoredMessage] = []
     while len(found) < len(records):
-        rest = records[len(found) :] if found else records
         if hot.writeMessages is not None:
-            found += hot.writeMessages(StoredMessage, rest, channel)
+            found += hot.writeMessages(StoredMessage, records, len(found), channel)
         if len(found) < len(records):
             found.append(_stored(channel, records[len(found)]))
     return found

@@ -220,7 +220,7 @@ def streaming(random: Random, payloads: list[bytes]) -> None:
     for each in (raw, mutate(random, raw)):
         first = random.randrange(len(payloads) + 1)
         records = hot.decodeRecords(Record, each, starts, first, len(payloads), 1, first + 1, 99)
-        hot.writeMessages(tuple, records, b"foo")
+        hot.writeMessages(tuple, records, random.randrange(3), b"foo")
     odd = [mutate(random, each) for each in (PUBLISHED, PUBLISHED, ACKED)]
     for some in (payloads, odd):
         hot.readPublishes(some, random.randrange(len(some) + 1))

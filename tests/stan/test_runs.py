@@ -206,9 +206,10 @@ class TestStoredMessages:
         """The compiled step looks before it takes something for a record, or fills a tuple."""
         assert COMPILED is not None
         with pytest.raises(TypeError, match="tuple"):
-            COMPILED.writeMessages(dict, [(1, 2, b"", b"", b"")], b"foo")
-        with pytest.raises(ValueError, match="five"):
-            COMPILED.writeMessages(StoredMessage, [(1, 2)], b"foo")
+            COMPILED.writeMessages(dict, [(1, 2, b"", b"", b"")], 0, b"foo")
+        for wrong in ((1, 2), None):
+            with pytest.raises(ValueError, match="five"):
+                COMPILED.writeMessages(StoredMessage, [wrong], 0, b"foo")
 
 
 class TestReplyBlock:
