@@ -14,13 +14,13 @@ import pytest
 from tests.interop.cluster.members import Client
 from tests.interop.conftest import showLogs
 from tests.interop.gateways.wires import FakeGateway, Wire, command
-from tests.interop.gateways.worlds import Plan, Site
-from tests.interop.servers import OURS, Flavour
+from tests.interop.gateways.worlds import EVERYTHING, Plan, Site
+from tests.interop.servers import OURS, OURS_FAST, Flavour
 
 
-@pytest.fixture(params=OURS, ids=lambda each: each.name)
+@pytest.fixture(params=OURS if EVERYTHING else [OURS_FAST], ids=lambda each: each.name)
 def flavour(request: pytest.FixtureRequest) -> Flavour:
-    """Each lane."""
+    """With the compiled lane, and in the long form without."""
     found: Flavour = request.param
     return found
 

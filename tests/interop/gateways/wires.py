@@ -63,24 +63,24 @@ class Wire:
         self._socket.sendall(data)
 
     def hear(self, seconds: float = 0.0) -> None:
-        """Take what comes within some time, or at once."""
-        deadline = time.monotonic() + seconds
-        while not self.closed:
-            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
-            try:
-                data = self._socket.recv(1 << 20)
-            except TimeoutError:
-                return
-            except ConnectionError:
-                data = b""
-            if not data:
-                self.closed = True
-                return
-            frames, self._rest = splitFrames(self._rest + data)
-            for frame in frames:
-                self.frames.append(frame)
-                if frame == b"PING\r\n":
-                    self.say(b"PONG\r\n")
+        """Take what comes next, if it comes within some time."""
+        if self.closed:
+            return
+        self._socket.settimeout(max(seconds, 0.001))
+        try:
+            data = self._socket.recv(1 << 20)
+        except TimeoutError:
+            return
+        except ConnectionError:
+            data = b""
+        if not data:
+            self.closed = True
+            return
+        frames, self._rest = splitFrames(self._rest + data)
+        for frame in frames:
+            self.frames.append(frame)
+            if frame == b"PING\r\n":
+                self.say(b"PONG\r\n")
 
     def until(self, done: Any, what: str = "") -> None:
         """Take what comes until something is true."""

@@ -10,6 +10,7 @@ Must never know: what a test does with a super-cluster.
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +45,9 @@ cluster {
     routes: [ $ROUTES ]
 }
 """
+
+#: Whether everything is tried with every kind of server; by default one of each kind will do.
+EVERYTHING = os.environ.get("GATEWAYS", "") == "all"
 
 #: What a server may say besides notices.
 EXPECTED = (
@@ -283,7 +287,8 @@ def started(
             mates = [each.routePort for each in sites if each.gateway == plan.gateway]
             isCluster = sum(each.gateway == plan.gateway for each in plans) > 1
             remotes = {name: known[name] for name in plan.remotes if name in known}
-            site = Site(plan, home, f"s{place}", remotes, mates if isCluster else None)
+            name = f"{plan.gateway}-{place}".lower()
+            site = Site(plan, home, name, remotes, mates if isCluster else None)
             sites.append(site)
             site.start()
             known.setdefault(plan.gateway, site.gatewayPort)
