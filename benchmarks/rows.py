@@ -234,7 +234,7 @@ STREAMS = (
     ),
 )
 
-LINKS = (("route", "two nodes, route"),)
+LINKS = (("route", "two nodes, route"), ("gateway", "two clusters, gateway"))
 """The kinds of link between two nodes: the setting's name, which its rows' keys begin with, and a
 title."""
 

@@ -62,6 +62,17 @@ ROUTE_FAR = """
 cluster {{ name: bench, listen: "127.0.0.1:-1", routes: ["nats-route://127.0.0.1:{link}"] }}
 """
 
+GATEWAY = """
+gateway { name: near, listen: "127.0.0.1:-1" }
+"""
+
+GATEWAY_FAR = """
+gateway {{
+  name: far, listen: "127.0.0.1:-1"
+  gateways: [ {{name: near, url: "nats://127.0.0.1:{link}"}} ]
+}}
+"""
+
 STREAMING = """
 streaming {{ store: file, dir: "{folder}/store" }}
 """
@@ -138,6 +149,7 @@ SETTINGS: Mapping[str, Setting] = {
     "tls": Setting(TLS, encrypted=True),
     "stalled": Setting(STALLED),
     "route": Setting(ROUTE, far=ROUTE_FAR),
+    "gateway": Setting(GATEWAY, far=GATEWAY_FAR),
     "stream": Setting(STREAMING, theirs=JETSTREAM),
     "stream-synced": Setting(STREAMING, theirs=JETSTREAM_SYNCED),
     "stalled-tls": Setting(STALLED + TLS, encrypted=True),
