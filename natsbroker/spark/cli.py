@@ -19,6 +19,8 @@ Usage: natsbroker spark JOB [OPTION ...]
     doctor    say what Spark would run on here, and try it
     archive   copy a log into Parquet files, each message exactly once
     compact   make few large files of the many small ones of an archive
+    migrate   copy a channel of NATS Streaming, or a stream, to a JetStream stream
+    restore   copy an archive to a JetStream stream
     tiered    ask SQL questions about an archive and what its log has behind it
     vacuum    delete old versions of an archive, and files that none names
     verify    compare an archive with the log that it is of
@@ -30,6 +32,8 @@ Usage: natsbroker spark JOB [OPTION ...]
 _JOBS = {
     "archive": ("natsbroker.spark.archivejob", "main"),
     "compact": ("natsbroker.spark.compacting", "compactMain"),
+    "migrate": ("natsbroker.spark.copying", "migrateMain"),
+    "restore": ("natsbroker.spark.copying", "restoreMain"),
     "tiered": ("natsbroker.spark.tiering", "main"),
     "vacuum": ("natsbroker.spark.compacting", "vacuumMain"),
     "verify": ("natsbroker.spark.verifyjob", "main"),
@@ -39,9 +43,7 @@ _PLANNED = (
     "decode",
     "interest",
     "lag",
-    "migrate",
     "replay",
-    "restore",
     "traffic",
 )
 

@@ -100,7 +100,7 @@ class Streams:
         @raise ApiError: if there is no such stream.
         """
         question = {"deleted_details": True} if withDeleted else {}
-        answer = self._call(f"STREAM.INFO.{checkedName(name)}", question, name)
+        answer = self.call(f"STREAM.INFO.{checkedName(name)}", question, name)
         try:
             config, state = answer["config"], answer["state"]
             stop = int(state["last_seq"]) + 1
@@ -134,7 +134,7 @@ class Streams:
     def _find(self, name: str, question: dict[str, Any]) -> int | None:
         question["no_hdr"] = True
         try:
-            answer = self._call(f"STREAM.MSG.GET.{checkedName(name)}", question, name)
+            answer = self.call(f"STREAM.MSG.GET.{checkedName(name)}", question, name)
         except ApiError as error:
             if error.code == _NO_MESSAGE:
                 return None
@@ -144,7 +144,12 @@ class Streams:
         except (KeyError, TypeError, ValueError):
             raise ApiError(f"stream {name}: its answer makes no sense") from None
 
-    def _call(self, call: str, question: dict[str, Any], name: str) -> dict[str, Any]:
+    def call(self, call: str, question: dict[str, Any], name: str) -> dict[str, Any]:
+        """
+        Ask the API something about a stream that has one answer.
+
+        @raise ApiError: if it is refused.
+        """
         payload = json.dumps(question).encode() if question else b""
         try:
             answer = json.loads(self.connection.request(self.prefix + call, payload))

@@ -1,0 +1,262 @@
+"""
+Copying a log into a JetStream stream, in order, each message once: the jobs C{migrate} and
+C{restore}.
+
+Every message says in its headers which one of which log it was, and is published with the sequence
+that the target must end with. So the end of the target says where to go on, after any interruption
+and however long ago it was; and of two copiers at once, one is refused.
+
+Promises: the target has each message of the source once and in the source's order, after what it
+was asked to begin with; nothing else gets between them. What cannot be read is an error.
+Must never know: where rows come from.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TextIO
+
+import pyarrow.parquet as pq
+
+from natsbroker.spark.archiving import COLUMNS, logOf
+from natsbroker.spark.connection import connect
+from natsbroker.spark.errors import OptionError, SourceError
+from natsbroker.spark.jobs import Parser, Progress, UsageError, reported, sourceOptions
+from natsbroker.spark.logs import checkedNames, isPattern, logsOf
+from natsbroker.spark.manifests import Log, Manifest, Table
+from natsbroker.spark.publishing import Publisher
+from natsbroker.spark.reading import Span
+from natsbroker.spark.settings import readOptions
+from natsbroker.spark.streams import Streams
+from natsbroker.spark.tasks import batchesOf, peerOf
+from natsbroker.wire.headers import Headers
+
+__all__ = ["Target", "migrateMain", "restoreMain"]
+
+_LOG, _IDENTITY = "Nb-Origin-Log", "Nb-Origin-Identity"
+_SEQUENCE, _TIME = "Nb-Origin-Sequence", "Nb-Origin-Time"
+
+
+class Target:
+    """
+    The stream that is copied to.
+
+    @ivar copied: how many messages were copied.
+    @ivar next: the next sequence of the source.
+    """
+
+    def __init__(self, streams: Streams, name: str, log: Log, start: int) -> None:
+        """
+        @param log: the source.
+        @param start: where to begin if the target is empty.
+        @raise OptionError: if something else is in the target.
+        """
+        self.copied = 0
+        self._streams = streams
+        self._name = name
+        self._log = log
+        state = streams.state(name)
+        self._last = state.stop - 1
+        self.next = start
+        if state.messages:
+            self.next = self._resumed(state.stop - 1) + 1
+        elif self._last:
+            raise OptionError(f"stream {name} is empty and was not always: copy to a new one")
+
+    def _resumed(self, last: int) -> int:
+        """
+        Which message of the source the last one of the target was.
+        """
+        answer = self._streams.call(f"STREAM.MSG.GET.{self._name}", {"seq": last}, self._name)
+        try:
+            block = base64.b64decode(answer["message"].get("hdrs", ""))
+            headers = Headers.fromBlock(block) if block else Headers()
+            origin = headers.get(_LOG), headers.get(_IDENTITY)
+            sequence = int(headers.get(_SEQUENCE) or "0")
+        except (KeyError, AttributeError, ValueError):
+            raise SourceError(f"stream {self._name}: its last message makes no sense") from None
+        if origin != (f"{self._log.kind}/{self._log.name}", self._log.identity) or not sequence:
+            raise OptionError(
+                f"stream {self._name} has other messages than copies of"
+                f" {self._log.kind} {self._log.name}"
+            )
+        return sequence
+
+    def take(
+        self,
+        batches: Iterable[Any],
+        window: int,
+        prefix: str = "",
+        rate: float = 0.0,
+        onProgress: Callable[[int], object] = lambda seq: None,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        """
+        Copy rows, from L{next} on.
+
+        @param batches: Arrow batches with the columns of archives.
+        @param window: how many messages may wait for their acknowledgement.
+        @param prefix: what is put before each subject.
+        @param rate: how many messages a second at most; 0 for any number.
+        @raise SourceError: if the target does not take one.
+        """
+        publisher = Publisher(self._streams.connection, self._name, window)
+        begun = time.monotonic()
+        for batch in batches:
+            for row in batch.to_pylist():
+                if row["seq"] < self.next:
+                    continue
+                publisher.publish(prefix + row["subject"], row["data"], self._headers(row))
+                self._last += 1
+                self.copied += 1
+                if rate:
+                    sleep(max(begun + self.copied / rate - time.monotonic(), 0))
+            if batch.num_rows:
+                onProgress(batch.column("seq")[-1].as_py())
+        publisher.finish()
+
+    def _headers(self, row: dict[str, Any]) -> list[tuple[str, str]]:
+        """
+        What orders it and says what it was, and its own; those that servers act on under other
+        names.
+        """
+        own = [
+            (f"Nb-Origin-{key}" if key.lower().startswith("nats-") else key, value)
+            for key, value in ((each["key"], each["value"]) for each in row["headers"])
+        ]
+        return [
+            ("Nats-Expected-Last-Sequence", str(self._last)),
+            (_LOG, f"{self._log.kind}/{self._log.name}"),
+            (_IDENTITY, self._log.identity),
+            (_SEQUENCE, str(row["seq"])),
+            (_TIME, str(row["time_ns"])),
+            *own,
+        ]
+
+
+def _addTarget(parser: Parser) -> None:
+    parser.add_argument("--to-servers", required=True, help="where the target's servers are")
+    parser.add_argument("--to-stream", required=True, help="the stream; it must be there, empty")
+    parser.add_argument("--to-option", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--prefix", default="", help="put before each subject")
+    parser.add_argument("--rate", type=float, default=0.0, help="messages a second at most")
+    parser.add_argument("--window", type=int, default=1000, help="unacknowledged at most")
+
+
+def _targetOptions(given: Any) -> dict[str, Any]:
+    texts = {"servers": given.to_servers, "stream": given.to_stream}
+    for each in given.to_option:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise UsageError(f"--to-option takes NAME=VALUE, not {each!r}")
+        texts[name] = value
+    if given.rate < 0 or not 1 <= given.window <= 100_000:
+        raise UsageError("--rate is 0 or more, --window 1 to 100000")
+    try:
+        return readOptions(texts)
+    except OptionError as error:
+        raise UsageError(str(error)) from None
+
+
+def _copy(
+    given: Any,
+    log: Log,
+    start: int,
+    stop: int,
+    read: Callable[[int], Iterable[Any]],
+    said: dict[str, Any],
+    progress: Progress,
+) -> None:
+    """
+    Copy what C{read} gives from a sequence on.
+    """
+    options = _targetOptions(given)
+    with connect(peerOf(options)) as connection:
+        target = Target(Streams(connection, options["domain"]), given.to_stream, log, start)
+        said["resumed"] = target.next
+        try:
+            batches = read(target.next)
+            shown = (lambda seq: progress(seq, stop - 1)) if stop else (lambda seq: None)
+            target.take(batches, given.window, given.prefix, given.rate, shown)
+        finally:
+            progress.end()
+            said["rows"] = target.copied
+            said["stop"] = stop
+
+
+def migrateMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """
+    The command line of C{migrate}: a channel or stream to a stream.
+    """
+
+    def work(said: dict[str, Any]) -> int:
+        parser = Parser(
+            prog="natsbroker spark migrate",
+            description="Copy a channel of NATS Streaming, or a stream, to a JetStream stream.",
+        )
+        parser.add_argument("--servers", required=True, help="where the source's servers are")
+        parser.add_argument("--channel", help="the channel to copy")
+        parser.add_argument("--stream", help="or the stream")
+        parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
+        _addTarget(parser)
+        given = parser.parse_args(list(arguments))
+        options = sourceOptions(given)
+        names = checkedNames(options)
+        if len(names) != 1 or isPattern(names[0]) or options["subject"]:
+            raise OptionError("name the one stream or channel to copy, whole")
+        peer = peerOf(options)
+        with connect(peer) as connection:
+            state = logsOf(connection, options).state(names[0])
+
+        def read(start: int) -> Iterable[Any]:
+            span = Span(state.name, state.created, start, state.stop)
+            return batchesOf(peer, options, COLUMNS, span, (), lambda loss: None)
+
+        progress = Progress("migrate", stderr)
+        log = logOf(state, options)
+        _copy(given, log, state.first, state.stop, read, said, progress)
+        return 0
+
+    return reported("migrate", work, stdout, stderr)
+
+
+def restoreMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """
+    The command line of C{restore}: an archive to a stream.
+    """
+
+    def work(said: dict[str, Any]) -> int:
+        parser = Parser(
+            prog="natsbroker spark restore",
+            description="Copy an archive to a JetStream stream.",
+        )
+        parser.add_argument("--archive", required=True, help="the directory of the archive")
+        _addTarget(parser)
+        given = parser.parse_args(list(arguments))
+        table = Table(given.archive)
+        manifest = table.require()
+        said["lost"] = [list(each) for each in manifest.lost]
+        progress = Progress("restore", stderr)
+
+        def read(start: int) -> Iterable[Any]:
+            return _archived(table, manifest, start)
+
+        _copy(given, manifest.log, manifest.start, manifest.stop, read, said, progress)
+        return 0
+
+    return reported("restore", work, stdout, stderr)
+
+
+def _archived(table: Table, manifest: Manifest, start: int) -> Iterable[Any]:
+    """
+    The messages of an archive from a sequence on.
+    """
+    for each in manifest.files:
+        if each.path and each.stop > start:
+            try:
+                file = pq.ParquetFile(table.root / each.path)
+            except OSError as error:
+                raise SourceError(f"{each.path}: {error.strerror or error}") from None
+            yield from file.iter_batches(columns=list(COLUMNS))
