@@ -32,17 +32,15 @@ from natsbroker.hosting.authorization import Authorization
 from natsbroker.hosting.authorizers import READY_MADE
 from natsbroker.hosting.clients import closeAll, sessionsOf
 from natsbroker.hosting.cluster import ClusterMembership
-from natsbroker.hosting.clusterpages import ClusterPages
 from natsbroker.hosting.derived import infoFrom
 from natsbroker.hosting.descriptions import describing
-from natsbroker.hosting.gatewaypages import GatewayPages, showGateways
 from natsbroker.hosting.gatewaypolicies import READY_MADE as POLICIES
 from natsbroker.hosting.gateways import GatewayService
 from natsbroker.hosting.health import listeningCheck, storeCheck
 from natsbroker.hosting.identity import ServerKeys
 from natsbroker.hosting.lameduck import LameDuck
 from natsbroker.hosting.leafnodes import LeafnodeService
-from natsbroker.hosting.leafpages import LeafPages
+from natsbroker.hosting.links import Links
 from natsbroker.hosting.listeners import Listeners
 from natsbroker.hosting.making import (
     makeCallouts,
@@ -55,9 +53,6 @@ from natsbroker.hosting.observers import Observers
 from natsbroker.hosting.operators import withOperators
 from natsbroker.hosting.planners import (
     authorizationPlanner,
-    clusterPlanner,
-    gatewayPlanner,
-    leafnodePlanner,
     limitsPlanner,
     operatorPlanner,
     sectionsPlanner,
@@ -112,9 +107,7 @@ class Broker(MultiService):
     @ivar listeners: where clients can connect.
     @ivar monitoring: what is behind the monitoring pages.
     @ivar streaming: what there is to know about NATS Streaming; C{None} without.
-    @ivar membership: its part in a cluster; C{None} without.
-    @ivar leafnodes: its leafnode connections.
-    @ivar gateways: its part in a super-cluster; C{None} without.
+    @ivar links: what connects it with other brokers.
     """
 
     def __init__(
@@ -187,7 +180,7 @@ class Broker(MultiService):
             self._inThread,
             self._describe,
             callouts,
-            self._countNeighbours,
+            lambda: self.links.countNeighbours(),
         )
         self._adopt(operators)
         chosen = found.authorizer(self, settings, authorizer, READY_MADE)
@@ -227,12 +220,19 @@ class Broker(MultiService):
         self._adopt(self._pages)
         self._authorizer = chosen
         self._adopt(chosen)
-        self.membership = self._makeMembership()
-        if self.membership is not None:
-            ClusterPages(self.membership).contribute(self.monitoring)
-        self.leafnodes = self._makeLeafnodes(checks)
-        LeafPages(self.leafnodes).contribute(self.monitoring)
-        self.gateways = self._makeGateways(found, gatewayPolicy)
+        self._requireLeafAccounts()
+        self.links = Links(
+            self.reactor,
+            settings,
+            self.clientContext,
+            self.accounts,
+            self.serverId,
+            self._random,
+            checks,
+            lambda: found.gatewayPolicy(self, settings, gatewayPolicy, POLICIES),
+            self._clusterChanged,
+        )
+        self.links.show(self.monitoring, lambda: self.settings)
         self._services = dict(found.services(self, settings, services))
         self.streaming: StreamingModel | None = None
         if settings.streaming is not None:
@@ -257,9 +257,7 @@ class Broker(MultiService):
             if operators is None
             else operatorPlanner(self.clientContext, operators),
             sectionsPlanner(self._services),
-            clusterPlanner(self.membership),
-            leafnodePlanner(self.leafnodes),
-            gatewayPlanner(self.gateways),
+            *self.links.planners(),
         ]
 
     @property
@@ -292,66 +290,32 @@ class Broker(MultiService):
         name = self.accounts.systemAccount
         return self.bus(name) if name in self.accounts.names() else None
 
-    def _countNeighbours(self) -> int:
-        """
-        How many other brokers there are in the cluster.
-        """
-        routes = () if self.membership is None else self.membership.cluster
-        return len({route.document.server_id for route in routes if route.document is not None})
-
-    def _makeMembership(self) -> ClusterMembership | None:
-        settings = self.settings
-        if settings.cluster is None or not settings.cluster.port:
-            return None
-        return ClusterMembership(
-            self.reactor,
-            settings,
-            self.clientContext,
-            self.accounts,
-            self.serverId,
-            self._random,
-            self._clusterChanged,
-        )
-
-    def _makeLeafnodes(self, checks: PasswordChecks) -> LeafnodeService:
-        settings = self.settings
-        block = settings.leafnodes
+    def _requireLeafAccounts(self) -> None:
+        block = self.settings.leafnodes
         if self._operators is not None and block is not None:
             for each in (block.account, *(remote.account for remote in block.remotes)):
                 self._operators.require(each)
-        return LeafnodeService(
-            self.reactor,
-            settings,
-            self.clientContext,
-            self.accounts,
-            self.serverId,
-            self._random,
-            checks,
-            lambda: "" if self.membership is None else self.membership.cluster.terms.name,
-            self._leafPlacesChanged,
-        )
 
-    def _makeGateways(
-        self, plugins: Plugins, given: IGatewayInterestPolicy | IGatewayPolicyPlugin | None
-    ) -> GatewayService | None:
-        settings = self.settings
-        if settings.gateway is None or not settings.gateway.isOn:
-            return None
-        policy = plugins.gatewayPolicy(self, settings, given, POLICIES)
-        service = GatewayService(
-            self.reactor,
-            settings,
-            self.clientContext,
-            self.accounts,
-            self.serverId,
-            self._random,
-            None if self.membership is None else self.membership.cluster,
-            policy,
-        )
-        threshold = int(getattr(policy, "switchAfter", 0))
-        pages = GatewayPages(service.gateways, lambda: self.settings, threshold)
-        showGateways(self.monitoring, pages, service.gateways)
-        return service
+    @property
+    def membership(self) -> ClusterMembership | None:
+        """
+        Its part in a cluster; C{None} without.
+        """
+        return self.links.membership
+
+    @property
+    def leafnodes(self) -> LeafnodeService:
+        """
+        Its leafnode connections.
+        """
+        return self.links.leafnodes
+
+    @property
+    def gateways(self) -> GatewayService | None:
+        """
+        Its part in a super-cluster; C{None} without.
+        """
+        return self.links.gateways
 
     # What it offers.
 
@@ -398,15 +362,7 @@ class Broker(MultiService):
         pages = self._pages
         isThere = pages is not None and pages.address is not None
         monitoring = [urlOf(pages.scheme, pages.address)] if pages is not None and isThere else []
-        cluster = [] if self.membership is None else self.membership.urls()
-        gateway = [] if self.gateways is None else self.gateways.urls()
-        return {
-            "nats": self.listeners.urls(),
-            "monitoring": monitoring,
-            "cluster": cluster,
-            "leafnodes": self.leafnodes.urls(),
-            "gateway": gateway,
-        }
+        return {"nats": self.listeners.urls(), "monitoring": monitoring, **self.links.addresses()}
 
     def whenReady(self) -> Deferred[None]:
         """
@@ -428,11 +384,7 @@ class Broker(MultiService):
         super().startService()  # type: ignore[no-untyped-call]
         if hot.COMPILED and self.settings.fast_lane and IReactorFDSet.providedBy(self.reactor):
             self._hub = Hub(self.reactor, self.clientContext.turn)
-            self.leafnodes.leafs.context.hub = self._hub
-            if self.membership is not None:
-                self.membership.cluster.context.hub = self._hub
-            if self.gateways is not None:
-                self.gateways.gateways.context.hub = self._hub
+            self.links.useHub(self._hub)
         opening = ensureDeferred(self._open())
         opening.addCallbacks(self._opened, self._readiness.failed)
         self._readiness.raiseFailure()
@@ -448,11 +400,7 @@ class Broker(MultiService):
             settings, port=self._portInUse(), monitoring=self._monitoringInUse()
         )
         self.monitoring.reloaded(self.settings)
-        await self.leafnodes.open()
-        if self.gateways is not None:
-            await self.gateways.open()
-        if self.membership is not None:
-            await self.membership.open(self.settings.host, self.settings.port)
+        await self.links.open(self.settings)
         self._refreshInfo()
 
     def _portInUse(self) -> int:
@@ -476,41 +424,16 @@ class Broker(MultiService):
         if self.listeners.isOpen:
             host, port = self.clientAddress()
         info = self._info(context.authorizer, host, port)
-        context.info = info.changed(ldm=self.isLameDuck, **self._clusterInfo())
+        context.info = info.changed(ldm=self.isLameDuck, **self.links.clusterInfo())
 
     def _info(self, authorizer: IAuthorizer, host: str, port: int) -> ServerInfo:
         return infoFrom(
             self.settings, self.serverId, host, port, authorizer.required, self.keys.xkey
         )
 
-    def _clusterInfo(self) -> dict[str, Any]:
-        """
-        What INFO tells clients of the cluster.
-        """
-        if self.membership is None:
-            return {}
-        cluster = self.membership.cluster
-        return {
-            "cluster": cluster.terms.name,
-            "cluster_dynamic": cluster.terms.isDynamic,
-            "connect_urls": cluster.connectUrls(),
-        }
-
-    def _leafPlacesChanged(self) -> None:
-        """
-        Members of the cluster tell each other where leafnodes can connect.
-        """
-        place = self.leafnodes.place
-        others: tuple[str, ...] = ()
-        if self.membership is not None:
-            self.membership.useLeafPlace(self.leafnodes.told)
-            others = self.membership.cluster.leafUrls()
-        self.leafnodes.leafs.useUrls(dict.fromkeys([place, *others] if place else others))
-
     def _clusterChanged(self) -> None:
-        self._leafPlacesChanged()
         context = self.clientContext
-        before, context.info = context.info, context.info.changed(**self._clusterInfo())
+        before, context.info = context.info, context.info.changed(**self.links.clusterInfo())
         if context.info != before:
             for session in sessionsOf(context.connections):
                 session.infoChanged()
@@ -520,11 +443,7 @@ class Broker(MultiService):
         self._readiness.reached()
         for listener in self.listeners:
             announceListener(listener, self.settings)
-        if self.gateways is not None:
-            self.gateways.announce()
-        if self.membership is not None:
-            self.membership.announce()
-        self.leafnodes.announce()
+        self.links.announce()
         _log.info("Server is ready")
         if self.streaming is not None:
             state = "ready" if self.streaming.isServing else "on standby"
@@ -562,7 +481,7 @@ class Broker(MultiService):
             grant = session.grant
             if account is None or grant is None or grant.account == account:
                 session.reauthorize()
-        self.leafnodes.leafs.reauthorize(account)
+        self.links.leafnodes.leafs.reauthorize(account)
 
     # Stopping.
 
@@ -581,12 +500,8 @@ class Broker(MultiService):
 
     async def _leave(self, lameDuck: LameDuck) -> None:
         await self.listeners.close()
-        if self.membership is not None:
-            self.membership.cluster.leave()
-        self.leafnodes.leafs.leave()
-        if self.gateways is not None:
-            self.gateways.gateways.leave()
-        await lameDuck.depart(self._clusterInfo().get("connect_urls", ()))
+        self.links.leave()
+        await lameDuck.depart(self.links.clusterInfo().get("connect_urls", ()))
 
     @property
     def isLameDuck(self) -> bool:
@@ -608,13 +523,9 @@ class Broker(MultiService):
 
     async def _stop(self) -> None:
         await self.listeners.close()
-        links = [self.leafnodes, self.membership, self.gateways]
-        there = [each for each in links if each is not None]
-        for each in there:
-            await each.stopListening()
+        await self.links.stopListening()
         await closeAll(self.clientContext.connections)
-        for each in there:
-            await each.close()
+        await self.links.close()
         await super().stopService()  # type: ignore[no-untyped-call]
         self.accounts.close()
         if self._hub is not None:
