@@ -838,10 +838,14 @@ cdef class LinkLane:
     @ivar isShort: see L{natsbroker.wire.lane.Lane}.
     @ivar matchers: of the accounts that it may deliver in, by their names. Whoever replaces one
         calls L{forget}.
+    @ivar told: what another cluster was told of each (L{natsbroker.net.gatewaytelling.Telling}).
     """
 
-    cdef readonly dict matchers
+    cdef readonly dict matchers, told
     cdef readonly bint isShort
+    cdef bytes settled
+    cdef Matcher settledMatcher
+    cdef uint64_t settledGeneration
     cdef Decoder decoder
     cdef Lane giver
     cdef bytes dedicated
@@ -878,6 +882,7 @@ cdef class LinkLane:
         self.isGateway = isGateway
         self.dedicated = dedicated
         self.matchers = {}
+        self.told = {}
         self.giver = Lane(decoder, outbox, Matcher(None, 1), None, False)
         self.lastAccount = None
         self.lastMatcher = None
@@ -887,8 +892,11 @@ cdef class LinkLane:
         Deliver in no account until it is among the matchers again.
         """
         self.matchers.clear()
+        self.told.clear()
         self.lastAccount = None
         self.lastMatcher = None
+        self.settled = None
+        self.settledMatcher = None
 
     cdef Matcher matcherOf(self, const char* account, Py_ssize_t length):
         """
@@ -1017,7 +1025,10 @@ cdef class LinkLane:
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":
                 break
             matches = matcher.lookUp(data + subject, length)
-            if not self.isServed(matches, namesLength, header):
+            if not self.isServed(matches, namesLength, header) and not (
+                namesLength and self.isGateway and self.isGroupsOnly(matches, header)
+                and self.isSettled(matcher, data + subject, length)
+            ):
                 break
             if namesLength and (self.leaf or matches.hasSpoke) and self.areElsewhere(
                 matches.groups, data + names, namesLength
@@ -1041,6 +1052,40 @@ cdef class LinkLane:
             decoder.messageBytes += size
             count += 1
         return count
+
+    cdef bint isGroupsOnly(self, Matches matches, Py_ssize_t header) except -1:
+        """
+        Whether only members of queue groups may want a message, and the lane can serve them.
+        """
+        return (
+            PyTuple_GET_SIZE(matches.plain) == 0 and matches.areGroupsDirect
+            and matches.areRoutesDirect and not matches.hasSpoke and not matches.hasHub
+            and not (header and not takesHeaders(matches.reachable))
+        )
+
+    cdef bint isSettled(self, Matcher matcher, const char* subject, Py_ssize_t length) except -1:
+        """
+        Whether there is nothing to tell the sender of what no plain subscription wants: it was told
+        that, or is told everything. What it was told last is remembered while interest is the same.
+        """
+        cdef bytes text = self.settled
+        if (
+            text is not None and self.settledMatcher is matcher
+            and self.settledGeneration == matcher.generation
+            and PyBytes_GET_SIZE(text) == length
+            and memcmp(PyBytes_AS_STRING(text), subject, length) == 0
+        ):
+            return True
+        told = self.told.get(self.lastAccount)
+        if told is None:
+            return False
+        text = PyBytes_FromStringAndSize(subject, length)
+        if not told.isAll and text not in told.refused:
+            return False
+        self.settled = text
+        self.settledMatcher = matcher
+        self.settledGeneration = matcher.generation
+        return True
 
     cdef bint isServed(self, Matches matches, Py_ssize_t namesLength, Py_ssize_t header) except -1:
         """

@@ -162,6 +162,7 @@ class Intake:
         if lane is not None:
             lane.forget()
             lane.matchers.update({name: each.bus.matcher for name, each in self._accounts.items()})
+            lane.told.update({name: each.telling for name, each in self._accounts.items()})
 
     def figures(self) -> dict[str, Mapping[str, Any]]:
         """

@@ -339,6 +339,50 @@ class TestLanes:
                 b"HMSG A a + r q 18 19\r\n%b4\r\n" % HEADERS
             )
 
+    def test_onlyGroups(self) -> None:
+        """
+        The lane takes what only queue groups want, here or at another member, when the sender has
+        been told that nobody else does, and until that changes.
+        """
+        assert COMPILED is not None
+        with using(COMPILED):
+            town = Town()
+            client, member = Ear(COMPILED, town), Ear(COMPILED, town)
+            town.bus().subscribe(b"a", client, b"1", b"q")
+            town.bus(Kind.ROUTE).subscribe(b"b", member, b"A ", b"q")
+            wire = town.arriving()
+            wire.take()
+            lines = b"RMSG A a | q 1\r\n1\r\nRMSG A b + r q 1\r\n2\r\n"
+            wire.send(lines)
+            assert wire.take() == b"RS- A a\r\nRS- A b\r\n"
+            wire.link.decoder.append(lines * 2)
+            assert wire.link.lane.forward() == 4
+            town.turn.flush()
+            assert client.heard == b"MSG a 1 1\r\n1\r\n" * 3
+            assert member.heard == b"RMSG A b + r q 1\r\n2\r\n" * 3
+            plain = town.bus().subscribe(b"a", Recorder())
+            assert wire.take() == b"RS+ A a\r\n"
+            plain.cancel()
+            wire.link.decoder.append(lines)
+            assert wire.link.lane.forward() == 0
+            wire.send(b"")
+            assert wire.take() == b"RS- A a\r\n"
+
+    def test_onlyGroupsOfAll(self) -> None:
+        """A sender that is told everything needs to be told nothing more."""
+        assert COMPILED is not None
+        with using(COMPILED):
+            town = Town(InterestOnlyPolicy())
+            client = Ear(COMPILED, town)
+            town.bus().subscribe(b"a.*", client, b"1", b"q")
+            wire = town.arriving()
+            wire.link.decoder.append(
+                b"RMSG A a.1 | q 1\r\n1\r\nRMSG A a.2 | q 1\r\n2\r\nRMSG A a.2 | r 1\r\n3\r\n"
+            )
+            assert wire.link.lane.forward() == 3
+            town.turn.flush()
+            assert client.heard == b"MSG a.1 1 1\r\n1\r\nMSG a.2 1 1\r\n2\r\n"
+
     @pytest.mark.parametrize(
         "line",
         [
