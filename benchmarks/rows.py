@@ -234,7 +234,11 @@ STREAMS = (
     ),
 )
 
-LINKS = (("route", "two nodes, route"), ("gateway", "two clusters, gateway"))
+LINKS = (
+    ("route", "two nodes, route"),
+    ("gateway", "two clusters, gateway"),
+    ("leaf", "two nodes, leafnode"),
+)
 """The kinds of link between two nodes: the setting's name, which its rows' keys begin with, and a
 title."""
 

@@ -73,6 +73,14 @@ gateway {{
 }}
 """
 
+LEAF = """
+leafnodes { listen: "127.0.0.1:-1" }
+"""
+
+LEAF_FAR = """
+leafnodes {{ remotes: [ {{ url: "nats-leaf://127.0.0.1:{link}" }} ] }}
+"""
+
 STREAMING = """
 streaming {{ store: file, dir: "{folder}/store" }}
 """
@@ -150,6 +158,7 @@ SETTINGS: Mapping[str, Setting] = {
     "stalled": Setting(STALLED),
     "route": Setting(ROUTE, far=ROUTE_FAR),
     "gateway": Setting(GATEWAY, far=GATEWAY_FAR),
+    "leaf": Setting(LEAF, far=LEAF_FAR),
     "stream": Setting(STREAMING, theirs=JETSTREAM),
     "stream-synced": Setting(STREAMING, theirs=JETSTREAM_SYNCED),
     "stalled-tls": Setting(STALLED + TLS, encrypted=True),

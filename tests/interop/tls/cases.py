@@ -20,6 +20,8 @@ _CERTIFICATES = f"{_HERE}/test_certificates.py"
 _DIAL = f"{_HERE}/test_dialling.py::test_outcome"
 #: Routes, and leafnodes' hubs.
 _ROUTES = f"{_HERE}/test_routes.py::test_routes"
+_LEAFS = f"{_HERE}/test_leafnodes.py::test_impostors"
+_LOWERED = f"{_HERE}/test_leafnodes.py::test_downgrade"
 #: Routes say nothing before the handshake; leafnodes go no further without it.
 _FIRST = "tests/net/test_linkprotocol.py::TestHandshake::test_nothingBefore"
 _NOT_AT_ALL = "tests/net/test_leafprotocol.py::TestDialling::test_notAtAll"
@@ -83,32 +85,43 @@ CASES: dict[int, Case] = {
         beside=True,
     ),
     10: Case(
-        "downgrade: whoever wanted TLS goes no further", (_DIAL, _FIRST, _NOT_AT_ALL), missing=LINKS
+        "downgrade: whoever wanted TLS goes no further",
+        (_DIAL, _FIRST, _NOT_AT_ALL, _LOWERED),
+        missing=LINKS,
     ),
     11: Case(
-        "a certificate for another name or address", (_DIAL, _ROUTES), beside=True, missing=LINKS
+        "a certificate for another name or address",
+        (_DIAL, _ROUTES, _LEAFS),
+        beside=True,
+        missing=LINKS,
     ),
     12: Case(
         "a name in the common name only, and names that make no sense",
-        (_DIAL, _ROUTES, "tests/test_peernames.py::TestDialling::test_names"),
+        (_DIAL, _ROUTES, _LEAFS, "tests/test_peernames.py::TestDialling::test_names"),
         beside=True,
         missing=LINKS,
     ),
     13: Case("wildcards", (_DIAL,), missing=LINKS),
-    14: Case("expired, and not yet valid", (_DIAL, _ROUTES), beside=True, missing=LINKS),
+    14: Case("expired, and not yet valid", (_DIAL, _ROUTES, _LEAFS), beside=True, missing=LINKS),
     15: Case(
         "signed by itself, or by an authority that is not ours",
-        (_DIAL, _ROUTES),
+        (_DIAL, _ROUTES, _LEAFS),
         beside=True,
         missing=LINKS,
     ),
     16: Case(
-        "a certificate for clients shown by a server", (_DIAL, _ROUTES), beside=True, missing=LINKS
+        "a certificate for clients shown by a server",
+        (_DIAL, _ROUTES, _LEAFS),
+        beside=True,
+        missing=LINKS,
     ),
     17: Case(
-        "an authority in between that is not shown", (_DIAL, _ROUTES), beside=True, missing=LINKS
+        "an authority in between that is not shown",
+        (_DIAL, _ROUTES, _LEAFS),
+        beside=True,
+        missing=LINKS,
     ),
-    18: Case("MD5, SHA-1, 1024 bits", (_DIAL, _ROUTES), beside=True, missing=LINKS),
+    18: Case("MD5, SHA-1, 1024 bits", (_DIAL, _ROUTES, _LEAFS), beside=True, missing=LINKS),
     19: Case(
         "verify: no certificate, one of another authority, a bad one",
         (f"{_CERTIFICATES}::TestVerify::test_shown", f"{_CERTIFICATES}::TestVerify::test_bad"),
