@@ -48,7 +48,7 @@ class _Question:
     def __init__(self, account: str, answer: Deferred[str]) -> None:
         self.account = account
         self.answer = answer
-        self.silent = 0
+        self.silent = 0.0
         self.timer: IDelayedCall | None = None
 
 
@@ -64,14 +64,15 @@ class Neighbours:
         asker: Answering,
         clock: IReactorTime,
         check: Callable[[str, str], object],
-        count: Callable[[], int],
+        count: Callable[[], float],
         timeout: float = TIMEOUT,
     ) -> None:
         """
         @param bus: of the system account.
         @param asker: our own answers to such questions, which are not wanted.
         @param check: given an account and its JWT, raises L{FieldError} if that is not true.
-        @param count: tells how many other brokers are known.
+        @param count: tells how many other brokers there are; infinity if that is not known: then
+            nobody is believed that there is no JWT before the time is over.
         @param timeout: seconds for a question.
         """
         self._asker = asker

@@ -9,6 +9,7 @@ Must never know: what is said on links, or clients.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
@@ -61,6 +62,9 @@ class Links:
         @raise natsbroker.hosting.tls.TLSError: if a certificate is no good.
         """
         self._changed = changed
+        gateway = settings.gateway
+        isGateway = gateway is not None and gateway.isOn
+        self._isOpenEnded = isGateway or settings.leafnodes is not None
         self.membership: ClusterMembership | None = None
         if settings.cluster is not None and settings.cluster.port:
             self.membership = ClusterMembership(
@@ -137,10 +141,13 @@ class Links:
             "connect_urls": cluster.connectUrls(),
         }
 
-    def countNeighbours(self) -> int:
+    def countNeighbours(self) -> float:
         """
-        How many other brokers there are in the cluster.
+        How many other brokers there are; infinity where nobody here knows how many are behind those
+        that we are connected to.
         """
+        if self._isOpenEnded:
+            return math.inf
         routes = () if self.membership is None else self.membership.cluster
         return len({route.document.server_id for route in routes if route.document is not None})
 

@@ -123,7 +123,7 @@ def makeOperators(
     inThread: Callable[..., Any],
     describe: Describe,
     callouts: Callouts,
-    countNeighbours: Callable[[], int],
+    countNeighbours: Callable[[], float],
 ) -> OperatorService | None:
     """
     Who takes accounts from JWTs; C{None} where the settings name no operator.

@@ -88,7 +88,7 @@ class OperatorService(Service):
         describe: Describe,
         closeExcess: CloseExcess,
         callouts: Callouts | None = None,
-        neighbours: Callable[[], int] = lambda: 0,
+        neighbours: Callable[[], float] = lambda: 0,
     ) -> None:
         """
         @param registry: where accounts are.
@@ -96,7 +96,7 @@ class OperatorService(Service):
         @param describe: what answers say about this server.
         @param closeExcess: called with the name of an account whose limits are others now.
         @param callouts: asks about users of accounts with auth callout; without, they are refused.
-        @param neighbours: tells how many other brokers are known.
+        @param neighbours: tells how many other brokers there are; infinity if that is not known.
         @raise ValueError: if the settings of operator mode contradict themselves.
         """
         operators = operatorsIn(settings)

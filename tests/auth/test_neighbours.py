@@ -4,6 +4,7 @@ Tests of L{natsbroker.auth.neighbours}.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -28,7 +29,7 @@ class World:
     @ivar asked: the questions that reached others.
     """
 
-    def __init__(self, others: int = 1, count: int = 0, listening: bool = True) -> None:
+    def __init__(self, others: int = 1, count: float = 0, listening: bool = True) -> None:
         self.bus = busOf()
         self.clock = Clock()
         self.asker = Answering(self.bus)
@@ -100,6 +101,16 @@ class TestLookUp:
         world.say(b"")
         assert reason(outcome) == "nobody has it"
         assert world.clock.getDelayedCalls() == []
+
+    def test_nobodyKnowsHowMany(self) -> None:
+        """Where others may be behind those who answer, the time is waited for."""
+        world = World(count=math.inf)
+        outcome = world.lookUp()
+        world.say(b"")
+        world.say(b"")
+        assert outcome == []
+        world.clock.advance(2.1)
+        assert reason(outcome) == "nobody had it in time"
 
     def test_oneSaysNo(self) -> None:
         """Who has none does not keep another's JWT from being taken."""
