@@ -13,7 +13,8 @@ import itertools
 import re
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from natsbroker.testing.frames import splitFrames
@@ -300,7 +301,7 @@ class Mesh:
             for place, client in enumerate(self.clients):
                 client.publish(b"sync", b"%d %d" % (self._round, place))
                 client.flush()
-            time.sleep(0.1)
+            time.sleep(0.02)
             for place, client in enumerate(self.clients):
                 for body in client.arrived(self._inboxes[place]):
                     number, sender = map(int, body.split())
@@ -338,8 +339,19 @@ class Mesh:
         """Stop everything."""
         for client in self.clients:
             client.close()
-        for member in self.members:
-            member.stop()
+        together([member.stop for member in self.members])
+
+
+def together(calls: Sequence[Callable[[], object]]) -> None:
+    """
+    Do at the same time what is mostly waiting: starting servers, and stopping them.
+
+    @raise Exception: what one of the calls raised, when all are done.
+    """
+    with ThreadPoolExecutor(max(len(calls), 1)) as pool:
+        done = [pool.submit(call) for call in calls]
+    for each in done:
+        each.result()
 
 
 def formed(
@@ -361,8 +373,10 @@ def formed(
             home.mkdir()
             routes = [members[0].routePort] if members else []
             block = more if isinstance(more, str) else more.get(f"n{place}", "")
-            member = Member(flavour, home, f"n{place}", routes, block, template=template)
-            members.append(member.start())
+            members.append(Member(flavour, home, f"n{place}", routes, block, template=template))
+            if place == 0:
+                members[0].start()
+        together([member.start for member in members[1:]])
         mesh = Mesh(members)
         for place in range(len(members)):
             mesh.connect(place)
