@@ -4,11 +4,15 @@ The members of our own cluster, as gateways know them.
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
+from natsbroker.core.account import Account
 from natsbroker.net.gatewayneighbours import ClusterNeighbours
 from natsbroker.wire.serverinfo import ServerDocument
+from natsbroker.wire.values import Message
 from tests.net.clusters import Node, everything, info
+from tests.support import Router
 
 
 class Heard:
@@ -85,3 +89,46 @@ def test_notConfigured() -> None:
     wanted = 'Received information about gateway "B" from PEER, but gateway is not configured'
     assert any(wanted in line for line in said)
     assert not wire.closed
+
+
+def test_way() -> None:
+    """A member is found by what stands for its id, with the connection that the account takes."""
+    node = Node()
+    neighbours = ClusterNeighbours(node.cluster, hashOf)
+    wire = node.joined()
+    wire.take()
+    way = neighbours.way(b"#PEER", "A")
+    assert way is not None and neighbours.way(b"#OTHER", "A") is None
+    way.forward(Message(b"_GR_.AAAAAA.BBBBBB.foo", b"hi"), ())
+    assert wire.lines() == [b"RMSG A _GR_.AAAAAA.BBBBBB.foo 2", b"hi"]
+
+
+class Taking:
+    """
+    Takes what leads back.
+    """
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, bytes, bytes, bytes, bool]] = []
+
+    def take(self, account: str, message: Message, isFromMember: bool) -> bool:
+        """See L{natsbroker.net.ledback.LedBack.take}."""
+        self.taken.append((account, message.subject, message.reply, message.via, isFromMember))
+        return message.subject.startswith(b"_GR_.")
+
+
+def test_ledBack() -> None:
+    """An answer that a member passes on is taken, and clients do not see what leads back."""
+    node = Node()
+    taking: Any = Taking()
+    node.cluster.ledBack = taking
+    node.doors.accounts["A"] = Account("A", Router(), node.turn, Random(1), node.clock)
+    ears = node.subscribe(b"foo")
+    wire = node.joined()
+    prefix = b"_GR_.AAAAAA.BBBBBB."
+    wire.send(b"RMSG A %bfoo 2\r\nhi\r\nRMSG A foo %br 2\r\nho\r\n" % (prefix, prefix))
+    assert taking.taken == [
+        ("A", prefix + b"foo", b"", b"", True),
+        ("A", b"foo", b"r", prefix, True),
+    ]
+    assert [(each.body, each.reply) for each, _ in ears.got] == [(b"ho", b"r")]
