@@ -72,7 +72,7 @@ class Doorways(Doors):
     The doors to accounts for gateways.
     """
 
-    def __init__(self, turn: Any, clock: Clock) -> None:
+    def __init__(self, turn: Any, clock: Any) -> None:
         self._clock = clock
         self._turn = turn
         super().__init__(turn, ["A", "B"])

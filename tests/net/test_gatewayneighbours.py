@@ -122,7 +122,8 @@ def test_ledBack() -> None:
     node = Node()
     taking: Any = Taking()
     node.cluster.ledBack = taking
-    node.doors.accounts["A"] = Account("A", Router(), node.turn, Random(1), node.clock)
+    clock: Any = node.clock
+    node.doors.accounts["A"] = Account("A", Router(), node.turn, Random(1), clock)
     ears = node.subscribe(b"foo")
     wire = node.joined()
     prefix = b"_GR_.AAAAAA.BBBBBB."
