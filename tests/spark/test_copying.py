@@ -95,14 +95,14 @@ class TestMigrate:
     def test_killed(self, broker: BrokerStation, station: Station) -> None:
         """Killed at random moments and begun again, it has copied each message once, in order."""
         dice = random.Random(3)
-        count = 20_000
+        count = 12_000
         name = broker.channel(b"%d" % n for n in range(1, count + 1))
         target = station.stream(duplicate_window=100_000_000)
         command = [sys.executable, "-m", "natsbroker", "spark", "migrate"]
         command += ["--servers", broker.url, "--channel", name, "--rate", "8000"]
         command += to(station, target, "--prefix", f"{target.name}.")
         kills = 0
-        while kills < 4:
+        while kills < 3:
             before = station.streams.state(target.name).stop
             process = subprocess.Popen(
                 command,
