@@ -12,10 +12,13 @@ import pytest
 from natsbroker.config.model import Settings
 from natsbroker.hosting.clusterpages import ClusterPages
 from natsbroker.hosting.gatewaypages import GatewayPages, LinkPage
+from natsbroker.hosting.leafpages import LeafPages
+from natsbroker.net.leaffacts import leafFacts
 from natsbroker.net.routefacts import routeFacts
 from natsbroker.stats import linkviews
 from tests.net.clusters import Node
 from tests.net.gatewaypeers import Joined
+from tests.net.leaves import Broker
 from tests.stats.test_views import membersOf
 
 
@@ -37,6 +40,8 @@ def provided() -> dict[str, Any]:
         "GatewayLinkView": page,
         "GatewaysView": GatewayPages(joined.gateways, Settings, 7),
         "InterestView": interest,
+        "LeafFactsView": leafFacts(Broker().spoke().leaf),
+        "LeafsView": LeafPages,
         "LinkFactsView": facts,
         "RouteFactsView": facts,
     }
