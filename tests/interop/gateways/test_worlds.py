@@ -16,8 +16,6 @@ from tests.interop.servers import OLD, OURS, OURS_FAST, OURS_PURE, REAL
 #: Whoever names a cluster dials it first.
 WORLDS = {
     "ours": [Plan(OURS_FAST, "GA"), Plan(OURS_PURE, "GB", ["GA"])],
-    "dials-real": [Plan(REAL, "GA"), Plan(OURS_FAST, "GB", ["GA"])],
-    "dials-old": [Plan(OLD, "GA"), Plan(OURS_PURE, "GB", ["GA"])],
     "mixed": [
         Plan(OURS_FAST, "GA"),
         Plan(REAL, "GA"),
@@ -25,14 +23,16 @@ WORLDS = {
         Plan(OLD, "GB", ["GA"]),
     ],
     "three": [
-        Plan(OURS_FAST, "GA"),
-        Plan(REAL, "GB", ["GA"]),
-        Plan(OURS_FAST, "GC", ["GA"]),
+        Plan(REAL, "GA"),
+        Plan(OURS_FAST, "GB", ["GA"]),
+        Plan(OURS_PURE, "GC", ["GA"]),
     ],
 }
 
 if EVERYTHING:
     WORLDS |= {
+        "dials-real": [Plan(REAL, "GA"), Plan(OURS_FAST, "GB", ["GA"])],
+        "dials-old": [Plan(OLD, "GA"), Plan(OURS_PURE, "GB", ["GA"])],
         "dialled-by-real": [Plan(OURS_PURE, "GA"), Plan(REAL, "GB", ["GA"])],
         "dialled-by-old": [Plan(OURS_FAST, "GA"), Plan(OLD, "GB", ["GA"])],
     }
