@@ -428,7 +428,8 @@ cdef class Lane:
             # The payload, whole, with its CRLF.
             end = line + 1 + size + 2
             if end > stop:
-                self.isShort = True
+                # What cannot become a CRLF any more is told at once, by the decoder.
+                self.isShort = end > stop + 1 or data[end - 2] == c"\r"
                 break
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":
                 break
@@ -1020,7 +1021,8 @@ cdef class LinkLane:
                     break
             end = line + 1 + size + 2
             if end > stop:
-                self.isShort = True
+                # What cannot become a CRLF any more is told at once, by the decoder.
+                self.isShort = end > stop + 1 or data[end - 2] == c"\r"
                 break
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":
                 break

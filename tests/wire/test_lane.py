@@ -129,6 +129,15 @@ def test_changedLimits(names: Names) -> None:
 
 
 @onEach
+def test_wrongEnd(names: Names) -> None:
+    """What follows a payload in place of a CRLF is an error at its first byte."""
+    with using(names):
+        pair = Pair()
+        answer = pair.publisher.ask(b"PUB foo 2\r\nhi\n")
+        assert answer == b"-ERR 'Unknown Protocol Operation'\r\n"
+
+
+@onEach
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 1 << 40))
 def test_agreesWithTheReadablePath(names: Names, seed: int) -> None:
