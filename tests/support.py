@@ -362,8 +362,12 @@ class Accounts:
     @ivar maximum: how many each may have.
     """
 
-    def __init__(self, turn: Any, random: Random, names: tuple[str, ...]) -> None:
-        self._accounts = {name: Account(name, Router(), turn, random) for name in names}
+    def __init__(
+        self, turn: Any, random: Random, names: tuple[str, ...], clock: Any = None
+    ) -> None:
+        self._accounts = {
+            name: Account(name, Router(), turn, random, clock=clock) for name in names
+        }
         self.counts = dict.fromkeys(names, 0)
         self.maximum = 0
 
@@ -452,7 +456,7 @@ class World:
         self.authorizer = authorizer or Doorkeeper()
         random = Random(seed)
         turn = hot.Turn(lambda call: self.clock.callLater(0, call))
-        self.accounts = Accounts(turn, random, accounts)
+        self.accounts = Accounts(turn, random, accounts, self.clock)
         self.context = ClientContext(
             self.clock,
             self.accounts,

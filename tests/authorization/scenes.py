@@ -38,7 +38,6 @@ __all__ = ["KINDS", "MISSING", "STATES", "Disagreement", "Scene", "check", "gran
 #: Kinds of connection, and of use, that do not exist yet, with what they will bring.
 MISSING = {
     "websocket": "the client session over another transport",
-    "gateway": "interest, messages",
     "JetStream replay, pull and direct get": "deliver subjects, republish, $JS.API",
 }
 

@@ -12,7 +12,6 @@ from tests.listed import Listed
 
 __all__ = ["ADVISORIES", "ATTEMPTS"]
 
-_LINKS = "gateways"
 _JETSTREAM = "JetStream"
 
 _MATRIX = "tests/authorization/test_matrix.py::test_matrix"
@@ -27,6 +26,8 @@ _IMPORTS = "tests/core/test_imports.py"
 _ROUTE = "tests/net/test_route.py"
 _LEAFS = "tests/authorization/test_leafnodes.py"
 _HUB = "tests/net/test_leafaccepting.py"
+_GATEWAY = "tests/net/test_gateway.py"
+_CROSSING = "tests/authorization/test_gateways.py"
 
 ATTEMPTS: dict[int, Listed] = {
     1: Listed(
@@ -39,6 +40,7 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_ROUTE}::TestAccepting::test_early",
             f"{_ROUTE}::TestAccepting::test_interestBeforeInfo",
             f"{_HUB}::TestGreeting::test_early",
+            f"{_GATEWAY}::TestAccepting::test_early",
         ),
         missing=", ".join(MISSING),
     ),
@@ -74,8 +76,12 @@ ATTEMPTS: dict[int, Listed] = {
     ),
     7: Listed(
         "denied at delivery: live, of imported streams, of NATS Streaming",
-        (_MATRIX, "tests/stan/test_subscribing.py::TestPermissions::test_inbox"),
-        missing=f"{_JETSTREAM}, {_LINKS}",
+        (
+            _MATRIX,
+            "tests/stan/test_subscribing.py::TestPermissions::test_inbox",
+            f"{_CROSSING}::TestDelivery::test_denied",
+        ),
+        missing=_JETSTREAM,
     ),
     8: Listed(
         "publishing to a denied subject by a mapping, a header, a reply",
@@ -102,8 +108,10 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_TRY}::TestAccounts::test_speaking",
             f"{_TRY}::TestRoundabout::test_reserved",
             f"{_LEAFS}::test_anotherAccount",
+            f"{_CROSSING}::TestDelivery::test_anotherAccount",
+            f"{_CROSSING}::TestSending::test_reserved",
         ),
-        missing=f"{_JETSTREAM}, {_LINKS}",
+        missing=_JETSTREAM,
     ),
     11: Listed(
         "a leafnode that takes more than it was given",
@@ -124,8 +132,12 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_ROUTE}::TestDialling::test_ourselves",
             f"{_ROUTE}::TestAccepting::test_password",
             f"{_ROUTE}::TestAccepting::test_otherClusterInInfo",
+            f"{_GATEWAY}::TestAccepting::test_ourName",
+            f"{_GATEWAY}::TestAccepting::test_otherName",
+            f"{_GATEWAY}::TestAccepting::test_sameServerName",
+            f"{_GATEWAY}::TestAccepting::test_password",
+            f"{_GATEWAY}::TestDialling::test_wrongGateway",
         ),
-        missing="gateways",
     ),
     13: Listed(
         "JWTs: headers, roles, checksums, scopes, numbers, times, templates, activations",
@@ -205,8 +217,8 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_TRY}::TestInjection::test_others",
             f"{_TRY}::TestAmbiguity::test_subjects",
             "tests/net/test_fuzz.py::test_short",
+            f"{_CROSSING}::test_injection",
         ),
-        missing=f"what is sent on over {_LINKS}",
     ),
 }
 
@@ -299,8 +311,11 @@ ADVISORIES: dict[str, Listed] = {
     ),
     "GHSA-38x3": Listed(
         "somebody in particular for those who bring nothing, on links",
-        (f"{_ROUTE}::TestAccepting::test_early", f"{_HUB}::TestGreeting::test_early"),
-        missing=_LINKS,
+        (
+            f"{_ROUTE}::TestAccepting::test_early",
+            f"{_HUB}::TestGreeting::test_early",
+            f"{_GATEWAY}::TestAccepting::test_early",
+        ),
     ),
     "GHSA-wh7g": Listed(
         "denied patterns that overlap", (_MATRIX, f"{_TRY}::TestOverlaps::test_filtered")
@@ -318,12 +333,13 @@ ADVISORIES: dict[str, Listed] = {
         "a CONNECT that never ends",
         (f"{_LEAFS}::test_lateConnect", f"{_ADMISSION}::TestLogin::test_silentGuest"),
     ),
-    "GHSA-p3j5": Listed("a trace that comes over a link", missing=_LINKS),
+    "GHSA-p3j5": Listed(
+        "a trace that comes over a link", (f"{_CROSSING}::TestDelivery::test_trace",)
+    ),
     "GHSA-4g68": Listed("internal subjects to deliver to", missing=_JETSTREAM),
     "GHSA-qrcv": Listed(
         "line ends in subjects that are sent on",
-        (f"{_TRY}::TestInjection::test_others",),
-        missing=f"what is sent on over {_LINKS}",
+        (f"{_TRY}::TestInjection::test_others", f"{_CROSSING}::test_injection"),
     ),
     "GHSA-g33f": Listed(
         "keys that are too short", ("tests/auth/test_nkeys.py::TestKeys::test_lengths",)

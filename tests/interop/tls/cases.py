@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from tests.listed import Listed as Case
 
-__all__ = ["CASES", "LINKS"]
-
-#: Kinds of connection between servers for which it is not tried yet.
-LINKS = "gateways"
+__all__ = ["CASES"]
 
 _HERE = "tests/interop/tls"
 _BEGIN = f"{_HERE}/test_beginnings.py"
 _CIPHERS = f"{_HERE}/test_ciphers.py"
 _CERTIFICATES = f"{_HERE}/test_certificates.py"
 _DIAL = f"{_HERE}/test_dialling.py::test_outcome"
-#: Routes, and leafnodes' hubs.
+#: Routes, leafnodes' hubs and other clusters.
 _ROUTES = f"{_HERE}/test_routes.py::test_routes"
 _LEAFS = f"{_HERE}/test_leafnodes.py::test_impostors"
 _LOWERED = f"{_HERE}/test_leafnodes.py::test_downgrade"
-#: Routes say nothing before the handshake; leafnodes go no further without it.
+#: Routes and gateways say nothing before the handshake; leafnodes go no further without it.
 _FIRST = "tests/net/test_linkprotocol.py::TestHandshake::test_nothingBefore"
 _NOT_AT_ALL = "tests/net/test_leafprotocol.py::TestDialling::test_notAtAll"
 _MONITORING = f"{_HERE}/test_monitoring.py"
@@ -87,41 +84,35 @@ CASES: dict[int, Case] = {
     10: Case(
         "downgrade: whoever wanted TLS goes no further",
         (_DIAL, _FIRST, _NOT_AT_ALL, _LOWERED),
-        missing=LINKS,
     ),
     11: Case(
         "a certificate for another name or address",
         (_DIAL, _ROUTES, _LEAFS),
         beside=True,
-        missing=LINKS,
     ),
     12: Case(
         "a name in the common name only, and names that make no sense",
         (_DIAL, _ROUTES, _LEAFS, "tests/test_peernames.py::TestDialling::test_names"),
         beside=True,
-        missing=LINKS,
     ),
-    13: Case("wildcards", (_DIAL,), missing=LINKS),
-    14: Case("expired, and not yet valid", (_DIAL, _ROUTES, _LEAFS), beside=True, missing=LINKS),
+    13: Case("wildcards", (_DIAL,)),
+    14: Case("expired, and not yet valid", (_DIAL, _ROUTES, _LEAFS), beside=True),
     15: Case(
         "signed by itself, or by an authority that is not ours",
         (_DIAL, _ROUTES, _LEAFS),
         beside=True,
-        missing=LINKS,
     ),
     16: Case(
         "a certificate for clients shown by a server",
         (_DIAL, _ROUTES, _LEAFS),
         beside=True,
-        missing=LINKS,
     ),
     17: Case(
         "an authority in between that is not shown",
         (_DIAL, _ROUTES, _LEAFS),
         beside=True,
-        missing=LINKS,
     ),
-    18: Case("MD5, SHA-1, 1024 bits", (_DIAL, _ROUTES, _LEAFS), beside=True, missing=LINKS),
+    18: Case("MD5, SHA-1, 1024 bits", (_DIAL, _ROUTES, _LEAFS), beside=True),
     19: Case(
         "verify: no certificate, one of another authority, a bad one",
         (f"{_CERTIFICATES}::TestVerify::test_shown", f"{_CERTIFICATES}::TestVerify::test_bad"),

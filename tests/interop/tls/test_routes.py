@@ -1,6 +1,6 @@
 """
 Servers that must not be joined: nats-server and natsbroker dial impostors as members of their
-cluster, and as hubs of their leafnodes.
+cluster, as hubs of their leafnodes, and as other clusters.
 
 The certificates are those of L{tests.interop.tls.test_dialling}; TLS is there before anything is
 said.
@@ -53,6 +53,17 @@ REMOTE = """
 """
 
 
+GATEWAYS = """
+gateway {{
+    name: here
+    listen: "127.0.0.1:-1"
+    tls {{ cert_file: "{0}/member.pem", key_file: "{0}/member-key.pem", ca_file: "{0}/ca.pem"
+           timeout: 5 }}
+    gateways: [ {1} ]
+}}
+"""
+
+
 def routes(place: Path, addresses: list[str]) -> str:
     """
     Settings of somebody who dials members of a cluster.
@@ -68,11 +79,26 @@ def remotes(place: Path, addresses: list[str]) -> str:
     return LEAFNODES.format(place, "".join(every).strip(", \n"))
 
 
-#: What an impostor says to whom it has deceived: whoever dials a hub waits for that.
-_SAID: dict[Callable[[Path, list[str]], str], bytes] = {
-    routes: b"",
-    remotes: b'INFO {"server_id":"S","server_name":"S","version":"2.15.1","proto":1,"headers":true,'
-    b'"tls_required":true,"max_payload":1000,"client_id":1,"leafnode_urls":["127.0.0.1:1"]} \r\n',
+def gateways(place: Path, addresses: list[str]) -> str:
+    """
+    Settings of somebody who dials other clusters.
+    """
+    every = (
+        f'{{ name: "there{number}", url: "nats://{each}" }}'
+        for number, each in enumerate(addresses)
+    )
+    return GATEWAYS.format(place, ", ".join(every))
+
+
+#: What an impostor, by its number, says to whom it has deceived: whoever dials a hub or another
+#: cluster waits for that.
+_SAID: dict[Callable[[Path, list[str]], str], str] = {
+    routes: "",
+    remotes: 'INFO {"server_id":"S","server_name":"S","version":"2.15.1","proto":1,"headers":true,'
+    '"tls_required":true,"max_payload":1000,"client_id":1,"leafnode_urls":["127.0.0.1:1"]} \r\n',
+    gateways: 'INFO {"server_id":"S%d","server_name":"S%d","version":"2.15.1","proto":3,'
+    '"headers":true,"tls_required":true,"max_payload":1000,"host":"127.0.0.1","port":1,'
+    '"gateway":"there%d","gateway_url":"127.0.0.1:1","gateway_nrp":true} \r\n',
 }
 
 
@@ -87,7 +113,7 @@ def wait(impostors: dict[str, Impostor]) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("settings", (routes, remotes))
+@pytest.mark.parametrize("settings", (routes, remotes, gateways))
 @pytest.mark.parametrize("flavour", (REAL, OURS_FAST), ids=lambda flavour: flavour.name)
 def test_routes(
     flavour: Flavour,
@@ -107,10 +133,11 @@ def test_routes(
         for name, case in DIALLED.items()
         if flavour is not REAL or case.host == "localhost"
     }
-    for name, case in cases.items():
+    for number, (name, case) in enumerate(cases.items()):
         made = case.make(ours, theirs)
+        said = _SAID[settings].replace("%d", str(number)).encode()
         impostors[name] = Impostor(
-            tmp_path, made[0], *made[1:], greeting=b"", inside=_SAID[settings], **case.more
+            tmp_path, made[0], *made[1:], greeting=b"", inside=said, **case.more
         )
     addresses = [f"{DIALLED[name].host}:{impostors[name].port}" for name in impostors]
     server = startServer(flavour, settings(tmp_path, addresses))

@@ -1,0 +1,123 @@
+"""
+Attempts to get around authorization by way of other clusters, and into them.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from natsbroker.gateways.policies import OptimisticPolicy
+from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
+from natsbroker.wire.grants import Grant
+from tests.net.crossings import Town
+from tests.support import COMPILED, PURE, QUIET, Doorkeeper, Names, Recorder, World, onEach, using
+
+#: One message for another cluster: a subject, perhaps a reply, a size.
+SENT = re.compile(rb"RMSG A [^ \t\r\n]+( [^ \t\r\n]+)? 4\r\nbody\r\n")
+
+WORDS = st.text(alphabet="ab.*>\r\n \t\0$_", min_size=1, max_size=8).map(str.encode)
+
+
+class Border:
+    """
+    Clients of an account, and a connection to another cluster in both directions.
+
+    @ivar grant: what the clients may.
+    """
+
+    def __init__(self, grant: Grant) -> None:
+        self.world = World(authorizer=Doorkeeper(lambda hello: grant))
+        self.town = Town(OptimisticPolicy(), ())
+        for name in ("A", "B"):
+            self.town.accounts[name] = self.world.accounts[name]
+        self.into = self.town.arriving()
+        self.out = self.town.leaving()
+        self.out.take()
+
+    def heard(self, account: str) -> Recorder:
+        """Hear everything of an account."""
+        recorder = Recorder()
+        self.town.bus(account=account).subscribe(b">", recorder)
+        return recorder
+
+
+@onEach
+class TestDelivery:
+    """What comes from another cluster."""
+
+    def test_denied(self, names: Names) -> None:
+        """What a client may not hear inside of a wider subscription it does not hear from there
+        either, plainly and in a queue group."""
+        with using(names):
+            rules = SubscribePermissions([b"s.>"], [b"s.secret", b"s.group q"])
+            border = Border(Grant("A", "u", subscribe=rules))
+            client = border.world.client(QUIET)
+            assert client.ask(b"SUB s.* 1\r\nSUB s.* q 2\r\nPING\r\n") == b"PONG\r\n"
+            border.into.send(b"RMSG A s.secret 1\r\nx\r\nRMSG A s.group | q 1\r\nx\r\n")
+            border.into.send(b"RMSG A s.open 1\r\nx\r\n")
+            assert client.receive() == b"MSG s.group 1 1\r\nx\r\nMSG s.open 1 1\r\nx\r\n"
+
+    def test_anotherAccount(self, names: Names) -> None:
+        """What is said in one account is not heard in another, and what that wants is not told of
+        the first."""
+        with using(names):
+            border = Border(Grant("A", "u"))
+            others = border.heard("B")
+            border.into.send(b"RMSG A a 1\r\nx\r\nRMSG A _INBOX.b 1\r\nx\r\n")
+            border.into.send(b"RMSG A $SYS.REQ.SERVER.PING r 1\r\nx\r\n")
+            assert others.got == []
+            border.out.say(b"RS- B >", b"A- B")
+            border.town.publish(b"a", body=b"body")
+            assert SENT.fullmatch(border.out.take())
+
+    def test_trace(self, names: Names) -> None:
+        """Where a message that comes from there asks that its way be told, nobody is told."""
+        with using(names):
+            border = Border(Grant("A", "u"))
+            heard = border.heard("A")
+            headers = b"NATS/1.0\r\nNats-Trace-Dest: spy\r\n\r\n"
+            size = len(headers)
+            border.into.send(b"HMSG A a %d %d\r\n%bx\r\n" % (size, size + 1, headers))
+            assert [message.subject for message, _ in heard.got] == [b"a"]
+            assert b"spy" not in border.out.take()
+
+
+@onEach
+class TestSending:
+    """What goes to another cluster."""
+
+    def test_refused(self, names: Names) -> None:
+        """What a client may not publish is not sent there."""
+        with using(names):
+            border = Border(Grant("A", "u", publish=PermissionSet([b"a"], [b"b"])))
+            client = border.world.client(QUIET)
+            client.ask(b"PUB b 4\r\nbody\r\nPUB a 4\r\nbody\r\n")
+            assert border.out.take() == b"RMSG A a 4\r\nbody\r\n"
+
+    @pytest.mark.parametrize("subject", [b"_GR_.x.y.z", b"$GR.x.y.z"])
+    def test_reserved(self, names: Names, subject: bytes) -> None:
+        """Nobody sends into another cluster by the way that answers take."""
+        with using(names):
+            border = Border(Grant("A", "u"))
+            client = border.world.client(QUIET)
+            client.ask(b"PUB %b 4\r\nbody\r\nPING\r\n" % subject)
+            assert b"_GR_" not in border.out.take()
+
+
+@pytest.mark.parametrize("names", [each for each in (PURE, COMPILED) if each is not None])
+@settings(max_examples=60, deadline=None)
+@given(operations=st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=4))
+def test_injection(names: Names, operations: list[tuple[bytes, bytes, bytes]]) -> None:
+    """Whatever somebody puts into subjects, replies and queues, other clusters get whole messages
+    with a subject that is one word, and nothing else."""
+    with using(names):
+        border = Border(Grant("A", "u"))
+        for subject, reply, queue in operations:
+            client = border.world.client(QUIET)
+            client.ask(b"SUB %b %b 1\r\n" % (subject, queue))
+            client.ask(b"PUB %b %b 4\r\nbody\r\n" % (subject, reply))
+        assert SENT.sub(b"", border.out.take()) == b""
