@@ -92,6 +92,37 @@ def test_chain(make: Make, flavours: tuple[Flavour, ...]) -> None:
     ends.close()
 
 
+@pytest.mark.parametrize(
+    "hub, spokes", [(OURS_FAST, REAL), (REAL, OURS_FAST), (OURS_FAST, OURS_FAST)]
+)
+def test_isolated(make: Make, hub: Flavour, spokes: Flavour) -> None:
+    """A spoke that asks for it is not told what another spoke wants; what it wants is told, and
+    with the hub it speaks as ever."""
+    middle = make(hub, "hub")
+    remote = remoteTo(middle.leafPort, "a", "A", "request_isolation: true")
+    alone = make(spokes, "alone", remote)
+    other = make(OURS_FAST, "other", remoteTo(middle.leafPort, "a", "A"))
+    inner, outer = (Ends([(spoke, "a"), (middle, "a")]) for spoke in (alone, other))
+    pairs = inner, outer
+    for pair in pairs:
+        pair.form()
+    (first, top), (second, _) = inner.clients, outer.clients
+    told, untold = first.subscribe(b"told"), second.subscribe(b"untold")
+    both = second.subscribe(b"both")
+    atHub = top.subscribe(b"both")
+    for pair in pairs:
+        pair.settle()
+    first.publish(b"untold", b"1")
+    first.publish(b"both", b"2")
+    second.publish(b"told", b"3")
+    for pair in (*pairs, *pairs):
+        pair.settle()
+    assert (second.arrived(untold), first.arrived(told)) == ([], [b"3"])
+    assert top.arrived(atHub) == second.arrived(both) == [b"2"]
+    for pair in pairs:
+        pair.close()
+
+
 @pytest.mark.parametrize("hub, spokes", [(OURS_FAST, REAL), (REAL, OURS_FAST)])
 def test_siblings(make: Make, hub: Flavour, spokes: Flavour) -> None:
     """Two spokes of one hub hear each other through it."""
