@@ -61,6 +61,9 @@ def rows(server: Server, path: str) -> list[dict[str, Any]]:
         fixed = {key: "" if key in VOLATILE else value for key, value in row.items()}
         if fixed.get("tls_version") == "1.3":
             fixed["tls_cipher_suite"] = fixed["tls_cipher_suite"][:8]  # each has its preferences
+        if fixed.get("reason") == "Read Error":
+            # The client went while something, such as PING, was on its way to it.
+            fixed["reason"] = "Client Closed"
         found.append(fixed)
     return found
 
