@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from natsbroker.stats.formats import instant, roundTrip, uptime
-from natsbroker.stats.linkviews import GatewayFactsView
+from natsbroker.stats.views import TrafficView
 
 __all__ = ["linkRow"]
 
 
-def linkRow(facts: GatewayFactsView, kind: str, now: float) -> dict[str, Any]:
+def linkRow(facts: TrafficView, kind: str, now: float) -> dict[str, Any]:
     """
     @param kind: what the real server calls the connection.
     @param now: seconds since the epoch.

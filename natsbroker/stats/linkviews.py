@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from natsbroker.stats.views import TrafficView
+
 __all__ = [
     "BookView",
     "ClusterView",
-    "GatewayFactsView",
     "GatewayLinkView",
     "GatewaysView",
     "InterestView",
@@ -201,52 +202,6 @@ class BookView(Protocol):
     def stale(self) -> int: ...
 
 
-class GatewayFactsView(Protocol):
-    """
-    A connection between clusters at one moment; times are seconds since the epoch, durations
-    seconds.
-    """
-
-    @property
-    def cid(self) -> int: ...
-
-    @property
-    def host(self) -> str: ...
-
-    @property
-    def port(self) -> int: ...
-
-    @property
-    def started(self) -> float: ...
-
-    @property
-    def lastActivity(self) -> float: ...
-
-    @property
-    def roundTrip(self) -> float: ...
-
-    @property
-    def pending(self) -> int: ...
-
-    @property
-    def inMessages(self) -> int: ...
-
-    @property
-    def inBytes(self) -> int: ...
-
-    @property
-    def outMessages(self) -> int: ...
-
-    @property
-    def outBytes(self) -> int: ...
-
-    @property
-    def subscriptions(self) -> int: ...
-
-    @property
-    def name(self) -> str: ...
-
-
 class GatewayLinkView(Protocol):
     """
     A connection between clusters.
@@ -264,7 +219,7 @@ class GatewayLinkView(Protocol):
         After how many refusals an account is told of as a whole; 0 for never.
         """
 
-    def facts(self) -> GatewayFactsView:
+    def facts(self) -> TrafficView:
         """
         What there is to tell about it now.
         """

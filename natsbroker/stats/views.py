@@ -28,6 +28,7 @@ __all__ = [
     "SettingsView",
     "SubscriptionFactsView",
     "SubscriptionView",
+    "TrafficView",
 ]
 
 
@@ -52,17 +53,14 @@ class SubscriptionFactsView(Protocol):
     def maximum(self) -> int: ...
 
 
-class FactsView(Protocol):
+class TrafficView(Protocol):
     """
-    A connection at one moment; times are seconds since the epoch, durations seconds. Nothing in it
-    may be a secret.
+    A connection of any kind at one moment; times are seconds since the epoch, durations seconds.
+    Nothing in it may be a secret.
     """
 
     @property
     def cid(self) -> int: ...
-
-    @property
-    def type(self) -> str: ...
 
     @property
     def host(self) -> str: ...
@@ -99,6 +97,15 @@ class FactsView(Protocol):
 
     @property
     def name(self) -> str: ...
+
+
+class FactsView(TrafficView, Protocol):
+    """
+    A connection of a client at one moment.
+    """
+
+    @property
+    def type(self) -> str: ...
 
     @property
     def lang(self) -> str: ...

@@ -16,9 +16,10 @@ from tests.stats.staging import Stage
 
 def membersOf(view: Any) -> set[str]:
     """
-    The names that a protocol asks for.
+    The names that a protocol asks for, and those that it is made from.
     """
-    names = set(vars(view)) - set(vars(type("Empty", (), {})))
+    asking = [each for each in view.__mro__ if each.__module__.startswith("natsbroker.")]
+    names = set().union(*map(vars, asking)) - set(vars(type("Empty", (), {})))
     return {name for name in names if not name.startswith("_") or name in ("__len__", "__iter__")}
 
 
@@ -49,6 +50,7 @@ def provided() -> dict[str, Any]:
         "SettingsView": stage.settings,
         "SubscriptionFactsView": closed.facts.details[0],
         "SubscriptionView": subscription,
+        "TrafficView": facts,
     }
 
 
