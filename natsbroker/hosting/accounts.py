@@ -26,7 +26,7 @@ from natsbroker.interfaces import IMessageBus, ISubjectRouter
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 
-__all__ = ["AccountRegistry", "BuiltInRouter", "accountNames"]
+__all__ = ["AccountRegistry", "BuiltInRouter", "LinkDoors", "accountNames"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -283,3 +283,28 @@ class AccountRegistry:
         See L{natsbroker.net.context.Accounts.isSystem}.
         """
         return bool(self._system) and account == self._system
+
+
+class LinkDoors:
+    """
+    The doors to the accounts for what comes over one kind of link.
+    """
+
+    def __init__(self, accounts: AccountRegistry, kind: Kind) -> None:
+        self._accounts = accounts
+        self._kind = kind
+
+    def door(self, account: str) -> IMessageBus | None:
+        """
+        See L{natsbroker.net.routeinterest.AccountDoors.door}.
+        """
+        try:
+            return self._accounts[account].busFor(self._kind)
+        except KeyError:
+            return None
+
+    def names(self) -> Iterable[str]:
+        """
+        See L{natsbroker.net.routeinterest.AccountDoors.names}.
+        """
+        return self._accounts.names()

@@ -10,24 +10,19 @@ Must never know: what is said on a route, or who is a member.
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import (
-    HostnameEndpoint,
-    TCP4ClientEndpoint,
-    TCP6ClientEndpoint,
-)
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from natsbroker.config.cluster import Cluster as ClusterSettings
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.hosting.accounts import AccountRegistry
+from natsbroker.hosting.accounts import AccountRegistry, LinkDoors
 from natsbroker.hosting.clustersettings import (
     clientUrls,
     dialTermsFrom,
@@ -38,20 +33,18 @@ from natsbroker.hosting.clustersettings import (
 )
 from natsbroker.hosting.reload import Step
 from natsbroker.hosting.start import StartError, listenDetail
-from natsbroker.interfaces import IMessageBus
 from natsbroker.net.classic import GLOBAL_ACCOUNT
 from natsbroker.net.cluster import Cluster
 from natsbroker.net.clusterterms import RouteTarget
 from natsbroker.net.context import ClientContext
 from natsbroker.net.dialects import RouteDialect
-from natsbroker.net.dialling import Dialler
+from natsbroker.net.dialling import Dialler, peerEndpoint
 from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linkprotocol import LinkFactory
-from natsbroker.net.linktls import isAddress
 from natsbroker.net.listen import Listener, addressEndpoint, describe, urlOf
 from natsbroker.wire.values import Kind
 
-__all__ = ["ClusterMembership", "RouteDoors"]
+__all__ = ["ClusterMembership"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -61,30 +54,6 @@ _NAME_LENGTH = 22
 
 #: How long one attempt to connect may take, in seconds.
 _DIAL = 5.0
-
-
-class RouteDoors:
-    """
-    The doors to the accounts for what comes over routes.
-    """
-
-    def __init__(self, accounts: AccountRegistry) -> None:
-        self._accounts = accounts
-
-    def door(self, account: str) -> IMessageBus | None:
-        """
-        See L{natsbroker.net.routeinterest.AccountDoors.door}.
-        """
-        try:
-            return self._accounts[account].busFor(Kind.ROUTE)
-        except KeyError:
-            return None
-
-    def names(self) -> Iterable[str]:
-        """
-        See L{natsbroker.net.routeinterest.AccountDoors.names}.
-        """
-        return self._accounts.names()
 
 
 class ClusterMembership:
@@ -126,7 +95,7 @@ class ClusterMembership:
         self.cluster = Cluster(
             context,
             identityFrom(settings, block, serverId, max(block.port, 0)),
-            RouteDoors(accounts),
+            LinkDoors(accounts, Kind.ROUTE),
             termsFrom(settings, block, self._name),
             self._dial,
             changed,
@@ -266,10 +235,7 @@ class ClusterMembership:
     def _connect(self, target: RouteTarget) -> Deferred[Any]:
         _log.debug("Trying to connect to route on {target}", target=str(target))
         name = target.name or target.host
-        make: Any = HostnameEndpoint
-        if isAddress(target.host):
-            make = TCP6ClientEndpoint if ":" in target.host else TCP4ClientEndpoint
-        endpoint = make(self._reactor, target.host, target.port, timeout=_DIAL)
+        endpoint = peerEndpoint(self._reactor, target.host, target.port, _DIAL)
         connecting: Deferred[Any] = endpoint.connect(
             LinkFactory(self.cluster.routeFor(target), self._tls, name)
         )
@@ -281,9 +247,7 @@ class ClusterMembership:
         """
         How much is traced has changed.
         """
-        tracing = self._clients.tracing
-        self.cluster.context.tracing = tracing.protocol
-        self.cluster.context.maxTraced = tracing.maxLength
+        self.cluster.context.useTracing(self._clients.tracing)
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
         """

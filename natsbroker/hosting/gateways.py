@@ -9,13 +9,12 @@ Must never know: what is said between gateways.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
 from twisted.internet.error import CannotListenError, ConnectError
 from twisted.logger import Logger
 
@@ -23,7 +22,7 @@ from natsbroker.config.diff import Change
 from natsbroker.config.gateway import Gateway
 from natsbroker.config.model import Settings
 from natsbroker.gateways.replies import ReplyNames, newHash
-from natsbroker.hosting.accounts import AccountRegistry
+from natsbroker.hosting.accounts import AccountRegistry, LinkDoors
 from natsbroker.hosting.clustersettings import linkTLSFrom
 from natsbroker.hosting.gatewaysettings import (
     dialTermsFrom,
@@ -34,10 +33,10 @@ from natsbroker.hosting.gatewaysettings import (
 )
 from natsbroker.hosting.reload import Step
 from natsbroker.hosting.start import StartError, listenDetail
-from natsbroker.interfaces import IGatewayInterestPolicy, IMessageBus
+from natsbroker.interfaces import IGatewayInterestPolicy
 from natsbroker.net.cluster import Cluster
 from natsbroker.net.context import ClientContext
-from natsbroker.net.dialling import Dialler
+from natsbroker.net.dialling import Dialler, peerEndpoint
 from natsbroker.net.gatewayneighbours import ClusterNeighbours
 from natsbroker.net.gatewayremote import Remote
 from natsbroker.net.gateways import Gateways
@@ -45,11 +44,10 @@ from natsbroker.net.gatewayterms import GatewayTarget
 from natsbroker.net.gatewaytraffic import GatewayTraffic
 from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linkprotocol import LinkFactory
-from natsbroker.net.linktls import isAddress
 from natsbroker.net.listen import Listener, addressEndpoint, describe, urlOf
 from natsbroker.wire.values import Kind
 
-__all__ = ["GatewayDoors", "GatewayService"]
+__all__ = ["GatewayService"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -59,30 +57,6 @@ _DIAL = 5.0
 #: How long after listening the clusters are dialled that the settings name, in seconds: by then
 #: the members of our own cluster have found each other.
 _SOLICIT = 1.0
-
-
-class GatewayDoors:
-    """
-    The doors to the accounts for what comes from other clusters.
-    """
-
-    def __init__(self, accounts: AccountRegistry) -> None:
-        self._accounts = accounts
-
-    def door(self, account: str) -> IMessageBus | None:
-        """
-        See L{natsbroker.net.routeinterest.AccountDoors.door}.
-        """
-        try:
-            return self._accounts[account].busFor(Kind.GATEWAY)
-        except KeyError:
-            return None
-
-    def names(self) -> Iterable[str]:
-        """
-        See L{natsbroker.net.routeinterest.AccountDoors.names}.
-        """
-        return self._accounts.names()
 
 
 class GatewayService:
@@ -124,7 +98,7 @@ class GatewayService:
         neighbours = ClusterNeighbours(cluster, newHash)
         traffic = GatewayTraffic(
             block.name,
-            GatewayDoors(accounts),
+            LinkDoors(accounts, Kind.GATEWAY),
             policy,
             ReplyNames(block.name, serverId),
             neighbours.way,
@@ -287,10 +261,7 @@ class GatewayService:
 
     def _connect(self, remote: Remote, target: GatewayTarget) -> Deferred[Any]:
         _log.debug("Connecting to gateway {name} at {place}", name=remote.name, place=target.place)
-        make: Any = HostnameEndpoint
-        if isAddress(target.host):
-            make = TCP6ClientEndpoint if ":" in target.host else TCP4ClientEndpoint
-        endpoint = make(self._reactor, target.host, target.port, timeout=_DIAL)
+        endpoint = peerEndpoint(self._reactor, target.host, target.port, _DIAL)
         gateways = self.gateways
         factory = LinkFactory(
             gateways.dialling(remote, target),
@@ -306,9 +277,7 @@ class GatewayService:
         """
         How much is traced has changed.
         """
-        tracing = self._clients.tracing
-        self.gateways.context.tracing = tracing.protocol
-        self.gateways.context.maxTraced = tracing.maxLength
+        self.gateways.context.useTracing(self._clients.tracing)
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
         """

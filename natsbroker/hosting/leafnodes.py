@@ -15,11 +15,6 @@ from random import Random
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import (
-    HostnameEndpoint,
-    TCP4ClientEndpoint,
-    TCP6ClientEndpoint,
-)
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
@@ -41,13 +36,12 @@ from natsbroker.hosting.reload import Step
 from natsbroker.hosting.start import StartError, listenDetail
 from natsbroker.interfaces import IAuthorizer, IMessageBus
 from natsbroker.net.context import ClientContext
-from natsbroker.net.dialling import Dialler, DialTerms
+from natsbroker.net.dialling import Dialler, DialTerms, peerEndpoint
 from natsbroker.net.leafprotocol import LeafFactory
 from natsbroker.net.leafremote import LeafRemote
 from natsbroker.net.leafs import Leafs
 from natsbroker.net.leafterms import RemoteTerms
 from natsbroker.net.linkcontext import LinkContext
-from natsbroker.net.linktls import isAddress
 from natsbroker.net.listen import Listener, addressEndpoint, describe, urlOf
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
@@ -286,10 +280,7 @@ class LeafnodeService:
         url = remote.next()
         _log.debug("Trying to connect as leafnode to remote server on {target}", target=f'"{url}"')
         terms = remote.terms
-        make: Any = HostnameEndpoint
-        if isAddress(url.host):
-            make = TCP6ClientEndpoint if ":" in url.host else TCP4ClientEndpoint
-        endpoint = make(self._reactor, url.host, url.port, timeout=terms.dialling)
+        endpoint = peerEndpoint(self._reactor, url.host, url.port, terms.dialling)
         factory = LeafFactory(self.leafs.dialled(remote), terms.tls, remote.name)
         connecting: Deferred[Any] = endpoint.connect(factory)
         return connecting
@@ -300,9 +291,7 @@ class LeafnodeService:
         """
         How much is traced has changed.
         """
-        tracing = self._clients.tracing
-        self.leafs.context.tracing = tracing.protocol
-        self.leafs.context.maxTraced = tracing.maxLength
+        self.leafs.context.useTracing(self._clients.tracing)
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
         """

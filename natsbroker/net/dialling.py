@@ -15,13 +15,30 @@ from random import Random
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
+from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-__all__ = ["DialTerms", "Dialler"]
+from natsbroker.net.linktls import isAddress
+
+__all__ = ["DialTerms", "Dialler", "peerEndpoint"]
 
 _log = Logger(namespace="natsbroker")
+
+
+def peerEndpoint(reactor: Any, host: str, port: int, timeout: float) -> IStreamClientEndpoint:
+    """
+    Where a peer is dialled.
+
+    @param host: a name, or an address of either kind.
+    @param timeout: how long one attempt to connect may take, in seconds.
+    """
+    make: Any = HostnameEndpoint
+    if isAddress(host):
+        make = TCP6ClientEndpoint if ":" in host else TCP4ClientEndpoint
+    endpoint: IStreamClientEndpoint = make(reactor, host, port, timeout=timeout)
+    return endpoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from twisted.internet.interfaces import IReactorTime
 
 from natsbroker import hot
+from natsbroker.net.context import Tracing
 from natsbroker.net.linkbook import LinkBook
 from natsbroker.net.wheel import DeadlineWheel
 
@@ -121,6 +122,13 @@ class LinkContext:
         self.hub: Any = None
         self.book = LinkBook()
         self._last = 0
+
+    def useTracing(self, tracing: Tracing) -> None:
+        """
+        Log as much as is logged of clients.
+        """
+        self.tracing = tracing.protocol
+        self.maxTraced = tracing.maxLength
 
     def nextNumber(self) -> int:
         """

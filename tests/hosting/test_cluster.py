@@ -12,7 +12,8 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.error import CannotListenError, ConnectionRefusedError
 from twisted.python.failure import Failure
 
-from natsbroker.hosting.cluster import ClusterMembership, RouteDoors
+from natsbroker.hosting.accounts import LinkDoors
+from natsbroker.hosting.cluster import ClusterMembership
 from natsbroker.hosting.reload import ReloadError
 from natsbroker.hosting.start import StartError
 from natsbroker.net.linktls import LinkTLS
@@ -382,7 +383,7 @@ class TestReload:
 def test_doors() -> None:
     """Every account has a door for routes; others have none."""
     host = Member()
-    doors = RouteDoors(host.broker.accounts)
+    doors = LinkDoors(host.broker.accounts, Kind.ROUTE)
     assert set(doors.names()) == {"$G", "$SYS", "A"}
     bus = doors.door("A")
     assert bus is not None and bus.account == "A"

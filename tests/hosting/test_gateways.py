@@ -12,10 +12,12 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.error import CannotListenError, ConnectionRefusedError
 from twisted.python.failure import Failure
 
-from natsbroker.hosting.gateways import GatewayDoors, GatewayService
+from natsbroker.hosting.accounts import LinkDoors
+from natsbroker.hosting.gateways import GatewayService
 from natsbroker.hosting.reload import ReloadError
 from natsbroker.hosting.start import StartError
 from natsbroker.testing.transport import MemoryTransport
+from natsbroker.wire.values import Kind
 from tests.hosting.support import Host, logLines, settingsOf
 from tests.interop.certificates import writeCertificates
 from tests.net.gatewaypeers import connect, info
@@ -324,11 +326,11 @@ class TestReloading:
         host = Edge().start()
         peer = host.peer()
         peer.take()
-        assert "C" not in GatewayDoors(host.broker.accounts).names()
+        assert "C" not in LinkDoors(host.broker.accounts, Kind.GATEWAY).names()
         text = (GATEWAY % ("", "")).replace("A {}", "A {}, C {}")
         host.broker.reload(settingsOf(text))
         host.settle()
-        door = GatewayDoors(host.broker.accounts).door("C")
+        door = LinkDoors(host.broker.accounts, Kind.GATEWAY).door("C")
         assert door is not None and door.account == "C"
         assert b'"gateway_cmd":2,"gateway_cmd_payload":"Qw=="' in peer.take()
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import pytest
 from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
 from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.task import Clock
 
-from natsbroker.net.dialling import Dialler, DialTerms
+from natsbroker.net.dialling import Dialler, DialTerms, peerEndpoint
 from tests.hosting.support import logLines
 
 
@@ -123,3 +125,16 @@ def test_reports() -> None:
         dialled.refuse(6)
     assert [line[:5] for line in lines] == ["[ERR]", "[DBG]", "[ERR]", "[DBG]", "[DBG]", "[ERR]"]
     assert lines[0].startswith("[ERR] Error trying to connect to route h:1 (attempt 1): ")
+
+
+@pytest.mark.parametrize(
+    ("host", "kind"),
+    [
+        ("example.com", HostnameEndpoint),
+        ("127.0.0.1", TCP4ClientEndpoint),
+        ("::1", TCP6ClientEndpoint),
+    ],
+)
+def test_endpoint(host: str, kind: type) -> None:
+    """Names are looked up, addresses are dialled as they are."""
+    assert type(peerEndpoint(Clock(), host, 1, 5.0)) is kind

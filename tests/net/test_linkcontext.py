@@ -4,6 +4,7 @@ What all links of one kind share.
 
 from __future__ import annotations
 
+from natsbroker.net.context import Tracing
 from natsbroker.net.linkcontext import LinkLimits
 from tests.net.clusters import Node
 
@@ -20,3 +21,12 @@ def test_defaults() -> None:
     assert context.limits == LinkLimits()
     assert context.limits.ping_interval == 30.0 and context.limits.max_pending == 64 << 20
     assert not context.tracing
+
+
+def test_tracing() -> None:
+    """As much is traced as of clients, and no longer than that is."""
+    context = Node().context
+    context.useTracing(Tracing(protocol=True, maxLength=7))
+    assert (context.tracing, context.maxTraced) == (True, 7)
+    context.useTracing(Tracing())
+    assert (context.tracing, context.maxTraced) == (False, 0)
