@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -41,10 +43,18 @@ FlushLoggedErrors = Callable[..., list[Failure]]
 
 SHIPPED_PLUGIN = "natsbroker.testing.pytestplugin"
 
-# No test is judged by how long it took. In continuous integration Hypothesis repeats the same
-# examples by itself; elsewhere it looks for new ones.
-settings.register_profile("natsbroker", settings(settings.default, deadline=None))
+# No test is judged by how long it took. All checks together repeat the same examples, so that what
+# they find belongs to the change; a run of pytest by hand looks for new ones.
+_SAME = bool(os.environ.get("CI") or os.environ.get("NATSBROKER_SAME_EXAMPLES"))
+settings.register_profile(
+    "natsbroker", settings(settings.default, deadline=None, derandomize=_SAME)
+)
 settings.load_profile("natsbroker")
+
+# A shell starts what it puts into the background with SIGINT ignored, and programs that tests start
+# would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:
