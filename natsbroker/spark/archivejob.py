@@ -8,7 +8,6 @@ Must never know: how a range is copied.
 from __future__ import annotations
 
 import argparse
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
@@ -24,10 +23,10 @@ from natsbroker.spark.jobs import (
     runnerFor,
     secondsOf,
     sourceOptions,
-    stopping,
 )
 from natsbroker.spark.manifests import Table
 from natsbroker.spark.settings import readOptions
+from natsbroker.spark.signals import Stop, stopping
 
 __all__ = ["archive", "main"]
 
@@ -73,7 +72,7 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
     plan = Plan(given.rows_per_file, given.files_per_version)
     progress = Progress("archive", stderr)
     with stopping() as isOver, runnerFor(given.master) as run:
-        archiver = Archiver(options, table, run, plan, progress, isOver.is_set)
+        archiver = Archiver(options, table, run, plan, progress, isOver.isSet)
         try:
             _rounds(archiver, given.every, _hold(given), isOver, stderr)
         finally:
@@ -82,9 +81,7 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
     return FOUND if archiver.lost else 0
 
 
-def _rounds(
-    archiver: Archiver, every: float, hold: int, isOver: threading.Event, stderr: TextIO
-) -> None:
+def _rounds(archiver: Archiver, every: float, hold: int, isOver: Stop, stderr: TextIO) -> None:
     while True:
         try:
             archiver.once(hold)

@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,7 +32,6 @@ __all__ = [
     "runnerFor",
     "secondsOf",
     "sourceOptions",
-    "stopping",
 ]
 
 FOUND, WRONG, FAILED = 1, 2, 3
@@ -192,22 +189,6 @@ class Progress:
         """
         if self._out is not None:
             self._out.write("\n")
-
-
-@contextmanager
-def stopping() -> Iterator[threading.Event]:
-    """
-    What is set when this process is asked to end, so that it ends between two pieces of work.
-    """
-    event = threading.Event()
-    before = {}
-    for each in (signal.SIGTERM, signal.SIGINT):
-        before[each] = signal.signal(each, lambda number, frame: event.set())
-    try:
-        yield event
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 def reported(

@@ -8,7 +8,6 @@ import argparse
 import io
 import json
 import os
-import signal
 from typing import Any
 
 import pytest
@@ -25,7 +24,6 @@ from natsbroker.spark.jobs import (
     runnerFor,
     secondsOf,
     sourceOptions,
-    stopping,
 )
 
 
@@ -175,13 +173,3 @@ def test_progress() -> None:
         progress.end()
     assert terminal.getvalue() == "\rarchive [##########..........] 50 of 100\n"
     assert file.getvalue() == ""
-
-
-def test_stopping() -> None:
-    """Signals are asked to end, and mean what they meant afterwards."""
-    before = signal.getsignal(signal.SIGTERM)
-    with stopping() as isOver:
-        assert not isOver.is_set()
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert isOver.wait(5)
-    assert signal.getsignal(signal.SIGTERM) is before
