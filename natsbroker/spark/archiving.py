@@ -12,21 +12,17 @@ Must never know: command lines.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from natsbroker.spark.channels import Channels
 from natsbroker.spark.connection import Peer, connect
-from natsbroker.spark.errors import DataLoss, OptionError, SourceError
+from natsbroker.spark.errors import DataLoss, OptionError
+from natsbroker.spark.filing import added, writeFile
 from natsbroker.spark.logs import Logs, checkedNames, isPattern, logsOf
 from natsbroker.spark.manifests import (
     File,
@@ -34,22 +30,16 @@ from natsbroker.spark.manifests import (
     Manifest,
     Range,
     Table,
-    TableError,
     joined,
-    syncDirectory,
 )
 from natsbroker.spark.reading import Loss, Span
 from natsbroker.spark.streams import StreamState
 from natsbroker.spark.tasks import batchesOf, peerOf
 
-__all__ = ["COLUMNS", "Archiver", "Copied", "Plan", "copyRange", "inline", "logOf", "writeFile"]
+__all__ = ["COLUMNS", "Archiver", "Copied", "Plan", "copyRange", "inline", "logOf"]
 
 #: What files have, in the columns of the data source.
 COLUMNS = ("seq", "subject", "data", "time", "headers", "time_ns")
-
-#: So many rows make a row group.
-_GROUP = 131_072
-_GROUP_BYTES = 64 << 20
 
 #: What runs tasks: in this process, or in Spark's workers.
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -111,82 +101,6 @@ def copyRange(peer: Peer, options: dict[str, Any], root: Path, span: Span) -> Co
     batches = batchesOf(peer, {**options, "failOnDataLoss": False}, COLUMNS, span, (), onLoss)
     file = writeFile(Table(root), batches, span.start, span.stop)
     return Copied(file, tuple(lost))
-
-
-def writeFile(table: Table, batches: Iterable[Any], start: int, stop: int) -> File:
-    """
-    Write the messages of a range.
-
-    @param batches: Arrow batches with L{COLUMNS}.
-    @raise TableError: if it cannot be written.
-    """
-    name = table.newPath(start, stop)
-    path = table.root / name
-    writer = None
-    rows = first = last = 0
-    try:
-        for group in _grouped(batches):
-            if writer is None:
-                schema = group.schema.with_metadata({"nb.start": str(start), "nb.stop": str(stop)})
-                writer = pq.ParquetWriter(path, schema, compression="zstd")
-                first = group.column("time_ns")[0].as_py()
-            writer.write_table(group.cast(writer.schema), row_group_size=_GROUP)
-            rows += group.num_rows
-            last = group.column("time_ns")[-1].as_py()
-        if writer is None:
-            return File("", start, stop)
-        writer.close()
-        size, digest = _settled(path)
-        syncDirectory(path.parent)
-    except BaseException as error:
-        if writer is not None:
-            _close(writer)
-        path.unlink(missing_ok=True)
-        if isinstance(error, OSError) and not isinstance(error, SourceError):
-            raise TableError(f"{path}: {error.strerror or error}") from None
-        raise
-    return File(name, start, stop, rows, size, digest, first, last)
-
-
-def _close(writer: Any) -> None:
-    """
-    Let go of a file that is given up; that it cannot be finished is no news.
-    """
-    try:
-        writer.close()
-    except (OSError, pa.ArrowException):
-        return
-
-
-def _grouped(batches: Iterable[Any]) -> Iterator[Any]:
-    """
-    Tables that are large enough for a row group.
-    """
-    kept: list[Any] = []
-    rows = size = 0
-    for batch in batches:
-        kept.append(batch)
-        rows += batch.num_rows
-        size += batch.get_total_buffer_size() if rows < _GROUP else 0
-        if rows >= _GROUP or size >= _GROUP_BYTES:
-            yield pa.Table.from_batches(kept)
-            kept, rows, size = [], 0, 0
-    if rows:
-        yield pa.Table.from_batches(kept)
-
-
-def _settled(path: Path) -> tuple[int, str]:
-    """
-    Have a file on disk; its size and SHA-256.
-    """
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-        digest = hashlib.sha256()
-        size = 0
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-            size += len(piece)
-    return size, digest.hexdigest()
 
 
 class Archiver:
@@ -326,17 +240,10 @@ class Archiver:
         done: list[Copied] = self._run(work, spans)
         files = [each.file for each in done]
         lost = [each for copied in done for each in copied.lost]
-        for each in files:
-            if each.path and not (self.table.root / each.path).exists():
-                raise TableError(f"{each.path} was deleted before it was named: by what vacuums?")
-        if self.table.commit(manifest.extended(files, lost, self._now())):
+        if added(self.table, manifest.extended(files, lost, self._now()), files):
             self.files += sum(1 for each in files if each.path)
             self.rows += sum(each.rows for each in files)
             self.lost += lost
-        else:
-            for each in files:
-                if each.path:
-                    (self.table.root / each.path).unlink(missing_ok=True)
         return self.table.require()
 
     def _spans(self, manifest: Manifest, end: int) -> list[Span]:

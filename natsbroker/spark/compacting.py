@@ -19,7 +19,8 @@ from typing import Any, TextIO
 
 import pyarrow.parquet as pq
 
-from natsbroker.spark.archiving import Runner, inline, writeFile
+from natsbroker.spark.archiving import Runner, inline
+from natsbroker.spark.filing import writeFile
 from natsbroker.spark.jobs import Parser, addMaster, reported, runnerFor, secondsOf
 from natsbroker.spark.manifests import File, Manifest, Table, TableError
 

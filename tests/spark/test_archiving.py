@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from natsbroker.spark.archiving import COLUMNS, Archiver, Plan, copyRange, inline, writeFile
+from natsbroker.spark.archiving import COLUMNS, Archiver, Plan, copyRange, inline
 from natsbroker.spark.errors import ApiError, DataLoss, OptionError
-from natsbroker.spark.manifests import File, Table, TableError
+from natsbroker.spark.manifests import Table, TableError
 from natsbroker.spark.reading import Span
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tasks import peerOf
@@ -253,25 +252,3 @@ class TestFiles:
             signal.signal(signal.SIGXFSZ, handler)
         assert list((tmp_path / "data").iterdir()) == []
         assert archiver.once().rows == 2000
-
-    def test_nothing(self, tmp_path: Path) -> None:
-        """A range without messages has no file."""
-        table = Table(tmp_path)
-        table.make()
-        assert writeFile(table, [], 5, 9) == File("", 5, 9)
-        assert list((tmp_path / "data").iterdir()) == []
-
-    def test_sourceFails(self, tmp_path: Path) -> None:
-        """If the messages cannot be read to their end, nothing is left."""
-        table = Table(tmp_path)
-        table.make()
-
-        def batches() -> Any:
-            columns = {"seq": [1] * 100_000, "time_ns": [1] * 100_000}
-            for _ in range(3):
-                yield pa.RecordBatch.from_pydict(columns)
-            raise ApiError("gone")
-
-        with pytest.raises(ApiError, match="gone"):
-            writeFile(table, batches(), 1, 2)
-        assert list((tmp_path / "data").iterdir()) == []

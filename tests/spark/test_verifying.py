@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from natsbroker.spark.archiving import Archiver, Plan, writeFile
+from natsbroker.spark.archiving import Archiver, Plan
 from natsbroker.spark.errors import DataLoss
+from natsbroker.spark.filing import writeFile
 from natsbroker.spark.manifests import Table, TableError
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.verifying import Compared, Finding, verify

@@ -1,0 +1,184 @@
+"""
+The data files of a table: written whole, and then added to its manifest.
+
+Promises: a file that is finished is on disk with its name; one that is given up leaves nothing. A
+version of a manifest is added with its files, or the files go.
+Must never know: what the columns mean, or where rows come from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from natsbroker.spark.errors import SourceError
+from natsbroker.spark.manifests import File, Manifest, Table, TableError, syncDirectory
+
+__all__ = ["FileWriter", "added", "writeFile"]
+
+#: So many rows make a row group.
+_GROUP = 131_072
+_GROUP_BYTES = 64 << 20
+
+
+class FileWriter:
+    """
+    Writes the rows of a range into one file.
+    """
+
+    def __init__(self, table: Table, start: int, stop: int, time: str = "time_ns") -> None:
+        """
+        @param start: the first sequence that it accounts for.
+        @param stop: the first one behind that it does not.
+        @param time: the column that says when a row's message was stored: nanoseconds since 1970,
+            or a timestamp in microseconds.
+        """
+        self._table = table
+        self._start = start
+        self._stop = stop
+        self._time = time
+        self._name = table.newPath(start, stop)
+        self._path = table.root / self._name
+        self._writer: Any = None
+        self._kept: list[Any] = []
+        self._waiting = self._size = 0
+        self._rows = self._first = self._last = 0
+
+    def add(self, batch: Any) -> None:
+        """
+        Take rows, which come behind those before.
+
+        @param batch: an Arrow batch; all have the same columns.
+        @raise TableError: if they cannot be written.
+        """
+        if not batch.num_rows:
+            return
+        self._kept.append(batch)
+        self._waiting += batch.num_rows
+        self._size += batch.get_total_buffer_size() if self._waiting < _GROUP else 0
+        if self._waiting >= _GROUP or self._size >= _GROUP_BYTES:
+            self._write()
+
+    def finish(self) -> File:
+        """
+        Have it on disk.
+
+        @return: what a manifest says of it; without a path if there were no rows.
+        @raise TableError: if it cannot be written.
+        """
+        if self._kept:
+            self._write()
+        if self._writer is None:
+            return File("", self._start, self._stop)
+        try:
+            self._writer.close()
+            size, digest = _settled(self._path)
+            syncDirectory(self._path.parent)
+        except OSError as error:
+            raise self._failed(error) from None
+        span = self._start, self._stop
+        return File(self._name, *span, self._rows, size, digest, self._first, self._last)
+
+    def abandon(self) -> None:
+        """
+        Leave nothing.
+        """
+        if self._writer is not None:
+            _close(self._writer)
+        self._path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        """
+        Write what waits.
+        """
+        group = pa.Table.from_batches(self._kept)
+        self._kept, self._waiting, self._size = [], 0, 0
+        try:
+            if self._writer is None:
+                span = {"nb.start": str(self._start), "nb.stop": str(self._stop)}
+                schema = group.schema.with_metadata(span)
+                self._writer = pq.ParquetWriter(self._path, schema, compression="zstd")
+                self._first = self._moment(group, 0)
+            self._writer.write_table(group.cast(self._writer.schema), row_group_size=_GROUP)
+        except OSError as error:
+            raise self._failed(error) from None
+        self._rows += group.num_rows
+        self._last = self._moment(group, group.num_rows - 1)
+
+    def _moment(self, group: Any, row: int) -> int:
+        """
+        When the message of a row was stored, in nanoseconds since 1970.
+        """
+        column = group.column(self._time)
+        scale = 1000 if pa.types.is_timestamp(column.type) else 1
+        return int(column[row].value if scale == 1000 else column[row].as_py()) * scale
+
+    def _failed(self, error: OSError) -> SourceError:
+        if isinstance(error, SourceError):
+            return error
+        return TableError(f"{self._path}: {error.strerror or error}")
+
+
+def writeFile(table: Table, batches: Iterable[Any], start: int, stop: int) -> File:
+    """
+    Write the messages of a range.
+
+    @param batches: Arrow batches with the column C{time_ns}.
+    @raise TableError: if it cannot be written; nothing is left then.
+    """
+    writer = FileWriter(table, start, stop)
+    try:
+        for batch in batches:
+            writer.add(batch)
+        return writer.finish()
+    except BaseException:
+        writer.abandon()
+        raise
+
+
+def added(table: Table, manifest: Manifest, files: Sequence[File]) -> bool:
+    """
+    Make a version hold that names new files; they go if somebody else was faster.
+
+    @return: whether it holds.
+    @raise TableError: if a file is not there any more, or the version cannot be written.
+    """
+    for each in files:
+        if each.path and not (table.root / each.path).exists():
+            raise TableError(f"{each.path} was deleted before it was named: by what vacuums?")
+    if table.commit(manifest):
+        return True
+    for each in files:
+        if each.path:
+            (table.root / each.path).unlink(missing_ok=True)
+    return False
+
+
+def _close(writer: Any) -> None:
+    """
+    Let go of a file that is given up; that it cannot be finished is no news.
+    """
+    try:
+        writer.close()
+    except (OSError, pa.ArrowException):
+        return
+
+
+def _settled(path: Path) -> tuple[int, str]:
+    """
+    Have a file on disk; its size and SHA-256.
+    """
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        digest = hashlib.sha256()
+        size = 0
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+            size += len(piece)
+    return size, digest.hexdigest()

@@ -1,0 +1,94 @@
+"""
+Data files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from natsbroker.spark.errors import ApiError
+from natsbroker.spark.filing import FileWriter, added, writeFile
+from natsbroker.spark.manifests import File, Log, Manifest, Table, TableError
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """A table that has nothing yet."""
+    made = Table(tmp_path)
+    made.make()
+    return made
+
+
+def left(table: Table) -> list[str]:
+    """The data files that are there."""
+    return [f"data/{each.name}" for each in (table.root / "data").iterdir()]
+
+
+def rows(*seqs: int) -> Any:
+    """Some rows."""
+    return pa.RecordBatch.from_pydict({"seq": list(seqs), "time_ns": [x * 1000 for x in seqs]})
+
+
+class TestWriting:
+    """Writing a file."""
+
+    def test_rows(self, table: Table) -> None:
+        """All rows are in it, in order, and what is said of it is so."""
+        file = writeFile(table, [rows(5), rows(), rows(6, 8)], 5, 9)
+        assert (file.start, file.stop, file.rows) == (5, 9, 3)
+        assert (file.first_time, file.last_time) == (5000, 8000)
+        assert pq.read_table(table.root / file.path).column("seq").to_pylist() == [5, 6, 8]
+
+    def test_timestamps(self, table: Table) -> None:
+        """When its messages were stored may also be known in microseconds, and before 1970."""
+        times = pa.array([-5, 7], pa.timestamp("us", tz="UTC"))
+        writer = FileWriter(table, 1, 3, "at")
+        writer.add(pa.RecordBatch.from_arrays([times], names=["at"]))
+        file = writer.finish()
+        assert (file.first_time, file.last_time) == (-5000, 7000)
+
+    def test_nothing(self, table: Table) -> None:
+        """A range without messages has no file."""
+        assert writeFile(table, [], 5, 9) == File("", 5, 9)
+        assert left(table) == []
+
+    def test_sourceFails(self, table: Table) -> None:
+        """If the messages cannot be read to their end, nothing is left."""
+
+        def batches() -> Any:
+            for _ in range(3):
+                yield pa.RecordBatch.from_pydict({"seq": [1] * 100_000, "time_ns": [1] * 100_000})
+            assert len(left(table)) == 1
+            raise ApiError("gone")
+
+        with pytest.raises(ApiError, match="gone"):
+            writeFile(table, batches(), 1, 2)
+        assert left(table) == []
+
+
+class TestAdding:
+    """Adding files to the manifest."""
+
+    def test_race(self, table: Table) -> None:
+        """Who is first has added its files; those of the other go."""
+        base = Manifest.first(Log("stream", "S", "", "x"), 1)
+        assert table.commit(base)
+        one, two = writeFile(table, [rows(1)], 1, 2), writeFile(table, [rows(1, 2)], 1, 3)
+        assert added(table, base.extended([one], [], 0.0), [one])
+        assert not added(table, base.extended([two], [], 0.0), [two])
+        assert table.require().files == (one,)
+        assert left(table) == [one.path]
+
+    def test_vacuumed(self, table: Table) -> None:
+        """A file that somebody deleted before it was named is not named."""
+        base = Manifest.first(Log("stream", "S", "", "x"), 1)
+        file = writeFile(table, [rows(1)], 1, 2)
+        (table.root / file.path).unlink()
+        with pytest.raises(TableError, match="was deleted before it was named"):
+            added(table, base.extended([file], [], 0.0), [file])
+        assert table.latest() is None
