@@ -29,7 +29,7 @@ from natsbroker.config.build_server import (
     timeSettings,
 )
 from natsbroker.config.build_streaming import streamingFrom
-from natsbroker.config.build_tls import tlsFrom
+from natsbroker.config.build_tls import tlsOf
 from natsbroker.config.checks import check
 from natsbroker.config.digest import digestOf
 from natsbroker.config.errors import ConfigError, ConfigErrors, Position
@@ -152,13 +152,12 @@ def _settings(reading: Reading, findings: Findings, read: Callable[[str], str]) 
     settings = timeSettings(settings, reading, findings)
     settings = operationSettings(settings, reading, findings)
     settings = _identitySettings(settings, reading, findings)
-    tls = reading.block("tls")
     router = reading.block("router")
     return replace(
         settings,
         logging=loggingFrom(reading, findings),
         monitoring=monitoringFrom(reading, findings),
-        tls=None if tls is None else tlsFrom(tls, findings, read),
+        tls=tlsOf(reading, findings, read),
         allow_non_tls=reading.flag("allow_non_tls"),
         operator=operatorModeFrom(reading, findings, read),
         router=Router(router.text("plugin"), router.others) if router else Router(),

@@ -284,7 +284,7 @@ class Exchanges:
         return False
 
     def _wrong(self, block: Reading, name: str, message: str) -> None:
-        self._findings.error(message, block.pathTo(name), block.place(name))
+        self._findings.errorAt(block, name, message)
 
     def _error(self, block: Reading, message: str) -> None:
         self._findings.error(message, block.path, block.position)

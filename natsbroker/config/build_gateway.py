@@ -7,16 +7,23 @@ not, in nats-server's words.  It must never know connections.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from natsbroker.config.addresses import checkPort
-from natsbroker.config.build_cluster import advertised, listenAddress
-from natsbroker.config.build_tls import tlsFrom
+from natsbroker.config.build_tls import tlsOf
 from natsbroker.config.cluster import splitRoute
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.gateway import Gateway, InterestPolicy, RemoteGateway
-from natsbroker.config.loopback import isLoopback
+from natsbroker.config.linkblocks import (
+    advertiseProblems,
+    certificateProblems,
+    guardProblems,
+    listenAddress,
+    loginOf,
+    loginProblems,
+    negativeProblems,
+    urlProblems,
+)
 from natsbroker.config.model import TLS, Settings
 from natsbroker.config.reading import Findings, Reading
 
@@ -35,7 +42,7 @@ def gatewayFrom(root: Reading, findings: Findings, read: Callable[[str], str]) -
         return None
     default = Gateway()
     host, port = listenAddress(block, findings)
-    login = block.block("authorization") or Reading("", block.position)
+    login = loginOf(block)
     if login.block("permissions") is not None:
         message = "gateways have no permissions: nats-server ignores them, and so does natsbroker"
         findings.warnings.append(
@@ -76,8 +83,8 @@ def _tls(block: Reading, findings: Findings, read: Callable[[str], str]) -> TLS 
     """
     The TLS of a block; gateways always show each other their certificates.
     """
-    inner = block.block("tls")
-    return None if inner is None else replace(tlsFrom(inner, findings, read), verify=True)
+    tls = tlsOf(block, findings, read)
+    return None if tls is None else replace(tls, verify=True)
 
 
 def checkGateway(settings: Settings, root: Reading, findings: Findings) -> Settings:
@@ -90,79 +97,50 @@ def checkGateway(settings: Settings, root: Reading, findings: Findings) -> Setti
         return settings
     block = root.block("gateway") or Reading("gateway", root.position)
     for name, message in _problems(gateway):
-        findings.error(message, block.pathTo(name), block.place(name))
+        findings.errorAt(block, name, message)
     for place, remote in enumerate(gateway.gateways):
         for message in _remoteProblems(place, remote, gateway):
-            findings.error(message, block.pathTo("gateways"), block.place("gateways"))
+            findings.errorAt(block, "gateways", message)
     cluster = settings.cluster
     if cluster is None or not gateway.name:
         return settings
     if cluster.name and cluster.name != gateway.name:
         message = "cluster name conflicts between cluster and gateway definitions"
-        findings.error(message, block.pathTo("name"), block.place("name"))
+        findings.errorAt(block, "name", message)
     return replace(settings, cluster=replace(cluster, name=gateway.name))
 
 
-def _problems(gateway: Gateway) -> list[tuple[str, str]]:
+def _problems(gateway: Gateway) -> Iterator[tuple[str, str]]:
     """
     The name of each key that makes no sense, with what is wrong with it.
     """
-    problems = []
     if not gateway.name and gateway.port:
-        problems.append(("name", "gateway has no name"))
+        yield "name", "gateway has no name"
     if len(gateway.name.split()) > 1 or gateway.name != gateway.name.strip():
-        problems.append(("name", "gateway name cannot contain spaces"))
+        yield "name", "gateway name cannot contain spaces"
     if gateway.name and not gateway.port:
         message = f'gateway "{gateway.name}" has no port specified (select -1 for random port)'
-        problems.append(("listen", message))
-    if gateway.port and not _isGuarded(gateway):
-        message = (
-            f"other machines reach {gateway.host}, and whoever does is a gateway; add "
-            '"authorization" or "tls", or say "insecure_listen: true" if that is meant'
-        )
-        problems.append(("listen", message))
-    if bool(gateway.user) != bool(gateway.password):
-        problems.append(("authorization", "a user needs a password, and a password a user"))
-    if gateway.password.startswith("$2"):
-        message = "gateways are dialled with the password, so it cannot be a hash"
-        problems.append(("authorization", message))
-    if gateway.tls is not None and not gateway.tls.certs:
-        problems.append(("tls", "gateways need 'cert_file' and 'key_file'"))
+        yield "listen", message
+    yield from guardProblems(gateway, "a gateway")
+    yield from loginProblems(gateway.user, gateway.password, "gateways")
+    yield from certificateProblems(gateway.tls, "gateways")
     after = gateway.interest.options.get("switch_after")
     if not gateway.interest.plugin and isinstance(after, int) and after < 0:
-        problems.append(("interest", "switch_after can not be negative"))
-    for name in ("connect_retries", "write_deadline", "timeout"):
-        if getattr(gateway, name) < 0:
-            problems.append((name, "value can not be negative"))
-    if gateway.advertise:
-        try:
-            checkPort(advertised(gateway.advertise, gateway.port)[1])
-        except ValueError as error:
-            problems.append(("advertise", str(error)))
-    return problems
+        yield "interest", "switch_after can not be negative"
+    yield from negativeProblems(gateway, ("connect_retries", "write_deadline", "timeout"))
+    yield from advertiseProblems("advertise", gateway.advertise, gateway.port)
 
 
-def _remoteProblems(place: int, remote: RemoteGateway, gateway: Gateway) -> list[str]:
+def _remoteProblems(place: int, remote: RemoteGateway, gateway: Gateway) -> Iterator[str]:
     if not remote.name:
-        return [f"gateway in the list {place} has no name"]
-    problems = []
+        yield f"gateway in the list {place} has no name"
+        return
     if not remote.urls:
-        problems.append(f'gateway "{remote.name}" has no URL')
+        yield f'gateway "{remote.name}" has no URL'
     if [each.name for each in gateway.gateways[:place]].count(remote.name):
-        problems.append(f'gateway "{remote.name}" is there twice')
-    for url in remote.urls:
-        try:
-            splitRoute(url, "gateway")
-        except ValueError as error:
-            problems.append(str(error))
-    if remote.tls is not None and not remote.tls.certs:
-        problems.append("gateways need 'cert_file' and 'key_file'")
-    return problems
-
-
-def _isGuarded(gateway: Gateway) -> bool:
-    """
-    Whether whoever connects must prove something, or cannot connect from elsewhere.
-    """
-    known = bool(gateway.user) or gateway.tls is not None
-    return known or gateway.insecure_listen or isLoopback(gateway.host)
+        yield f'gateway "{remote.name}" is there twice'
+    for _, message in (
+        *urlProblems("urls", remote.urls, lambda url: splitRoute(url, "gateway")),
+        *certificateProblems(remote.tls, "gateways"),
+    ):
+        yield message

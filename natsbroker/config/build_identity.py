@@ -134,7 +134,7 @@ class Identities:
         key = block.text("nkey")
         if "nkey" in block and not isPublicKey(key, ACCOUNT):
             message = f'Not a valid public nkey for an account: "{key}"'
-            self._findings.error(message, block.pathTo("nkey"), block.place("nkey"))
+            self._findings.errorAt(block, "nkey", message)
         return Account(
             name,
             users=self._users(block, name, default),
@@ -152,7 +152,7 @@ class Identities:
                 continue
             if value < UNLIMITED:
                 message = f"{value} is less than {UNLIMITED}, which means no limit"
-                self._findings.error(message, block.pathTo(name), block.place(name))
+                self._findings.errorAt(block, name, message)
             limits = replace(limits, **{name: value})
         return limits
 
@@ -199,7 +199,7 @@ class Identities:
         types = frozenset(text.upper() for text in entry.texts(name))
         for unknown in sorted(types - CONNECTION_TYPES):
             message = f'unknown connection type "{unknown}"'
-            self._findings.error(message, entry.pathTo(name), entry.place(name))
+            self._findings.errorAt(entry, name, message)
         return types or None
 
     def _checkSecret(self, block: Reading, name: str) -> None:
@@ -209,7 +209,7 @@ class Identities:
         found = _BCRYPT.match(block.text(name))
         if found and int(found[1]) > MOST_BCRYPT_ROUNDS:
             message = f"bcrypt cost {int(found[1])} is more than {MOST_BCRYPT_ROUNDS}"
-            self._findings.error(message, block.pathTo(name), block.place(name))
+            self._findings.errorAt(block, name, message)
 
     def _checkTimeout(self, block: Reading) -> None:
         timeout = block.seconds("timeout")

@@ -12,11 +12,17 @@ import binascii
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from natsbroker.config.addresses import checkPort
-from natsbroker.config.build_cluster import advertised
-from natsbroker.config.build_tls import tlsFrom
+from natsbroker.config.build_tls import tlsOf
 from natsbroker.config.keys import ACCOUNT, USER, isPublicKey
 from natsbroker.config.leafnodes import Leafnodes, LeafUser, RemoteLeaf, splitRemote
+from natsbroker.config.linkblocks import (
+    advertiseProblems,
+    certificateProblems,
+    listenAddress,
+    loginOf,
+    negativeProblems,
+    urlProblems,
+)
 from natsbroker.config.reading import Findings, Reading
 from natsbroker.subjects.grammar import isValidSubject
 
@@ -24,6 +30,8 @@ __all__ = ["checkLeafnodes", "leafnodesFrom", "seedOf"]
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)$")
 _OLDEST = (2, 8, 0)
+
+_COUNTED = ("timeout", "reconnect", "dial_timeout", "write_deadline")
 
 #: How the bytes of a seed begin.
 _SEED = 18 << 3
@@ -42,9 +50,8 @@ def leafnodesFrom(
     if block is None:
         return None
     default = Leafnodes()
-    host, port = _address(block, findings)
-    login = block.block("authorization") or Reading("", block.position)
-    tls = block.block("tls")
+    host, port = listenAddress(block, findings)
+    login = loginOf(block)
     return Leafnodes(
         host=host or default.host,
         port=port,
@@ -60,7 +67,7 @@ def leafnodesFrom(
         remotes=tuple(_remote(each, findings, read) for each in block.blocks("remotes")),
         reconnect=block.seconds("reconnect", default.reconnect),
         dial_timeout=block.seconds("dial_timeout", default.dial_timeout),
-        tls=None if tls is None else tlsFrom(tls, findings, read),
+        tls=tlsOf(block, findings, read),
         advertise=block.text("advertise"),
         no_advertise=block.flag("no_advertise"),
         min_version=block.text("min_version"),
@@ -69,34 +76,13 @@ def leafnodesFrom(
     )
 
 
-def _address(block: Reading, findings: Findings) -> tuple[str, int]:
-    """
-    Where leafnodes are listened for: what stands later in the file wins.
-    """
-    host, port, givenBy = "", 0, "listen"
-    for name in block.values:
-        found = block.take("listen", tuple) if name == "listen" else None
-        if found:
-            host, port, givenBy = found[0], found[1], name
-        elif name == "host":
-            host = block.text(name)
-        elif name == "port":
-            port, givenBy = block.integer(name), name
-    try:
-        return host, checkPort(port)
-    except ValueError as error:
-        findings.error(str(error), block.pathTo(givenBy), block.place(givenBy))
-        return host, 0
-
-
 def _remote(block: Reading, findings: Findings, read: Callable[[str], str]) -> RemoteLeaf:
-    tls = block.block("tls")
     remote = RemoteLeaf(
         urls=block.texts("urls"),
         account=block.text("account"),
         credentials=block.text("credentials"),
         nkey=block.text("nkey"),
-        tls=None if tls is None else tlsFrom(tls, findings, read),
+        tls=tlsOf(block, findings, read),
         hub=block.flag("hub"),
         deny_imports=block.texts("deny_imports"),
         deny_exports=block.texts("deny_exports"),
@@ -109,7 +95,7 @@ def _remote(block: Reading, findings: Findings, read: Callable[[str], str]) -> R
         ignore_discovered_servers=block.flag("ignore_discovered_servers"),
     )
     for name, message in _remoteProblems(remote):
-        findings.error(message, block.pathTo(name), block.place(name))
+        findings.errorAt(block, name, message)
     return remote
 
 
@@ -119,11 +105,7 @@ def _remoteProblems(remote: RemoteLeaf) -> Iterator[tuple[str, str]]:
     """
     if not remote.urls:
         yield "urls", "a remote needs a url"
-    for url in remote.urls:
-        try:
-            splitRemote(url)
-        except ValueError as error:
-            yield "urls", str(error)
+    yield from urlProblems("urls", remote.urls, splitRemote)
     if remote.nkey and seedOf(remote.nkey) is None:
         yield "nkey", "Remote leafnode nkey is not a valid seed"
     if remote.nkey and remote.credentials:
@@ -132,9 +114,7 @@ def _remoteProblems(remote: RemoteLeaf) -> Iterator[tuple[str, str]]:
         for pattern in getattr(remote, name):
             if not isValidSubject(pattern.encode("utf-8", "surrogateescape")):
                 yield name, f'subject "{pattern}" is not a valid subject'
-    for name in ("first_info_timeout", "dial_timeout"):
-        if getattr(remote, name) < 0:
-            yield name, "value can not be negative"
+    yield from negativeProblems(remote, ("first_info_timeout", "dial_timeout"))
 
 
 def seedOf(text: str) -> bytes | None:
@@ -167,10 +147,10 @@ def checkLeafnodes(
     """
     block = root.block("leafnodes") or Reading("leafnodes", root.position)
     for name, message in _problems(leafnodes):
-        findings.error(message, block.pathTo(name), block.place(name))
+        findings.errorAt(block, name, message)
     check = _operatedProblems if isOperated else _accountProblems
     for name, message in check(leafnodes, {"", *accounts}):
-        findings.error(message, block.pathTo(name), block.place(name))
+        findings.errorAt(block, name, message)
 
 
 def _problems(leafnodes: Leafnodes) -> Iterator[tuple[str, str]]:
@@ -194,17 +174,11 @@ def _problems(leafnodes: Leafnodes) -> Iterator[tuple[str, str]]:
             yield "min_version", "invalid leafnode's minimum version: it needs three numbers"
         elif tuple(map(int, found.groups())) < _OLDEST:
             yield "min_version", "the minimum version should be at least 2.8.0"
-    if leafnodes.tls is not None and leafnodes.port and not leafnodes.tls.certs:
-        yield "tls", "leafnodes that connect here need 'cert_file' and 'key_file'"
-    for name in ("timeout", "reconnect", "dial_timeout", "write_deadline"):
-        if getattr(leafnodes, name) < 0:
-            yield ("authorization" if name == "timeout" else name), "value can not be negative"
-    if leafnodes.advertise:
-        try:
-            _, port = advertised(leafnodes.advertise, leafnodes.port)
-            checkPort(port)
-        except ValueError as error:
-            yield "advertise", str(error)
+    if leafnodes.port:
+        yield from certificateProblems(leafnodes.tls, "leafnodes that connect here")
+    for name, message in negativeProblems(leafnodes, _COUNTED):
+        yield ("authorization" if name == "timeout" else name), message
+    yield from advertiseProblems("advertise", leafnodes.advertise, leafnodes.port)
 
 
 def _accountProblems(leafnodes: Leafnodes, accounts: set[str]) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from natsbroker.config.build_tls import tlsFrom
+from natsbroker.config.build_tls import tlsOf
 from natsbroker.config.keys import ACCOUNT, OPERATOR, isPublicKey
 from natsbroker.config.model import Settings
 from natsbroker.config.operator import CACHE, FULL, MEMORY, URL, OperatorMode, Resolver
@@ -87,12 +87,11 @@ class _Builder:
         Make the whole.
         """
         root = self._root
-        tls = root.block("resolver_tls")
         return OperatorMode(
             operators=tuple(map(self._operator, root.texts("operator"))),
             trusted_keys=self._trusted(),
             resolver=self._resolver() if "resolver" in root else None,
-            resolver_tls=None if tls is None else tlsFrom(tls, self._findings, self._read),
+            resolver_tls=tlsOf(root, self._findings, self._read, "resolver_tls"),
             resolver_preload=self._preload(),
             resolver_pinned_accounts=self._pinned(),
             default_sentinel=root.text("default_sentinel"),
@@ -205,4 +204,4 @@ class _Builder:
             self._complain(block, "hard_delete", "CACHE does not accept hard_delete")
 
     def _complain(self, block: Reading, name: str, message: str) -> None:
-        self._findings.error(message, block.pathTo(name), block.place(name))
+        self._findings.errorAt(block, name, message)

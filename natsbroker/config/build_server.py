@@ -228,4 +228,4 @@ def basePath(path: str) -> str:
 
 
 def _report(root: Reading, name: str, message: str, findings: Findings) -> None:
-    findings.error(message, root.pathTo(name), root.place(name))
+    findings.errorAt(root, name, message)

@@ -73,7 +73,7 @@ def checkStreaming(streaming: Streaming, root: Reading, findings: Findings) -> N
     limits = block.block("store_limits")
     for name, message in _problems(streaming):
         at = limits if limits is not None and name in limits else block
-        findings.error(message, at.pathTo(name), at.place(name))
+        findings.errorAt(at, name, message)
 
 
 def _given(reading: Reading, kind: type) -> dict[str, Any]:

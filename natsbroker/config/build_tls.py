@@ -61,6 +61,20 @@ CURVES = (
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
+def tlsOf(
+    block: Reading, findings: Findings, read: Callable[[str], str], name: str = "tls"
+) -> TLS | None:
+    """
+    Make the settings of the C{tls} block within a block.
+
+    @param read: gives the text of a path, or raises L{OSError}.
+    @param name: the key that it stands under.
+    @return: L{None} where there is none.
+    """
+    inner = block.block(name)
+    return None if inner is None else tlsFrom(inner, findings, read)
+
+
 def tlsFrom(block: Reading, findings: Findings, read: Callable[[str], str]) -> TLS:
     """
     Make the settings of a C{tls} block.
@@ -104,7 +118,7 @@ class _Block:
         )
 
     def _error(self, message: str, name: str) -> None:
-        self._findings.error(message, self._block.pathTo(name), self._block.place(name))
+        self._findings.errorAt(self._block, name, message)
 
     def _certificates(self) -> tuple[tuple[str, str], ...]:
         block = self._block
@@ -126,7 +140,7 @@ class _Block:
     def _checkFile(self, block: Reading, name: str, kind: str) -> None:
         wrong = pemProblem(block.text(name), kind, self._read)
         if wrong:
-            self._findings.error(wrong, block.pathTo(name), block.place(name))
+            self._findings.errorAt(block, name, wrong)
 
     def _authority(self) -> str:
         path = self._block.text("ca_file")

@@ -54,6 +54,12 @@ class Findings:
         """
         self.errors.append(ConfigError(message, path, position))
 
+    def errorAt(self, block: Reading, name: str, message: str) -> None:
+        """
+        Take down an error at a key of a block, or at the block when the key is not there.
+        """
+        self.error(message, block.pathTo(name), block.place(name))
+
 
 class Entries(dict[str, object]):
     """

@@ -14,9 +14,9 @@ import struct
 from typing import Any
 
 from natsbroker import __version__
-from natsbroker.config.build_cluster import advertised
 from natsbroker.config.cluster import Cluster, splitRoute
 from natsbroker.config.identity import SubjectPermission
+from natsbroker.config.linkblocks import advertised
 from natsbroker.config.loopback import isLoopback
 from natsbroker.config.model import TLS, Settings
 from natsbroker.hosting.identity import NATS_VERSION

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from natsbroker import __version__
-from natsbroker.config.build_cluster import advertised
 from natsbroker.config.cluster import splitRoute
 from natsbroker.config.gateway import Gateway, RemoteGateway
+from natsbroker.config.linkblocks import advertised
 from natsbroker.config.model import Settings
 from natsbroker.hosting.clustersettings import addressesOf, linkTLSFrom
 from natsbroker.hosting.identity import NATS_VERSION

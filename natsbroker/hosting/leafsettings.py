@@ -19,9 +19,9 @@ from natsbroker.auth.nkeys import Role, Signer
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.settings import Identity as Somebody
 from natsbroker.auth.settings import SettingsAuthorizer
-from natsbroker.config.build_cluster import advertised
 from natsbroker.config.build_leafnodes import seedOf
 from natsbroker.config.leafnodes import Leafnodes, RemoteLeaf, RemoteURL, splitRemote
+from natsbroker.config.linkblocks import advertised
 from natsbroker.config.model import GLOBAL_ACCOUNT, TLS, Settings, User
 from natsbroker.hosting.clustersettings import addressesOf
 from natsbroker.hosting.credentials import grantFrom

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.config.build_cluster import advertised
 from natsbroker.config.cluster import Cluster
 from natsbroker.config.errors import NotSupportedYet
 from natsbroker.config.identity import Permissions, SubjectPermission
@@ -194,19 +193,3 @@ def test_notYet(text: str, error: str) -> None:
 def test_uncompressed(mode: str) -> None:
     """The modes in which nobody asks for compression are fine."""
     assert clusterOf(f"compression: {mode}") == Cluster()
-
-
-@pytest.mark.parametrize(
-    "text, place",
-    [
-        ("h", ("h", 6)),
-        ("h:1", ("h", 1)),
-        ("h:0", ("h", 6)),
-        ("h:-1", ("h", 6)),
-        ("[::1]", ("::1", 6)),
-        ("[::1]:2", ("::1", 2)),
-    ],
-)
-def test_advertised(text: str, place: tuple[str, int]) -> None:
-    """A host with or without a port."""
-    assert advertised(text, 6) == place

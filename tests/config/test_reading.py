@@ -34,6 +34,18 @@ class TestValues:
         assert tls.flag("verify")
         assert reading.block("cluster") is None
 
+    def test_errorAt(self) -> None:
+        """An error stands at a key with its path, and at the block where the key is not there."""
+        reading, findings = readingOf("port: 1\ntls {\n verify: true }")
+        tls = reading.block("tls")
+        assert tls is not None
+        findings.errorAt(tls, "verify", "no")
+        findings.errorAt(tls, "ca_file", "none")
+        assert [str(error) for error in findings.errors] == [
+            "s.conf:3:2: tls.verify: no",
+            "s.conf:2:1: tls.ca_file: none",
+        ]
+
     def test_zeroIsTheDefault(self) -> None:
         """A zero in the file means the default."""
         reading, _ = readingOf("port: 0, ping_interval: '0s'")

@@ -1,0 +1,178 @@
+"""
+What the blocks of all links to other servers have in common: a listener, who is let in there, and
+where others are told to connect.
+
+This module promises the same keys and the same complaints for each of them, in nats-server's words.
+It must never know what passes over a link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from natsbroker.config.addresses import checkPort, splitAddress
+from natsbroker.config.loopback import isLoopback
+from natsbroker.config.reading import Findings, Reading
+from natsbroker.config.tlsblock import TLS
+
+__all__ = [
+    "advertiseProblems",
+    "advertised",
+    "certificateProblems",
+    "guardProblems",
+    "listenAddress",
+    "loginOf",
+    "loginProblems",
+    "negativeProblems",
+    "urlProblems",
+]
+
+#: The name of a key that makes no sense, and what is wrong with it.
+Problem = tuple[str, str]
+
+
+class Guarded(Protocol):
+    """
+    The settings of a listener that lets in whoever says or shows the right thing.
+    """
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def tls(self) -> TLS | None: ...
+
+    @property
+    def insecure_listen(self) -> bool: ...
+
+
+def listenAddress(block: Reading, findings: Findings) -> tuple[str, int]:
+    """
+    Where links are listened for: what stands later in the file wins.
+
+    @return: no host where the file names none, and port 0 for nowhere.
+    """
+    host, port, givenBy = "", 0, "listen"
+    for name in block.values:
+        found = block.take("listen", tuple) if name == "listen" else None
+        if found:
+            host, port, givenBy = found[0], found[1], name
+        elif name == "host":
+            host = block.text(name)
+        elif name == "port":
+            port, givenBy = block.integer(name), name
+    try:
+        return host, checkPort(port)
+    except ValueError as error:
+        findings.errorAt(block, givenBy, str(error))
+        return host, 0
+
+
+def loginOf(block: Reading) -> Reading:
+    """
+    The C{authorization} of a block; an empty one where it has none.
+    """
+    return block.block("authorization") or Reading("", block.position)
+
+
+def guardProblems(settings: Guarded, one: str) -> Iterator[Problem]:
+    """
+    Complain of a listener that makes one of us of whoever reaches it from another machine.
+
+    @param one: what that is.
+    """
+    known = bool(settings.user) or settings.tls is not None
+    if settings.port and not (known or settings.insecure_listen or isLoopback(settings.host)):
+        yield (
+            "listen",
+            f"other machines reach {settings.host}, and whoever does is {one}; add "
+            '"authorization" or "tls", or say "insecure_listen: true" if that is meant',
+        )
+
+
+def loginProblems(user: str, password: str, links: str) -> Iterator[Problem]:
+    """
+    Complain of a user and a password with which links can be neither accepted nor dialled.
+
+    @param links: what they are called.
+    """
+    if bool(user) != bool(password):
+        yield "authorization", "a user needs a password, and a password a user"
+    if password.startswith("$2"):
+        message = f"{links} are dialled with the password, so it cannot be a hash"
+        yield "authorization", message
+
+
+def certificateProblems(tls: TLS | None, who: str) -> Iterator[Problem]:
+    """
+    Complain of TLS without a certificate.
+
+    @param who: needs one.
+    """
+    if tls is not None and not tls.certs:
+        yield "tls", f"{who} need 'cert_file' and 'key_file'"
+
+
+def negativeProblems(settings: object, names: Iterable[str]) -> Iterator[Problem]:
+    """
+    Complain of numbers below 0.
+
+    @param names: those that cannot be, as attributes of the settings.
+    """
+    for name in names:
+        if getattr(settings, name) < 0:
+            yield name, "value can not be negative"
+
+
+def urlProblems(
+    name: str, urls: Iterable[str], split: Callable[[str], object]
+) -> Iterator[Problem]:
+    """
+    Complain of texts that are no URLs.
+
+    @param name: the key that they stand under.
+    @param split: reads one, or raises L{ValueError}.
+    """
+    for url in urls:
+        try:
+            split(url)
+        except ValueError as error:
+            yield name, str(error)
+
+
+def advertiseProblems(name: str, text: str, port: int) -> Iterator[Problem]:
+    """
+    Complain of a place that others cannot be told of.
+
+    @param name: the key that it stands under.
+    @param text: see L{advertised}; empty for no such place.
+    @param port: likewise.
+    """
+    if not text:
+        return
+    try:
+        checkPort(advertised(text, port)[1])
+    except ValueError as error:
+        yield name, str(error)
+
+
+def advertised(text: str, port: int) -> tuple[str, int]:
+    """
+    Read C{host} or C{host:port}.
+
+    @param port: if the text names none, or 0, or -1.
+    @raise ValueError: when it is neither.
+    """
+    if text.startswith("[") and text.endswith("]"):
+        return text[1:-1], port
+    if ":" not in text:
+        return text, port
+    host, given = splitAddress(text)
+    return host, given if given > 0 else port
