@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from natsbroker.spark.archiving import Archiver, Plan, inline
 from natsbroker.spark.errors import ApiError, ConnectionFailed, SourceError, TimedOut
+from natsbroker.spark.formats import FORMATS, tableAt
 from natsbroker.spark.jobs import (
     FOUND,
     Parser,
@@ -24,7 +25,6 @@ from natsbroker.spark.jobs import (
     secondsOf,
     sourceOptions,
 )
-from natsbroker.spark.manifests import Table
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.signals import Stop, stopping
 
@@ -40,7 +40,12 @@ _LEAST_HOLD = 3600
 
 
 def archive(
-    spark: Any, options: Mapping[str, str], to: str, hold: int = 0, plan: Plan | None = None
+    spark: Any,
+    options: Mapping[str, str],
+    to: str,
+    hold: int = 0,
+    plan: Plan | None = None,
+    form: str = "",
 ) -> dict[str, Any]:
     """
     Archive what a log has now.
@@ -50,10 +55,11 @@ def archive(
     @param to: the directory of the archive.
     @param hold: for how many seconds the broker keeps what comes behind it; 0 for not at all.
     @param plan: how much is done at a time.
+    @param form: the format of an archive that is begun: one of L{FORMATS}.
     @return: what the job's line of JSON says.
     """
     run = inline if spark is None else inSpark(spark)
-    archiver = Archiver(readOptions(options), Table(to), run, plan)
+    archiver = Archiver(readOptions(options), tableAt(to, form), run, plan)
     archiver.once(hold)
     return archiver.said()
 
@@ -68,7 +74,7 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
 def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int:
     given = _read(arguments)
     options = sourceOptions(given)
-    table = Table(given.to)
+    table = tableAt(given.to, given.format)
     plan = Plan(given.rows_per_file, given.files_per_version)
     progress = Progress("archive", stderr)
     with stopping() as isOver, runnerFor(given.master) as run:
@@ -107,6 +113,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     )
     addSource(parser)
     parser.add_argument("--to", required=True, help="the directory of the archive")
+    parser.add_argument("--format", default="", choices=FORMATS, help="of a new archive")
     parser.add_argument("--every", type=secondsOf, default=0.0, help="go on, this often")
     parser.add_argument("--once", action="store_true", help="end when all is archived, as without")
     parser.add_argument("--rows-per-file", type=_count, default=1_000_000)

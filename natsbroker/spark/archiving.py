@@ -21,25 +21,17 @@ from typing import Any
 
 from natsbroker.spark.channels import Channels
 from natsbroker.spark.connection import Peer, connect
+from natsbroker.spark.datafiles import COLUMNS
 from natsbroker.spark.errors import DataLoss, OptionError
 from natsbroker.spark.filing import added, writeFile
 from natsbroker.spark.logs import Logs, checkedNames, isPattern, logsOf
-from natsbroker.spark.manifests import (
-    File,
-    Log,
-    Manifest,
-    Range,
-    Table,
-    joined,
-)
+from natsbroker.spark.manifests import File, Log, Manifest, Range, joined
 from natsbroker.spark.reading import Loss, Span
 from natsbroker.spark.streams import StreamState
+from natsbroker.spark.tables import Table
 from natsbroker.spark.tasks import batchesOf, peerOf
 
-__all__ = ["COLUMNS", "Archiver", "Copied", "Plan", "copyRange", "inline", "logOf"]
-
-#: What files have, in the columns of the data source.
-COLUMNS = ("seq", "subject", "data", "time", "headers", "time_ns")
+__all__ = ["Archiver", "Copied", "Plan", "copyRange", "inline", "logOf"]
 
 #: What runs tasks: in this process, or in Spark's workers.
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -99,7 +91,7 @@ def copyRange(peer: Peer, options: dict[str, Any], root: Path, span: Span) -> Co
         lost.extend(loss.ranges if isinstance(loss, Loss) else ())
 
     batches = batchesOf(peer, {**options, "failOnDataLoss": False}, COLUMNS, span, (), onLoss)
-    file = writeFile(Table(root), batches, span.start, span.stop)
+    file = writeFile(root, batches, span.start, span.stop)
     return Copied(file, tuple(lost))
 
 

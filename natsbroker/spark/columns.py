@@ -23,6 +23,7 @@ __all__ = [
     "checkedColumns",
     "ddlOf",
     "pairsOf",
+    "schemaOf",
     "textsOf",
     "toBatch",
 ]
@@ -47,6 +48,17 @@ _PAIR = pa.struct([pa.field("key", _TEXT), pa.field("value", _TEXT)])
 _PAIRS = pa.list_(pa.field("element", _PAIR))
 _NANOSECONDS = pa.timestamp("ns", tz="UTC")
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
+
+#: The types of L{COLUMNS} in Arrow.
+_ARROW = {
+    "seq": pa.int64(),
+    "subject": _TEXT,
+    "data": pa.binary(),
+    "time": _MICROSECONDS,
+    "headers": _PAIRS,
+    "stream": _TEXT,
+    "time_ns": pa.int64(),
+}
 
 #: How Spark spells the types of L{COLUMNS} in a schema.
 _SPELLINGS = {
@@ -112,6 +124,13 @@ def ddlOf(names: Sequence[str]) -> str:
     A schema in Spark's language.
     """
     return ", ".join(f"{name} {COLUMNS[name]}" for name in names)
+
+
+def schemaOf(names: Sequence[str]) -> Any:
+    """
+    A schema for Arrow.
+    """
+    return pa.schema([(name, _ARROW[name]) for name in names])
 
 
 def checkedColumns(schema: Any) -> tuple[str, ...]:

@@ -11,20 +11,20 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TextIO
 
-import pyarrow.parquet as pq
-
 from natsbroker.spark.archiving import Runner, inline
+from natsbroker.spark.datafiles import readFiles
 from natsbroker.spark.filing import writeFile
+from natsbroker.spark.formats import tableAt
 from natsbroker.spark.jobs import Parser, addMaster, reported, runnerFor, secondsOf
-from natsbroker.spark.manifests import File, Manifest, Table, TableError
+from natsbroker.spark.manifests import File, Manifest, TableError
+from natsbroker.spark.tables import Table, Vacuumed
 
-__all__ = ["Vacuumed", "compact", "compactMain", "merged", "runsOf", "vacuum", "vacuumMain"]
+__all__ = ["compact", "compactMain", "merged", "runsOf", "vacuum", "vacuumMain"]
 
 #: How large files become.
 TARGET = 512 << 20
@@ -43,11 +43,11 @@ def runsOf(manifest: Manifest, target: int) -> list[tuple[File, ...]]:
     """
     runs: list[tuple[File, ...]] = []
     run: list[File] = []
-    for each in manifest.files:
-        if run and sum(x.bytes for x in run) + each.bytes > target:
+    for group in manifest.groups:
+        if run and sum(x.bytes for x in (*run, *group)) > target:
             runs.append(tuple(run))
             run = []
-        run.append(each)
+        run += group
     runs.append(tuple(run))
     return [each for each in runs if len(each) > 1]
 
@@ -58,16 +58,9 @@ def merged(root: Path, files: Sequence[File]) -> File:
 
     @raise TableError: if they cannot be read, or have not what the manifest says.
     """
-
-    def batches() -> Any:
-        for each in files:
-            if each.path:
-                yield from pq.ParquetFile(root / each.path).iter_batches()
-
-    try:
-        made = writeFile(Table(root), batches(), files[0].start, files[-1].stop)
-    except OSError as error:
-        raise TableError(f"{root}: {error.strerror or error}") from None
+    groups = groupby(files, lambda each: (each.start, each.stop))
+    batches = (batch for _, group in groups for batch in readFiles(root, list(group)))
+    made = writeFile(root, batches, files[0].start, files[-1].stop)
     rows = sum(each.rows for each in files)
     if made.rows != rows:
         (root / made.path).unlink(missing_ok=True)
@@ -110,19 +103,6 @@ def _replace(table: Table, old: Sequence[File], new: File, now: Callable[[], flo
             return True
 
 
-@dataclass(frozen=True)
-class Vacuumed:
-    """
-    What was deleted.
-
-    @ivar bytes: of the files.
-    """
-
-    files: int = 0
-    versions: int = 0
-    bytes: int = 0
-
-
 def vacuum(
     table: Table, age: float = AGE, now: Callable[[], float] = time.time, isTrying: bool = False
 ) -> Vacuumed:
@@ -133,34 +113,7 @@ def vacuum(
     @param isTrying: say what would be deleted, and delete nothing.
     """
     table.require()
-    oldest = now() - age
-    versions = table.versions()
-    kept, old = _divided(table, versions, oldest)
-    named = {file.path for version in kept for file in table.version(version).files}
-    files = size = 0
-    drafts = [each for each in (table.root / "_nb").iterdir() if each.name.endswith(".tmp")]
-    data = [x for x in (table.root / "data").iterdir() if f"data/{x.name}" not in named]
-    unnamed = [each for each in drafts + data if each.stat().st_mtime < oldest]
-    for each in [] if isTrying else [table.pathOf(version) for version in old]:
-        each.unlink(missing_ok=True)
-    for each in unnamed:
-        files += 1
-        size += each.stat().st_size
-        if not isTrying:
-            each.unlink(missing_ok=True)
-    return Vacuumed(files, len(old), size)
-
-
-def _divided(table: Table, versions: Sequence[int], oldest: float) -> tuple[list[int], list[int]]:
-    """
-    Versions that hold or have held since a moment, and those before.
-    """
-    old: list[int] = []
-    for version, following in pairwise(versions):
-        if table.version(following).written >= oldest:
-            break
-        old.append(version)
-    return list(versions[len(old) :]), old
+    return table.vacuum(age, now, isTrying)
 
 
 def bytesOf(text: str) -> int:
@@ -189,7 +142,7 @@ def compactMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
         parser.add_argument("--target", type=bytesOf, default=TARGET, help="how large: 512M")
         addMaster(parser)
         given = parser.parse_args(list(arguments))
-        table = Table(given.archive)
+        table = tableAt(given.archive)
         before = table.require()
         with runnerFor(given.master) as run:
             said["replaced"] = compact(table, run, given.target)
@@ -214,7 +167,7 @@ def vacuumMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
         parser.add_argument("--older-than", type=secondsOf, default=AGE, help="how old: 1d")
         parser.add_argument("--dry-run", action="store_true", help="delete nothing")
         given = parser.parse_args(list(arguments))
-        done = vacuum(Table(given.archive), given.older_than, isTrying=given.dry_run)
+        done = vacuum(tableAt(given.archive), given.older_than, isTrying=given.dry_run)
         said.update(files=done.files, versions=done.versions, bytes=done.bytes)
         return 0
 

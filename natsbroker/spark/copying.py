@@ -18,18 +18,19 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
-import pyarrow.parquet as pq
-
-from natsbroker.spark.archiving import COLUMNS, logOf
+from natsbroker.spark.archiving import logOf
 from natsbroker.spark.connection import connect
+from natsbroker.spark.datafiles import COLUMNS, readFiles
 from natsbroker.spark.errors import OptionError, SourceError
+from natsbroker.spark.formats import tableAt
 from natsbroker.spark.jobs import Parser, Progress, UsageError, reported, sourceOptions
 from natsbroker.spark.logs import checkedNames, isPattern, logsOf
-from natsbroker.spark.manifests import Log, Manifest, Table
+from natsbroker.spark.manifests import Log, Manifest
 from natsbroker.spark.publishing import Publisher
 from natsbroker.spark.reading import Span
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.streams import Streams
+from natsbroker.spark.tables import Table
 from natsbroker.spark.tasks import batchesOf, peerOf
 from natsbroker.wire.headers import Headers
 
@@ -235,7 +236,7 @@ def restoreMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
         parser.add_argument("--archive", required=True, help="the directory of the archive")
         _addTarget(parser)
         given = parser.parse_args(list(arguments))
-        table = Table(given.archive)
+        table = tableAt(given.archive)
         manifest = table.require()
         said["lost"] = [list(each) for each in manifest.lost]
         progress = Progress("restore", stderr)
@@ -253,10 +254,6 @@ def _archived(table: Table, manifest: Manifest, start: int) -> Iterable[Any]:
     """
     The messages of an archive from a sequence on.
     """
-    for each in manifest.files:
-        if each.path and each.stop > start:
-            try:
-                file = pq.ParquetFile(table.root / each.path)
-            except OSError as error:
-                raise SourceError(f"{each.path}: {error.strerror or error}") from None
-            yield from file.iter_batches(columns=list(COLUMNS))
+    for group in manifest.groups:
+        if group[0].stop > start:
+            yield from readFiles(table.root, group)

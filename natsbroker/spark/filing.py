@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from natsbroker.spark.errors import SourceError
-from natsbroker.spark.manifests import File, Manifest, Table, TableError, syncDirectory
+from natsbroker.spark.manifests import File, Manifest, TableError, newPath
+from natsbroker.spark.tables import Table, syncDirectory
 
 __all__ = ["FileWriter", "added", "writeFile"]
 
@@ -32,19 +33,20 @@ class FileWriter:
     Writes the rows of a range into one file.
     """
 
-    def __init__(self, table: Table, start: int, stop: int, time: str = "time_ns") -> None:
+    def __init__(self, root: Path, start: int, stop: int, time: str = "time_ns") -> None:
         """
+        @param root: the directory of the table.
         @param start: the first sequence that it accounts for.
         @param stop: the first one behind that it does not.
         @param time: the column that says when a row's message was stored: nanoseconds since 1970,
             or a timestamp in microseconds.
         """
-        self._table = table
         self._start = start
         self._stop = stop
         self._time = time
-        self._name = table.newPath(start, stop)
-        self._path = table.root / self._name
+        self._root = root
+        self._name = newPath(start, stop)
+        self._path = root / self._name
         self._writer: Any = None
         self._kept: list[Any] = []
         self._waiting = self._size = 0
@@ -79,6 +81,8 @@ class FileWriter:
         try:
             self._writer.close()
             size, digest = _settled(self._path)
+            self._name = f"{self._name.removesuffix('.parquet')}-{digest}.parquet"
+            self._path = self._path.rename(self._root / self._name)
             syncDirectory(self._path.parent)
         except OSError as error:
             raise self._failed(error) from None
@@ -125,14 +129,15 @@ class FileWriter:
         return TableError(f"{self._path}: {error.strerror or error}")
 
 
-def writeFile(table: Table, batches: Iterable[Any], start: int, stop: int) -> File:
+def writeFile(root: Path, batches: Iterable[Any], start: int, stop: int) -> File:
     """
     Write the messages of a range.
 
+    @param root: the directory of the table.
     @param batches: Arrow batches with the column C{time_ns}.
     @raise TableError: if it cannot be written; nothing is left then.
     """
-    writer = FileWriter(table, start, stop)
+    writer = FileWriter(root, start, stop)
     try:
         for batch in batches:
             writer.add(batch)

@@ -16,9 +16,9 @@ from typing import Any, TextIO
 
 from natsbroker.spark.connection import connect
 from natsbroker.spark.errors import ApiError, OptionError, SourceError
+from natsbroker.spark.formats import tableAt
 from natsbroker.spark.jobs import FOUND, Parser, reported, sourceOptions
 from natsbroker.spark.logs import checkedNames, isMissing, logsOf
-from natsbroker.spark.manifests import Table
 from natsbroker.spark.offsets import readOffset
 from natsbroker.spark.tasks import peerOf
 from natsbroker.spark.verifying import optionsOf
@@ -71,7 +71,7 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
         parser.error("either --archive or --checkpoint")
     options = sourceOptions(given)
     if given.archive:
-        manifest = Table(given.archive).require()
+        manifest = tableAt(given.archive).require()
         options = optionsOf(manifest, options)
         places = {manifest.log.name: (manifest.log.identity, manifest.stop)}
     else:

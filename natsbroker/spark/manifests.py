@@ -1,34 +1,28 @@
 """
 The manifest of an archive: which files hold which sequences of which log.
 
-An archive is a directory. C{data/} has Parquet files with names that are never used twice; C{_nb/}
-has one manifest for each version, which describes the whole archive. The one with the highest
-number holds. Whoever wants to change the archive makes the next version; of several who try, one
-succeeds, and the others learn it.
-
-Promises: a version is there whole and for good, or not at all; the files of a manifest follow each
-other without a gap from its start to its stop, or it is refused.
-Must never know: servers, or what rows look like.
+Promises: the files of a manifest follow each other without a gap from its start to its stop, and
+none is named twice, or it is refused.
+Must never know: where manifests are kept, servers, or what rows look like.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import secrets
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from itertools import groupby
 
 from natsbroker.spark.errors import SourceError
 
-__all__ = ["File", "Log", "Manifest", "Table", "TableError", "joined"]
+__all__ = ["File", "Log", "Manifest", "TableError", "joined", "newPath", "rangeOf", "tiled"]
 
 FORMAT = 1
 
-_VERSION = re.compile(r"(\d{10})\.json")
+#: What files are called: their range, something random, and their SHA-256.
+_NAME = re.compile(r"(\d{20})-(\d{20})-[0-9a-f]{32}(?:-([0-9a-f]{64}))?\.parquet")
 
 Range = tuple[int, int]
 
@@ -64,7 +58,7 @@ class File:
     @ivar start: the first sequence that it accounts for.
     @ivar stop: the first one behind that it does not.
     @ivar bytes: how large the file is.
-    @ivar sha256: of the file.
+    @ivar sha256: of the file; empty if that is not known.
     @ivar first_time: of its first message, in nanoseconds since 1970.
     @ivar last_time: of its last one.
     """
@@ -86,7 +80,8 @@ class Manifest:
 
     @ivar table: tells this archive from others of the same log.
     @ivar start: the first sequence that it accounts for.
-    @ivar files: from C{start} on, each beginning where the one before stops.
+    @ivar files: from C{start} on, each beginning where the one before stops, or with the same
+        range: such files share its messages.
     @ivar lost: half-open ranges of sequences that were not stored any more when they were to be
         archived, or could not be read.
     @ivar written: when, in seconds since 1970.
@@ -121,6 +116,20 @@ class Manifest:
         """
         return sum(each.rows for each in self.files)
 
+    @property
+    def groups(self) -> list[tuple[File, ...]]:
+        """
+        The files, those together that share a range.
+        """
+        return [tuple(x) for _, x in groupby(self.files, lambda each: (each.start, each.stop))]
+
+    @property
+    def paths(self) -> set[str]:
+        """
+        The files that are there.
+        """
+        return {each.path for each in self.files if each.path}
+
     def extended(self, files: Sequence[File], lost: Iterable[Range], now: float) -> Manifest:
         """
         The next version, with more at its end.
@@ -152,14 +161,21 @@ class Manifest:
         @raise TableError: otherwise.
         """
         cursor = self.start
-        for each in self.files:
-            if each.start != cursor or each.stop <= each.start:
+        for group in self.groups:
+            start, stop = group[0].start, group[0].stop
+            if start != cursor or stop <= start:
                 raise TableError(
-                    f"version {self.version}: a file begins at {each.start} and not at {cursor}"
+                    f"version {self.version}: a file begins at {start} and not at {cursor}"
                 )
-            if bool(each.path) != bool(each.rows) or each.rows > each.stop - each.start:
-                raise TableError(f"version {self.version}: {each.path} cannot have its rows")
-            cursor = each.stop
+            isEmpty = len(group) == 1 and not group[0].path and not group[0].rows
+            isFull = all(each.path and each.rows > 0 for each in group)
+            if not (isEmpty or isFull) or sum(each.rows for each in group) > stop - start:
+                raise TableError(f"version {self.version}: {group[0].path} cannot have its rows")
+            cursor = stop
+        paths = [each.path for each in self.files if each.path]
+        if len(paths) != len(set(paths)):
+            twice = next(each for each in paths if paths.count(each) > 1)
+            raise TableError(f"version {self.version}: {twice} is named twice")
         if joined(self.lost) != self.lost:
             raise TableError(f"version {self.version}: its lost ranges are not in order")
         if self.lost and not self.start <= self.lost[0][0] < self.lost[-1][1] <= self.stop:
@@ -213,139 +229,41 @@ def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
     return tuple(found)
 
 
-class Table:
+def newPath(start: int, stop: int) -> str:
     """
-    An archive in a directory.
-
-    @ivar root: the directory.
+    A path for a data file that nobody else uses.
     """
-
-    def __init__(self, root: str | os.PathLike[str]) -> None:
-        """
-        @raise TableError: if it is no directory of a file system that is mounted here.
-        """
-        text = os.fspath(root)
-        text = text[7:] if text.startswith("file:///") else text
-        if re.match(r"[a-zA-Z][\w+.-]*:/", text):
-            raise TableError(f"{text}: only directories of mounted file systems are supported yet")
-        self.root = Path(text).absolute()
-        self._versions = self.root / "_nb"
-
-    def make(self) -> None:
-        """
-        Make the directories, if they are not there.
-        """
-        try:
-            self._versions.mkdir(parents=True, exist_ok=True)
-            (self.root / "data").mkdir(exist_ok=True)
-        except OSError as error:
-            raise _failed(self.root, error) from None
-
-    def versions(self) -> list[int]:
-        """
-        The numbers of those that are there, ascending.
-        """
-        try:
-            names = os.listdir(self._versions)
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise _failed(self.root, error) from None
-        found = (_VERSION.fullmatch(each) for each in names)
-        return sorted(int(each[1]) for each in found if each is not None)
-
-    def latest(self) -> Manifest | None:
-        """
-        The version that holds; C{None} if there is none yet.
-
-        @raise TableError: if it cannot be read.
-        """
-        while versions := self.versions():
-            try:
-                return self.version(versions[-1])
-            except FileNotFoundError:
-                continue  # Somebody vacuums, and there is a later one.
-        return None
-
-    def version(self, number: int) -> Manifest:
-        """
-        One version.
-
-        @raise FileNotFoundError: if it is not there.
-        @raise TableError: if it cannot be read.
-        """
-        path = self.pathOf(number)
-        try:
-            manifest = Manifest.read(path.read_bytes())
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise _failed(path, error) from None
-        except TableError as error:
-            raise TableError(f"{path}: {error}") from None
-        if manifest.version != number:
-            raise TableError(f"{path}: is version {manifest.version}")
-        return manifest
-
-    def require(self) -> Manifest:
-        """
-        The version that holds.
-
-        @raise TableError: if there is none.
-        """
-        manifest = self.latest()
-        if manifest is None:
-            raise TableError(f"{self.root}: there is no archive")
-        return manifest
-
-    def pathOf(self, version: int) -> Path:
-        """
-        Where a version is, or would be.
-        """
-        return self._versions / f"{version:010}.json"
-
-    def commit(self, manifest: Manifest) -> bool:
-        """
-        Make a version hold.
-
-        @return: whether it does: not if somebody else has made this version.
-        @raise TableError: if it cannot be written.
-        """
-        manifest.check()
-        draft = self._versions / f".{secrets.token_hex(8)}.tmp"
-        try:
-            with open(draft, "xb") as file:
-                file.write(manifest.dumped())
-                file.flush()
-                os.fsync(file.fileno())
-            try:
-                os.link(draft, self.pathOf(manifest.version))
-            except FileExistsError:
-                return False
-            finally:
-                os.unlink(draft)
-            syncDirectory(self._versions)
-        except OSError as error:
-            raise _failed(self.root, error) from None
-        return True
-
-    def newPath(self, start: int, stop: int) -> str:
-        """
-        A path for a data file that nobody else uses.
-        """
-        return f"data/{start:020}-{stop:020}-{uuid.uuid4().hex}.parquet"
+    return f"data/{start:020}-{stop:020}-{uuid.uuid4().hex}.parquet"
 
 
-def syncDirectory(path: Path) -> None:
+def rangeOf(path: str) -> tuple[int, int, str] | None:
     """
-    Make sure that the names in a directory survive.
+    What the name of a data file says: where it starts and stops, and its SHA-256, which may be
+    empty; C{None} if somebody else gave it its name.
     """
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    found = _NAME.fullmatch(path.rpartition("/")[2])
+    return None if found is None else (int(found[1]), int(found[2]), found[3] or "")
 
 
-def _failed(path: Path, error: OSError) -> TableError:
-    return TableError(f"{path}: {error.strerror or error}")
+def tiled(files: Iterable[File], start: int, stop: int) -> tuple[File, ...]:
+    """
+    Files as manifests have them: those that overlap share a range, and where none is nothing is.
+
+    @param files: in any order.
+    """
+    found: list[File] = []
+    group: list[File] = []
+    cursor = start
+    for each in sorted((x for x in files), key=lambda x: (x.start, x.stop, x.path)):
+        if group and each.start < group[0].stop:
+            most = max(each.stop, group[0].stop)
+            group = [replace(x, start=group[0].start, stop=most) for x in [*group, each]]
+            continue
+        found += group
+        cursor = group[0].stop if group else cursor
+        if cursor < each.start:
+            found.append(File("", cursor, each.start))
+        group = [each]
+    found += group
+    cursor = group[0].stop if group else cursor
+    return tuple(found) if cursor >= stop else (*found, File("", cursor, stop))

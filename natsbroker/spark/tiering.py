@@ -16,9 +16,9 @@ from natsbroker.spark.archiving import logOf
 from natsbroker.spark.columns import ddlOf
 from natsbroker.spark.connection import connect
 from natsbroker.spark.errors import DataLoss, OptionError, SourceError
+from natsbroker.spark.formats import tableAt
 from natsbroker.spark.jobs import Parser, reported, sourceOptions
 from natsbroker.spark.logs import logsOf
-from natsbroker.spark.manifests import Table
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tasks import peerOf
 from natsbroker.spark.verifying import optionsOf
@@ -35,7 +35,7 @@ def archived(spark: Any, archive: str, columns: Sequence[str] = _COLUMNS) -> Any
     @param columns: of C{seq}, C{subject}, C{data}, C{time}, C{headers} and C{time_ns}.
     @raise SourceError: if there is no archive.
     """
-    table = Table(archive)
+    table = tableAt(archive)
     paths = [str(table.root / each.path) for each in table.require().files if each.path]
     schema = ddlOf(columns)
     if not paths:
@@ -55,7 +55,7 @@ def tiered(
     """
     if "startingOffsets" in options or "startingTimestamp" in options:
         raise OptionError("the log is read from where the archive stops")
-    manifest = Table(archive).require()
+    manifest = tableAt(archive).require()
     log = manifest.log
     values = optionsOf(manifest, readOptions(options))
     with connect(peerOf(values)) as connection:

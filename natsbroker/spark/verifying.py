@@ -13,26 +13,27 @@ Must never know: command lines.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from natsbroker.spark.archiving import COLUMNS, Runner, inline, logOf
+from natsbroker.spark.archiving import Runner, inline, logOf
 from natsbroker.spark.channels import Channels
 from natsbroker.spark.connection import Peer, connect
+from natsbroker.spark.datafiles import COLUMNS, readFiles
 from natsbroker.spark.errors import ApiError, DataLoss
 from natsbroker.spark.logs import logsOf
-from natsbroker.spark.manifests import File, Manifest, Table
+from natsbroker.spark.manifests import File, Manifest
 from natsbroker.spark.reading import Span
+from natsbroker.spark.tables import Table
 from natsbroker.spark.tasks import batchesOf, peerOf
 from natsbroker.wire.columnar import addToDigest
 
-__all__ = ["Compared", "Finding", "compareFile", "optionsOf", "verify"]
+__all__ = ["Compared", "Finding", "compareFiles", "optionsOf", "verify"]
 
 #: How many sequences a fingerprint covers.
 BLOCK = 10_000
@@ -60,7 +61,7 @@ class Finding:
 @dataclass(frozen=True)
 class Compared:
     """
-    What came of one file.
+    What came of one range.
 
     @ivar rows: how many messages were compared.
     @ivar deleted: how many of them the log has not any more.
@@ -102,8 +103,8 @@ def verify(
             f"{manifest.log.kind} {manifest.log.name} was deleted and made again since it was"
             " archived: its sequences are others"
         )
-    work = partial(compareFile, peer, options, table.root, manifest.log.identity, block)
-    ranges = [(each, max(each.start, state.first)) for each in manifest.files]
+    work = partial(compareFiles, peer, options, table.root, manifest.log.identity, block)
+    ranges = [(each, max(each[0].start, state.first)) for each in manifest.groups]
     done: list[Compared] = run(work, ranges)
     return manifest, Compared(
         tuple(finding for each in done for finding in each.findings),
@@ -112,30 +113,35 @@ def verify(
     )
 
 
-def compareFile(
+def compareFiles(
     peer: Peer,
     options: dict[str, Any],
     root: Path,
     identity: str,
     block: int,
-    task: tuple[File, int],
+    task: tuple[tuple[File, ...], int],
 ) -> Compared:
     """
-    Compare one file with its range of the log.
+    Compare the files of one range with that range of the log.
 
-    @param task: the file, and the first sequence that the log may still have.
+    @param task: the files, and the first sequence that the log may still have.
     """
-    file, start = task
-    if file.path:
-        wrong = _damage(root / file.path, file)
-        if wrong:
-            return Compared((Finding("file", file.start, file.stop - 1, f"{file.path}: {wrong}"),))
+    files, start = task
+    file = files[0]
+    damage = [(each, _damage(root / each.path, each)) for each in files if each.path]
+    wrong = [
+        Finding("file", each.start, each.stop - 1, f"{each.path}: {text}")
+        for each, text in damage
+        if text
+    ]
+    if wrong:
+        return Compared(tuple(wrong))
     name = (options["channel"] or options["stream"])[0]
     findings: list[Finding] = []
     rows = deleted = 0
     with connect(peer, file.start) as connection:
         logs = logsOf(connection, options)
-        for begin, end, archived in _blocks(root, file, start, block):
+        for begin, end, archived in _blocks(root, files, start, block):
             rows += len(archived)
             span = Span(name, identity, begin, end)
             if isinstance(logs, Channels) and _isSame(logs, span, block, archived):
@@ -161,19 +167,25 @@ def _damage(path: Path, file: File) -> str:
         return error.strerror or str(error)
     if size != file.bytes:
         return f"has {size} bytes and not {file.bytes}"
-    return "" if digest.hexdigest() == file.sha256 else "has other bytes than were written"
+    return (
+        ""
+        if digest.hexdigest() == (file.sha256 or digest.hexdigest())
+        else "has other bytes than were written"
+    )
 
 
-def _blocks(root: Path, file: File, start: int, block: int) -> Iterator[tuple[int, int, list[Row]]]:
+def _blocks(
+    root: Path, files: Sequence[File], start: int, block: int
+) -> Iterator[tuple[int, int, list[Row]]]:
     """
-    The messages of a file from a sequence on, in blocks as the broker cuts them.
+    The messages of the files of a range from a sequence on, in blocks as the broker cuts them.
     """
-    rows = _rowsOf(pq.ParquetFile(root / file.path).iter_batches()) if file.path else iter(())
+    rows = _rowsOf(readFiles(root, files))
     row = next(rows, None)
     while row is not None and row[0] < start:
         row = next(rows, None)
-    while start < file.stop:
-        end = min((start // block + 1) * block, file.stop)
+    while start < files[0].stop:
+        end = min((start // block + 1) * block, files[0].stop)
         found = []
         while row is not None and row[0] < end:
             found.append(row)

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from natsbroker.spark.archiving import inline
+from natsbroker.spark.formats import tableAt
 from natsbroker.spark.jobs import (
     FOUND,
     Parser,
@@ -21,7 +22,6 @@ from natsbroker.spark.jobs import (
     runnerFor,
     sourceOptions,
 )
-from natsbroker.spark.manifests import Table
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.verifying import BLOCK, verify
 
@@ -38,7 +38,7 @@ def verified(spark: Any, options: Mapping[str, str], archive: str) -> dict[str, 
     @return: what the job's line of JSON says.
     """
     run = inline if spark is None else inSpark(spark)
-    return _said(*verify(readOptions(options), Table(archive), run))
+    return _said(*verify(readOptions(options), tableAt(archive), run))
 
 
 def _said(manifest: Any, compared: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
     given.stream = given.channel = None
     options = sourceOptions(given)
     with runnerFor(given.master) as run:
-        said.update(_said(*verify(options, Table(given.archive), run, given.block)))
+        said.update(_said(*verify(options, tableAt(given.archive), run, given.block)))
     for each in said["findings"]:
         where = f"{each['first']} to {each['last']}"
         print(f"{each['kind']}: sequences {where}: {each['detail']}", file=stderr)

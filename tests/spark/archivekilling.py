@@ -25,7 +25,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from natsbroker.spark.connection import connect
-from natsbroker.spark.manifests import Manifest, Table
+from natsbroker.spark.formats import tableAt
+from natsbroker.spark.manifests import Manifest
 from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.spark.support import CONFIG, BrokerStation, Station, Stream
 
@@ -74,7 +75,7 @@ def rounds(kind: str, directory: Path, kills: int, seed: int) -> dict[str, Any]:
             racers[place].kill()
             racers[place].communicate()
             racers[place] = start(server.url, kind, root, "--every", "50ms")
-        _waitFor(lambda: Table(root).latest() is not None)
+        _waitFor(lambda: tableAt(root).latest() is not None)
         isOver.set()
         publisher.join()
         for each in racers:
@@ -129,7 +130,7 @@ def counted(root: Path) -> dict[str, Any]:
     """
     What an archive has, read without the code that made it.
     """
-    manifest: Manifest = Table(root).require()
+    manifest: Manifest = tableAt(root).require()
     seen: list[int] = []
     wrong = 0
     for file in manifest.files:

@@ -19,8 +19,8 @@ import pytest
 from natsbroker.spark import cli
 from natsbroker.spark.archivejob import archive
 from natsbroker.spark.archiving import Plan
+from natsbroker.spark.formats import tableAt
 from natsbroker.spark.java import findJava
-from natsbroker.spark.manifests import Table
 from tests.interop.conftest import StartServer
 from tests.interop.servers import CHECKOUT, OURS_FAST, Server
 from tests.spark.archivekilling import isWhole, rounds, start
@@ -57,7 +57,7 @@ def test_inSpark(spark: Any, station: Station, broker: BrokerStation, tmp_path: 
         root = tmp_path / str(count)
         said = archive(spark, given, str(root), plan=Plan(count // 3, 2))
         assert (said["rows"], said["files"], said["stop"]) == (count, 4, count + 1)
-        paths = [str(root / each.path) for each in Table(root).require().files]
+        paths = [str(root / each.path) for each in tableAt(root).require().files]
         frame = spark.read.parquet(*paths)
         live = spark.read.format("natsbroker").options(includeHeaders="true", **given).load()
         rows = [each.select(live.columns).orderBy("seq").collect() for each in (frame, live)]
@@ -132,7 +132,7 @@ class TestCommand:
         process = start(server.url, "channel", root, "--every", "50ms", "--hold")
         try:
             assert process.stderr is not None and process.stdout is not None
-            while Table(root).latest() is None or Table(root).require().stop < 4:
+            while tableAt(root).latest() is None or tableAt(root).require().stop < 4:
                 assert process.poll() is None
             away = Server(OURS_FAST, server.directory, config, port=server.port)
             server.stop()
@@ -142,7 +142,7 @@ class TestCommand:
                 assert said[-1], said
             server = away.start()
             BrokerStation(server).fill("LOG", [b"y"] * 3)
-            while Table(root).require().stop < 7:
+            while tableAt(root).require().stop < 7:
                 assert process.poll() is None
             process.send_signal(signal.SIGTERM)
             out, _ = process.communicate(timeout=60)

@@ -14,11 +14,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from natsbroker.spark.archiving import COLUMNS, Archiver, Plan, copyRange, inline
+from natsbroker.spark.archiving import Archiver, Plan, copyRange, inline
+from natsbroker.spark.datafiles import COLUMNS
 from natsbroker.spark.errors import ApiError, DataLoss, OptionError
-from natsbroker.spark.manifests import Table, TableError
+from natsbroker.spark.formats import tableAt
+from natsbroker.spark.manifests import TableError
 from natsbroker.spark.reading import Span
 from natsbroker.spark.settings import readOptions
+from natsbroker.spark.tables import Table
 from natsbroker.spark.tasks import peerOf
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
@@ -42,7 +45,7 @@ class TestChannel:
     def test_everything(self, broker: BrokerStation, tmp_path: Path) -> None:
         """Every message once, in files that follow each other; a second time adds what came."""
         name = broker.channel(b"%d" % n for n in range(1, 1001))
-        table = Table(tmp_path)
+        table = tableAt(tmp_path)
         progress: list[tuple[int, int]] = []
         archiver = Archiver(
             optionsOf(broker, channel=name),
@@ -73,7 +76,7 @@ class TestChannel:
     def test_files(self, broker: BrokerStation, tmp_path: Path) -> None:
         """What the manifest says of a file is so, and the file says which range it is of."""
         name = broker.channel([b"x"] * 10)
-        table = Table(tmp_path)
+        table = tableAt(tmp_path)
         Archiver(optionsOf(broker, channel=name), table).once()
         [file] = table.require().files
         data = (tmp_path / file.path).read_bytes()
@@ -86,13 +89,13 @@ class TestChannel:
         config = "streaming { store_limits { max_msgs: 5 } }"
         broker = BrokerStation(startServer(OURS_FAST, config))
         broker.channel([b"%d" % n for n in range(1, 4)], "c")
-        archiver = Archiver(optionsOf(broker, channel="c"), Table(tmp_path))
+        archiver = Archiver(optionsOf(broker, channel="c"), tableAt(tmp_path))
         table = archiver.once(hold=1000).table
         broker.fill("c", [b"%d" % n for n in range(4, 31)])
         state = broker.channels.call("INFO", "c")
         assert (state["first"], state["holds"][0]["name"]) == (4, f"archive-{table}")
         assert archiver.once(hold=1000).lost == ()
-        assert [row["seq"] for row in rowsOf(Table(tmp_path))] == list(range(1, 31))
+        assert [row["seq"] for row in rowsOf(tableAt(tmp_path))] == list(range(1, 31))
         state = broker.channels.call("INFO", "c")
         assert (state["first"], state["holds"][0]["floor"]) == (26, 31)
 
@@ -101,12 +104,12 @@ class TestChannel:
         config = "streaming { store_limits { max_msgs: 5 } }"
         broker = BrokerStation(startServer(OURS_FAST, config))
         broker.channel([b"%d" % n for n in range(1, 4)], "c")
-        archiver = Archiver(optionsOf(broker, channel="c"), Table(tmp_path), plan=Plan(10, 9))
+        archiver = Archiver(optionsOf(broker, channel="c"), tableAt(tmp_path), plan=Plan(10, 9))
         archiver.once()
         broker.fill("c", [b"%d" % n for n in range(4, 31)])
         manifest = archiver.once()
         assert (manifest.lost, manifest.stop) == (((4, 26),), 31)
-        assert [row["seq"] for row in rowsOf(Table(tmp_path))] == [1, 2, 3, *range(26, 31)]
+        assert [row["seq"] for row in rowsOf(tableAt(tmp_path))] == [1, 2, 3, *range(26, 31)]
         assert [each.path != "" for each in manifest.files] == [True, False, False, True]
         assert archiver.said()["lost"] == [[4, 26]]
 
@@ -115,7 +118,7 @@ class TestChannel:
         config = "streaming { store_limits { max_inactivity: '1s' } }"
         broker = BrokerStation(startServer(OURS_FAST, config))
         broker.channel([b"x"], "c")
-        archiver = Archiver(optionsOf(broker, channel="c"), Table(tmp_path))
+        archiver = Archiver(optionsOf(broker, channel="c"), tableAt(tmp_path))
         before = archiver.once()
         broker.server.waitForLog('Channel "c" has been deleted', fromStart=True)
         with pytest.raises(ApiError, match="there is no channel c"):
@@ -123,7 +126,7 @@ class TestChannel:
         broker.channel([b"y", b"z"], "c")
         with pytest.raises(DataLoss, match="channel c was deleted and made again since it was"):
             archiver.once()
-        assert Table(tmp_path).require() == before
+        assert tableAt(tmp_path).require() == before
 
     def test_racing(self, broker: BrokerStation, tmp_path: Path) -> None:
         """Whoever loses a race leaves no file and goes on behind the winner."""
@@ -133,14 +136,14 @@ class TestChannel:
         def slow(work: Any, tasks: Sequence[Any]) -> list[Any]:
             done = inline(work, tasks)
             if len(tasks) == 4:
-                Archiver(options, Table(tmp_path), plan=Plan(30, 1)).once()
+                Archiver(options, tableAt(tmp_path), plan=Plan(30, 1)).once()
                 broker.fill(name, [b"101"])
             return done
 
-        archiver = Archiver(options, Table(tmp_path), slow, Plan(30, 4))
+        archiver = Archiver(options, tableAt(tmp_path), slow, Plan(30, 4))
         archiver.once()
         manifest = archiver.once()
-        assert [row["seq"] for row in rowsOf(Table(tmp_path))] == list(range(1, 102))
+        assert [row["seq"] for row in rowsOf(tableAt(tmp_path))] == list(range(1, 102))
         assert (archiver.rows, manifest.stop) == (1, 102)
         names = {f"data/{each.name}" for each in (tmp_path / "data").iterdir()}
         assert names == {each.path for each in manifest.files}
@@ -155,8 +158,8 @@ class TestChannel:
             return done
 
         with pytest.raises(TableError, match="was deleted before it was named"):
-            Archiver(optionsOf(broker, channel=name), Table(tmp_path), robbed).once()
-        assert Table(tmp_path).require().files == ()
+            Archiver(optionsOf(broker, channel=name), tableAt(tmp_path), robbed).once()
+        assert tableAt(tmp_path).require().files == ()
 
     def test_ends(self, broker: BrokerStation, tmp_path: Path) -> None:
         """Who is asked to end does so after the version that is being made."""
@@ -164,7 +167,7 @@ class TestChannel:
         isOver: list[bool] = []
         archiver = Archiver(
             optionsOf(broker, channel=name),
-            Table(tmp_path),
+            tableAt(tmp_path),
             plan=Plan(10, 2),
             onProgress=lambda done, end: isOver.append(True),
             isOver=lambda: bool(isOver),
@@ -181,9 +184,9 @@ class TestStream:
         stream.add("a", b"one", {"K": "v"})
         stream.fill([b"%d" % n for n in range(2, 21)])
         stream.delete(5, 6)
-        archiver = Archiver(optionsOf(station, stream=stream.name), Table(tmp_path), plan=Plan(7))
+        archiver = Archiver(optionsOf(station, stream=stream.name), tableAt(tmp_path), plan=Plan(7))
         assert archiver.once().lost == ()
-        rows = rowsOf(Table(tmp_path))
+        rows = rowsOf(tableAt(tmp_path))
         assert [row["seq"] for row in rows] == [1, 2, 3, 4, *range(7, 21)]
         assert rows[0]["headers"] == [{"key": "K", "value": "v"}]
         assert rows[0]["subject"] == f"{stream.name}.a"
@@ -195,24 +198,24 @@ class TestStream:
     def test_noHold(self, station: Station, tmp_path: Path) -> None:
         """nats-server has no holds; nothing is archived then."""
         stream = station.stream()
-        archiver = Archiver(optionsOf(station, stream=stream.name), Table(tmp_path))
+        archiver = Archiver(optionsOf(station, stream=stream.name), tableAt(tmp_path))
         with pytest.raises(OptionError, match="hold: only channels of our broker can be held"):
             archiver.once(hold=10)
-        assert Table(tmp_path).latest() is None
+        assert tableAt(tmp_path).latest() is None
 
     def test_nothing(self, station: Station, tmp_path: Path) -> None:
         """A stream without messages gives an archive without files, which begins where it does."""
         stream = station.stream(first_seq=50)
-        archiver = Archiver(optionsOf(station, stream=stream.name), Table(tmp_path))
+        archiver = Archiver(optionsOf(station, stream=stream.name), tableAt(tmp_path))
         manifest = archiver.once()
         assert (manifest.version, manifest.start, manifest.stop) == (0, 50, 50)
 
     def test_otherLog(self, station: Station, tmp_path: Path) -> None:
         """An archive is of one log."""
         one, two = station.stream(), station.stream()
-        Archiver(optionsOf(station, stream=one.name), Table(tmp_path)).once()
+        Archiver(optionsOf(station, stream=one.name), tableAt(tmp_path)).once()
         with pytest.raises(OptionError, match=f"is an archive of stream {one.name}"):
-            Archiver(optionsOf(station, stream=two.name), Table(tmp_path)).once()
+            Archiver(optionsOf(station, stream=two.name), tableAt(tmp_path)).once()
 
     @pytest.mark.parametrize(
         ("given", "text"),
@@ -226,7 +229,7 @@ class TestStream:
     def test_refused(self, given: dict[str, str], text: str, tmp_path: Path) -> None:
         """What is not one whole log is refused."""
         with pytest.raises(OptionError, match=text):
-            Archiver(readOptions({"servers": "h", **given}), Table(tmp_path))
+            Archiver(readOptions({"servers": "h", **given}), tableAt(tmp_path))
 
 
 class TestFiles:
@@ -236,7 +239,7 @@ class TestFiles:
         """A file that cannot be written whole is an error with its reason, and leaves nothing."""
         name = broker.channel([b"x" * 1000] * 2000)
         options = optionsOf(broker, channel=name)
-        table = Table(tmp_path)
+        table = tableAt(tmp_path)
         archiver = Archiver(options, table)
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         table.make()

@@ -4,6 +4,7 @@ Data files.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,20 @@ import pytest
 
 from natsbroker.spark.errors import ApiError
 from natsbroker.spark.filing import FileWriter, added, writeFile
-from natsbroker.spark.manifests import File, Log, Manifest, Table, TableError
+from natsbroker.spark.manifests import File, Log, Manifest, TableError, rangeOf
+from natsbroker.spark.parquettable import ParquetTable
+from tests.spark.tablecontract import small
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
+def table(tmp_path: Path) -> ParquetTable:
     """A table that has nothing yet."""
-    made = Table(tmp_path)
+    made = ParquetTable(tmp_path)
     made.make()
     return made
 
 
-def left(table: Table) -> list[str]:
+def left(table: ParquetTable) -> list[str]:
     """The data files that are there."""
     return [f"data/{each.name}" for each in (table.root / "data").iterdir()]
 
@@ -37,27 +40,37 @@ def rows(*seqs: int) -> Any:
 class TestWriting:
     """Writing a file."""
 
-    def test_rows(self, table: Table) -> None:
+    def test_rows(self, table: ParquetTable) -> None:
         """All rows are in it, in order, and what is said of it is so."""
-        file = writeFile(table, [rows(5), rows(), rows(6, 8)], 5, 9)
+        file = writeFile(table.root, [rows(5), rows(), rows(6, 8)], 5, 9)
         assert (file.start, file.stop, file.rows) == (5, 9, 3)
         assert (file.first_time, file.last_time) == (5000, 8000)
         assert pq.read_table(table.root / file.path).column("seq").to_pylist() == [5, 6, 8]
+        assert left(table) == [file.path]
+        digest = hashlib.sha256((table.root / file.path).read_bytes()).hexdigest()
+        assert rangeOf(file.path) == (5, 9, digest)
+        assert file.sha256 == digest
 
-    def test_timestamps(self, table: Table) -> None:
+    def test_full(self, table: ParquetTable) -> None:
+        """A file that cannot be written whole is an error, and leaves nothing."""
+        with small(500), pytest.raises(TableError, match="File too large"):
+            writeFile(table.root, [rows(*range(1, 1000))], 1, 1000)
+        assert left(table) == []
+
+    def test_timestamps(self, table: ParquetTable) -> None:
         """When its messages were stored may also be known in microseconds, and before 1970."""
         times = pa.array([-5, 7], pa.timestamp("us", tz="UTC"))
-        writer = FileWriter(table, 1, 3, "at")
+        writer = FileWriter(table.root, 1, 3, "at")
         writer.add(pa.RecordBatch.from_arrays([times], names=["at"]))
         file = writer.finish()
         assert (file.first_time, file.last_time) == (-5000, 7000)
 
-    def test_nothing(self, table: Table) -> None:
+    def test_nothing(self, table: ParquetTable) -> None:
         """A range without messages has no file."""
-        assert writeFile(table, [], 5, 9) == File("", 5, 9)
+        assert writeFile(table.root, [], 5, 9) == File("", 5, 9)
         assert left(table) == []
 
-    def test_sourceFails(self, table: Table) -> None:
+    def test_sourceFails(self, table: ParquetTable) -> None:
         """If the messages cannot be read to their end, nothing is left."""
 
         def batches() -> Any:
@@ -67,27 +80,27 @@ class TestWriting:
             raise ApiError("gone")
 
         with pytest.raises(ApiError, match="gone"):
-            writeFile(table, batches(), 1, 2)
+            writeFile(table.root, batches(), 1, 2)
         assert left(table) == []
 
 
 class TestAdding:
     """Adding files to the manifest."""
 
-    def test_race(self, table: Table) -> None:
+    def test_race(self, table: ParquetTable) -> None:
         """Who is first has added its files; those of the other go."""
         base = Manifest.first(Log("stream", "S", "", "x"), 1)
         assert table.commit(base)
-        one, two = writeFile(table, [rows(1)], 1, 2), writeFile(table, [rows(1, 2)], 1, 3)
+        one, two = writeFile(table.root, [rows(1)], 1, 2), writeFile(table.root, [rows(1, 2)], 1, 3)
         assert added(table, base.extended([one], [], 0.0), [one])
         assert not added(table, base.extended([two], [], 0.0), [two])
         assert table.require().files == (one,)
         assert left(table) == [one.path]
 
-    def test_vacuumed(self, table: Table) -> None:
+    def test_vacuumed(self, table: ParquetTable) -> None:
         """A file that somebody deleted before it was named is not named."""
         base = Manifest.first(Log("stream", "S", "", "x"), 1)
-        file = writeFile(table, [rows(1)], 1, 2)
+        file = writeFile(table.root, [rows(1)], 1, 2)
         (table.root / file.path).unlink()
         with pytest.raises(TableError, match="was deleted before it was named"):
             added(table, base.extended([file], [], 0.0), [file])

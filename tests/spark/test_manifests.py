@@ -6,16 +6,22 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from natsbroker.spark.manifests import File, Log, Manifest, Table, TableError, joined
+from natsbroker.spark.manifests import (
+    File,
+    Log,
+    Manifest,
+    TableError,
+    joined,
+    newPath,
+    rangeOf,
+    tiled,
+)
 
 LOG = Log("channel", "orders", "test-cluster", "00ff")
 
@@ -33,6 +39,41 @@ def test_joined(given: list[tuple[int, int]]) -> None:
     found = joined(ranges)
     assert {n for a, b in found for n in range(a, b)} == {n for a, b in ranges for n in range(a, b)}
     assert all(before[1] < after[0] for before, after in itertools.pairwise(found))
+
+
+def test_paths() -> None:
+    """No path is given twice; a name says the range, and the SHA-256 if it has one."""
+    path = newPath(1, 2)
+    assert path != newPath(1, 2)
+    assert path.startswith("data/00000000000000000001-00000000000000000002-")
+    assert rangeOf(path) == (1, 2, "")
+    digest = "0f" * 32
+    assert rangeOf(f"{path.removesuffix('.parquet')}-{digest}.parquet") == (1, 2, digest)
+    assert rangeOf("data/part-00000-ab.c000.snappy.parquet") is None
+
+
+def test_tiled() -> None:
+    """Files in any order: gaps are filled, and those that overlap share a range."""
+
+    def file(name: str, start: int, stop: int) -> File:
+        return File(name, start, stop, 1)
+
+    assert tiled([], 3, 3) == ()
+    assert tiled([], 3, 9) == (File("", 3, 9),)
+    assert tiled([TWO, ONE], 1, 11) == (ONE, NONE, TWO, File("", 9, 11))
+    assert tiled([ONE], 1, 5) == (ONE,)
+    given = [file("d", 8, 9), file("a", 1, 4), file("b", 3, 6), file("c", 5, 8)]
+    found = tiled(given, 1, 9)
+    assert [(x.path, x.start, x.stop) for x in found] == [
+        ("a", 1, 8),
+        ("b", 1, 8),
+        ("c", 1, 8),
+        ("d", 8, 9),
+    ]
+    manifest = replace(BASE, files=found, lost=())
+    manifest.check()
+    assert [len(each) for each in manifest.groups] == [3, 1]
+    assert manifest.paths == {"a", "b", "c", "d"}
 
 
 class TestManifest:
@@ -72,6 +113,13 @@ class TestManifest:
             ({"files": (replace(ONE, stop=1),)}, "begins at 1"),
             ({"files": (replace(ONE, rows=5),)}, "cannot have its rows"),
             ({"files": (replace(ONE, path=""),)}, "cannot have its rows"),
+            ({"files": (ONE, replace(ONE, path="data/c.parquet"))}, "cannot have its rows"),
+            ({"files": (replace(ONE, rows=1), replace(NONE, start=1, stop=5))}, "cannot have"),
+            ({"files": (replace(ONE, rows=1), replace(ONE, rows=1))}, "is named twice"),
+            (
+                {"files": (ONE, replace(NONE, start=5), replace(ONE, start=7, stop=9, rows=1))},
+                "twice",
+            ),
             ({"lost": ((5, 7), (2, 3))}, "not in order"),
             ({"lost": ((2, 4), (4, 5))}, "not in order"),
             ({"lost": ((8, 10),)}, "lost what it does not account for"),
@@ -100,83 +148,3 @@ class TestManifest:
         """What makes no sense, or is of another format, is refused."""
         with pytest.raises(TableError, match="manifest"):
             Manifest.read(data)
-
-
-class TestTable:
-    """The directory."""
-
-    def test_versions(self, tmp_path: Path) -> None:
-        """The highest number holds; drafts and other files are nothing."""
-        table = Table(tmp_path / "a")
-        assert (table.latest(), table.versions()) == (None, [])
-        with pytest.raises(TableError, match="there is no archive"):
-            table.require()
-        table.make()
-        table.make()
-        assert table.commit(Manifest.first(LOG, 1))
-        assert table.commit(BASE)
-        (table.root / "_nb" / ".x.tmp").write_text("half")
-        (table.root / "_nb" / "notes.json").write_text("no")
-        assert (table.versions(), table.require()) == ([0, 3], BASE)
-
-    def test_oneWins(self, tmp_path: Path) -> None:
-        """Of many who make the same version at the same time, one succeeds."""
-        Table(tmp_path).make()
-        barrier = threading.Barrier(8)
-        won: list[str] = []
-
-        def race(name: str) -> None:
-            manifest = replace(BASE, table=name)
-            barrier.wait()
-            if Table(tmp_path).commit(manifest):
-                won.append(name)
-
-        threads = [threading.Thread(target=race, args=[f"t{n}"]) for n in range(8)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-        assert len(won) == 1
-        assert Table(tmp_path).require().table == won[0]
-        assert os.listdir(tmp_path / "_nb") == ["0000000003.json"]
-
-    def test_refusesWhatIsWrong(self, tmp_path: Path) -> None:
-        """A version that has gaps is not written."""
-        table = Table(tmp_path)
-        table.make()
-        with pytest.raises(TableError):
-            table.commit(replace(BASE, start=2))
-        assert table.versions() == []
-
-    def test_otherNumber(self, tmp_path: Path) -> None:
-        """A file whose number is another one is refused, with its name."""
-        table = Table(tmp_path)
-        table.make()
-        table.commit(BASE)
-        (tmp_path / "_nb" / "0000000009.json").write_bytes(BASE.dumped())
-        with pytest.raises(TableError, match=r"0000000009\.json: is version 3"):
-            table.latest()
-        (tmp_path / "_nb" / "0000000009.json").write_bytes(b"?")
-        with pytest.raises(TableError, match=r"0000000009\.json: the manifest makes no sense"):
-            table.latest()
-
-    def test_cannotWrite(self, tmp_path: Path) -> None:
-        """What cannot be written is an error that names the place."""
-        (tmp_path / "file").write_text("x")
-        with pytest.raises(TableError, match="file"):
-            Table(tmp_path / "file").make()
-        with pytest.raises(TableError, match="No such file"):
-            Table(tmp_path / "nothing").commit(BASE)
-
-    @pytest.mark.parametrize("root", ["s3://bucket/x", "hdfs://h/x", "file://host/x"])
-    def test_otherPlaces(self, root: str) -> None:
-        """What is no directory here is refused."""
-        with pytest.raises(TableError, match="only directories of mounted file systems"):
-            Table(root)
-        assert Table("file:///lake/x").root == Path("/lake/x")
-
-    def test_paths(self, tmp_path: Path) -> None:
-        """No path is given twice."""
-        table = Table(tmp_path)
-        assert table.newPath(1, 2) != table.newPath(1, 2)
-        assert table.newPath(1, 2).startswith("data/00000000000000000001-00000000000000000002-")

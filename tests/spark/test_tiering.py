@@ -15,7 +15,8 @@ import pytest
 from natsbroker.spark import cli, tiering
 from natsbroker.spark.archivejob import archive
 from natsbroker.spark.errors import DataLoss, OptionError
-from natsbroker.spark.manifests import Table, TableError
+from natsbroker.spark.formats import tableAt
+from natsbroker.spark.manifests import TableError
 from natsbroker.spark.tiering import archived, tiered
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
@@ -83,7 +84,7 @@ def test_refused(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
     archive(None, {**source, "channel": broker.channel([b"x"])}, str(tmp_path))
     with pytest.raises(OptionError, match="from where the archive stops"):
         tiered(spark, str(tmp_path), {**source, "startingOffsets": "1"})
-    table = Table(tmp_path)
+    table = tableAt(tmp_path)
     manifest = table.require()
     other = replace(manifest, log=replace(manifest.log, identity="0" * 16), version=9)
     assert table.commit(other)

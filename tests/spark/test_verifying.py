@@ -15,8 +15,10 @@ import pytest
 from natsbroker.spark.archiving import Archiver, Plan
 from natsbroker.spark.errors import DataLoss
 from natsbroker.spark.filing import writeFile
-from natsbroker.spark.manifests import Table, TableError
+from natsbroker.spark.formats import tableAt
+from natsbroker.spark.manifests import TableError
 from natsbroker.spark.settings import readOptions
+from natsbroker.spark.tables import Table
 from natsbroker.spark.verifying import Compared, Finding, verify
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST
@@ -25,7 +27,7 @@ from tests.spark.support import BrokerStation, Station
 
 def archived(station: Station | BrokerStation, root: Path, **given: str) -> Table:
     """An archive of a log, in files of 40."""
-    table = Table(root)
+    table = tableAt(root)
     Archiver(readOptions({"servers": station.url, **given}), table, plan=Plan(40, 9)).once()
     return table
 
@@ -40,7 +42,7 @@ def forge(table: Table, place: int, change: Any) -> None:
     manifest = table.require()
     old = manifest.files[place]
     rows = pq.read_table(table.root / old.path)
-    new = writeFile(table, change(rows).to_batches(), old.start, old.stop)
+    new = writeFile(table.root, change(rows).to_batches(), old.start, old.stop)
     assert table.commit(manifest.replaced([old], [new], 1.0))
 
 
@@ -177,4 +179,4 @@ def test_deletedSince(station: Station, tmp_path: Path) -> None:
 def test_nothing(station: Station, tmp_path: Path) -> None:
     """Where there is no archive, that is the error."""
     with pytest.raises(TableError, match="there is no archive"):
-        compared(station, Table(tmp_path))
+        compared(station, tableAt(tmp_path))

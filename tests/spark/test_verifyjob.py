@@ -14,7 +14,7 @@ import pytest
 from natsbroker.spark import cli
 from natsbroker.spark.archivejob import archive
 from natsbroker.spark.archiving import Plan
-from natsbroker.spark.manifests import Table
+from natsbroker.spark.formats import tableAt
 from natsbroker.spark.verifyjob import verified
 from tests.spark.support import BrokerStation
 
@@ -35,7 +35,7 @@ def test_command(broker: BrokerStation, tmp_path: Path) -> None:
     code, said, errors = ran(*source)
     assert (code, said["result"], said["rows"], said["findings"]) == (0, "done", 100, [])
     assert (said["start"], said["stop"], said["files"], said["lost"]) == (1, 101, 2, [])
-    path = tmp_path / Table(tmp_path).require().files[1].path
+    path = tmp_path / tableAt(tmp_path).require().files[1].path
     path.unlink()
     code, said, errors = ran(*source, "--block", "7")
     assert (code, said["result"], len(said["findings"])) == (1, "found", 1)

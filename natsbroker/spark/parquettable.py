@@ -1,0 +1,145 @@
+"""
+Archives of Parquet files alone, with manifests of our own.
+
+C{_nb/} has one manifest for each version, which describes the whole archive. The one with the
+highest number holds.
+
+Promises: a version is there whole and for good, or not at all.
+Must never know: servers, or what rows look like.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from natsbroker.spark.manifests import Manifest, TableError
+from natsbroker.spark.tables import Table, Vacuumed, deleted, failed, syncDirectory
+
+__all__ = ["ParquetTable"]
+
+_VERSION = re.compile(r"(\d{10})\.json")
+
+
+class ParquetTable(Table):
+    """
+    An archive with manifests of its own.
+    """
+
+    form = "parquet"
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._versions = self.root / "_nb"
+
+    def make(self) -> None:
+        """
+        Make the directories, if they are not there.
+        """
+        super().make()
+        try:
+            self._versions.mkdir(exist_ok=True)
+        except OSError as error:
+            raise failed(self.root, error) from None
+
+    def versions(self) -> list[int]:
+        """
+        The numbers of those that are there, ascending.
+        """
+        try:
+            names = os.listdir(self._versions)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise failed(self.root, error) from None
+        found = (_VERSION.fullmatch(each) for each in names)
+        return sorted(int(each[1]) for each in found if each is not None)
+
+    def latest(self) -> Manifest | None:
+        """
+        The version with the highest number.
+        """
+        while versions := self.versions():
+            try:
+                return self.version(versions[-1])
+            except FileNotFoundError:
+                continue  # Somebody vacuums, and there is a later one.
+        return None
+
+    def version(self, number: int) -> Manifest:
+        """
+        One version.
+
+        @raise FileNotFoundError: if it is not there.
+        @raise TableError: if it cannot be read.
+        """
+        path = self.pathOf(number)
+        try:
+            manifest = Manifest.read(path.read_bytes())
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise failed(path, error) from None
+        except TableError as error:
+            raise TableError(f"{path}: {error}") from None
+        if manifest.version != number:
+            raise TableError(f"{path}: is version {manifest.version}")
+        return manifest
+
+    def pathOf(self, version: int) -> Path:
+        """
+        Where a version is, or would be.
+        """
+        return self._versions / f"{version:010}.json"
+
+    def commit(self, manifest: Manifest) -> bool:
+        """
+        Write a version under another name, and give it its own unless somebody else has it.
+        """
+        manifest.check()
+        draft = self._versions / f".{secrets.token_hex(8)}.tmp"
+        try:
+            try:
+                with open(draft, "xb") as file:
+                    file.write(manifest.dumped())
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.link(draft, self.pathOf(manifest.version))
+            except FileExistsError:
+                return False
+            finally:
+                draft.unlink(missing_ok=True)
+            syncDirectory(self._versions)
+        except OSError as error:
+            raise failed(self.root, error) from None
+        return True
+
+    def vacuum(self, age: float, now: Callable[[], float], isTrying: bool) -> Vacuumed:
+        """
+        Delete old manifests, and files that only they name or none.
+        """
+        self.require()
+        oldest = now() - age
+        kept, old = self._divided(self.versions(), oldest)
+        named = {path for version in kept for path in self.version(version).paths}
+        drafts = [each for each in self._versions.iterdir() if each.name.endswith(".tmp")]
+        data = [x for x in (self.root / "data").iterdir() if f"data/{x.name}" not in named]
+        for each in [] if isTrying else [self.pathOf(version) for version in old]:
+            each.unlink(missing_ok=True)
+        return replace(deleted(drafts + data, oldest, isTrying), versions=len(old))
+
+    def _divided(self, versions: Sequence[int], oldest: float) -> tuple[list[int], list[int]]:
+        """
+        Versions that hold or have held since a moment, and those before.
+        """
+        old: list[int] = []
+        for version, following in pairwise(versions):
+            if self.version(following).written >= oldest:
+                break
+            old.append(version)
+        return list(versions[len(old) :]), old
