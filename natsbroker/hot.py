@@ -31,6 +31,7 @@ __all__ = [
     "Turn",
     "decodeRecords",
     "encodeRecords",
+    "gatherBlocks",
     "readAcks",
     "readPublishes",
     "writeMessages",
@@ -51,6 +52,10 @@ LinkLane: Any = None
 #: they are not compiled.
 decodeRecords: Any = None
 encodeRecords: Any = None
+
+#: What L{natsbroker.store.gathering} does with whole blocks of records; C{None} where it is not
+#: compiled.
+gatherBlocks: Any = None
 
 #: Steps in front of Google's protobuf library, for the messages of NATS Streaming that come in
 #: numbers; C{None} where they are not compiled.
@@ -95,6 +100,7 @@ else:
     Turn = _accel.Turn
     decodeRecords = _accel.decodeRecords
     encodeRecords = _accel.encodeRecords
+    gatherBlocks = _accel.gatherBlocks
     readAcks = _accel.readAcks
     readPublishes = _accel.readPublishes
     writeMessages = _accel.writeMessages

@@ -78,6 +78,7 @@ class Names:
     Turn: Any
     decodeRecords: Any
     encodeRecords: Any
+    gatherBlocks: Any
     readAcks: Any
     readPublishes: Any
     writeMessages: Any
@@ -94,6 +95,7 @@ FIELDS = tuple(name for name in Names.__dataclass_fields__ if name != "label")
 STEPS = (
     "decodeRecords",
     "encodeRecords",
+    "gatherBlocks",
     "readAcks",
     "readPublishes",
     "writeMessages",

@@ -49,6 +49,7 @@ __all__ = [
     "crc32c",
     "decodeRecords",
     "encodeRecords",
+    "gatherBlocks",
     "readAcks",
     "readPublishes",
     "writeMessages",
@@ -64,4 +65,5 @@ include "collecting.pxi"
 include "forwarding.pxi"
 include "polling.pxi"
 include "records.pxi"
+include "gathering.pxi"
 include "streaming.pxi"

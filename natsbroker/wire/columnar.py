@@ -83,6 +83,8 @@ _HEAD = Struct("<4sHHIIQQQQIIQQQ")
 _ROW = Struct("<QqIII")
 #: What follows the checksum.
 _CHECKED = 12
+#: Where a value may end at most.
+_LARGEST = (1 << 31) - 1
 _isBig = sys.byteorder == "big"
 
 
@@ -145,9 +147,16 @@ def _little(column: array[int]) -> bytes:
     return column.tobytes()
 
 
-def _padded(section: bytes) -> bytes:
-    left = -len(section) % 8
-    return section + bytes(left) if left else section
+def _narrow(ends: array[int]) -> bytes:
+    """
+    Numbers of eight bytes as such of four.
+
+    @raise OverflowError: if the last, which is the largest, has no room in them.
+    """
+    if ends[-1] > _LARGEST:
+        raise OverflowError(f"{ends[-1]} bytes do not fit into a column of a frame")
+    halves = memoryview(ends).cast("B").cast("I")[int(_isBig) :: 2]
+    return _little(array("I", halves.tobytes()))
 
 
 def encodeFrame(
@@ -170,25 +179,29 @@ def encodeFrame(
         flags |= ONE_SUBJECT
         subjects = subjects[: columns.subjectEnds[1]]
     else:
-        sections.append(_little(array("i", columns.subjectEnds)))
+        sections.append(_narrow(columns.subjectEnds))
     if HEADERS in left or not headers:
         flags |= NO_HEADERS
         headers = b""
     else:
-        sections.append(_little(array("i", columns.headerEnds)))
+        sections.append(_narrow(columns.headerEnds))
     if PAYLOADS in left:
         flags |= NO_PAYLOADS
         payloads = b""
     else:
-        sections.append(_little(array("i", columns.payloadEnds)))
+        sections.append(_narrow(columns.payloadEnds))
     sections.append(_little(array("Q", columns.damaged)))
     sections += (subjects, headers, payloads)
-    body = b"".join(map(_padded, sections))
     sizes = len(subjects), len(headers), len(payloads)
     where = place.start, place.next, place.first, place.last
     head = _HEAD.pack(MAGIC, VERSION, flags, 0, rows, *where, len(columns.damaged), 0, *sizes)
-    checked = zlib.crc32(body, zlib.crc32(head[_CHECKED:], zlib.crc32(head[:8])))
-    return b"".join((head[:8], checked.to_bytes(4, "little"), head[_CHECKED:], body))
+    pieces = [head[_CHECKED:]]
+    for section in sections:
+        pieces += (section, bytes(-len(section) % 8))
+    checked = zlib.crc32(head[:8])
+    for piece in pieces:
+        checked = zlib.crc32(piece, checked)
+    return b"".join((head[:8], checked.to_bytes(4, "little"), *pieces))
 
 
 def _isRepeated(values: bytes, length: int, count: int) -> bool:

@@ -28,6 +28,7 @@ from natsbroker._istore import Record
 from natsbroker.interfaces import IBatchSubscriber, IMessageBus, IRunSubscriber
 from natsbroker.net.limits import Limits
 from natsbroker.net.session import ClientSession
+from natsbroker.store.blocks import Contents, build
 from natsbroker.subjects.permissions import (
     PermissionSet,
     ResponsePermission,
@@ -221,6 +222,10 @@ def streaming(random: Random, payloads: list[bytes]) -> None:
         first = random.randrange(len(payloads) + 1)
         records = hot.decodeRecords(Record, each, starts, first, len(payloads), 1, first + 1, 99)
         hot.writeMessages(tuple, records, random.randrange(3), b"foo")
+    contents = Contents(range(1, len(blobs) + 1), list(map(len, blobs)), blobs)
+    block = build(b"12345678", 1, 1, contents) if blobs else b""
+    for other in (block, mutate(random, block)):
+        hot.gatherBlocks([block, other], 1, random.randrange(9), random.randrange(99), 99)
     odd = [mutate(random, each) for each in (PUBLISHED, PUBLISHED, ACKED)]
     for some in (payloads, odd):
         hot.readPublishes(some, random.randrange(len(some) + 1))

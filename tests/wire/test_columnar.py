@@ -178,3 +178,11 @@ def test_digest() -> None:
         expected.update(struct.pack("<QqIII", sequence, timestamp, *map(len, values)))
         expected.update(b"".join(values))
     assert sha256.digest() == expected.digest()
+
+
+def test_tooLarge() -> None:
+    """Values that do not fit into one column are refused, rather than cut."""
+    row = columns([(5, 0, b"s", b"", b"payload")])
+    row.payloadEnds[-1] = 1 << 31
+    with pytest.raises(OverflowError, match="2147483648 bytes"):
+        encodeFrame(row, PLACE)

@@ -2,7 +2,8 @@
 What the threads that read fetch from the database: raw blocks and values, nothing decoded.
 
 Reading touches the disk and so happens in threads; decoding is Python and happens in the
-reactor's thread, a block at a time, so that neither waits for the other.
+reactor's thread, a block at a time, so that neither waits for the other. Where columns are wanted
+and the compiled step is there, decoding is not Python, and happens in the threads as well.
 
 Promises: what was committed before a call is seen by it.
 Must never know: Deferreds, the reactor.
@@ -15,8 +16,10 @@ from typing import NamedTuple
 
 import lmdb
 
+from natsbroker._istore import Columns
 from natsbroker.store.blocks import NONE, parseHead, unpackDead
 from natsbroker.store.envelopes import unwrap, unwrapEither
+from natsbroker.store.gathering import gather, sizeIn
 from natsbroker.store.lmdb.environment import Environment
 from natsbroker.store.lmdb.layout import (
     Tally,
@@ -29,7 +32,18 @@ from natsbroker.store.lmdb.layout import (
 from natsbroker.store.records import Damaged
 from natsbroker.subjects.grammar import hasWildcard, matches
 
-__all__ = ["RawBlock", "fetchBefore", "fetchBlocks", "fetchState", "fetchTallies", "findTime"]
+__all__ = [
+    "RawBlock",
+    "fetchBefore",
+    "fetchBlocks",
+    "fetchColumns",
+    "fetchState",
+    "fetchTallies",
+    "findTime",
+]
+
+MARGIN = 1 << 20
+"""How many bytes of blocks are fetched beyond what may be needed, where records are tiny."""
 
 
 class RawBlock(NamedTuple):
@@ -69,6 +83,36 @@ def fetchBlocks(
             if enough <= 0:
                 break
         return found
+
+
+def fetchColumns(
+    environment: Environment, identity: int, start: int, stop: int, maxBytes: int
+) -> Columns | None:
+    """
+    The records from one sequence to before another, as columns.
+
+    @param maxBytes: stop after the record with which their sizes reach it.
+    @return: none if that is left to the readable path: something is damaged or was deleted.
+    """
+    raws: list[bytes] = []
+    following = stop
+    enough, most = maxBytes, 2 * maxBytes + MARGIN
+    with environment.reading() as txn, txn.cursor() as cursor:
+        prefix = blockKey(identity, 0)[:9]
+        more = _seek(cursor, identity, start)
+        while more and (first := sequenceOf(cursor.key())) < stop:
+            if enough <= 0 or most <= 0:
+                following = first
+                break
+            if txn.get(deadKey(identity, first)) is not None:
+                return None
+            raw = cursor.value()
+            raws.append(raw)
+            most -= len(raw)
+            if first >= start:
+                enough -= sizeIn(raw)
+            more = cursor.next() and cursor.key().startswith(prefix)
+    return gather(raws, identity, start, stop, maxBytes, following)
 
 
 def fetchBefore(environment: Environment, identity: int, sequence: int) -> RawBlock | None:

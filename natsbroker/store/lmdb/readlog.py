@@ -9,20 +9,21 @@ Must never know: transactions, other logs, or how records come to be in blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 
-from natsbroker._istore import (
-    Record,
-)
+from natsbroker._istore import Columns, Record
 from natsbroker.store.blocks import Block
+from natsbroker.store.gathering import canGather
 from natsbroker.store.lmdb.cache import BlockCache
 from natsbroker.store.lmdb.layout import LogRow
 from natsbroker.store.lmdb.reading import (
     RawBlock,
     fetchBefore,
     fetchBlocks,
+    fetchColumns,
     findTime,
 )
 from natsbroker.store.ownedlogs import ILogOwner, OwnedLog
@@ -153,6 +154,30 @@ class ReadableLog(OwnedLog):
             if blocks[-1].last < sequence and len(found) < limit and maxBytes > 0:
                 sequence = max(sequence, blocks[-1].last + 1)
         return found
+
+    @inlineCallbacks
+    def exportRange(
+        self, start: int, stop: int, maxBytes: int = 16777216
+    ) -> Generator[Deferred[Any], Any, Columns]:
+        """
+        See L{natsbroker.interfaces.IExportableLog}. What is whole is put into columns by a thread
+        that reads, where that is compiled.
+        """
+        first = max(start, self._bounds.first)
+        last = min(stop, self._bounds.last + 1)
+        if canGather() and first < last and maxBytes > 0:
+            if self.closed is not None:
+                raise self.closed
+            found: Columns | None = yield self._owner.fetch(
+                fetchColumns, self.identity, first, last, maxBytes
+            )
+            if self.closed is not None:
+                raise self.closed
+            if found is not None and found.next > start:
+                lost = self._owner.troubles.damagedIn(self.name, start, found.next)
+                return replace(found, damaged=tuple(lost))
+        columns: Columns = yield super().exportRange(start, stop, maxBytes)
+        return columns
 
     @inlineCallbacks
     def _fetchBlocks(
