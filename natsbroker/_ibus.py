@@ -208,7 +208,8 @@ class IMessageBus(Interface):
 
     matcher = Attribute(
         "Who is subscribed to a subject, as a L{natsbroker.hot.Matcher}: the remembered answers "
-        "of the account's router, which the fast lane asks by itself."
+        "of the account's router, which the fast lane asks by itself. Its C{recorder} may be set, "
+        "to have counted what clients publish."
     )
 
     def mapped(subject: bytes) -> bytes:

@@ -169,6 +169,8 @@ class IGatewayLink(IOutboxLink):
         "one understands it, so that answers find their way back."
     )
 
+    gateway = Attribute("What the other cluster is called.")
+
     answers = Attribute(
         "How subjects begin that are mapped so by the other cluster: a tuple of bytes. Whatever "
         "begins like that goes there and nowhere else."

@@ -33,6 +33,16 @@ class IBrokerHost(Interface):
 
     settings = Attribute("The settings in force, a L{natsbroker.config.model.Settings}.")
 
+    monitoring = Attribute(
+        "What is behind the monitoring pages, a L{natsbroker.stats.model.MonitoringModel}: figures "
+        "of connections and links."
+    )
+
+    def describe() -> Mapping[str, Any]:
+        """
+        What names the broker: C{name}, C{id}, C{host}, C{version}, and C{tags} if there are any.
+        """
+
     def bus(account: str = "$G", isLocal: bool = False) -> IMessageBus:
         """
         The door to an account, for a service inside the broker.
@@ -40,6 +50,12 @@ class IBrokerHost(Interface):
         @param isLocal: for a service that answers for this broker alone: other brokers are not told
             what it subscribes to, and what they send does not reach it, nor they what it publishes.
         @raise KeyError: if there is no such account.
+        """
+
+    def watchAccounts(watcher: Any) -> None:
+        """
+        Have a callable called with the door to every account that there is, and to every new one
+        when it is made, for as long as the broker is there.
         """
 
     def addFilter(account: str, publishFilter: IPublishFilter) -> Any:

@@ -14,6 +14,7 @@ __all__ = [
     "ClientConnected",
     "ClientDisconnected",
     "ClientRefused",
+    "GatewayUnwanted",
     "LameDuckStarted",
     "LeafConnected",
     "LeafDisconnected",
@@ -71,6 +72,25 @@ class ClientRefused(Advisory):
     cid: int
     host: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayUnwanted(Advisory):
+    """
+    Another cluster sent a message that nobody here wants.
+
+    @ivar gateway: the other cluster.
+    @ivar account: the account's name.
+    @ivar subject: the subject; as the peer has it, so it is not for logs.
+    @ivar size: headers and payload, in bytes.
+    @ivar isTold: whether the other cluster was told so for it.
+    """
+
+    gateway: str
+    account: str
+    subject: bytes
+    size: int
+    isTold: bool
 
 
 @dataclass(frozen=True, slots=True)

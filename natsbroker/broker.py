@@ -8,7 +8,7 @@ Must never know: bytes, files, signals, or the command line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -33,7 +33,7 @@ from natsbroker.hosting.authorizers import READY_MADE
 from natsbroker.hosting.clients import closeAll, sessionsOf
 from natsbroker.hosting.cluster import ClusterMembership
 from natsbroker.hosting.derived import infoFrom
-from natsbroker.hosting.descriptions import describing
+from natsbroker.hosting.descriptions import describing, identifying
 from natsbroker.hosting.gatewaypolicies import READY_MADE as POLICIES
 from natsbroker.hosting.gateways import GatewayService
 from natsbroker.hosting.health import listeningCheck, storeCheck
@@ -64,6 +64,7 @@ from natsbroker.hosting.reload import Planner, ReloadError, logChanges, plan, se
 from natsbroker.hosting.start import announceListener, announceStart
 from natsbroker.hosting.streaming import streamingService
 from natsbroker.hosting.tls import termsFrom
+from natsbroker.hosting.traffic import TrafficPlugin
 from natsbroker.hosting.userinfo import UserInfo
 from natsbroker.interfaces import (
     IAuthorizer,
@@ -90,6 +91,9 @@ from natsbroker.wire.values import Kind
 __all__ = ["Broker"]
 
 _log = Logger(namespace="natsbroker")
+
+#: The services that C{services { NAME { ... } }} finds without anybody's installing them.
+SERVICES = (TrafficPlugin(),)
 
 
 @implementer(IBrokerHost)
@@ -233,7 +237,7 @@ class Broker(MultiService):
             self._clusterChanged,
         )
         self.links.show(self.monitoring, lambda: self.settings)
-        self._services = dict(found.services(self, settings, services))
+        self._services = dict(found.services(self, settings, services, SERVICES))
         self.streaming: StreamingModel | None = None
         if settings.streaming is not None:
             streaming = streamingService(self, settings.streaming, found)
@@ -326,6 +330,18 @@ class Broker(MultiService):
         if self._operators is not None:
             self._operators.require(account)
         return self.accounts[account].busFor(Kind.LOCAL if isLocal else Kind.INTERNAL)
+
+    def watchAccounts(self, watcher: Callable[[Bus], None]) -> None:
+        """
+        See L{IBrokerHost.watchAccounts}.
+        """
+        self.accounts.watch(lambda account: watcher(account.busFor(Kind.INTERNAL)))
+
+    def describe(self) -> Mapping[str, Any]:
+        """
+        See L{IBrokerHost.describe}.
+        """
+        return identifying(lambda: self.clientContext.info, lambda: self.settings)()
 
     def addFilter(self, account: str, publishFilter: IPublishFilter) -> Callable[[], None]:
         """

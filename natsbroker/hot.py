@@ -28,6 +28,7 @@ __all__ = [
     "SidTable",
     "SubjectIndex",
     "Subscription",
+    "Tally",
     "Turn",
     "decodeRecords",
     "encodeRecords",
@@ -78,6 +79,7 @@ if TYPE_CHECKING or not COMPILED:
     from natsbroker.subjects.index import SubjectIndex
     from natsbroker.subjects.matcher import Matcher, Matches
     from natsbroker.subjects.subscription import Shadow, SidTable, Subscription
+    from natsbroker.subjects.tally import Tally
     from natsbroker.wire.collector import Collector
     from natsbroker.wire.decoder import Decoder
     from natsbroker.wire.lane import Lane, Poster
@@ -97,6 +99,7 @@ else:
     SidTable = _accel.SidTable
     SubjectIndex = _accel.SubjectIndex
     Subscription = _accel.Subscription
+    Tally = _accel.Tally
     Turn = _accel.Turn
     decodeRecords = _accel.decodeRecords
     encodeRecords = _accel.encodeRecords

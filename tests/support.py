@@ -42,6 +42,7 @@ from natsbroker.net.limits import Limits
 from natsbroker.subjects.index import SubjectIndex
 from natsbroker.subjects.matcher import Matcher, Matches
 from natsbroker.subjects.subscription import Shadow, SidTable, Subscription
+from natsbroker.subjects.tally import Tally
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.collector import Collector
 from natsbroker.wire.decoder import Decoder
@@ -75,6 +76,7 @@ class Names:
     SidTable: Any
     SubjectIndex: Any
     Subscription: Any
+    Tally: Any
     Turn: Any
     decodeRecords: Any
     encodeRecords: Any
@@ -116,6 +118,7 @@ PURE = Names(
     SidTable,
     SubjectIndex,
     Subscription,
+    Tally,
     Turn,
     **dict.fromkeys(STEPS),
 )

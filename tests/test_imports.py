@@ -84,7 +84,7 @@ MAP: dict[str, Row] = {
     "stan": row(f"{_SERVICE} hot", f"{_TWISTED} google"),
     "jetstream": row(_SERVICE, _TWISTED),
     "pipeline": row(f"{_SERVICE} wire.columnar store.exports", _TWISTED),
-    "stats": row(f"{_SERVICE} wire.instants", _TWISTED),
+    "stats": row(f"{_SERVICE} hot wire.instants", _TWISTED),
     "net": row(f"{_CONTRACTS} hot wire subjects errors advisories peernames", f"{_TWISTED} {_TLS}"),
     "client": row(f"{_SERVICE} hot wire peernames", f"{_TWISTED} {_TLS}"),
     "hosting": row(_COMPOSED, f"{_TWISTED} {_TLS}"),

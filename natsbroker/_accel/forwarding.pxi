@@ -440,6 +440,11 @@ cdef class Lane:
                 line + 1 - rest, header, replyLength,
             ):
                 break
+            if matches.tally is not None:
+                matches.tally.messages += 1
+                matches.tally.size += size
+                matches.tally.copies += matches.copies
+                matches.tally.copiedSize += size * matches.copies
             decoder.start = end
             decoder.messages += 1
             decoder.messageBytes += size

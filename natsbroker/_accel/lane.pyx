@@ -45,6 +45,7 @@ __all__ = [
     "SidTable",
     "SubjectIndex",
     "Subscription",
+    "Tally",
     "Turn",
     "crc32c",
     "decodeRecords",

@@ -93,8 +93,21 @@ cdef class Shadow(Subscription):
 
 
 @cython.final
+cdef class Tally:
+    cdef readonly long long messages, size, copies, copiedSize
+
+    def add(self, long long messages, long long size, long long copies):
+        self.messages += messages
+        self.size += size
+        self.copies += messages * copies
+        self.copiedSize += size * copies
+
+
+@cython.final
 cdef class Matches:
     cdef readonly tuple plain, groups, links
+    cdef readonly Tally tally
+    cdef readonly long long copies
     # Whether all receivers are connections with an outbox or batchers, and whether any is a batcher.
     cdef bint fast, hasBatcher
     # Whether any of it goes to another cluster, to a leafnode, or to a hub.
@@ -115,6 +128,10 @@ cdef class Matches:
         self.plain = plain
         self.groups = groups
         self.links = links
+        self.copies = PyTuple_GET_SIZE(plain)
+        for group in groups:
+            if PyTuple_GET_SIZE(<tuple> (<tuple> group)[1]):
+                self.copies += 1
         self.fast = False
         self.hasBatcher = False
         self.hasGateway = False
@@ -299,6 +316,7 @@ cdef class Matcher:
     cdef public bint readable
     cdef public object diverts
     cdef public Matcher fresh
+    cdef public object recorder
     cdef readonly long long hits, misses
     cdef object __weakref__
 
@@ -340,6 +358,8 @@ cdef class Matcher:
         if isDeliverable(subject):
             matches = sortEntries(self.router.match(subject))
             matches.fast = matches.fast and not isReserved(text, length)
+            if self.recorder is not None:
+                matches.tally = <Tally?> self.recorder(subject, matches)
         else:
             matches = Matches((), (), ())
         matches.epoch = epoch

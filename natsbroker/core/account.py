@@ -265,6 +265,8 @@ class Account:
             if reached is not None:
                 return reached
         matches = self.matcher.match(message.subject)
+        if matches.tally is not None and kind is Kind.CLIENT and passage is None:
+            matches.tally.add(1, len(message.body), matches.copies)
         delivered = 0
         links: dict[int, tuple[ILinkSubscriber, list[bytes]]] = {}
         if not isForGroups:

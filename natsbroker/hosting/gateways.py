@@ -104,6 +104,7 @@ class GatewayService:
             neighbours.way,
             reactor.seconds,
             not settings.no_header_support,
+            clients.notify,
         )
         tls = linkTLSFrom(block.tls)
         context = LinkContext(

@@ -153,19 +153,26 @@ class Plugins:
         return make
 
     def services(
-        self, host: IBrokerHost, settings: Settings, given: Sequence[IBrokerService]
+        self,
+        host: IBrokerHost,
+        settings: Settings,
+        given: Sequence[IBrokerService],
+        readyMade: Iterable[IBrokerService] = (),
     ) -> list[tuple[str, IService]]:
         """
         The services of the C{services} and C{plugins} blocks, and those that were given.
 
         @param given: objects that were handed to the broker; their section is empty if the
             settings have none of their name.
+        @param readyMade: plugins that nobody needs to install.
         """
         sections: dict[str, Mapping[str, object]] = {**settings.plugins, **settings.services}
         byName = {service.name: service for service in given}
         makers = [(service.name, service) for service in given]
         makers += [
-            (name, self.named(IBrokerService, name)) for name in sections if name not in byName
+            (name, self.named(IBrokerService, name, readyMade))
+            for name in sections
+            if name not in byName
         ]
         return [
             (name, _service(name, maker, host, sections.get(name, {}))) for name, maker in makers

@@ -16,6 +16,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import hot
+from natsbroker.advisories import Advisory, GatewayUnwanted
 from natsbroker.interfaces import IGatewayBus, IGatewayInterestPolicy, IOrigin
 from natsbroker.net.gatewaytelling import Telling
 from natsbroker.net.labels import quoted
@@ -96,6 +97,7 @@ class Intake:
         ourName: str,
         ledBack: LedBack,
         now: Callable[[], float],
+        notify: Callable[[Advisory], None] = lambda advisory: None,
     ) -> None:
         """
         @param name: what the other cluster is called.
@@ -103,7 +105,9 @@ class Intake:
         @param doors: to the accounts, which are L{IGatewayBus}es.
         @param ourName: what our gateway is called.
         @param now: tells the time in seconds since the epoch.
+        @param notify: told of what came and nobody wants.
         """
+        self._notify = notify
         self._link = link
         self._name = name
         self._document = document
@@ -202,7 +206,7 @@ class Intake:
     ) -> None:
         known = self._accounts.get(account)
         if known is None:
-            self._refuseAccount(account, subject)
+            self._refuseAccount(account, subject, len(body))
             return
         via, reply = splitMapped(reply)
         message = Message(
@@ -212,20 +216,29 @@ class Intake:
             return
         telling = known.telling
         if not telling.isAll and not known.bus.isWanted(subject):
-            telling.refuse(subject, lambda count: self._switches(known, count), self._now())
+            isTold = telling.refuse(
+                subject, lambda count: self._switches(known, count), self._now()
+            )
+            if not queues:
+                self._unwanted(known.name, subject, len(body), isTold)
         known.bus.publish(message)
+
+    def _unwanted(self, account: str, subject: bytes, size: int, isTold: bool) -> None:
+        self._notify(GatewayUnwanted(self._name, account, subject, size, isTold))
 
     def _switches(self, account: _Account, refusals: int) -> bool:
         return self._policy.switches(self._name, account.name, refusals)
 
-    def _refuseAccount(self, account: bytes, subject: bytes) -> None:
+    def _refuseAccount(self, account: bytes, subject: bytes, size: int) -> None:
         _log.debug(
             "{link} - Unknown account {account} for gateway message on subject: {subject}",
             link=str(self._link),
             account=quoted(account),
             subject=quoted(subject),
         )
-        if account in self._unknown:
+        isTold = account not in self._unknown
+        self._unwanted(account.decode("utf-8", "surrogateescape"), subject, size, isTold)
+        if not isTold:
             return
         if len(self._unknown) >= _MOST_UNKNOWN:
             del self._unknown[next(iter(self._unknown))]

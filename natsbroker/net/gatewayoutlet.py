@@ -47,14 +47,21 @@ class GatewayAccount:
     @ivar prefix: the account as the wire names it, with a blank behind.
     @ivar replyPrefix: see L{IGatewayLink}.
     @ivar answers: likewise.
+    @ivar gateway: likewise.
     """
 
-    __slots__ = ("_name", "answers", "outbox", "prefix", "replyPrefix")
+    __slots__ = ("_name", "answers", "gateway", "outbox", "prefix", "replyPrefix")
 
     def __init__(
-        self, name: bytes, outbox: hot.Outbox, replyPrefix: bytes, answers: tuple[bytes, ...]
+        self,
+        name: bytes,
+        outbox: hot.Outbox,
+        replyPrefix: bytes,
+        answers: tuple[bytes, ...],
+        gateway: str = "",
     ) -> None:
         self._name = name
+        self.gateway = gateway
         self.prefix = name + b" "
         self.outbox = outbox
         self.replyPrefix = replyPrefix
@@ -148,7 +155,9 @@ class Outlet:
             self._open.pop(name).passage.cancel()
         for name, bus in doors.items():
             if name not in self._open and bus is not None:
-                account = GatewayAccount(name, self._link.outbox, self._replyPrefix, self._answers)
+                account = GatewayAccount(
+                    name, self._link.outbox, self._replyPrefix, self._answers, self._name
+                )
                 passage = bus.openGateway(account, self._table(name))
                 passage.place(self._distance)
                 self._open[name] = _Open(bus, passage)

@@ -100,19 +100,21 @@ class Telling:
             self._say(interestLine(account, pattern, b"", 0))
         self._say(commandLine(ours, GatewayCommand.ALL_SUBS_COMPLETE, account))
 
-    def refuse(self, subject: bytes, switches: Callable[[int], bool], now: float) -> None:
+    def refuse(self, subject: bytes, switches: Callable[[int], bool], now: float) -> bool:
         """
         Something came that no plain subscription wants: say so, unless that was said before.
 
         @param switches: tells, for the number of refusals, whether everything is told instead.
         @param now: seconds since the epoch.
+        @return: whether anything was said.
         """
         if self.isAll or subject in self.refused:
-            return
+            return False
         if not self._plain and not self._groups:
-            if not self.isRefused:
-                self.isRefused = True
-                self._say(accountLine(self._account, False))
+            if self.isRefused:
+                return False
+            self.isRefused = True
+            self._say(accountLine(self._account, False))
         elif switches(len(self.refused)):
             self.tellAll(now)
         else:
@@ -120,6 +122,7 @@ class Telling:
                 del self.refused[next(iter(self.refused))]
             self.refused[subject] = None
             self._say(lostLine(self._account, subject, b""))
+        return True
 
     # What this cluster is subscribed to.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from natsbroker.advisories import Advisory
 from natsbroker.interfaces import IGatewayInterestPolicy, ILinkSubscriber
 from natsbroker.net.gatewayintake import Intake
 from natsbroker.net.gatewayoutlet import Outlet
@@ -55,6 +56,7 @@ class GatewayTraffic:
         member: Callable[[bytes, str], ILinkSubscriber | None],
         now: Callable[[], float],
         headers: bool = True,
+        notify: Callable[[Advisory], None] = lambda advisory: None,
     ) -> None:
         """
         @param ourName: what our gateway is called.
@@ -62,7 +64,9 @@ class GatewayTraffic:
         @param member: see L{LedBack}.
         @param now: tells the time in seconds since the epoch.
         @param headers: whether we understand headers.
+        @param notify: told of what came and nobody wants.
         """
+        self._notify = notify
         self._ourName = ourName
         self._doors = doors
         self._policy = policy
@@ -85,6 +89,7 @@ class GatewayTraffic:
             self._ourName,
             self.ledBack,
             self._now,
+            self._notify,
         )
 
     def leaving(self, link: Any) -> Outlet:

@@ -10,11 +10,12 @@ has the same interface and passes the same tests.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from natsbroker.subjects.cache import DEFAULT_LONGEST, MatchCache
 from natsbroker.subjects.epochs import Epochs
 from natsbroker.subjects.subscription import FIRST_LINK_KIND, Subscription
+from natsbroker.subjects.tally import Tally
 
 __all__ = ["Group", "Matcher", "Matches", "Router", "isDeliverable", "sortMatches"]
 
@@ -40,9 +41,11 @@ class Matches:
     @ivar plain: plain subscriptions of clients and services.
     @ivar groups: the queue groups.
     @ivar links: plain subscriptions that links made for other brokers.
+    @ivar tally: counts what clients publish to the subject; C{None} for nothing.
+    @ivar copies: how many receivers of this broker a message has.
     """
 
-    __slots__ = ("groups", "links", "plain")
+    __slots__ = ("copies", "groups", "links", "plain", "tally")
 
     def __init__(
         self,
@@ -53,6 +56,8 @@ class Matches:
         self.plain = plain
         self.groups = groups
         self.links = links
+        self.tally: Tally | None = None
+        self.copies = len(plain) + sum(1 for _, here, _ in groups if here)
 
     def __bool__(self) -> bool:
         return bool(self.plain or self.groups or self.links)
@@ -129,6 +134,9 @@ class Matcher:
     @ivar fresh: the matcher of patterns that were subscribed to so shortly ago that other clusters
         may not know; requests with such a reply subject take the readable path there. C{None} where
         there are no other clusters.
+    @ivar recorder: called with a subject and what matches it, before that is remembered; gives what
+        counts the messages of clients to the subject, or C{None}. Must not raise. Whoever sets it
+        calls L{changed}.
     """
 
     #: How many subjects are remembered: enough for several thousand subjects in use, and for the
@@ -145,6 +153,7 @@ class Matcher:
         self.diverts: Callable[[bytes], bytes | None] | None = None
         self.generation = 0
         self.fresh: Matcher | None = None
+        self.recorder: Callable[[bytes, Any], Tally | None] | None = None
         self._router = router
         self._epochs = Epochs()
         self._cache: MatchCache[Matches] = MatchCache(
@@ -186,4 +195,9 @@ class Matcher:
         return len(self._cache)
 
     def _ask(self, subject: bytes) -> Matches:
-        return sortMatches(self._router.match(subject)) if isDeliverable(subject) else _NOBODY
+        if not isDeliverable(subject):
+            return _NOBODY
+        matches = sortMatches(self._router.match(subject))
+        if self.recorder is not None:
+            matches.tally = self.recorder(subject, matches)
+        return matches

@@ -20,6 +20,7 @@ from random import Random
 from natsbroker.subjects.matcher import Matcher, Matches
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.subjects.subscription import Shadow, Subscription
+from natsbroker.subjects.tally import Tally
 from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.lines import HEAD, readLine
 from natsbroker.wire.outbox import Outbox
@@ -90,14 +91,24 @@ class _Plan:
     @ivar mustReach: whether the publisher wants to be told if nobody gets it.
     @ivar longest: how many messages may be delivered together. Only one where receivers share an
         outbox: what comes out of it must be in the order of the messages.
+    @ivar tally: counts them; C{None} for nothing.
+    @ivar copies: how many receivers each has.
     """
 
-    __slots__ = ("groups", "longest", "mustReach", "plain", "size")
+    __slots__ = ("copies", "groups", "longest", "mustReach", "plain", "size", "tally")
 
     def __init__(
-        self, size: int, plain: list[_Target], groups: list[list[_Target]], mustReach: bool
+        self,
+        size: int,
+        plain: list[_Target],
+        groups: list[list[_Target]],
+        mustReach: bool,
+        tally: Tally | None,
+        copies: int,
     ) -> None:
         self.size = size
+        self.tally = tally
+        self.copies = copies
         self.plain = plain
         self.groups = groups
         self.mustReach = mustReach
@@ -198,6 +209,8 @@ class Lane:
                 break
             count = len(bodies)
             self._deliver(plan, bodies)
+            if plan.tally is not None:
+                plan.tally.add(count, count * plan.size, plan.copies)
             position += count * (len(line) + plan.size + 2)
             decoder.took(position, count, count * plan.size)
             total += count
@@ -240,6 +253,8 @@ class Lane:
             self._targets(matches.plain, head),
             [targets for _, here, _ in matches.groups if (targets := self._targets(here, head))],
             bool(reply) and self._noResponders,
+            matches.tally,
+            matches.copies,
         )
 
     def _targets(

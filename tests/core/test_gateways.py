@@ -39,6 +39,7 @@ class Far:
         self.outbox.headers = True
         self.prefix = b"A "
         self.replyPrefix = HERE
+        self.gateway = letter.decode()
         self.answers = (b"_GR_.%b." % (letter * 6), b"$GR.%b." % (letter * 4))
         self._turn = hall.turn
 

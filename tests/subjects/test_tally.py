@@ -1,0 +1,104 @@
+"""
+Counting what clients publish, on the lanes and on the readable path.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from natsbroker.wire.values import Kind, Message
+from tests.support import HEADERS, QUIET, Names, World, onEach, using
+
+
+@onEach
+def test_sums(names: Names) -> None:
+    """Everything is summed up, copies with their bytes."""
+    tally = names.Tally()
+    tally.add(2, 10, 3)
+    tally.add(1, 5, 0)
+    found = (tally.messages, tally.size, tally.copies, tally.copiedSize)
+    assert found == (3, 15, 6, 30)
+
+
+class Counted:
+    """
+    A world whose global account is counted, subject by subject.
+
+    @ivar tallies: by subject, one for each time that it was asked for.
+    """
+
+    def __init__(self, names: Names, lane: bool) -> None:
+        self.world = World()
+        self.world.context.fastLane = lane
+        self.tallies: dict[bytes, Any] = {}
+        self._names = names
+        self.matcher = self.world.accounts["$G"].matcher
+        self.matcher.recorder = self._record
+        self.matcher.changed(b">")
+
+    def _record(self, subject: bytes, matches: Any) -> Any:
+        return self.tallies.setdefault(subject, self._names.Tally())
+
+    def figures(self, subject: bytes) -> tuple[int, int, int, int]:
+        """What was counted for a subject."""
+        tally = self.tallies[subject]
+        return (tally.messages, tally.size, tally.copies, tally.copiedSize)
+
+
+@onEach
+@pytest.mark.parametrize("lane", [True, False])
+def test_countsWhatIsPublished(names: Names, lane: bool) -> None:
+    """Each message once, with its bytes, and once for each receiver, whichever way it takes."""
+    with using(names):
+        counted = Counted(names, lane)
+        one, two = counted.world.client(QUIET), counted.world.client(QUIET)
+        one.send(b"SUB a.* 1\r\nSUB a.b 2\r\nSUB a.b q 3\r\n")
+        two.send(b"SUB a.b q 1\r\n")
+        publisher = counted.world.client(HEADERS)
+        publisher.send(b"PUB a.b 3\r\nabc\r\n" * 5 + b"PUB nobody 1\r\nx\r\n")
+        publisher.send(b"HPUB a.c 12 14\r\nNATS/1.0\r\n\r\nhi\r\n")
+        assert counted.figures(b"a.b") == (5, 15, 15, 45)
+        assert counted.figures(b"nobody") == (1, 1, 0, 0)
+        assert counted.figures(b"a.c") == (1, 14, 1, 14)
+
+
+@onEach
+def test_changes(names: Names) -> None:
+    """Who is subscribed later counts from then on; without a recorder nothing is counted."""
+    with using(names):
+        counted = Counted(names, True)
+        publisher, subscriber = counted.world.client(QUIET), counted.world.client(QUIET)
+        publisher.send(b"PUB a 1\r\nx\r\n")
+        subscriber.send(b"SUB a 1\r\n")
+        publisher.send(b"PUB a 1\r\nx\r\nPUB a 1\r\nx\r\n")
+        assert counted.figures(b"a") == (3, 3, 2, 2)
+        counted.matcher.recorder = None
+        counted.matcher.changed(b">")
+        publisher.send(b"PUB a 1\r\nx\r\n")
+        assert counted.figures(b"a") == (3, 3, 2, 2)
+
+
+@onEach
+def test_onlyClients(names: Names) -> None:
+    """What services and links bring is not counted."""
+    with using(names):
+        counted = Counted(names, True)
+        account = counted.world.accounts["$G"]
+        account.publish(Kind.CLIENT, Message(b"a", b"x"))
+        for kind in (Kind.INTERNAL, Kind.ROUTE, Kind.GATEWAY, Kind.HUB, Kind.SPOKE):
+            account.publish(kind, Message(b"a", b"x"))
+        assert counted.figures(b"a") == (1, 1, 0, 0)
+
+
+@onEach
+def test_declined(names: Names) -> None:
+    """A message that no lane took is counted once, and one that is refused not at all."""
+    with using(names):
+        counted = Counted(names, True)
+        client = counted.world.client(HEADERS)
+        client.send(b"PUB a _INBOX.1 1\r\nx\r\nPUB _GR_.a 1\r\nx\r\n")
+        assert counted.figures(b"a") == (1, 1, 0, 0)
+        refused = counted.tallies.get(b"_GR_.a")
+        assert refused is None or refused.messages == 0
