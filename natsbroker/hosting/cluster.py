@@ -16,7 +16,6 @@ from random import Random
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from natsbroker.config.cluster import Cluster as ClusterSettings
@@ -31,17 +30,16 @@ from natsbroker.hosting.clustersettings import (
     linkTLSFrom,
     termsFrom,
 )
+from natsbroker.hosting.diallers import Diallers
+from natsbroker.hosting.linkports import LinkPort, ended
 from natsbroker.hosting.reload import Step
-from natsbroker.hosting.start import StartError, listenDetail
 from natsbroker.net.classic import GLOBAL_ACCOUNT
 from natsbroker.net.cluster import Cluster
 from natsbroker.net.clusterterms import RouteTarget
 from natsbroker.net.context import ClientContext
 from natsbroker.net.dialects import RouteDialect
-from natsbroker.net.dialling import Dialler, peerEndpoint
 from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linkprotocol import LinkFactory
-from natsbroker.net.listen import Listener, addressEndpoint, describe, urlOf
 from natsbroker.wire.values import Kind
 
 __all__ = ["ClusterMembership"]
@@ -80,15 +78,12 @@ class ClusterMembership:
         @raise natsbroker.hosting.tls.TLSError: if a certificate is no good.
         """
         block = _blockOf(settings)
-        self._reactor = reactor
         self._settings = settings
         self._clients = clients
         self._serverId = serverId
-        self._random = random
         self._tls = linkTLSFrom(block.tls)
         self._name = "".join(random.choices(_LETTERS, k=_NAME_LENGTH))
-        self._diallers: dict[tuple[str, int, str], Dialler] = {}
-        self._isOpen = False
+        self._diallers: Diallers[tuple[str, int, str]] = Diallers(reactor, random)
         context = LinkContext(
             reactor, clients.turn, clients.wheel, random, linkLimitsFrom(settings, block)
         )
@@ -102,7 +97,9 @@ class ClusterMembership:
         )
         context.fastLane = settings.fast_lane
         self._factory = LinkFactory(self.cluster.routeFor(None), self._tls)
-        self._listener = Listener(addressEndpoint(reactor, block.host, block.port), self._factory)
+        self._port = LinkPort(
+            reactor, block.host, block.port, self._factory, "router", "nats-route"
+        )
         self.tracingChanged()
 
     # Beginning and end.
@@ -115,18 +112,11 @@ class ClusterMembership:
         @param port: likewise.
         @raise StartError: if the place is taken.
         """
-        block = _blockOf(self._settings)
-        try:
-            await self._listener.open()
-        except CannotListenError as error:
-            raise StartError(
-                f"Error listening on router port: {block.port} - {listenDetail(error)}"
-            ) from error
+        await self._port.open()
         cluster = self.cluster
-        chosen = self._listener.address.port
-        self._identify(self._settings, chosen)
+        self._identify(self._settings, self.port)
         cluster.urls = clientUrls(self._settings, host, port)
-        self._isOpen = True
+        self._diallers.open()
         for target in cluster.terms.targets:
             cluster.dial(target, 0.0)
 
@@ -149,8 +139,7 @@ class ClusterMembership:
         others = set(self.cluster.doors.names()) - {GLOBAL_ACCOUNT, self._settings.system_account}
         if terms.dialect is RouteDialect.CLASSIC and others:
             _log.warn("Only messages of the global account pass over classic routes")
-        where = describe(self._listener.address)
-        _log.info("Listening for route connections on {where}", where=where)
+        _log.info("Listening for route connections on {where}", where=str(self._port))
         if self._tls is not None and self._tls.insecure:
             _log.warn(
                 "TLS certificate chain and hostname of solicited routes will not be verified. "
@@ -161,20 +150,15 @@ class ClusterMembership:
         """
         Let no member connect any more, and dial none.
         """
-        self._isOpen = False
-        await self._listener.close()
-        diallers, self._diallers = self._diallers, {}
-        for dialler in diallers.values():
-            dialler.stop()
+        self._diallers.close()
+        await self._port.close()
 
     async def close(self) -> None:
         """
         End everything.
         """
         await self.stopListening()
-        gone: Deferred[None] = Deferred()
-        self.cluster.close(lambda: gone.callback(None))
-        await gone
+        await ended(self.cluster.close)
 
     def useLeafPlace(self, place: str) -> None:
         """
@@ -201,45 +185,29 @@ class ClusterMembership:
         """
         Where it listens; 0 while it does not.
         """
-        address = self._listener.address
-        return 0 if address is None else int(address.port)
+        return self._port.number
 
     def urls(self) -> list[str]:
         """
         Where it listens, as URLs.
         """
-        address = self._listener.address
-        return [] if address is None else [urlOf("nats-route", address)]
+        return self._port.urls()
 
     # Dialling.
 
     def _dial(self, target: RouteTarget, after: float) -> None:
-        key = target.host, target.port, target.account
-        if not self._isOpen or key in self._diallers:
-            return
-        terms = dialTermsFrom(self._settings, _blockOf(self._settings), target.isConfigured)
-        dialler = self._diallers[key] = Dialler(
-            self._reactor,
-            self._random,
-            terms,
-            lambda: self._connect(target),
+        self._diallers.dial(
+            (target.host, target.port, target.account),
             f"route {target}",
-            lambda _: self._dialled(key, dialler),
+            dialTermsFrom(self._settings, _blockOf(self._settings), target.isConfigured),
+            lambda: self._connect(target),
+            after,
         )
-        dialler.start(after)
-
-    def _dialled(self, key: tuple[str, int, str], dialler: Dialler) -> None:
-        if self._diallers.get(key) is dialler:
-            del self._diallers[key]
 
     def _connect(self, target: RouteTarget) -> Deferred[Any]:
         _log.debug("Trying to connect to route on {target}", target=str(target))
-        name = target.name or target.host
-        endpoint = peerEndpoint(self._reactor, target.host, target.port, _DIAL)
-        connecting: Deferred[Any] = endpoint.connect(
-            LinkFactory(self.cluster.routeFor(target), self._tls, name)
-        )
-        return connecting
+        factory = LinkFactory(self.cluster.routeFor(target), self._tls, target.name or target.host)
+        return self._diallers.connect(target.host, target.port, _DIAL, factory)
 
     # Changing.
 
@@ -279,7 +247,7 @@ class ClusterMembership:
         before = self.cluster.terms.targets
         gone = {(each.host, each.port) for each in before if each not in targets}
         for key in [each for each in self._diallers if each[:2] in gone]:
-            self._diallers.pop(key).stop()
+            self._diallers.stop(key)
 
 
 def _blockOf(settings: Settings) -> ClusterSettings:

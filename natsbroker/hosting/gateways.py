@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.internet.error import CannotListenError, ConnectError
+from twisted.internet.error import ConnectError
 from twisted.logger import Logger
 
 from natsbroker.config.diff import Change
@@ -24,6 +24,7 @@ from natsbroker.config.model import Settings
 from natsbroker.gateways.replies import ReplyNames, newHash
 from natsbroker.hosting.accounts import AccountRegistry, LinkDoors
 from natsbroker.hosting.clustersettings import linkTLSFrom
+from natsbroker.hosting.diallers import Diallers
 from natsbroker.hosting.gatewaysettings import (
     dialTermsFrom,
     identityFrom,
@@ -31,12 +32,11 @@ from natsbroker.hosting.gatewaysettings import (
     remoteTLSFrom,
     termsFrom,
 )
+from natsbroker.hosting.linkports import LinkPort, ended
 from natsbroker.hosting.reload import Step
-from natsbroker.hosting.start import StartError, listenDetail
 from natsbroker.interfaces import IGatewayInterestPolicy
 from natsbroker.net.cluster import Cluster
 from natsbroker.net.context import ClientContext
-from natsbroker.net.dialling import Dialler, peerEndpoint
 from natsbroker.net.gatewayneighbours import ClusterNeighbours
 from natsbroker.net.gatewayremote import Remote
 from natsbroker.net.gateways import Gateways
@@ -44,7 +44,6 @@ from natsbroker.net.gatewayterms import GatewayTarget
 from natsbroker.net.gatewaytraffic import GatewayTraffic
 from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linkprotocol import LinkFactory
-from natsbroker.net.listen import Listener, addressEndpoint, describe, urlOf
 from natsbroker.wire.values import Kind
 
 __all__ = ["GatewayService"]
@@ -92,9 +91,8 @@ class GatewayService:
         self._random = random
         self._cluster = cluster
         self._policy = policy
-        self._diallers: dict[str, Dialler] = {}
+        self._diallers: Diallers[str] = Diallers(reactor, random)
         self._soliciting: Any = None
-        self._isOpen = False
         neighbours = ClusterNeighbours(cluster, newHash)
         traffic = GatewayTraffic(
             block.name,
@@ -123,7 +121,7 @@ class GatewayService:
             cluster.gateways = self.gateways
             cluster.ledBack = traffic.ledBack
         self._factory = LinkFactory(self.gateways.accepting, tls)
-        self._listener = Listener(addressEndpoint(reactor, block.host, block.port), self._factory)
+        self._port = LinkPort(reactor, block.host, block.port, self._factory, "gateway", "nats-gw")
         self.tracingChanged()
 
     # Beginning and end.
@@ -134,15 +132,9 @@ class GatewayService:
 
         @raise StartError: if the place is taken.
         """
-        block = _blockOf(self._settings)
-        try:
-            await self._listener.open()
-        except CannotListenError as error:
-            raise StartError(
-                f"Error listening on gateway port: {block.port} - {listenDetail(error)}"
-            ) from error
+        await self._port.open()
         self._identify()
-        self._isOpen = True
+        self._diallers.open()
         self._soliciting = self._reactor.callLater(_SOLICIT, self._solicit)
 
     def _identify(self) -> None:
@@ -168,8 +160,7 @@ class GatewayService:
         """
         gateways = self.gateways
         _log.info("Gateway name is {name}", name=gateways.terms.name)
-        where = describe(self._listener.address)
-        _log.info("Listening for gateways connections on {where}", where=where)
+        _log.info("Listening for gateways connections on {where}", where=str(self._port))
         _log.info(
             'Address for gateway "{name}" is {url}', name=gateways.terms.name, url=gateways.url
         )
@@ -184,59 +175,46 @@ class GatewayService:
         """
         Let no gateway connect any more, and dial none.
         """
-        self._isOpen = False
+        self._diallers.close()
         soliciting, self._soliciting = self._soliciting, None
         if soliciting is not None:
             soliciting.cancel()
-        await self._listener.close()
-        diallers, self._diallers = self._diallers, {}
-        for dialler in diallers.values():
-            dialler.stop()
+        await self._port.close()
 
     async def close(self) -> None:
         """
         End everything.
         """
         await self.stopListening()
-        gone: Deferred[None] = Deferred()
-        self.gateways.close(lambda: gone.callback(None))
-        await gone
+        await ended(self.gateways.close)
 
     @property
     def port(self) -> int:
         """
         Where it listens; 0 while it does not.
         """
-        address = self._listener.address
-        return 0 if address is None else int(address.port)
+        return self._port.number
 
     def urls(self) -> list[str]:
         """
         Where it listens, as URLs.
         """
-        address = self._listener.address
-        return [] if address is None else [urlOf("nats-gw", address)]
+        return self._port.urls()
 
     # Dialling.
 
     def _dial(self, remote: Remote, after: float) -> None:
-        if not self._isOpen or remote.name in self._diallers:
-            return
-        block = _blockOf(self._settings)
         kind = "implicit" if remote.isImplicit else "explicit"
-        dialler = self._diallers[remote.name] = Dialler(
-            self._reactor,
-            self._random,
-            dialTermsFrom(self._settings, block, remote.isImplicit),
-            lambda: ensureDeferred(self._reach(remote)),
+        self._diallers.dial(
+            remote.name,
             f'{kind} gateway "{remote.name}"',
-            lambda isReached: self._dialled(remote, dialler, isReached),
+            dialTermsFrom(self._settings, _blockOf(self._settings), remote.isImplicit),
+            lambda: ensureDeferred(self._reach(remote)),
+            after,
+            lambda isReached: self._dialled(remote, isReached),
         )
-        dialler.start(after)
 
-    def _dialled(self, remote: Remote, dialler: Dialler, isReached: bool) -> None:
-        if self._diallers.get(remote.name) is dialler:
-            del self._diallers[remote.name]
+    def _dialled(self, remote: Remote, isReached: bool) -> None:
         if not isReached:
             self.gateways.unreachable(remote)
 
@@ -262,15 +240,13 @@ class GatewayService:
 
     def _connect(self, remote: Remote, target: GatewayTarget) -> Deferred[Any]:
         _log.debug("Connecting to gateway {name} at {place}", name=remote.name, place=target.place)
-        endpoint = peerEndpoint(self._reactor, target.host, target.port, _DIAL)
         gateways = self.gateways
         factory = LinkFactory(
             gateways.dialling(remote, target),
             remote.tls(gateways.terms),
             remote.certified(target),
         )
-        connecting: Deferred[Any] = endpoint.connect(factory)
-        return connecting
+        return self._diallers.connect(target.host, target.port, _DIAL, factory)
 
     # Changing.
 

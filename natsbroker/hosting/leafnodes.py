@@ -15,7 +15,6 @@ from random import Random
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from natsbroker.advisories import Advisory
@@ -24,6 +23,7 @@ from natsbroker.config.diff import Change
 from natsbroker.config.leafnodes import Leafnodes
 from natsbroker.config.model import Settings
 from natsbroker.hosting.accounts import AccountRegistry
+from natsbroker.hosting.diallers import Diallers
 from natsbroker.hosting.leafsettings import (
     acceptingTLSFrom,
     authorizerFrom,
@@ -32,17 +32,16 @@ from natsbroker.hosting.leafsettings import (
     remoteFrom,
     termsFrom,
 )
+from natsbroker.hosting.linkports import LinkPort, ended
 from natsbroker.hosting.reload import Step
-from natsbroker.hosting.start import StartError, listenDetail
 from natsbroker.interfaces import IAuthorizer, IMessageBus
 from natsbroker.net.context import ClientContext
-from natsbroker.net.dialling import Dialler, DialTerms, peerEndpoint
+from natsbroker.net.dialling import DialTerms
 from natsbroker.net.leafprotocol import LeafFactory
 from natsbroker.net.leafremote import LeafRemote
 from natsbroker.net.leafs import Leafs
 from natsbroker.net.leafterms import RemoteTerms
 from natsbroker.net.linkcontext import LinkContext
-from natsbroker.net.listen import Listener, addressEndpoint, describe, urlOf
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 
@@ -105,14 +104,12 @@ class LeafnodeService:
         @raise ValueError: if the settings make no sense, or a certificate is no good.
         """
         block = _blockOf(settings)
-        self._reactor = reactor
         self._settings = settings
         self._clients = clients
         self._serverId = serverId
         self._random = random
         self._cluster = cluster
         self._changed = changed
-        self._isOpen = False
         self._own = authorizerFrom(settings, block, checks)
         context = LinkContext(
             reactor, clients.turn, clients.wheel, random, limitsFrom(settings, block)
@@ -130,14 +127,13 @@ class LeafnodeService:
             clients.nonceBytes,
         )
         self._factory = LeafFactory(self.leafs.accepted, acceptingTLSFrom(block))
-        self._listener: Listener | None = None
-        if block.port:
-            endpoint = addressEndpoint(reactor, block.host, block.port)
-            self._listener = Listener(endpoint, self._factory)
+        self._port = LinkPort(
+            reactor, block.host, block.port, self._factory, "leafnode", "nats-leaf"
+        )
         self._remotes = {
             each.name: LeafRemote(remoteFrom(each, block), random) for each in block.remotes
         }
-        self._diallers: dict[LeafRemote, Dialler] = {}
+        self._diallers: Diallers[LeafRemote] = Diallers(reactor, random)
         self.tracingChanged()
 
     def _authorizer(self) -> IAuthorizer:
@@ -163,28 +159,27 @@ class LeafnodeService:
 
         @raise StartError: if the place is taken.
         """
-        block = _blockOf(self._settings)
-        if self._listener is not None:
-            try:
-                await self._listener.open()
-            except CannotListenError as error:
-                raise StartError(
-                    f"Error listening on leafnode port: {block.port} - {listenDetail(error)}"
-                ) from error
-            self.leafs.identity = identityFrom(self._settings, block, self._serverId, self.port)
-        self._isOpen = True
+        await self._port.open()
+        self._identify()
+        self._diallers.open()
         self._changed()
         for remote in self._remotes.values():
             self._dial(remote, 0.0)
+
+    def _identify(self) -> None:
+        """
+        Say where we are listening now.
+        """
+        block = _blockOf(self._settings)
+        self.leafs.identity = identityFrom(self._settings, block, self._serverId, self.port)
 
     def announce(self) -> None:
         """
         Say where leafnodes can connect.
         """
         block = _blockOf(self._settings)
-        if self._listener is not None:
-            where = describe(self._listener.address)
-            _log.info("Listening for leafnode connections on {where}", where=where)
+        if self.port:
+            _log.info("Listening for leafnode connections on {where}", where=str(self._port))
             if block.advertise:
                 place = self.leafs.identity.ip
                 _log.info("Advertise address for leafnode is set to {where}", where=place)
@@ -195,29 +190,22 @@ class LeafnodeService:
         """
         Let no leafnode connect any more, and dial none.
         """
-        self._isOpen = False
-        if self._listener is not None:
-            await self._listener.close()
-        diallers, self._diallers = self._diallers, {}
-        for dialler in diallers.values():
-            dialler.stop()
+        self._diallers.close()
+        await self._port.close()
 
     async def close(self) -> None:
         """
         End everything.
         """
         await self.stopListening()
-        gone: Deferred[None] = Deferred()
-        self.leafs.close(lambda: gone.callback(None))
-        await gone
+        await ended(self.leafs.close)
 
     @property
     def port(self) -> int:
         """
         Where it listens; 0 while it does not.
         """
-        address = None if self._listener is None else self._listener.address
-        return 0 if address is None else int(address.port)
+        return self._port.number
 
     @property
     def block(self) -> Leafnodes:
@@ -230,8 +218,7 @@ class LeafnodeService:
         """
         Where it listens, as URLs.
         """
-        address = None if self._listener is None else self._listener.address
-        return [] if address is None else [urlOf("nats-leaf", address)]
+        return self._port.urls()
 
     @property
     def place(self) -> str:
@@ -254,36 +241,23 @@ class LeafnodeService:
         self._dial(remote, block.reconnect + remote.takeDelay())
 
     def _dial(self, remote: LeafRemote, after: float) -> None:
-        if not self._isOpen or not remote.isWanted or remote in self._diallers:
+        if not remote.isWanted:
             return
         pause = _blockOf(self._settings).reconnect
-        dialler = self._diallers[remote] = Dialler(
-            self._reactor,
-            self._random,
-            DialTerms(
-                pause=pause,
-                longest=pause,
-                jitter=pause,
-                reports=self._settings.connect_error_reports,
-            ),
-            lambda: self._connect(remote),
-            "leafnode remote",
-            lambda _: self._dialled(remote, dialler),
+        terms = DialTerms(
+            pause=pause,
+            longest=pause,
+            jitter=pause,
+            reports=self._settings.connect_error_reports,
         )
-        dialler.start(after)
-
-    def _dialled(self, remote: LeafRemote, dialler: Dialler) -> None:
-        if self._diallers.get(remote) is dialler:
-            del self._diallers[remote]
+        self._diallers.dial(remote, "leafnode remote", terms, lambda: self._connect(remote), after)
 
     def _connect(self, remote: LeafRemote) -> Deferred[Any]:
         url = remote.next()
         _log.debug("Trying to connect as leafnode to remote server on {target}", target=f'"{url}"')
         terms = remote.terms
-        endpoint = peerEndpoint(self._reactor, url.host, url.port, terms.dialling)
         factory = LeafFactory(self.leafs.dialled(remote), terms.tls, remote.name)
-        connecting: Deferred[Any] = endpoint.connect(factory)
-        return connecting
+        return self._diallers.connect(url.host, url.port, terms.dialling, factory)
 
     # Changing.
 
@@ -317,7 +291,7 @@ class LeafnodeService:
             leafs = self.leafs
             leafs.terms = terms
             leafs.context.limits = limits
-            leafs.identity = identityFrom(new, block, self._serverId, self.port)
+            self._identify()
             self.tracingChanged()
             self._useRemotes(wanted_)
             for leaf in leafs.everyone():
@@ -363,9 +337,7 @@ class LeafnodeService:
         Dial somebody no more, and end the connection that there is.
         """
         remote.isWanted = False
-        dialler = self._diallers.pop(remote, None)
-        if dialler is not None:
-            dialler.stop()
+        self._diallers.stop(remote)
         self.leafs.hangUp(remote)
 
 

@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from twisted.internet.address import IPv4Address
-from twisted.internet.error import CannotListenError, ConnectionRefusedError
-from twisted.python.failure import Failure
 
 from natsbroker.hosting.accounts import LinkDoors
 from natsbroker.hosting.cluster import ClusterMembership
@@ -19,6 +16,7 @@ from natsbroker.hosting.start import StartError
 from natsbroker.net.linktls import LinkTLS
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.values import Kind
+from tests.hosting.linkhosts import LinkHost, occupy
 from tests.hosting.support import Host, logLines, settingsOf
 from tests.interop.certificates import writeCertificates
 from tests.net.clusters import connect, info
@@ -32,7 +30,7 @@ CLUSTER = """
 """
 
 
-class Member(Host):
+class Member(LinkHost):
     """
     A broker that is in a cluster.
     """
@@ -53,32 +51,8 @@ class Member(Host):
 
     def peer(self, **changes: Any) -> MemoryTransport:
         """Somebody dials it and is let in."""
-        factory = self.reactor.tcpServers[-1][1]
-        transport = MemoryTransport(
-            self.reactor, factory.buildProtocol(None), IPv4Address("TCP", "127.0.0.9", 5)
-        )
-        transport.connect()
-        transport.send(connect(name=changes.get("server_id", "PEER")) + info(**changes))
-        self.settle()
-        return transport
-
-    def dialled(self) -> list[tuple[str, int]]:
-        """Where it has dialled so far."""
-        return [(each[0], each[1]) for each in self.reactor.tcpClients]
-
-    def answer(self, place: int = -1) -> MemoryTransport:
-        """Answer an attempt."""
-        factory = self.reactor.tcpClients[place][2]
-        transport = MemoryTransport(self.reactor, factory.buildProtocol(None))
-        transport.connect()
-        self.settle()
-        return transport
-
-    def refuse(self, place: int = -1) -> None:
-        """Refuse an attempt."""
-        factory = self.reactor.tcpClients[place][2]
-        factory.clientConnectionFailed(None, Failure(ConnectionRefusedError()))
-        self.settle()
+        name = changes.get("server_id", "PEER")
+        return self.accepted(6222, connect(name=name) + info(**changes))
 
 
 class TestListening:
@@ -120,14 +94,7 @@ class TestListening:
     def test_taken(self) -> None:
         """A port that is taken is told in the real server's words, and nothing runs."""
         host = Member()
-        listen = host.reactor.listenTCP
-
-        def refuse(port: int, *arguments: Any, **more: Any) -> Any:
-            if port == 6222:
-                raise CannotListenError("127.0.0.1", port, OSError(98, "Address already in use"))
-            return listen(port, *arguments, **more)
-
-        host.reactor.listenTCP = refuse
+        occupy(host.reactor, 6222)
         with pytest.raises(StartError) as raised:
             host.start()
         assert str(raised.value) == (
@@ -215,7 +182,7 @@ class TestDialling:
         assert sorted(host.dialled()) == [("127.0.0.1", 7001), ("127.0.0.1", 7002)]
         host.reactor.advance(60)
         assert len(host.dialled()) == 2
-        said = host.answer().take()
+        said = host.answered().take()
         assert said.startswith(b"CONNECT {") and b'"cluster":"C1"' in said
 
     def test_again(self) -> None:
@@ -234,7 +201,7 @@ class TestDialling:
         """So is one that was reached and is lost."""
         host = Member('routes: ["nats-route://127.0.0.1:7001"]').start()
         host.settle()
-        transport = host.answer()
+        transport = host.answered()
         transport.send(info())
         transport.hangUp()
         host.settle()
@@ -300,7 +267,7 @@ class TestReload:
         """Routes that are new are dialled, others are left or given up."""
         host = Member('routes: ["nats-route://127.0.0.1:7001"]').start()
         host.settle()
-        transport = host.answer()
+        transport = host.answered()
         transport.send(info())
         host.settle()
         host.broker.reload(settingsOf(CLUSTER % 'routes: ["nats-route://127.0.0.1:7002"]'))
@@ -368,7 +335,7 @@ class TestReload:
             f"ca_file: '{tmp_path}/ca.pem' }}"
         )
         host = Member(block).start()
-        factory = host.reactor.tcpServers[-1][1]
+        factory = host.factory(6222)
         before = factory.tls
         assert isinstance(before, LinkTLS)
         new = settingsOf(CLUSTER % block)

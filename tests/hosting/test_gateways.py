@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from twisted.internet.address import IPv4Address
-from twisted.internet.error import CannotListenError, ConnectionRefusedError
-from twisted.python.failure import Failure
 
 from natsbroker.hosting.accounts import LinkDoors
 from natsbroker.hosting.gateways import GatewayService
@@ -18,6 +16,7 @@ from natsbroker.hosting.reload import ReloadError
 from natsbroker.hosting.start import StartError
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.values import Kind
+from tests.hosting.linkhosts import LinkHost, occupy
 from tests.hosting.support import Host, logLines, settingsOf
 from tests.interop.certificates import writeCertificates
 from tests.net.gatewaypeers import connect, info
@@ -36,7 +35,7 @@ CLUSTER = 'cluster { listen: "127.0.0.1:6222", pool_size: -1 }'
 REMOTES = 'gateways: [ {name: A, url: "a:1"}, {name: B, urls: ["127.0.0.1:7001"]} ]'
 
 
-class Edge(Host):
+class Edge(LinkHost):
     """
     A broker with a gateway.
     """
@@ -55,38 +54,10 @@ class Edge(Host):
         assert self.broker.gateways is not None
         return self.broker.gateways
 
-    def factory(self, port: int = 7222) -> Any:
-        """What accepts connections on a port."""
-        (found,) = [each[1] for each in self.reactor.tcpServers if each[0] == port]
-        return found
-
     def peer(self, **changes: Any) -> MemoryTransport:
         """Somebody dials it and is let in."""
-        transport = MemoryTransport(
-            self.reactor, self.factory().buildProtocol(None), IPv4Address("TCP", "127.0.0.9", 5)
-        )
-        transport.connect()
-        transport.send(connect(gateway=changes.get("gateway", "B")) + info(**changes))
-        self.settle()
-        return transport
-
-    def dialled(self) -> list[tuple[str, int]]:
-        """Where it has dialled so far."""
-        return [(each[0], each[1]) for each in self.reactor.tcpClients]
-
-    def answer(self, place: int = -1) -> MemoryTransport:
-        """Answer an attempt."""
-        factory = self.reactor.tcpClients[place][2]
-        transport = MemoryTransport(self.reactor, factory.buildProtocol(None))
-        transport.connect()
-        self.settle()
-        return transport
-
-    def refuse(self, place: int = -1) -> None:
-        """Refuse an attempt."""
-        factory = self.reactor.tcpClients[place][2]
-        factory.clientConnectionFailed(None, Failure(ConnectionRefusedError()))
-        self.settle()
+        name = changes.get("gateway", "B")
+        return self.accepted(7222, connect(gateway=name) + info(**changes))
 
 
 class TestListening:
@@ -108,22 +79,12 @@ class TestListening:
         ]
         assert host.broker.addresses()["gateway"] == ["nats-gw://127.0.0.1:7222"]
         assert host.service.port == 7222
-        route = MemoryTransport(host.reactor, host.factory(6222).buildProtocol(None))
-        route.connect()
-        host.settle()
-        assert b'"gateway_url":"127.0.0.1:7222"' in route.take()
+        assert b'"gateway_url":"127.0.0.1:7222"' in host.accepted(6222).take()
 
     def test_taken(self) -> None:
         """A port that is taken is told in the real server's words, and nothing runs."""
         host = Edge()
-        listen = host.reactor.listenTCP
-
-        def refuse(port: int, *arguments: Any, **more: Any) -> Any:
-            if port == 7222:
-                raise CannotListenError("127.0.0.1", port, OSError(98, "Address already in use"))
-            return listen(port, *arguments, **more)
-
-        host.reactor.listenTCP = refuse
+        occupy(host.reactor, 7222)
         with pytest.raises(StartError) as raised:
             host.start()
         assert str(raised.value) == (
@@ -138,10 +99,7 @@ class TestListening:
     def test_advertised(self) -> None:
         """Others may be told to come somewhere else."""
         host = Edge('advertise: "gw.example:7"').start()
-        transport = MemoryTransport(host.reactor, host.factory().buildProtocol(None))
-        transport.connect()
-        host.settle()
-        said = transport.take()
+        said = host.accepted(7222).take()
         assert b'"host":"gw.example","port":7' in said
         assert b'"gateway_urls":["gw.example:7"],"gateway_url":"gw.example:7"' in said
 
@@ -158,7 +116,7 @@ class TestDialling:
         assert host.dialled() == [("127.0.0.1", 7001)]
         host.reactor.advance(3)
         assert len(host.dialled()) == 1
-        wire = host.answer()
+        wire = host.answered()
         assert wire.take() == b""
         wire.send(info())
         host.settle()
@@ -183,7 +141,7 @@ class TestDialling:
         """One that was reached and is lost is dialled again."""
         host = Edge(REMOTES).start()
         host.reactor.advance(1.0)
-        wire = host.answer()
+        wire = host.answered()
         wire.send(info())
         wire.hangUp()
         host.settle()
@@ -250,7 +208,7 @@ class TestPassing:
         host = Edge(REMOTES).start()
         host.reactor.advance(1.0)
         client = host.client()
-        out = host.answer()
+        out = host.answered()
         out.send(info(gateway_iom=False))
         peer = host.peer(gateway_iom=False)
         out.take(), peer.take()
@@ -267,7 +225,7 @@ class TestPassing:
         host = Edge(REMOTES).start()
         host.reactor.advance(1.0)
         client = host.client(b'CONNECT {"verbose":false}\r\nSUB svc 1\r\n')
-        out = host.answer()
+        out = host.answered()
         out.send(info())
         peer = host.peer()
         out.take(), peer.take()
@@ -315,9 +273,9 @@ class TestReloading:
             f"ca_file: '{tmp_path}/ca.pem', timeout: %d }}"
         )
         host = Edge(text % 2).start()
-        before = host.factory().tls
+        before = host.factory(7222).tls
         host.broker.reload(settingsOf(GATEWAY % (text % 3, "")))
-        after = host.factory().tls
+        after = host.factory(7222).tls
         assert before is not after and after.timeout == 3.0
         assert host.service.gateways.terms.tls is after
 

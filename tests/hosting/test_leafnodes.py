@@ -7,9 +7,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from twisted.internet.address import IPv4Address
-from twisted.internet.error import CannotListenError, ConnectionRefusedError
-from twisted.python.failure import Failure
 
 from natsbroker import errors
 from natsbroker.config.identity import AccountLimits
@@ -19,6 +16,7 @@ from natsbroker.hosting.start import StartError
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
+from tests.hosting.linkhosts import LinkHost, occupy
 from tests.hosting.support import Host, logLines, settingsOf
 from tests.net.leaves import connect, info
 
@@ -32,7 +30,7 @@ HUB = 'listen: "127.0.0.1:7422"'
 SPOKE = 'remotes: [ {url: "nats-leaf://u:p@10.0.0.1:7422", account: B} ]'
 
 
-class Leafy(Host):
+class Leafy(LinkHost):
     """
     A broker with leafnodes.
     """
@@ -48,38 +46,15 @@ class Leafy(Host):
 
     def peer(self, **changes: Any) -> MemoryTransport:
         """Somebody dials it."""
-        factory = next(each[1] for each in self.reactor.tcpServers if each[0] == 7422)
-        return self._connected(factory, connect(**{"user": "a", "pass": "a", **changes}))
+        return self.accepted(7422, connect(**{"user": "a", "pass": "a", **changes}))
 
     def answer(self, place: int = -1, **changes: Any) -> MemoryTransport:
         """Somebody whom it dials lets it in."""
-        factory = self.reactor.tcpClients[place][2]
-        said = info(**changes) + info(connect_info=True, **changes)
-        return self._connected(factory, said)
-
-    def _connected(self, factory: Any, said: bytes) -> MemoryTransport:
-        protocol = factory.buildProtocol(None)
-        address = IPv4Address("TCP", "127.0.0.9", 5)
-        transport = MemoryTransport(self.reactor, protocol, address)
-        transport.connect()
-        self.settle()
-        transport.send(said)
-        self.settle()
-        return transport
-
-    def dialled(self) -> list[tuple[str, int]]:
-        """Where it has dialled so far."""
-        return [(each[0], each[1]) for each in self.reactor.tcpClients]
+        return self.answered(place, info(**changes) + info(connect_info=True, **changes))
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
         self.reactor.pump([seconds / 10] * 10)
-        self.settle()
-
-    def refuse(self, place: int = -1) -> None:
-        """Refuse an attempt."""
-        factory = self.reactor.tcpClients[place][2]
-        factory.clientConnectionFailed(None, Failure(ConnectionRefusedError()))
         self.settle()
 
     def reload(self, text: str) -> None:
@@ -128,14 +103,7 @@ class TestHub:
     def test_taken(self) -> None:
         """A place that is taken stops the broker."""
         host = Leafy(HUB)
-        listen = host.reactor.listenTCP
-
-        def refusing(port: int, *arguments: Any, **more: Any) -> Any:
-            if port == 7422:
-                raise CannotListenError("127.0.0.1", port, OSError("in use"))
-            return listen(port, *arguments, **more)
-
-        host.reactor.listenTCP = refusing
+        occupy(host.reactor, 7422)
         with pytest.raises(StartError, match="Error listening on leafnode port: 7422"):
             host.start()
 
