@@ -23,15 +23,15 @@ from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
 from natsbroker.hosting.accounts import AccountRegistry, LinkDoors
 from natsbroker.hosting.clustersettings import (
-    clientUrls,
     dialTermsFrom,
     identityFrom,
     linkLimitsFrom,
-    linkTLSFrom,
     termsFrom,
 )
 from natsbroker.hosting.diallers import Diallers
 from natsbroker.hosting.linkports import LinkPort, ended
+from natsbroker.hosting.linksettings import linkTLSFrom
+from natsbroker.hosting.places import clientUrls
 from natsbroker.hosting.reload import Step
 from natsbroker.net.classic import GLOBAL_ACCOUNT
 from natsbroker.net.cluster import Cluster

@@ -1,58 +1,32 @@
 """
 What the settings say of the cluster, as the network layer wants it.
 
-Promises: pure functions, save for L{clientUrls}, which asks the machine for its addresses, and
-L{linkTLSFrom}, which reads certificates.
+Promises: pure functions.
 Must never know: connections.
 """
 
 from __future__ import annotations
 
-import fcntl
-import socket
-import struct
+from dataclasses import replace
 from typing import Any
 
-from natsbroker import __version__
 from natsbroker.config.cluster import Cluster, splitRoute
 from natsbroker.config.identity import SubjectPermission
 from natsbroker.config.linkblocks import advertised
-from natsbroker.config.loopback import isLoopback
-from natsbroker.config.model import TLS, Settings
-from natsbroker.hosting.identity import NATS_VERSION
-from natsbroker.hosting.tls import bothContextsFrom
+from natsbroker.config.model import Settings
+from natsbroker.hosting.linksettings import backoffTerms, identityAt, limitsOf
 from natsbroker.net.clusterterms import ClusterTerms, Identity, RouteTarget
 from natsbroker.net.dialects import RouteDialect
 from natsbroker.net.dialling import DialTerms
 from natsbroker.net.linkcontext import LinkLimits
-from natsbroker.net.linktls import LinkTLS
 from natsbroker.net.listen import joined
 from natsbroker.net.routeinterest import RoutePermissions
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 
-__all__ = [
-    "addressesOf",
-    "clientUrls",
-    "dialTermsFrom",
-    "identityFrom",
-    "linkLimitsFrom",
-    "linkTLSFrom",
-    "termsFrom",
-]
+__all__ = ["dialTermsFrom", "identityFrom", "linkLimitsFrom", "termsFrom"]
 
 #: The longest that a route is silent before it is sent a PING, in seconds.
 _LONGEST_SILENCE = 30.0
-
-#: How long a member may take to say who it is, in seconds, unless the settings say.
-_HANDSHAKE = 2.0
-
-#: The longest pause between two attempts to dial, in seconds.
-_LONGEST_PAUSE = 30.0
-
-_ANYWHERE = ("0.0.0.0", "::", "")
-
-#: Linux's request for the address of a network interface.
-_SIOCGIFADDR = 0x8915
 
 
 def termsFrom(settings: Settings, cluster: Cluster, name: str) -> ClusterTerms:
@@ -148,34 +122,17 @@ def identityFrom(settings: Settings, cluster: Cluster, serverId: str, port: int)
     if cluster.advertise:
         host, port = advertised(cluster.advertise, port)
         ip = f"nats-route://{joined(host, port)}/"
-    return Identity(
-        server_id=serverId,
-        server_name=settings.server_name or serverId,
-        version=NATS_VERSION,
-        natsbroker=__version__,
-        host=host,
-        port=port,
-        ip=ip,
-    )
+    return identityAt(settings, serverId, host, port, ip)
 
 
 def linkLimitsFrom(settings: Settings, cluster: Cluster) -> LinkLimits:
     """
     The limits of routes.
     """
-    handshake = cluster.timeout
-    if not handshake:
-        handshake = _HANDSHAKE if cluster.tls is None else cluster.tls.timeout + 1.0
-    default = LinkLimits()
-    return LinkLimits(
-        handshake=handshake,
+    return replace(
+        limitsOf(settings, cluster),
         ping_interval=min(cluster.ping_interval or settings.ping_interval, _LONGEST_SILENCE),
         ping_max=cluster.ping_max or settings.ping_max,
-        max_control_line=settings.max_control_line * 16,
-        max_payload=max(default.max_payload, settings.max_payload),
-        max_pending=settings.max_pending,
-        write_deadline=cluster.write_deadline or settings.write_deadline,
-        stall=not settings.no_fast_producer_stall,
     )
 
 
@@ -185,59 +142,4 @@ def dialTermsFrom(settings: Settings, cluster: Cluster, isConfigured: bool) -> D
 
     @param isConfigured: whether the settings name the member: then it is dialled until it answers.
     """
-    default = DialTerms()
-    return DialTerms(
-        longest=_LONGEST_PAUSE if cluster.connect_backoff else default.pause,
-        retries=-1 if isConfigured else cluster.connect_retries,
-        reports=settings.connect_error_reports,
-    )
-
-
-def linkTLSFrom(tls: TLS | None) -> LinkTLS | None:
-    """
-    How TLS is done on routes.
-
-    @raise natsbroker.hosting.tls.TLSError: if the files or names are not right.
-    """
-    if tls is None:
-        return None
-    answering, dialling = bothContextsFrom(tls)
-    return LinkTLS(answering, dialling, tls.timeout, tls.insecure, tls.pinned_certs)
-
-
-def clientUrls(settings: Settings, host: str, port: int) -> tuple[str, ...]:
-    """
-    Where clients can connect to us, as C{host:port}.
-
-    @param host: where they are listened for.
-    """
-    if settings.client_advertise:
-        return (joined(*advertised(settings.client_advertise, port)),)
-    return tuple(joined(each, port) for each in addressesOf(host))
-
-
-def addressesOf(host: str) -> list[str]:
-    """
-    Where others can reach a listener on a host: itself, or the addresses of this machine.
-    """
-    if host not in _ANYWHERE:
-        return [host]
-    found = [address for name in _interfaces() if (address := _addressOf(name))]
-    return [each for each in found if not isLoopback(each)] or found or ["127.0.0.1"]
-
-
-def _interfaces() -> list[str]:
-    return [name for _, name in socket.if_nameindex()]
-
-
-def _addressOf(interface: str) -> str:
-    """
-    The IPv4 address of a network interface; no text if it has none.
-    """
-    request = struct.pack("256s", interface.encode()[:15])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        try:
-            answer = fcntl.ioctl(asking.fileno(), _SIOCGIFADDR, request)
-        except OSError:
-            return ""
-    return socket.inet_ntoa(answer[20:24])
+    return backoffTerms(settings, cluster, isConfigured)

@@ -23,7 +23,6 @@ from natsbroker.config.gateway import Gateway
 from natsbroker.config.model import Settings
 from natsbroker.gateways.replies import ReplyNames, newHash
 from natsbroker.hosting.accounts import AccountRegistry, LinkDoors
-from natsbroker.hosting.clustersettings import linkTLSFrom
 from natsbroker.hosting.diallers import Diallers
 from natsbroker.hosting.gatewaysettings import (
     dialTermsFrom,
@@ -33,6 +32,7 @@ from natsbroker.hosting.gatewaysettings import (
     termsFrom,
 )
 from natsbroker.hosting.linkports import LinkPort, ended
+from natsbroker.hosting.linksettings import linkTLSFrom
 from natsbroker.hosting.reload import Step
 from natsbroker.interfaces import IGatewayInterestPolicy
 from natsbroker.net.cluster import Cluster

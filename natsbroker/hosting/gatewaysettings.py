@@ -9,14 +9,14 @@ Must never know: connections.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from natsbroker import __version__
 from natsbroker.config.cluster import splitRoute
 from natsbroker.config.gateway import Gateway, RemoteGateway
 from natsbroker.config.linkblocks import advertised
 from natsbroker.config.model import Settings
-from natsbroker.hosting.clustersettings import addressesOf, linkTLSFrom
-from natsbroker.hosting.identity import NATS_VERSION
+from natsbroker.hosting.linksettings import backoffTerms, identityAt, limitsOf, linkTLSFrom
+from natsbroker.hosting.places import addressesOf
 from natsbroker.net.clusterterms import Identity
 from natsbroker.net.dialling import DialTerms
 from natsbroker.net.gatewayterms import GatewayTarget, GatewayTerms, RemoteTerms
@@ -28,12 +28,6 @@ __all__ = ["dialTermsFrom", "identityFrom", "limitsFrom", "placeFrom", "remoteTL
 
 #: The longest that a gateway is silent before it is sent a PING, in seconds.
 _LONGEST_SILENCE = 15.0
-
-#: How long a gateway may take to say who it is, in seconds, unless the settings say.
-_HANDSHAKE = 2.0
-
-#: The longest pause between two attempts to dial, in seconds.
-_LONGEST_PAUSE = 30.0
 
 
 def termsFrom(
@@ -102,35 +96,15 @@ def identityFrom(settings: Settings, gateway: Gateway, serverId: str, port: int)
     @param port: where gateways are listened for.
     """
     host, port = placeFrom(gateway, port)
-    return Identity(
-        server_id=serverId,
-        server_name=settings.server_name or serverId,
-        version=NATS_VERSION,
-        natsbroker=__version__,
-        host=host,
-        port=port,
-        gateway_url=joined(host, port),
-    )
+    return identityAt(settings, serverId, host, port, gateway=joined(host, port))
 
 
 def limitsFrom(settings: Settings, gateway: Gateway) -> LinkLimits:
     """
     The limits of gateways.
     """
-    handshake = gateway.timeout
-    if not handshake:
-        handshake = _HANDSHAKE if gateway.tls is None else gateway.tls.timeout + 1.0
-    default = LinkLimits()
-    return LinkLimits(
-        handshake=handshake,
-        ping_interval=min(settings.ping_interval, _LONGEST_SILENCE),
-        ping_max=settings.ping_max,
-        max_control_line=settings.max_control_line * 16,
-        max_payload=max(default.max_payload, settings.max_payload),
-        max_pending=settings.max_pending,
-        write_deadline=gateway.write_deadline or settings.write_deadline,
-        stall=not settings.no_fast_producer_stall,
-    )
+    limits = limitsOf(settings, gateway)
+    return replace(limits, ping_interval=min(limits.ping_interval, _LONGEST_SILENCE))
 
 
 def dialTermsFrom(settings: Settings, gateway: Gateway, isImplicit: bool) -> DialTerms:
@@ -139,9 +113,4 @@ def dialTermsFrom(settings: Settings, gateway: Gateway, isImplicit: bool) -> Dia
 
     @param isImplicit: whether others told of the cluster: then it is not dialled for ever.
     """
-    default = DialTerms()
-    return DialTerms(
-        longest=_LONGEST_PAUSE if gateway.connect_backoff else default.pause,
-        retries=gateway.connect_retries if isImplicit else -1,
-        reports=settings.connect_error_reports,
-    )
+    return backoffTerms(settings, gateway, not isImplicit)

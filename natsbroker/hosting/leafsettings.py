@@ -11,10 +11,10 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from natsbroker import __version__
 from natsbroker.auth.nkeys import Role, Signer
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.auth.settings import Identity as Somebody
@@ -23,15 +23,14 @@ from natsbroker.config.build_leafnodes import seedOf
 from natsbroker.config.leafnodes import Leafnodes, RemoteLeaf, RemoteURL, splitRemote
 from natsbroker.config.linkblocks import advertised
 from natsbroker.config.model import GLOBAL_ACCOUNT, TLS, Settings, User
-from natsbroker.hosting.clustersettings import addressesOf
 from natsbroker.hosting.credentials import grantFrom
-from natsbroker.hosting.identity import NATS_VERSION
+from natsbroker.hosting.linksettings import handshakeOf, identityAt, limitsOf, secured
+from natsbroker.hosting.places import addressesOf
 from natsbroker.hosting.tls import contextFrom, diallingContextFrom
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.net.clusterterms import Identity
 from natsbroker.net.leafterms import Credentials, LeafTerms, LeafTLS, LeafURL, RemoteTerms
 from natsbroker.net.linkcontext import LinkLimits
-from natsbroker.net.linktls import LinkTLS
 from natsbroker.net.listen import joined
 
 __all__ = [
@@ -42,9 +41,6 @@ __all__ = [
     "remoteFrom",
     "termsFrom",
 ]
-
-#: How long a leafnode may take to say who it is, in seconds, unless the settings say.
-_HANDSHAKE = 2.0
 
 _PART = re.compile(r"-{3,}[^-\n]*-{3,}\r?\n([\w.=-]+)\r?\n-{3,}[^-\n]*-{3,}")
 
@@ -63,30 +59,15 @@ def termsFrom(settings: Settings, leafnodes: Leafnodes) -> LeafTerms:
         verifiesTLS=tls is not None and tls.verify,
         minVersion=(numbers[0], numbers[1], numbers[2]) if numbers else None,
         isIsolated=leafnodes.isolate,
-        handshake=_handshake(leafnodes),
+        handshake=handshakeOf(leafnodes),
     )
-
-
-def _handshake(leafnodes: Leafnodes) -> float:
-    if leafnodes.timeout:
-        return leafnodes.timeout
-    return _HANDSHAKE if leafnodes.tls is None else leafnodes.tls.timeout + 1.0
 
 
 def limitsFrom(settings: Settings, leafnodes: Leafnodes) -> LinkLimits:
     """
     The limits of leafnode connections.
     """
-    return LinkLimits(
-        handshake=_handshake(leafnodes),
-        ping_interval=settings.ping_interval,
-        ping_max=settings.ping_max,
-        max_control_line=settings.max_control_line * 16,
-        max_payload=settings.max_payload,
-        max_pending=settings.max_pending,
-        write_deadline=leafnodes.write_deadline or settings.write_deadline,
-        stall=not settings.no_fast_producer_stall,
-    )
+    return replace(limitsOf(settings, leafnodes), max_payload=settings.max_payload)
 
 
 def identityFrom(settings: Settings, leafnodes: Leafnodes, serverId: str, port: int) -> Identity:
@@ -100,15 +81,8 @@ def identityFrom(settings: Settings, leafnodes: Leafnodes, serverId: str, port: 
         host, port = advertised(leafnodes.advertise, port)
     elif port:
         host = addressesOf(host)[0]
-    return Identity(
-        server_id=serverId,
-        server_name=settings.server_name or serverId,
-        version=NATS_VERSION,
-        natsbroker=__version__,
-        host=host,
-        port=port,
-        ip=joined(host, port) if port else "",
-    )
+    ip = joined(host, port) if port else ""
+    return identityAt(settings, serverId, host, port, ip)
 
 
 # Who is let in.
@@ -243,16 +217,10 @@ def acceptingTLSFrom(leafnodes: Leafnodes) -> LeafTLS | None:
         return None
     context = contextFrom(tls)
     return LeafTLS(
-        LinkTLS(context, context, tls.timeout, tls.insecure, tls.pinned_certs),
-        tls.handshake_first,
-        tls.handshake_first_fallback,
+        secured(tls, context, context), tls.handshake_first, tls.handshake_first_fallback
     )
 
 
 def _diallingTLS(tls: TLS, isRequired: bool) -> LeafTLS:
     context = diallingContextFrom(tls)
-    return LeafTLS(
-        LinkTLS(context, context, tls.timeout, tls.insecure, tls.pinned_certs),
-        tls.handshake_first,
-        isRequired=isRequired,
-    )
+    return LeafTLS(secured(tls, context, context), tls.handshake_first, isRequired=isRequired)

@@ -4,27 +4,19 @@ What the settings say of the cluster, as the network layer wants it.
 
 from __future__ import annotations
 
-import ipaddress
-from pathlib import Path
-
 import pytest
 
 from natsbroker.config.cluster import Cluster
-from natsbroker.config.model import TLS, Settings
+from natsbroker.config.model import Settings
 from natsbroker.hosting.clustersettings import (
-    addressesOf,
-    clientUrls,
     dialTermsFrom,
     identityFrom,
     linkLimitsFrom,
-    linkTLSFrom,
     termsFrom,
 )
-from natsbroker.hosting.tls import TLSError
 from natsbroker.net.clusterterms import RouteTarget
 from natsbroker.net.dialling import DialTerms
 from tests.hosting.support import settingsOf
-from tests.interop.certificates import writeCertificates
 
 TEXT = """
     server_name: n1, max_payload: 5, ping_interval: "10s", ping_max: 7, max_pending: 1000
@@ -102,9 +94,6 @@ def test_limits() -> None:
     settings = settingsOf('cluster { listen: "127.0.0.1:1", ping_interval: "90s", ping_max: 1 }')
     limits = linkLimitsFrom(settings, blockOf(settings))
     assert (limits.ping_interval, limits.ping_max) == (30.0, 1)
-    tls = TLS(timeout=4.0)
-    assert linkLimitsFrom(Settings(), Cluster(tls=tls)).handshake == 5.0
-    assert linkLimitsFrom(Settings(), Cluster(tls=tls, timeout=1.0)).handshake == 1.0
 
 
 def test_dialling() -> None:
@@ -113,35 +102,3 @@ def test_dialling() -> None:
     assert dialTermsFrom(Settings(), cluster, True) == DialTerms(longest=30.0, retries=-1)
     assert dialTermsFrom(Settings(), cluster, False) == DialTerms(longest=30.0, retries=4)
     assert dialTermsFrom(Settings(), Cluster(), False) == DialTerms(retries=0)
-
-
-def test_tls(tmp_path: Path) -> None:
-    """Certificates are read when the settings are taken."""
-    assert linkTLSFrom(None) is None
-    writeCertificates(tmp_path)
-    files = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
-    tls = linkTLSFrom(TLS(ca_file=str(tmp_path / "ca.pem"), certs=(files,), timeout=3.0))
-    assert tls is not None and tls.timeout == 3.0
-    with pytest.raises(TLSError, match="cert_file"):
-        linkTLSFrom(TLS(certs=(("nowhere.pem", files[1]),)))
-
-
-@pytest.mark.parametrize(
-    "text, host, urls",
-    [
-        ("", "127.0.0.1", ("127.0.0.1:4",)),
-        ("", "::1", ("[::1]:4",)),
-        ("client_advertise: pub", "0.0.0.0", ("pub:4",)),
-        ("client_advertise: 'pub:9'", "0.0.0.0", ("pub:9",)),
-    ],
-)
-def test_clientUrls(text: str, host: str, urls: tuple[str, ...]) -> None:
-    """Where clients of other members are told that they can connect."""
-    assert clientUrls(settingsOf(text) if text else Settings(), host, 4) == urls
-
-
-def test_anywhere() -> None:
-    """A listener on all addresses is found at those of this machine, loopback only if need be."""
-    found = addressesOf("0.0.0.0")
-    assert found and all(ipaddress.ip_address(each) for each in found)
-    assert "0.0.0.0" not in found and (found == ["127.0.0.1"] or "127.0.0.1" not in found)
