@@ -20,7 +20,8 @@ def session(
     """
     A C{SparkSession} on whatever Java there is: see L{natsbroker.spark.sessions}.
 
-    @param master: where Spark runs; by default what C{spark.master} says, else C{local[*]}.
+    @param master: where Spark runs, C{sc://HOST:PORT} for Spark Connect; by default what
+        C{spark.master} or C{spark-submit} says, else C{local[*]}.
     @param conf: more of Spark's own settings.
     """
     from natsbroker.spark.sessions import session
@@ -31,7 +32,7 @@ def session(
 def register(spark: Any) -> None:
     """
     Make the data source known to a session that does not find it by its name: one whose Python was
-    given this package with C{--py-files}, or one of Spark Connect.
+    given this package with C{--py-files}, or one of Spark Connect that L{session} did not make.
     """
     from natsbroker.spark.source import NatsBrokerSource
 

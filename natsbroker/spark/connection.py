@@ -9,6 +9,7 @@ Must never know: JetStream, or Spark.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import secrets
@@ -35,6 +36,11 @@ __all__ = ["Connection", "Peer", "connect"]
 
 _CHUNK = 1 << 18
 _INBOX = b"1"
+
+#: How it is seen that a server is gone: by its end of the stream, or by what the system says of a
+#: connection that was reset.
+_GONE = "the server closed the connection"
+_CLOSED = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED)
 
 #: The status of an answer that nobody gives.
 _NO_RESPONDERS = 503
@@ -253,7 +259,7 @@ class Connection:
         except OSError as error:
             raise self._lost(_reason(error)) from None
         if not data:
-            raise self._lost("the server closed the connection")
+            raise self._lost(_GONE)
         self._decoder.append(data)
 
     def _lost(self, text: str) -> ConnectionFailed:
@@ -365,6 +371,8 @@ class Connection:
 
 
 def _reason(error: OSError) -> str:
+    if error.errno in _CLOSED or isinstance(error, ssl.SSLEOFError):
+        return _GONE
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate is refused: {error.verify_message}"
     return getattr(error, "reason", None) or error.strerror or str(error)

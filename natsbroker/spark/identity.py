@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nacl.signing import SigningKey
-
 from natsbroker import __version__
 from natsbroker.spark.errors import OptionError
 
@@ -80,7 +78,7 @@ def connectFields(identity: Identity, nonce: str, isTLS: bool) -> dict[str, Any]
         given["nkey"] = _nameOf(seed)
     fields |= {name: value for name, value in given.items() if value}
     if seed and nonce:
-        signature = SigningKey(seed).sign(nonce.encode("utf-8")).signature
+        signature = _keyOf(seed).sign(nonce.encode("utf-8")).signature
         fields["sig"] = base64.urlsafe_b64encode(signature).rstrip(b"=").decode("ascii")
     return fields
 
@@ -123,8 +121,21 @@ def readSeed(text: str, path: str) -> bytes:
     return body[2:]
 
 
+def _keyOf(seed: bytes) -> Any:
+    """
+    @raise OptionError: where this package came without PyNaCl, as with C{--py-files}.
+    """
+    try:
+        from nacl.signing import SigningKey
+    except ImportError:
+        raise OptionError(
+            "nkeys and files of credentials need PyNaCl where tasks run: pip install PyNaCl"
+        ) from None
+    return SigningKey(seed)
+
+
 def _nameOf(seed: bytes) -> str:
-    body = bytes([_USER]) + bytes(SigningKey(seed).verify_key)
+    body = bytes([_USER]) + bytes(_keyOf(seed).verify_key)
     checksum = binascii.crc_hqx(body, 0).to_bytes(2, "little")
     return base64.b32encode(body + checksum).decode("ascii")
 

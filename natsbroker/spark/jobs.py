@@ -97,7 +97,8 @@ def addMaster(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--master",
         default="",
-        help="where Spark runs (local[*] without); 'inline' does the work here, without Spark",
+        help="where Spark runs, also sc://HOST:PORT (local[*] without); 'inline' does the work"
+        " here, without Spark",
     )
 
 
@@ -124,24 +125,32 @@ def inSpark(spark: Any) -> Callable[[Callable[[Any], Any], Sequence[Any]], list[
     """
     What runs tasks in Spark's workers.
 
-    @param spark: a session that is not one of Spark Connect.
+    @param spark: a session, of this process or of Spark Connect.
     """
 
     def run(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         if not tasks:
             return []
         try:
-            found: list[Any] = (
-                spark.sparkContext.parallelize(list(tasks), len(tasks)).map(work).collect()
-            )
+            return _ran(spark, work, list(tasks))
         except Exception as error:
             raised = _RAISED.search(str(error))
             if raised is None:
                 raise
             raise SourceError(raised["text"]) from None
-        return found
 
     return run
+
+
+def _ran(spark: Any, work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
+    from natsbroker.spark.sessions import isRemote
+
+    if isRemote(spark):
+        from natsbroker.spark.remote import runTasks
+
+        return runTasks(spark, work, tasks)
+    found: list[Any] = spark.sparkContext.parallelize(tasks, len(tasks)).map(work).collect()
+    return found
 
 
 @contextmanager

@@ -1,31 +1,42 @@
 """
-A Spark session with everything set that must be set.
+A Spark session with everything set that must be set: one that runs here, or one of a Spark Connect
+server.
 
 Promises: Java is found or the error says how to get one; workers run this Python; nothing that the
-caller or the environment sets is overridden.
+caller or the environment sets is overridden; the data source is known to the session that is given.
+A server that is not there is told at once.
 Must never know: NATS.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 
-from pyspark import SparkContext
-from pyspark.sql import SparkSession
-
-from natsbroker.spark.errors import OptionError
+from natsbroker.spark.errors import ConnectionFailed, OptionError, SourceError
 from natsbroker.spark.java import findJava
 
-__all__ = ["session"]
+__all__ = ["isRemote", "session"]
 
 #: The option C{pushdown} of the data source needs it.
 _ALWAYS = {"spark.sql.python.filterPushdown.enabled": "true"}
 
 #: For a driver and executors in one machine: no name look-ups, and nobody else can connect.
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+#: What C{spark-submit} sets for the Python that it starts; the master is its business then.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+
+_REMOTE = "sc://"
+_REMOTE_PORT = 15002
+
+#: How long a Spark Connect server may take to accept a connection, in seconds.
+_PATIENCE = 10.0
 
 
 def session(
@@ -34,26 +45,103 @@ def session(
     """
     The running session, or a new one.
 
-    @param master: where Spark runs; by default what C{conf} says, else C{local[*]}. For a session
-        that runs already it is not looked at.
+    @param master: where Spark runs; by default what C{conf} says, else what C{spark-submit} or
+        C{SPARK_REMOTE} does, else C{local[*]}. For a session that runs already it is not looked at.
     @param conf: more of Spark's own settings, by their names.
     @raise JavaMissing: if there is no Java for it.
+    @raise ConnectionFailed: if there is no server at an address of Spark Connect.
+    @raise OptionError: if it is no address of Spark Connect, or both kinds of session are wanted.
     """
     given = dict(conf or {})
-    place = master or given.get("spark.master") or "local[*]"
-    if place.startswith("sc://") or "spark.remote" in given:
-        raise OptionError(
-            "session() starts Spark here and does not connect to a Spark Connect server yet:"
-            " use SparkSession.builder.remote(...)"
-        )
-    if SparkContext._gateway is None:
+    place = master or given.pop("spark.remote", "") or given.get("spark.master", "")
+    if not place and _SUBMITTED not in os.environ:
+        place = os.environ.get("SPARK_REMOTE") or "local[*]"
+    found = _remote(place, given) if place.startswith(_REMOTE) else _own(place, given, appName)
+    # Of two sessions in one JVM the later has the table of data sources of the first, with classes
+    # of a Python that may have ended.
+    from natsbroker.spark import register
+
+    register(found)
+    return found
+
+
+def isRemote(spark: Any) -> bool:
+    """
+    Whether a session is one of Spark Connect, which has no C{SparkContext}.
+    """
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def _own(place: str, given: Mapping[str, str], appName: str) -> Any:
+    """
+    A session that runs here.
+
+    @param place: the master; nothing for the one of C{spark-submit}.
+    """
+    try:
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SourceError(
+            f"this PySpark starts no Spark of its own ({error}): name a Spark Connect server,"
+            " sc://HOST:PORT, or install natsbroker[spark] in place of natsbroker[spark-client]"
+        ) from None
+    if SparkContext._gateway is None and _SUBMITTED not in os.environ:
         os.environ["JAVA_HOME"] = str(findJava(os.environ).home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    settings = {**_ALWAYS, **(_LOCAL if place.startswith("local") else {})}
-    settings |= given
-    settings["spark.master"] = place
-    builder = SparkSession.builder.appName(appName)
+    settings = {**_ALWAYS, **(_LOCAL if place.startswith("local") else {}), **given}
+    if place:
+        settings["spark.master"] = place
+    return _built(SparkSession.builder.appName(appName), settings)
+
+
+def _remote(url: str, given: Mapping[str, str]) -> Any:
+    """
+    A session of a Spark Connect server. Settings that only a new Spark can have do nothing there.
+    """
+    try:
+        import_module("pyspark.sql.connect.session")  # Needs gRPC and others.
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SourceError(
+            f"{url}: what a client of Spark Connect needs is not installed"
+            f" ({str(error).splitlines()[0]}): pip install 'natsbroker[spark-client]', or"
+            " 'pyspark[connect]' beside natsbroker[spark]"
+        ) from None
+    _checkServer(url)
+    settings = {name: value for name, value in given.items() if name.startswith("spark.sql.")}
+    return _built(SparkSession.builder.remote(url), {**_ALWAYS, **settings})
+
+
+def _built(builder: Any, settings: Mapping[str, str]) -> Any:
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    try:
+        return builder.getOrCreate()
+    except RuntimeError as error:
+        if "SESSION_ALREADY_EXIST" in str(error) or "already running" in str(error):
+            raise OptionError(
+                "one process has sessions of its own Spark or of Spark Connect, not both: stop the"
+                " other one, or use another process"
+            ) from None
+        raise
+
+
+def _checkServer(url: str) -> None:
+    """
+    See that somebody listens; gRPC by itself tries for ten minutes, and says nothing.
+    """
+    parts = urlsplit(url)
+    try:
+        host, port = parts.hostname, parts.port or _REMOTE_PORT
+    except ValueError:
+        host, port = None, 0
+    if not host:
+        raise OptionError(f"not the address of a Spark Connect server: {url}: sc://HOST:PORT")
+    try:
+        socket.create_connection((host, port), _PATIENCE).close()
+    except OSError as error:
+        raise ConnectionFailed(
+            f"no Spark Connect server at {host}:{port}: {error.strerror or error}"
+        ) from None

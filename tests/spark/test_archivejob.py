@@ -73,7 +73,7 @@ def test_sparkSubmit(broker: BrokerStation, tmp_path: Path) -> None:
     command += ["--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"]
     command += ["--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"]
     command += [str(CHECKOUT / "natsbroker" / "spark" / "__main__.py"), "archive"]
-    command += ["--master", "local[1]", "--servers", broker.url, "--channel", name]
+    command += ["--servers", broker.url, "--channel", name]
     python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     done = subprocess.run(
         [*command, "--to", str(tmp_path / "a")],

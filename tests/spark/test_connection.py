@@ -5,6 +5,7 @@ The blocking connection: with nats-server 2.15, and with servers that say what n
 from __future__ import annotations
 
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -236,6 +237,41 @@ class TestStrangeServers:
         with scripted(play) as peer, connect(peer) as connection:
             with pytest.raises(ConnectionFailed, match="closed the connection"):
                 connection.request("a")
+
+    def test_reset(self) -> None:
+        """A connection that is reset is one that the server closed."""
+
+        def play(peer: socket.socket) -> None:
+            welcome(peer)
+            peer.recv(4096)
+            reset(peer)
+
+        with scripted(play) as peer, connect(peer) as connection:
+            with pytest.raises(ConnectionFailed, match=r": the server closed the connection$"):
+                connection.request("a")
+
+    def test_resetBeforeSending(self) -> None:
+        """So it is for one who only sends."""
+        isGone = threading.Event()
+
+        def play(peer: socket.socket) -> None:
+            welcome(peer)
+            reset(peer)
+            isGone.set()
+
+        with scripted(play) as peer, connect(peer) as connection:
+            assert isGone.wait(60)
+            with pytest.raises(ConnectionFailed, match=r": the server closed the connection$"):
+                connection.send(b"PUB a 1\r\nx\r\n")
+                connection.send(b"PUB a 1\r\nx\r\n")
+
+
+def reset(peer: socket.socket) -> None:
+    """
+    Close at once, with a RST.
+    """
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
 
 
 class TestServers:

@@ -5,6 +5,7 @@ Credentials: what CONNECT says, and which files are refused.
 from __future__ import annotations
 
 import base64
+import sys
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,11 @@ class TestFiles:
         with pytest.raises(OptionError, match=why) as caught:
             readSeed(text, "f")
         assert not text or text not in str(caught.value)
+
+
+def test_noLibrary(tmp_path: Path, user: KeyPair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the package came alone, what nkeys need besides is named."""
+    monkeypatch.setitem(sys.modules, "nacl.signing", None)
+    path = written(tmp_path, user.seed.decode())
+    with pytest.raises(OptionError, match="need PyNaCl where tasks run: pip install PyNaCl"):
+        connectFields(Identity(nkeySeedFile=path), "nonce", False)

@@ -5,13 +5,17 @@ The session.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql.datasource import DataSource
 
 from natsbroker.spark import session
-from natsbroker.spark.errors import OptionError
+from natsbroker.spark.errors import ConnectionFailed, OptionError, SourceError
+from natsbroker.spark.sessions import isRemote
 
 
 def test_runsWithoutJava(spark: Any) -> None:
@@ -33,8 +37,66 @@ def test_sameAgain(spark: Any) -> None:
     assert session("local[1]").sparkContext is spark.sparkContext
 
 
-@pytest.mark.parametrize("arguments", [("sc://h",), (None, {"spark.remote": "sc://h"})])
-def test_connectIsRefused(arguments: tuple[Any, ...]) -> None:
-    """A Spark Connect server is refused by its name."""
-    with pytest.raises(OptionError, match=r"Spark Connect server yet: use .*remote"):
-        session(*arguments)
+def test_registersAgain(spark: Any) -> None:
+    """
+    A session has the data source of this Python, whatever another one that shares its JVM left.
+    """
+
+    class Stale(DataSource):  # type: ignore[misc]
+        @classmethod
+        def name(cls) -> str:
+            return "natsbroker"
+
+        def schema(self) -> str:
+            raise ValueError("left behind")
+
+    spark.dataSource.register(Stale)
+    with pytest.raises(PySparkException, match="left behind"):
+        spark.read.format("natsbroker").load()
+    found = session()
+    with pytest.raises(PySparkException, match="servers"):
+        found.read.format("natsbroker").load().count()
+
+
+class TestConnect:
+    """Addresses of Spark Connect."""
+
+    @pytest.mark.parametrize("named", ["argument", "setting", "variable"])
+    def test_nobodyThere(self, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A server that is not there is told at once, however it was named."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        url = f"sc://127.0.0.1:{port}"
+        if named == "variable":
+            monkeypatch.setenv("SPARK_REMOTE", url)
+        with pytest.raises(ConnectionFailed, match=rf"server at 127.0.0.1:{port}: .* refused"):
+            session(
+                url if named == "argument" else None,
+                {"spark.remote": url} if named == "setting" else {},
+            )
+
+    @pytest.mark.parametrize("url", ["sc://", "sc://:15002", "sc://h:x"])
+    def test_noAddress(self, url: str) -> None:
+        """What is no address is refused."""
+        with pytest.raises(OptionError, match="not the address of a Spark Connect server"):
+            session(url)
+
+    def test_notBoth(self, spark: Any) -> None:
+        """A process that has a Spark of its own is told that it cannot have the other kind."""
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            with pytest.raises(OptionError, match="of its own Spark or of Spark Connect, not both"):
+                session(f"sc://127.0.0.1:{listener.getsockname()[1]}")
+
+    def test_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without what a client needs, the remedy is named, and so it is for the client alone."""
+        monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", None)
+        with pytest.raises(SourceError, match=r"pip install 'natsbroker\[spark-client\]'"):
+            session("sc://127.0.0.1:1")
+        monkeypatch.setitem(sys.modules, "pyspark", None)
+        with pytest.raises(SourceError, match=r"sc://HOST:PORT, or install natsbroker\[spark\]"):
+            session("local[1]")
+
+
+def test_isRemote(spark: Any) -> None:
+    """Which kind of session it is."""
+    assert not isRemote(spark)

@@ -1,0 +1,103 @@
+"""
+Tasks in the workers of a Spark Connect server, where no C{SparkContext} hands out functions: a data
+source of our own whose partitions are the tasks, and whose rows are what they return.
+
+Promises: results in the order of the tasks, each task in a partition of its own; nothing but the
+package itself must be there on the server, no pandas.
+Must never know: what tasks do.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+__all__ = ["TaskSource", "runTasks"]
+
+_NAME = "natsbroker_tasks"
+
+
+class Task(InputPartition):
+    """
+    One task.
+
+    @ivar place: which it is.
+    @ivar pickled: the function and its argument.
+    """
+
+    def __init__(self, place: int, pickled: bytes) -> None:
+        super().__init__(place)
+        self.place = place
+        self.pickled = pickled
+
+
+class TaskReader(DataSourceReader):
+    """
+    Does tasks.
+    """
+
+    def __init__(self, tasks: Sequence[bytes]) -> None:
+        self._tasks = tasks
+
+    def partitions(self) -> list[InputPartition]:
+        """
+        The tasks.
+        """
+        return [Task(place, each) for place, each in enumerate(self._tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int, bytes]]:
+        """
+        Do one.
+        """
+        if not isinstance(partition, Task):
+            raise TypeError(f"{type(partition).__name__} is no task")
+        work, argument = pickle.loads(partition.pickled)
+        yield partition.place, cloudpickle.dumps(work(argument))
+
+
+class TaskSource(DataSource):
+    """
+    Tasks as rows.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """
+        What C{format()} calls it.
+        """
+        return _NAME
+
+    def schema(self) -> str:
+        """
+        Which task, and its pickled result.
+        """
+        return "place INT, result BINARY"
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        """
+        What does them.
+        """
+        count = int(self.options["count"])
+        return TaskReader([base64.b64decode(self.options[f"task{n}"]) for n in range(count)])
+
+
+def runTasks(spark: Any, work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    """
+    Do tasks.
+
+    @param spark: a session of Spark Connect.
+    @return: what each returned, in their order.
+    """
+    spark.dataSource.register(TaskSource)
+    options = {
+        f"task{place}": base64.b64encode(cloudpickle.dumps((work, each))).decode("ascii")
+        for place, each in enumerate(tasks)
+    }
+    frame = spark.read.format(_NAME).options(count=str(len(tasks)), **options).load()
+    rows = sorted(frame.collect(), key=lambda row: int(row.place))
+    return [pickle.loads(bytes(row.result)) for row in rows]

@@ -1,0 +1,83 @@
+"""
+What C{spark-submit} is given for a cluster: C{clusterprogram.py SERVERS BROKER DIRECTORY}. It knows
+natsbroker from C{--py-files} and nothing of the tests, and says in one line of JSON what it found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def where(_: int) -> tuple[str, str]:
+    """Which executor a task is in, and where its natsbroker came from."""
+    import natsbroker
+
+    return os.environ.get("SPARK_EXECUTOR_DIRS", ""), natsbroker.__file__
+
+
+def dying(servers: str, stream: str) -> Callable[[int, bytes], bytes]:
+    """
+    A column of data whose worker is killed in the middle of each task, the first time, as soon as
+    something of it is in the stream.
+    """
+
+    def data(seq: int, data: bytes) -> bytes:
+        from pyspark import TaskContext
+
+        if TaskContext.get().attemptNumber() == 0 and seq % 500 == 400:
+            waitForRows(servers, stream)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return data
+
+    return data
+
+
+def waitForRows(servers: str, stream: str) -> None:
+    """Return when a stream has something, or after a minute."""
+    from natsbroker.spark.addresses import readAddresses
+    from natsbroker.spark.connection import Peer, connect
+    from natsbroker.spark.streams import Streams
+
+    deadline = time.monotonic() + 60
+    with connect(Peer(readAddresses(servers))) as connection:
+        while not Streams(connection).state(stream).messages and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+
+def main(servers: str, broker: str, directory: str) -> dict[str, Any]:
+    """Read, write with workers that die, and archive."""
+    from pyspark.sql.functions import udf
+
+    from natsbroker.spark import session
+    from natsbroker.spark.archivejob import archive
+    from natsbroker.spark.archiving import Plan
+
+    spark = session(None, {"spark.sql.execution.arrow.maxRecordsPerBatch": "50"})
+    places = spark.sparkContext.range(0, 8, numSlices=8).map(where).collect()
+    found: dict[str, Any] = {
+        "master": spark.sparkContext.master,
+        "executors": len({each for each, _ in places}),
+        "packed": all(".zip" in each for _, each in places),
+    }
+    reading = spark.read.format("natsbroker").options(servers=servers, minPartitions="2")
+    rows = reading.options(stream="IN").load()
+    found["read"] = rows.count()
+    for stream, columns in (("OUT", ["data", "concat('IN:', seq) AS msg_id"]), ("LOOSE", ["data"])):
+        data = udf(dying(servers, stream), "binary")("seq", "data").alias("data")
+        write = rows.select("seq", data).selectExpr(*columns).write.format("natsbroker")
+        given = {"servers": servers, "stream": stream, "subject": f"{stream}.x", "window": "10"}
+        write.mode("append").options(**given).save()
+    source = {"servers": broker, "channel": "c"}
+    found["archived"] = archive(spark, source, directory, plan=Plan(50, 4))["rows"]
+    spark.stop()
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(*sys.argv[1:4])))
