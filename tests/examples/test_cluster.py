@@ -6,35 +6,15 @@ from __future__ import annotations
 
 import asyncio
 
-import nats
 import pytest
 
+from tests.examples.meeting import heardAt
 from tests.examples.running import running
 
 
 @pytest.mark.parametrize("dialect", [(), ("classic",), ("auto",)], ids=lambda each: "".join(each))
 def test_serves(dialect: tuple[str, ...]) -> None:
     """What is said at any member is heard at all, once."""
-
-    async def talk(ports: list[int]) -> list[list[bytes]]:
-        clients = [await nats.connect(f"nats://127.0.0.1:{port}") for port in ports]
-        inboxes = [await client.subscribe("greet.*") for client in clients]
-        ready = [await client.subscribe("ready") for client in clients]
-        for client in clients:
-            await client.flush()
-        for inbox in ready:
-            # Gossip takes a moment: say it until everybody has heard it of everybody.
-            heard: set[bytes] = set()
-            while len(heard) < len(clients):
-                for number, client in enumerate(clients):
-                    await client.publish("ready", b"%d" % number)
-                heard.add((await inbox.next_msg(timeout=30)).data)
-        for number, client in enumerate(clients):
-            await client.publish(f"greet.{number}", b"%d" % number)
-        found = [[(await each.next_msg(timeout=30)).data for _ in ports] for each in inboxes]
-        for client in clients:
-            await client.close()
-        return [sorted(each) for each in found]
-
     with running("cluster.py", *dialect, lines=3) as ports:
-        assert asyncio.run(talk(ports)) == [[b"0", b"1", b"2"]] * 3
+        found = asyncio.run(heardAt([f"nats://127.0.0.1:{port}" for port in ports]))
+    assert found == [[b"0", b"1", b"2"]] * 3

@@ -1,0 +1,45 @@
+"""
+Clients of several brokers that ought to hear each other.
+
+Promises: waits until each client has heard every other one before anything is counted.
+Must never know: how the brokers are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import nats
+
+
+async def heardAt(urls: Sequence[str]) -> list[list[bytes]]:
+    """
+    Connect a client to each broker, and have each say its number once.
+
+    @return: for each client the numbers that it heard, in order of the numbers.
+    """
+    clients = [await nats.connect(url) for url in urls]
+    inboxes = [await client.subscribe("greet.*") for client in clients]
+    # Of members of a queue group one alone would hear it: each client is a group of its own, which
+    # brokers in other clusters hear of like that.
+    ready = [
+        await client.subscribe("ready", queue=f"q{number}") for number, client in enumerate(clients)
+    ]
+    for client in clients:
+        await client.flush()
+    for inbox in ready:
+        # Finding each other takes a moment: say it until everybody has heard it of everybody.
+        heard: set[bytes] = set()
+        while len(heard) < len(clients):
+            for number, client in enumerate(clients):
+                await client.publish("ready", b"%d" % number)
+            heard.add((await inbox.next_msg(timeout=30)).data)
+    for number, client in enumerate(clients):
+        await client.publish(f"greet.{number}", b"%d" % number)
+    found = []
+    for inbox in inboxes:
+        taken = [(await inbox.next_msg(timeout=30)).data for _ in clients]
+        found.append(sorted(taken))
+    for client in clients:
+        await client.close()
+    return found
