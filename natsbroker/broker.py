@@ -28,6 +28,7 @@ from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import GLOBAL_ACCOUNT, TLS, Monitoring, Settings
 from natsbroker.core.bus import Bus
 from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
+from natsbroker.hosting.advising import Advising
 from natsbroker.hosting.authorization import Authorization
 from natsbroker.hosting.authorizers import READY_MADE
 from natsbroker.hosting.clients import closeAll, sessionsOf
@@ -237,6 +238,11 @@ class Broker(MultiService):
             self._clusterChanged,
         )
         self.links.show(self.monitoring, lambda: self.settings)
+        advice = self.links.advice
+        if advice is not None:
+            self._adopt(
+                Advising(advice, self._systemBus, lambda: self.serverId, self.reactor.seconds)
+            )
         self._services = dict(found.services(self, settings, services, SERVICES))
         self.streaming: StreamingModel | None = None
         if settings.streaming is not None:

@@ -83,7 +83,7 @@ MAP: dict[str, Row] = {
     "gateways": row(f"{_SERVICE} wire.mapped", _TWISTED),
     "stan": row(f"{_SERVICE} hot", f"{_TWISTED} google"),
     "jetstream": row(_SERVICE, _TWISTED),
-    "pipeline": row(f"{_SERVICE} wire.columnar store.exports", _TWISTED),
+    "pipeline": row(f"{_SERVICE} wire.columnar wire.instants store.exports", _TWISTED),
     "stats": row(f"{_SERVICE} hot wire.instants", _TWISTED),
     "net": row(f"{_CONTRACTS} hot wire subjects errors advisories peernames", f"{_TWISTED} {_TLS}"),
     "client": row(f"{_SERVICE} hot wire peernames", f"{_TWISTED} {_TLS}"),

@@ -31,8 +31,17 @@ class LinkPage:
     @ivar switchAfter: after how many refusals an account is told of as a whole; 0 for never.
     """
 
-    def __init__(self, link: GatewayLink, switchAfter: int) -> None:
+    def __init__(
+        self,
+        link: GatewayLink,
+        switchAfter: int,
+        advice: Callable[[str, str], Mapping[str, Any] | None] = lambda gateway, account: None,
+    ) -> None:
+        """
+        @param advice: gives what was advised of what a cluster sends of an account.
+        """
         self._link = link
+        self._advice = advice
         self.switchAfter = switchAfter
 
     @property
@@ -62,7 +71,14 @@ class LinkPage:
         What was decided for each account.
         """
         traffic = self._link.traffic
-        return {} if traffic is None else traffic.figures()
+        figures: Mapping[str, Mapping[str, Any]] = {} if traffic is None else traffic.figures()
+        if isinstance(self._link, OutboundGateway):
+            return figures
+        advised = {name: self._advice(self._link.gateway, name) for name in figures}
+        return {
+            name: {**each, "advice": advised[name]} if advised[name] else each
+            for name, each in figures.items()
+        }
 
     def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
         """
@@ -81,11 +97,17 @@ class GatewayPages:
     """
 
     def __init__(
-        self, gateways: Gateways, settings: Callable[[], Settings], switchAfter: int
+        self,
+        gateways: Gateways,
+        settings: Callable[[], Settings],
+        switchAfter: int,
+        advice: Callable[[str, str], Mapping[str, Any] | None] = lambda gateway, account: None,
     ) -> None:
         """
         @param settings: the settings in force.
+        @param advice: gives what was advised of what a cluster sends of an account.
         """
+        self._advice = advice
         self._gateways = gateways
         self._settings = settings
         self._switchAfter = switchAfter
@@ -123,7 +145,7 @@ class GatewayPages:
         The connections that others dialled.
         """
         found = list(self._gateways.inbound.values())
-        return [(link.gateway, LinkPage(link, self._switchAfter)) for link in found]
+        return [(link.gateway, LinkPage(link, self._switchAfter, self._advice)) for link in found]
 
     def varz(self) -> dict[str, Any]:
         """

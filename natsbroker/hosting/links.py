@@ -16,7 +16,9 @@ from typing import Any
 
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import Settings
+from natsbroker.gateways.advice import AdvisedPolicy
 from natsbroker.hosting.accounts import AccountRegistry
+from natsbroker.hosting.advising import GatewayAdvice
 from natsbroker.hosting.cluster import ClusterMembership
 from natsbroker.hosting.clusterpages import ClusterPages
 from natsbroker.hosting.gatewaypages import GatewayPages, showGateways
@@ -40,6 +42,7 @@ class Links:
     @ivar membership: its part in a cluster; C{None} without.
     @ivar leafnodes: its leafnode connections.
     @ivar gateways: its part in a super-cluster; C{None} without.
+    @ivar advice: takes advice about what other clusters send; C{None} without.
     """
 
     def __init__(
@@ -88,9 +91,11 @@ class Links:
             self._leafPlacesChanged,
         )
         self.gateways: GatewayService | None = None
+        self.advice: GatewayAdvice | None = None
         self._switchAfter = 0
         if settings.gateway is not None and settings.gateway.isOn:
             chosen = policy()
+            advised = AdvisedPolicy(chosen, reactor.seconds)
             self.gateways = GatewayService(
                 reactor,
                 settings,
@@ -99,8 +104,9 @@ class Links:
                 serverId,
                 random,
                 None if self.membership is None else self.membership.cluster,
-                chosen,
+                advised,
             )
+            self.advice = GatewayAdvice(advised, self.gateways.gateways, accounts)
             self._switchAfter = int(getattr(chosen, "switchAfter", 0))
 
     def show(self, monitoring: MonitoringModel, settings: Callable[[], Settings]) -> None:
@@ -112,9 +118,10 @@ class Links:
         if self.membership is not None:
             ClusterPages(self.membership).contribute(monitoring)
         LeafPages(self.leafnodes).contribute(monitoring)
-        if self.gateways is not None:
+        if self.gateways is not None and self.advice is not None:
             gateways = self.gateways.gateways
-            showGateways(monitoring, GatewayPages(gateways, settings, self._switchAfter), gateways)
+            pages = GatewayPages(gateways, settings, self._switchAfter, self.advice.shown)
+            showGateways(monitoring, pages, gateways)
 
     def planners(self) -> Sequence[Planner]:
         """

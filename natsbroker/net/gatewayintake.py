@@ -145,8 +145,14 @@ class Intake:
         for name in new:
             accounts[name] = self._account(name, doors[name])
         self._offer()
-        for name in new:
-            known = accounts[name]
+        if new:
+            self.reconsider()
+
+    def reconsider(self) -> None:
+        """
+        The policy may have another mind: tell everything where it says so now.
+        """
+        for known in self._accounts.values():
             if self._policy.introduces(self._name, known.name, self._document.gateway_iom):
                 known.telling.tellAll(self._now())
 

@@ -11,11 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "ADVICE_REFUSED",
     "BAD_REQUEST",
     "CANNOT_HOLD",
     "FAILED",
     "HOLD_REFUSED",
     "MADE_AGAIN",
+    "NO_ACCOUNT",
+    "NO_ADVICE",
+    "NO_GATEWAY",
     "NO_HOLD",
     "NO_LOG",
     "NO_REQUEST",
@@ -55,3 +59,7 @@ CANNOT_HOLD = (501, 20007, "the store of {kind} {name} cannot hold records")
 HOLD_REFUSED = (400, 20008, "the hold is refused: {why}")
 NO_HOLD = (404, 20009, "{kind} {name} has no hold {hold}")
 FAILED = (500, 20010, "the request failed: the log of the broker says why")
+NO_ACCOUNT = (404, 20011, "there is no account {account}")
+NO_GATEWAY = (404, 20012, "there is no cluster {gateway}")
+ADVICE_REFUSED = (400, 20013, "the advice is refused: {why}")
+NO_ADVICE = (404, 20014, "there is no advice about account {account} and cluster {gateway}")

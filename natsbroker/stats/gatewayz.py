@@ -139,6 +139,8 @@ def _account(
     if figures.get("switches"):
         row["switches"] = figures["switches"]
         row["last_switch"] = instant(figures["switched"])
+    if figures.get("advice"):
+        row["advice"] = figures["advice"]
     return row
 
 
