@@ -27,6 +27,7 @@ from natsbroker.net.clusterterms import (
 from natsbroker.net.labels import quoted
 from natsbroker.net.ledback import LedBack
 from natsbroker.net.linkcontext import LinkContext, LinkPeer
+from natsbroker.net.linkroll import LinkRoll
 from natsbroker.net.members import Foreigners, Member, poolIndex, prevails
 from natsbroker.net.news import GatewayNews, News
 from natsbroker.net.route import Route
@@ -87,11 +88,9 @@ class Cluster:
         self.ledBack: LedBack | None = None
         self._news = News(self)
         self._foreigners = Foreigners()
-        self._routes: dict[int, Route] = {}
+        self._roll: LinkRoll[Route] = LinkRoll()
         self._selves: set[tuple[str, int]] = set()
         self._learned: set[str] = set()
-        self._waiting: list[Callable[[], None]] = []
-        self._isOver = False
 
     def routeFor(self, target: RouteTarget | None) -> Callable[[LinkPeer], Route]:
         """
@@ -102,10 +101,10 @@ class Cluster:
         return lambda peer: Route(self, peer, target)
 
     def __iter__(self) -> Iterator[Route]:
-        return iter(list(self._routes.values()))
+        return iter(self._roll)
 
     def __len__(self) -> int:
-        return len(self._routes)
+        return len(self._roll)
 
     # What others are told.
 
@@ -166,7 +165,7 @@ class Cluster:
         """
         A peer has said who it is: give its connection a place, or close it.
         """
-        if self._isOver:
+        if self._roll.isOver:
             route.close(errors.SERVER_SHUTDOWN)
             return
         size = self.terms.poolSize
@@ -324,7 +323,7 @@ class Cluster:
         """
         Have somebody dialled, unless it is us.
         """
-        if not self._isOver and (target.host, target.port) not in self._selves:
+        if not self._roll.isOver and (target.host, target.port) not in self._selves:
             self._dial(target, after)
 
     # Coming and going.
@@ -333,9 +332,7 @@ class Cluster:
         """
         There is one more connection.
         """
-        self._routes[route.number] = route
-        if self._isOver:
-            route.close(errors.SERVER_SHUTDOWN)
+        self._roll.add(route)
 
     def parted(self, route: Route) -> None:
         """
@@ -356,13 +353,9 @@ class Cluster:
         """
         A connection is gone: dial again if somebody wants it.
         """
-        self._routes.pop(route.number, None)
-        if not self._routes:
-            waiting, self._waiting = self._waiting, []
-            for call in waiting:
-                call()
+        self._roll.remove(route)
         target = route.target
-        if target is None or not route.mayRedial or self._isOver or not self._isWanted(target):
+        if target is None or not route.mayRedial or self._roll.isOver or not self._isWanted(target):
             return
         member = self.members.get(route.remoteId)
         if member is not None:
@@ -469,10 +462,4 @@ class Cluster:
 
         @param done: called when there is none.
         """
-        self._isOver = True
-        if not self._routes:
-            done()
-            return
-        self._waiting.append(done)
-        for route in self:
-            route.close(errors.SERVER_SHUTDOWN)
+        self._roll.close(done)

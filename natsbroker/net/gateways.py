@@ -30,6 +30,7 @@ from natsbroker.net.gatewayterms import (
 )
 from natsbroker.net.labels import quoted
 from natsbroker.net.linkcontext import LinkContext, LinkPeer
+from natsbroker.net.linkroll import LinkRoll
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, infoLine
 
 __all__ = ["Gateways", "Neighbours", "Traffic"]
@@ -108,11 +109,9 @@ class Gateways:
         }
         self._traffic = traffic
         self._dial = dial
-        self._links: dict[int, GatewayLink] = {}
+        self._roll: LinkRoll[GatewayLink] = LinkRoll()
         self._urls: Counter[str] = Counter()
-        self._waiting: list[Callable[[], None]] = []
         self._isLeaving = False
-        self._isOver = False
 
     def accepting(self, peer: LinkPeer) -> InboundGateway:
         """
@@ -129,10 +128,10 @@ class Gateways:
         return lambda peer: OutboundGateway(self, peer, remote, target)
 
     def __iter__(self) -> Iterator[GatewayLink]:
-        return iter(list(self._links.values()))
+        return iter(self._roll)
 
     def __len__(self) -> int:
-        return len(self._links)
+        return len(self._roll)
 
     @property
     def outbound(self) -> dict[str, OutboundGateway]:
@@ -203,9 +202,7 @@ class Gateways:
         """
         There is one more connection.
         """
-        self._links[link.number] = link
-        if self._isOver:
-            link.close(errors.SERVER_SHUTDOWN)
+        self._roll.add(link)
 
     def arrived(self, link: InboundGateway, document: ServerDocument) -> None:
         """
@@ -230,7 +227,7 @@ class Gateways:
         Somebody whom we dialled has said who it is.
         """
         remote = link.cluster
-        if self._isOver or remote.link is not None:
+        if self._roll.isOver or remote.link is not None:
             link.mayRedial = False
             link.close(errors.DUPLICATE_GATEWAY)
             return
@@ -258,11 +255,7 @@ class Gateways:
         """
         A connection is gone: dial again if it was we who dialled.
         """
-        self._links.pop(link.number, None)
-        if not self._links:
-            waiting, self._waiting = self._waiting, []
-            for call in waiting:
-                call()
+        self._roll.remove(link)
         if not isinstance(link, OutboundGateway) or not link.mayRedial:
             return
         remote = link.cluster
@@ -275,7 +268,7 @@ class Gateways:
         """
         Have a cluster dialled.
         """
-        if not self._isOver:
+        if not self._roll.isOver:
             self._dial(remote, after)
 
     def solicit(self) -> None:
@@ -389,7 +382,7 @@ class Gateways:
         self._urls[url] -= 1
         if not self._urls[url]:
             del self._urls[url]
-            if not self._isOver:
+            if not self._roll.isOver:
                 self._update()
 
     # Changing.
@@ -424,10 +417,4 @@ class Gateways:
 
         @param done: called when there is none.
         """
-        self._isOver = True
-        if not self._links:
-            done()
-            return
-        self._waiting.append(done)
-        for link in self:
-            link.close(errors.SERVER_SHUTDOWN)
+        self._roll.close(done)

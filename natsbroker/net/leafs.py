@@ -33,6 +33,7 @@ from natsbroker.net.leafterms import (
     infoDocument,
 )
 from natsbroker.net.linkcontext import LinkContext
+from natsbroker.net.linkroll import LinkRoll
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.serverinfo import infoLine
 from natsbroker.wire.values import Kind
@@ -102,25 +103,23 @@ class Leafs:
         self.isLeaving = False
         self._redial = redial
         self._urls: tuple[str, ...] = ()
-        self._leafs: dict[int, Leaf] = {}
+        self._roll: LinkRoll[Leaf] = LinkRoll()
         self._beacons: dict[str, bytes] = {}
-        self._waiting: list[Callable[[], None]] = []
-        self._isOver = False
 
     def __iter__(self) -> Iterator[Leaf]:
         """
         Those that are agreed on.
         """
-        return iter([leaf for leaf in self._leafs.values() if leaf.traffic is not None])
+        return iter([leaf for leaf in self._roll if leaf.traffic is not None])
 
     def __len__(self) -> int:
-        return sum(leaf.traffic is not None for leaf in self._leafs.values())
+        return sum(leaf.traffic is not None for leaf in self._roll)
 
     def everyone(self) -> list[Leaf]:
         """
         All connections, agreed on or not.
         """
-        return list(self._leafs.values())
+        return list(self._roll)
 
     # Sessions.
 
@@ -191,9 +190,7 @@ class Leafs:
         """
         There is one more connection.
         """
-        self._leafs[leaf.number] = leaf
-        if self._isOver:
-            leaf.close(errors.SERVER_SHUTDOWN)
+        self._roll.add(leaf)
 
     def established(self, leaf: Leaf) -> None:
         """
@@ -223,12 +220,8 @@ class Leafs:
         """
         A connection is gone: dial again if it was us.
         """
-        self._leafs.pop(leaf.number, None)
-        if not self._leafs:
-            waiting, self._waiting = self._waiting, []
-            for call in waiting:
-                call()
-        if isinstance(leaf, DialledLeaf) and not self._isOver:
+        self._roll.remove(leaf)
+        if isinstance(leaf, DialledLeaf) and not self._roll.isOver:
             self._redial(leaf.target)
 
     def isDialled(self, target: LeafRemote) -> bool:
@@ -247,7 +240,7 @@ class Leafs:
     def _to(self, target: LeafRemote) -> list[DialledLeaf]:
         return [
             leaf
-            for leaf in self._leafs.values()
+            for leaf in self._roll
             if isinstance(leaf, DialledLeaf) and leaf.target is target and not leaf.reason
         ]
 
@@ -276,13 +269,7 @@ class Leafs:
 
         @param done: called when there is none.
         """
-        self._isOver = True
-        if not self._leafs:
-            done()
-            return
-        self._waiting.append(done)
-        for leaf in self.everyone():
-            leaf.close(errors.SERVER_SHUTDOWN)
+        self._roll.close(done)
 
 
 def _sameness(leaf: Leaf) -> tuple[str, ...]:
