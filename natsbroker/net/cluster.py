@@ -9,7 +9,6 @@ Must never know: the reactor's endpoints, accounts' insides, or configuration fi
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -23,13 +22,15 @@ from natsbroker.net.clusterterms import (
     RouteTarget,
     connectOptions,
     infoDocument,
+    isLogin,
 )
 from natsbroker.net.labels import quoted
 from natsbroker.net.ledback import LedBack
-from natsbroker.net.linkcontext import LinkContext, LinkPeer
+from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linkroll import LinkRoll
 from natsbroker.net.members import Foreigners, Member, poolIndex, prevails
 from natsbroker.net.news import GatewayNews, News
+from natsbroker.net.peer import LinkPeer
 from natsbroker.net.route import Route
 from natsbroker.net.routeinterest import AccountDoors
 from natsbroker.wire.serverinfo import GossipMode, ServerDocument, infoLine
@@ -136,11 +137,7 @@ class Cluster:
         """
         Whether somebody who dialled us says the right thing.
         """
-        terms = self.terms
-        if not terms.user:
-            return True
-        rightUser = hmac.compare_digest(user.encode(), terms.user.encode())
-        return hmac.compare_digest(password.encode(), terms.password.encode()) and rightUser
+        return isLogin(self.terms, user, password)
 
     def agreesOn(self, name: str, isDynamic: bool, remoteId: str) -> bool:
         """

@@ -8,15 +8,23 @@ Must never know: connections, or who else is in the cluster.
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from natsbroker.net.dialects import CLASSIC_TOO, RouteDialect
 from natsbroker.net.routeinterest import RoutePermissions
 from natsbroker.wire.serverinfo import GossipMode
 
-__all__ = ["ClusterTerms", "Identity", "RouteTarget", "connectOptions", "infoDocument"]
+__all__ = [
+    "ClusterTerms",
+    "Identity",
+    "RouteTarget",
+    "connectOptions",
+    "infoDocument",
+    "isLogin",
+]
 
 #: What our INFO claims to understand: accounts on routes, and not the tracing of messages.
 _PROTO = 2
@@ -46,6 +54,22 @@ class Identity:
     port: int = 0
     ip: str = ""
     gateway_url: str = ""
+
+    def head(self, proto: int) -> dict[str, Any]:
+        """
+        What an INFO of every kind of link begins with.
+
+        @param proto: what it claims to understand.
+        """
+        return {
+            "server_id": self.server_id,
+            "server_name": self.server_name,
+            "version": self.version,
+            "proto": proto,
+            "go": "",
+            "host": self.host,
+            "port": self.port,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +145,25 @@ class ClusterTerms:
     dialect: RouteDialect = RouteDialect.MODERN
 
 
+class _Login(Protocol):
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def password(self) -> str: ...
+
+
+def isLogin(terms: _Login, user: str, password: str) -> bool:
+    """
+    Whether somebody who dialled us says what the terms want, if they want anything. How long that
+    takes tells nobody how much of it was right.
+    """
+    if not terms.user:
+        return True
+    rightUser = hmac.compare_digest(user.encode(), terms.user.encode())
+    return hmac.compare_digest(password.encode(), terms.password.encode()) and rightUser
+
+
 def infoDocument(identity: Identity, terms: ClusterTerms, **connection: Any) -> dict[str, Any]:
     """
     What an INFO says.
@@ -130,13 +173,7 @@ def infoDocument(identity: Identity, terms: ClusterTerms, **connection: Any) -> 
     if terms.dialect is RouteDialect.CLASSIC:
         return _classicDocument(identity, terms, connection)
     return {
-        "server_id": identity.server_id,
-        "server_name": identity.server_name,
-        "version": identity.version,
-        "proto": _PROTO,
-        "go": "",
-        "host": identity.host,
-        "port": identity.port,
+        **identity.head(_PROTO),
         "headers": terms.headers,
         "auth_required": bool(terms.user),
         "tls_required": terms.hasTLS,
@@ -163,13 +200,7 @@ def _classicDocument(
     The same where only the classic dialect is spoken.
     """
     return {
-        "server_id": identity.server_id,
-        "server_name": identity.server_name,
-        "version": identity.version,
-        "proto": _CLASSIC_PROTO,
-        "go": "",
-        "host": identity.host,
-        "port": identity.port,
+        **identity.head(_CLASSIC_PROTO),
         "auth_required": bool(terms.user),
         "ssl_required": terms.hasTLS,
         "tls_required": terms.hasTLS,

@@ -21,7 +21,7 @@ from natsbroker import errors
 from natsbroker.net.gatewayterms import GatewayTarget
 from natsbroker.net.labels import quoted
 from natsbroker.net.link import Link
-from natsbroker.net.linkcontext import LinkPeer
+from natsbroker.net.peer import LinkPeer
 from natsbroker.wire import ops
 from natsbroker.wire.dialects.gateway import FROM_GATEWAY
 from natsbroker.wire.serverinfo import (

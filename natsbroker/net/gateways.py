@@ -10,7 +10,6 @@ Must never know: the reactor's endpoints, accounts' insides, or configuration fi
 
 from __future__ import annotations
 
-import hmac
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
@@ -18,7 +17,7 @@ from typing import Any, Protocol
 from twisted.logger import Logger
 
 from natsbroker import errors
-from natsbroker.net.clusterterms import Identity
+from natsbroker.net.clusterterms import Identity, isLogin
 from natsbroker.net.gateway import GatewayLink, InboundGateway, OutboundGateway
 from natsbroker.net.gatewayremote import Remote
 from natsbroker.net.gatewayterms import (
@@ -29,8 +28,9 @@ from natsbroker.net.gatewayterms import (
     infoDocument,
 )
 from natsbroker.net.labels import quoted
-from natsbroker.net.linkcontext import LinkContext, LinkPeer
+from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linkroll import LinkRoll
+from natsbroker.net.peer import LinkPeer
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, infoLine
 
 __all__ = ["Gateways", "Neighbours", "Traffic"]
@@ -178,11 +178,7 @@ class Gateways:
         """
         Whether somebody who dialled us says the right thing.
         """
-        terms = self.terms
-        if not terms.user:
-            return True
-        rightUser = hmac.compare_digest(user.encode(), terms.user.encode())
-        return hmac.compare_digest(password.encode(), terms.password.encode()) and rightUser
+        return isLogin(self.terms, user, password)
 
     def welcomes(self, name: str) -> bool:
         """

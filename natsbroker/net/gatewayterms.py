@@ -136,13 +136,7 @@ def infoDocument(
     @param urls: where members of our cluster can be dialled, likewise.
     """
     return {
-        "server_id": identity.server_id,
-        "server_name": identity.server_name,
-        "version": identity.version,
-        "proto": _PROTO,
-        "go": "",
-        "host": identity.host,
-        "port": identity.port,
+        **identity.head(_PROTO),
         "headers": terms.headers,
         "auth_required": bool(terms.user),
         "tls_required": terms.tls is not None,

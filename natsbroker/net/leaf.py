@@ -18,7 +18,7 @@ from natsbroker.net.labels import quoted
 from natsbroker.net.leafrules import LeafRules
 from natsbroker.net.leaftraffic import LeafTraffic
 from natsbroker.net.link import Link
-from natsbroker.net.linkcontext import LinkPeer
+from natsbroker.net.peer import LinkPeer
 from natsbroker.wire.dialects.leaf import FROM_LEAF
 from natsbroker.wire.grants import Grant, Security
 from natsbroker.wire.values import ClientInfo, Kind

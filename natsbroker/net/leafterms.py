@@ -150,13 +150,7 @@ def infoDocument(
     @param connection: what belongs to the connection and the moment.
     """
     return {
-        "server_id": identity.server_id,
-        "server_name": identity.server_name,
-        "version": identity.version,
-        "proto": _PROTO,
-        "go": "",
-        "host": identity.host,
-        "port": identity.port,
+        **identity.head(_PROTO),
         "headers": terms.headers,
         "auth_required": True,
         "tls_required": terms.hasTLS,

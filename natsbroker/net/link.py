@@ -18,8 +18,9 @@ from twisted.logger import Logger
 
 from natsbroker import errors, hot
 from natsbroker.net.labels import quoted
-from natsbroker.net.linkcontext import LinkContext, LinkPeer
+from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linktrace import traceCame, traceSaid
+from natsbroker.net.peer import LinkPeer
 from natsbroker.net.stall import Stall
 from natsbroker.wire import ops
 from natsbroker.wire.keepalive import Keepalive, KeepaliveAction

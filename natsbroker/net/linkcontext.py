@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 
@@ -18,7 +18,7 @@ from natsbroker.net.context import Tracing
 from natsbroker.net.linkbook import LinkBook
 from natsbroker.net.wheel import DeadlineWheel
 
-__all__ = ["LinkContext", "LinkLimits", "LinkPeer"]
+__all__ = ["LinkContext", "LinkLimits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,45 +45,6 @@ class LinkLimits:
     max_pending: int = 64 << 20
     write_deadline: float = 10.0
     stall: bool = True
-
-
-class LinkPeer(Protocol):
-    """
-    The transport of a link, as far as its session needs one.
-    """
-
-    host: str
-    port: int
-
-    def write(self, data: bytes) -> object:
-        """
-        Send bytes.
-        """
-
-    def finish(self) -> None:
-        """
-        Send what waits, then close.
-        """
-
-    def abort(self) -> None:
-        """
-        Close now.
-        """
-
-    def pauseReading(self) -> None:
-        """
-        Deliver no more input for now.
-        """
-
-    def resumeReading(self) -> None:
-        """
-        Deliver input again.
-        """
-
-    def useLane(self, lane: Any) -> None:
-        """
-        The fast lane may, or with C{None} may not, be taken from now on without asking the session.
-        """
 
 
 class LinkContext:

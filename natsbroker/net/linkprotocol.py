@@ -26,8 +26,8 @@ from zope.interface import implementer
 from natsbroker import errors
 from natsbroker.net.faststream import overHub
 from natsbroker.net.link import Link
-from natsbroker.net.linkcontext import LinkPeer
 from natsbroker.net.linktls import LinkTLS, nameProblem, pinProblem
+from natsbroker.net.peer import LinkPeer
 
 __all__ = ["LinkFactory", "LinkProtocol"]
 

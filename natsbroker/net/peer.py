@@ -1,5 +1,5 @@
 """
-What a session needs of its transport.
+What a session, of a client or of a link, needs of its transport.
 
 Promises: a handful of methods that every stream transport can be given.
 Must never know: which transports there are.
@@ -11,22 +11,16 @@ from typing import Any, Protocol
 
 from natsbroker.wire.grants import Security
 
-__all__ = ["Peer"]
+__all__ = ["LinkPeer", "Peer"]
 
 
-class Peer(Protocol):
+class LinkPeer(Protocol):
     """
-    The transport of a session, as far as it needs one.
-
-    @ivar isSecured: whether what is written is encrypted.
+    The transport of a link, as far as its session needs one.
     """
 
     host: str
     port: int
-    connectionType: str
-    certificate: Any
-    tls: Security | None
-    isSecured: bool
 
     def write(self, data: bytes) -> object:
         """
@@ -57,3 +51,16 @@ class Peer(Protocol):
         """
         The fast lane may, or with C{None} may not, be taken from now on without asking the session.
         """
+
+
+class Peer(LinkPeer, Protocol):
+    """
+    The transport of a client's session.
+
+    @ivar isSecured: whether what is written is encrypted.
+    """
+
+    connectionType: str
+    certificate: Any
+    tls: Security | None
+    isSecured: bool

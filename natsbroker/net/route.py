@@ -20,8 +20,8 @@ from natsbroker.net.clusterterms import RouteTarget
 from natsbroker.net.dialects import RouteDialect, chosen
 from natsbroker.net.labels import quoted
 from natsbroker.net.link import Link
-from natsbroker.net.linkcontext import LinkPeer
 from natsbroker.net.modern import ModernTraffic
+from natsbroker.net.peer import LinkPeer
 from natsbroker.wire import ops
 from natsbroker.wire.dialects.cluster import FROM_MEMBER
 from natsbroker.wire.dialects.route import FROM_ROUTE

@@ -4,12 +4,15 @@ How a broker takes part in a cluster, and what it says of that.
 
 from __future__ import annotations
 
+import pytest
+
 from natsbroker.net.clusterterms import (
     ClusterTerms,
     Identity,
     RouteTarget,
     connectOptions,
     infoDocument,
+    isLogin,
 )
 from natsbroker.net.dialects import RouteDialect
 from natsbroker.wire.serverinfo import infoLine, parseDocument
@@ -36,6 +39,23 @@ def test_info() -> None:
     assert (parsed.route_pool_size, parsed.route_pool_idx) == (3, 2)
     assert parsed.permitImport == {"allow": ("a",)} and parsed.permitExport is None
     assert parsed.connect_urls == ("h:1",)
+
+
+def test_head() -> None:
+    """Every INFO begins with who says it, and never with where others are to dial."""
+    head = IDENTITY.head(7)
+    assert list(head) == ["server_id", "server_name", "version", "proto", "go", "host", "port"]
+    assert list(head.values()) == ["ID", "n1", "2.15.1", 7, "", "0.0.0.0", 6222]
+
+
+@pytest.mark.parametrize(
+    "user, password, isRight",
+    [("u", "p", True), ("u", "", False), ("", "p", False), ("u", "P", False), ("ü", "p", False)],
+)
+def test_login(user: str, password: str, isRight: bool) -> None:
+    """Both must be right where something is wanted, and nothing where nothing is."""
+    assert isLogin(ClusterTerms("C1", user="u", password="p"), user, password) is isRight
+    assert isLogin(ClusterTerms("C1"), user, password)
 
 
 def test_noPool() -> None:
