@@ -160,8 +160,17 @@ def isLogin(terms: _Login, user: str, password: str) -> bool:
     """
     if not terms.user:
         return True
-    rightUser = hmac.compare_digest(user.encode(), terms.user.encode())
-    return hmac.compare_digest(password.encode(), terms.password.encode()) and rightUser
+    rightUser = _isSame(user, terms.user)
+    return _isSame(password, terms.password) and rightUser
+
+
+def _isSame(said: str, wanted: str) -> bool:
+    """
+    Compare any two strings, also those that JSON can make and UTF-8 cannot say.
+    """
+    return hmac.compare_digest(
+        said.encode("utf-8", "surrogatepass"), wanted.encode("utf-8", "surrogatepass")
+    )
 
 
 def infoDocument(identity: Identity, terms: ClusterTerms, **connection: Any) -> dict[str, Any]:

@@ -50,7 +50,14 @@ def test_head() -> None:
 
 @pytest.mark.parametrize(
     "user, password, isRight",
-    [("u", "p", True), ("u", "", False), ("", "p", False), ("u", "P", False), ("ü", "p", False)],
+    [
+        ("u", "p", True),
+        ("u", "", False),
+        ("", "p", False),
+        ("u", "P", False),
+        ("ü", "p", False),
+        ("\ud800", "\udc80", False),
+    ],
 )
 def test_login(user: str, password: str, isRight: bool) -> None:
     """Both must be right where something is wanted, and nothing where nothing is."""
