@@ -17,6 +17,7 @@ import pytest
 
 from tests.interop.conftest import pytest_runtest_makereport, showLogs, startServer
 from tests.interop.servers import OURS_FAST, REAL, Server
+from tests.spark.kinds import Cluster
 from tests.spark.support import CONFIG, STREAMING, BrokerStation, Station
 
 __all__ = ["pytest_runtest_makereport", "startServer"]
@@ -107,3 +108,13 @@ def broker(sharedBroker: BrokerStation, request: pytest.FixtureRequest) -> Broke
     """
     showLogs(request.node, sharedBroker.server)
     return sharedBroker
+
+
+@pytest.fixture(scope="session")
+def sharedCluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """
+    Three nats-servers in a cluster.
+    """
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    yield cluster
+    cluster.close()

@@ -2,9 +2,10 @@
 Streaming queries whose driver and JVM are killed at random moments while messages come in:
 C{python -m tests.spark.killing --kills 10}.
 
-One driver runs two queries: a stream to Parquet, and a stream to another stream.
+One driver runs four queries: from a stream of nats-server to Parquet, and to another stream; and
+the same from a channel of our broker.
 
-Promises: at the end both hold each message once, or the counts differ and the exit status is 1.
+Promises: at the end all four hold each message once, or the counts differ and the exit status is 1.
 Must never know: how the data source works.
 """
 
@@ -26,10 +27,10 @@ from typing import Any
 from natsbroker.spark.connection import connect
 from natsbroker.spark.reading import Manner, RangeReader, Span
 from natsbroker.spark.streams import Streams
-from tests.interop.servers import REAL, Server
-from tests.spark.support import CONFIG, Station, Stream
+from tests.interop.servers import OURS_FAST, REAL, Server
+from tests.spark.support import CONFIG, STREAMING, BrokerStation, Station, Stream
 
-__all__ = ["rounds"]
+__all__ = ["Logs", "isWhole", "rounds"]
 
 #: How long a driver may take to begin on a busy machine, in seconds.
 _PATIENCE = 300.0
@@ -42,65 +43,126 @@ _CONF = {
 }
 
 
-def drive(url: str, directory: Path, isLast: bool) -> None:
+def drive(urls: dict[str, str], directory: Path, isLast: bool) -> None:
     """
-    Run both queries: until killed, or to the end of what is stored, and say what the table holds.
+    Run the queries: until killed, or to the end of what is stored, and say what the tables hold.
+
+    @param urls: where each kind of log is.
     """
     from natsbroker.spark import session
 
     spark = session("local[2]", _CONF)
-    reading = spark.readStream.format("natsbroker").options(
-        servers=url, stream="IN", startingOffsets="earliest", maxOffsetsPerTrigger="3000"
-    )
-    table = reading.load().writeStream.format("parquet").option("path", str(directory / "table"))
-    copy = (
-        reading.load()
-        .selectExpr("data", "concat('IN:', seq) AS msg_id")
-        .writeStream.format("natsbroker")
-        .options(servers=url, stream="OUT", subject="OUT.x")
-    )
     queries = []
-    for name, query in (("table", table), ("copy", copy)):
-        query = query.option("checkpointLocation", str(directory / f"{name}-checkpoint"))
-        queries.append((query.trigger(availableNow=True) if isLast else query).start())
+    for kind, url in urls.items():
+        given = {"servers": url, kind: "IN", "startingOffsets": "earliest"}
+        reading = spark.readStream.format("natsbroker").options(maxOffsetsPerTrigger="3000")
+        frame = reading.options(**given).load()
+        table = frame.writeStream.format("parquet").option("path", str(directory / kind / "table"))
+        copy = frame.selectExpr("data", "concat('IN:', seq) AS msg_id").writeStream
+        out = {"servers": urls["stream"], "stream": f"OUT-{kind}", "subject": f"OUT-{kind}.x"}
+        for name, query in (("table", table), ("copy", copy.format("natsbroker").options(**out))):
+            query = query.option("checkpointLocation", str(directory / kind / f"{name}-checkpoint"))
+            queries.append((query.trigger(availableNow=True) if isLast else query).start())
+            # One after the other: Spark gives each Python that it starts ten seconds.
+            while queries[-1].isActive and queries[-1].lastProgress is None:
+                time.sleep(0.05)
     for query in queries:
         query.awaitTermination()
-    seqs = [row.seq for row in spark.read.parquet(str(directory / "table")).collect()]
-    print(json.dumps({"rows": len(seqs), "different": len(set(seqs)), "most": max(seqs)}))
+    tables = {}
+    for kind in urls:
+        rows = spark.read.parquet(str(directory / kind / "table")).collect()
+        seqs = [row.seq for row in rows]
+        right = sum(1 for row in rows if bytes(row.data) == _data(row.seq))
+        most = max(seqs)
+        tables[kind] = {
+            "rows": len(seqs),
+            "different": len(set(seqs)),
+            "most": most,
+            "right": right,
+        }
+    print(json.dumps(tables))
     spark.stop()
 
 
-def _start(url: str, directory: Path, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.spark.killing", "--drive", url, str(directory), *more]
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL if not more else None,
-        text=True,
-        start_new_session=True,
-    )
+def _data(seq: int) -> bytes:
+    """
+    What the message of a sequence is.
+    """
+    return b"%099d" % seq
 
 
-def _killOnce(url: str, directory: Path, dice: random.Random) -> None:
+def _start(urls: dict[str, str], directory: Path, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.spark.killing", "--drive", json.dumps(urls)]
+    with open(directory / "driver.log", "w") as log:
+        return subprocess.Popen(
+            [*command, str(directory), *more],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
+        )
+
+
+def _killOnce(urls: dict[str, str], directory: Path, dice: random.Random) -> None:
     """
-    Start a driver, wait until it has planned a micro-batch, and kill it and its JVM a little later.
+    Start a driver, wait until each query has planned a micro-batch, and kill it and its JVM a
+    little later.
     """
-    offsets = directory / "table-checkpoint" / "offsets"
-    before = _newest(offsets)
-    process = _start(url, directory)
+    places = [
+        directory / kind / f"{name}-checkpoint" / "offsets"
+        for kind in urls
+        for name in ("table", "copy")
+    ]
+    before = [_newest(each) for each in places]
+    process = _start(urls, directory)
     try:
         deadline = time.monotonic() + _PATIENCE
-        while _newest(offsets) == before:
+        while any(_newest(each) == old for each, old in zip(places, before, strict=True)):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError("the driver does not begin")
-            time.sleep(0.05)
-        time.sleep(dice.uniform(0, 4))
+                _forgive(directory)
+                return
+            time.sleep(0.02)
+        time.sleep(dice.uniform(0, 3))
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        _kill(process)
         if process.stdout is not None:
             process.stdout.close()
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # It ended by itself, with all that it had started.
+    process.wait()
+
+
+def _forgive(directory: Path) -> None:
+    """
+    A driver ended by itself: that is one more end at some moment if Spark only lost its patience
+    with a slow machine.
+
+    @raise RuntimeError: for anything else.
+    """
+    said = (directory / "driver.log").read_text()[-5000:]
+    if "Python worker failed to connect back" not in said:
+        raise RuntimeError(f"the driver does not begin:\n{said}")
+
+
+def _finish(urls: dict[str, str], directory: Path) -> dict[str, Any]:
+    """
+    Have a driver read to the end.
+
+    @return: what the tables hold then.
+    """
+    while True:
+        last = _start(urls, directory, "--last")
+        said, _ = last.communicate(timeout=_PATIENCE * 2)
+        if last.returncode == 0:
+            tables: dict[str, Any] = json.loads(said.splitlines()[-1])
+            return tables
+        _forgive(directory)
 
 
 def _newest(offsets: Path) -> int:
@@ -108,63 +170,98 @@ def _newest(offsets: Path) -> int:
     return max(names, default=-1)
 
 
-def rounds(directory: Path, kills: int, seed: int) -> dict[str, Any]:
+class Logs:
+    """
+    Both servers, with a log that grows and a stream to copy it to for each kind.
+
+    @ivar urls: where each kind of log is.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        servers = []
+        for flavour, config in ((REAL, CONFIG), (OURS_FAST, STREAMING)):
+            place = directory / flavour.name
+            place.mkdir(parents=True)
+            servers.append(Server(flavour, place, config).start())
+        self.station = Station(servers[0])
+        self._broker = BrokerStation(servers[1])
+        self.urls = {"stream": self.station.url, "channel": self._broker.url}
+        self._publishing = connect(self.station.peer)
+        self._source = Stream(self._publishing, "IN")
+        self._source.make(storage="file")
+        for kind in self.urls:
+            target = Stream(self.station.connection, f"OUT-{kind}")
+            target.make(storage="file", duplicate_window=3_600_000_000_000)
+        self.stored = 0
+        self._isOver = threading.Event()
+        self._publisher = threading.Thread(target=self._publish)
+        self._publisher.start()
+
+    def _publish(self) -> None:
+        while not self._isOver.wait(0.2):
+            data = [_data(self.stored + number) for number in range(1, 201)]
+            self._source.fill(data)
+            self._broker.fill("IN", data)
+            self.stored += 200
+
+    def complete(self) -> None:
+        """
+        Nothing more comes in.
+        """
+        self._isOver.set()
+        self._publisher.join()
+
+    def copied(self) -> dict[str, dict[str, int]]:
+        """
+        What the streams hold that were copied to: how many messages, with how many different ids
+        and data.
+        """
+        found = {}
+        for kind in self.urls:
+            name = f"OUT-{kind}"
+            state = self.station.streams.state(name)
+            span = Span(name, state.created, 1, state.stop)
+            ids, data = set(), set()
+            with connect(self.station.peer) as connection:
+                for rows in RangeReader(Streams(connection), span, Manner(), print).read():
+                    for head in rows.heads:
+                        ids.add(head.partition(b"Nats-Msg-Id: ")[2].partition(b"\r\n")[0])
+                    data.update(rows.payloads)
+            found[kind] = {"copied": state.messages, "ids": len(ids), "data": len(data)}
+        return found
+
+    def close(self) -> None:
+        """
+        Stop everything.
+        """
+        self.complete()
+        self._publishing.close()
+        self.station.close()
+        self._broker.close()
+
+
+def rounds(logs: Logs, directory: Path, kills: int, seed: int) -> dict[str, Any]:
     """
     Kill so often, and count.
 
-    @return: what was stored, what the table holds, and what the other stream holds.
+    @return: for each kind, what was stored, what the table holds, and what the other stream holds.
     """
     dice = random.Random(seed)
-    (directory / "server").mkdir(parents=True)
-    station = Station(Server(REAL, directory / "server", CONFIG).start())
-    isOver = threading.Event()
-    publishing = connect(station.peer)
-    source = Stream(publishing, "IN")
-    source.make(storage="file")
-    target = Stream(station.connection, "OUT")
-    target.make(storage="file", duplicate_window=3_600_000_000_000)
-
-    def publish() -> None:
-        while not isOver.wait(0.2):
-            source.fill([b"x" * 100] * 200)
-
-    publisher = threading.Thread(target=publish)
-    publisher.start()
-    try:
-        for _ in range(kills):
-            _killOnce(station.url, directory, dice)
-        isOver.set()
-        publisher.join()
-        last = _start(station.url, directory, "--last")
-        said, _ = last.communicate(timeout=_PATIENCE * 2)
-        return {**_counted(station), **json.loads(said.splitlines()[-1])}
-    finally:
-        isOver.set()
-        publisher.join()
-        publishing.close()
-        station.close()
-
-
-def _counted(station: Station) -> dict[str, int]:
-    state = station.streams.state("IN")
-    copy = station.streams.state("OUT")
-    span = Span("OUT", copy.created, 1, copy.stop)
-    with connect(station.peer) as connection:
-        batches = RangeReader(Streams(connection), span, Manner(), print).read()
-        ids = {
-            head.partition(b"Nats-Msg-Id: ")[2].partition(b"\r\n")[0]
-            for rows in batches
-            for head in rows.heads
-        }
-    return {"stored": state.messages, "copied": copy.messages, "ids": len(ids)}
+    for _ in range(kills):
+        _killOnce(logs.urls, directory, dice)
+    logs.complete()
+    tables, copies = _finish(logs.urls, directory), logs.copied()
+    return {kind: {"stored": logs.stored, **tables[kind], **copies[kind]} for kind in logs.urls}
 
 
 def isWhole(counts: dict[str, Any]) -> bool:
     """
-    Whether both hold each message once.
+    Whether all hold each message once, as it was.
     """
-    names = ("rows", "different", "most", "copied", "ids")
-    return all(counts[each] == counts["stored"] for each in names)
+    names = ("rows", "different", "most", "right", "copied", "ids", "data")
+    return len(counts) == 2 and all(
+        each[name] == each["stored"] > 0 for each in counts.values() for name in names
+    )
 
 
 def main() -> int:
@@ -178,12 +275,16 @@ def main() -> int:
     parser.add_argument("--last", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.drive:
-        drive(given.drive[0], Path(given.drive[1]), given.last)
+        drive(json.loads(given.drive[0]), Path(given.drive[1]), given.last)
         return 0
     seed = random.randrange(1 << 32) if given.seed is None else given.seed
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory() as directory:
-        counts = rounds(Path(directory), given.kills, seed)
+        logs = Logs(Path(directory))
+        try:
+            counts = rounds(logs, Path(directory), given.kills, seed)
+        finally:
+            logs.close()
     print(json.dumps(counts))
     return 0 if isWhole(counts) else 1
 

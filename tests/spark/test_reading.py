@@ -1,30 +1,24 @@
 """
 Reading ranges: whole, or not at all.
 
-Replicas that lag are played where the test says when, and real in L{TestCluster}.
+Replicas that lag are played where the test says when, and real in tests/spark/test_conformance.py.
 """
 
 from __future__ import annotations
 
-import json
-import socket
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from natsbroker.spark import reading
-from natsbroker.spark.addresses import readAddresses
 from natsbroker.spark.columns import Rows
-from natsbroker.spark.connection import Connection, Peer, connect
 from natsbroker.spark.errors import DataLoss, SourceError
 from natsbroker.spark.fetching import Answer, Wish
 from natsbroker.spark.reading import Manner, RangeReader, Span, checkStream
-from natsbroker.spark.streams import Streams, StreamState
-from tests.interop.servers import PATIENCE, REAL, Server
+from natsbroker.spark.streams import StreamState
 from tests.spark.support import Station, Stream
 
 
@@ -260,88 +254,6 @@ class TestReplicas:
         monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
         with pytest.raises(SourceError, match="sequence 11 or one behind it is stored, and no"):
             self.seqs([set(range(1, 11))] * 50, ALL)
-
-
-CLUSTER = (
-    "server_name: $NAME\n"
-    "jetstream { store_dir: $DIR/js, max_memory_store: 64MB, max_file_store: 64MB }\n"
-    "cluster { name: c, listen: 127.0.0.1:$PORT, routes: [ $ROUTES ] }\n"
-)
-
-
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Peer]:
-    """
-    Three nats-servers in a cluster.
-    """
-    ports = _freePorts(3)
-    routes = ", ".join(f"nats://127.0.0.1:{each}" for each in ports)
-    servers = []
-    for place, port in enumerate(ports):
-        directory = tmp_path / f"n{place}"
-        directory.mkdir()
-        config = CLUSTER.replace("$NAME", f"n{place}").replace("$PORT", str(port))
-        servers.append(Server(REAL, directory, config.replace("$ROUTES", routes)))
-    try:
-        for server in servers:
-            server.start()
-        yield Peer(readAddresses(",".join(each.url for each in servers)), requestTimeout=1.0)
-    finally:
-        for server in servers:
-            server.stop()
-
-
-def _freePorts(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
-def _made(connection: Connection) -> Stream:
-    """
-    A stream with three replicas, as soon as the cluster can make it.
-    """
-    stream = Stream(connection, "R")
-    for _ in range(int(PATIENCE * 5)):
-        question = {"name": "R", "subjects": ["R.>"], "storage": "memory", "num_replicas": 3}
-        try:
-            answer = json.loads(
-                connection.request(
-                    "$JS.API.STREAM.CREATE.R",
-                    json.dumps({**question, "allow_direct": True}).encode(),
-                )
-            )
-        except SourceError:
-            answer = {"error": "not yet"}
-        if "error" not in answer:
-            return stream
-        time.sleep(0.2)
-    raise TimeoutError(f"the cluster does not begin: {answer}")
-
-
-class TestCluster:
-    """Three real servers, where any replica answers and some lag."""
-
-    def test_tailReads(self, cluster: Peer) -> None:
-        """What was acknowledged is read at once, whole, from every server, while more comes."""
-        with connect(cluster) as publishing:
-            stream = _made(publishing)
-            readers = [connect(cluster, place) for place in range(3)]
-            try:
-                created = Streams(publishing).state("R").created
-                start = 1
-                for turn in range(60):
-                    stop = stream.fill([b"x" * 100] * 20) + 1
-                    span = Span("R", created, start, stop)
-                    reader = RangeReader(Streams(readers[turn % 3]), span, Manner(), print)
-                    found = [seq for rows in reader.read() for seq in rows.seqs]
-                    assert found == list(range(start, stop))
-                    start = stop
-            finally:
-                for each in readers:
-                    each.close()
 
 
 def test_checkStream(station: Station) -> None:

@@ -1,0 +1,245 @@
+"""
+The kinds of logs that the data source reads, for tests that hold for all of them: streams of
+nats-server, such with three replicas, and channels of our broker.
+
+Promises: what a test does to a log has happened when the call returns.
+Must never know: how logs are read.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from natsbroker.spark.addresses import readAddresses
+from natsbroker.spark.connection import Peer, connect
+from natsbroker.spark.errors import ApiError, SourceError
+from natsbroker.spark.logs import Logs, logsOf
+from natsbroker.spark.streams import Streams, StreamState
+from tests.interop.servers import PATIENCE, REAL, Server
+from tests.spark.support import BrokerStation, Station, Stream
+
+__all__ = ["KEPT", "ChannelKind", "Cluster", "Kind", "StreamKind", "waitFor"]
+
+#: So many messages a channel keeps that is made to lose some.
+KEPT = 10
+
+_CLUSTER = (
+    "server_name: $NAME\n"
+    "jetstream { store_dir: $DIR/js, max_memory_store: 64MB, max_file_store: 64MB }\n"
+    "cluster { name: c, listen: 127.0.0.1:$PORT, routes: [ $ROUTES ] }\n"
+)
+
+
+def waitFor(isThere: Callable[[], bool]) -> None:
+    """
+    @raise TimeoutError: if it does not come in a minute.
+    """
+    deadline = time.monotonic() + 60
+    while not isThere():
+        if time.monotonic() > deadline:
+            raise TimeoutError("it does not come")
+        time.sleep(0.02)
+
+
+class Kind:
+    """
+    What all have in common.
+
+    @ivar option: the option that names such a log.
+    @ivar url: where the servers are.
+    """
+
+    option = ""
+    url = ""
+    _numbers = itertools.count(1)
+
+    def make(self, payloads: Iterable[bytes] = (), isKept: bool = False) -> str:
+        """
+        A new log with messages in it.
+
+        @param isKept: whether L{trim} will be asked for.
+        """
+        raise NotImplementedError
+
+    def fill(self, name: str, payloads: Iterable[bytes]) -> None:
+        """
+        Store more.
+        """
+        raise NotImplementedError
+
+    def trim(self, name: str, first: int) -> None:
+        """
+        Have what comes before a sequence taken away.
+        """
+        raise NotImplementedError
+
+    def options(self, *names: str, **more: str) -> dict[str, str]:
+        """
+        The options that name some logs.
+        """
+        return {"servers": self.url, self.option: ",".join(names), **more}
+
+    def logs(self, ask: Callable[[Logs], StreamState]) -> StreamState:
+        """
+        Ask over a connection of its own.
+        """
+        with connect(Peer(readAddresses(self.url))) as connection:
+            return ask(logsOf(connection, {"channel": self.option == "channel", **_SCOPE}))
+
+    def state(self, name: str) -> StreamState:
+        """
+        The state of a log.
+        """
+        return self.logs(lambda logs: logs.state(name))
+
+
+_SCOPE = {"clusterId": "test-cluster", "domain": ""}
+
+
+class StreamKind(Kind):
+    """
+    Streams of nats-server.
+    """
+
+    option = "stream"
+
+    def __init__(self, station: Station | Cluster, **config: Any) -> None:
+        self.url = station.url
+        self.connection = station.connection
+        self._config = config
+
+    def make(self, payloads: Iterable[bytes] = (), isKept: bool = False) -> str:
+        """See L{Kind}."""
+        name = f"K{next(self._numbers)}"
+        Stream(self.connection, name).make(**self._config)
+        self.fill(name, payloads)
+        return name
+
+    def fill(self, name: str, payloads: Iterable[bytes]) -> None:
+        """See L{Kind}."""
+        given = list(payloads)
+        if given:
+            Stream(self.connection, name).fill(given)
+
+    def trim(self, name: str, first: int) -> None:
+        """See L{Kind}."""
+        Stream(self.connection, name).api("PURGE", {"seq": first})
+
+    def delete(self, name: str) -> None:
+        """
+        Delete a stream.
+        """
+        Stream(self.connection, name).api("DELETE")
+
+    def again(self, name: str, payloads: Iterable[bytes]) -> None:
+        """
+        Make one of the same name.
+        """
+        Stream(self.connection, name).make(**self._config)
+        self.fill(name, payloads)
+
+
+class ChannelKind(Kind):
+    """
+    Channels of our broker.
+
+    It must have the limits L{LIMITS}.
+    """
+
+    option = "channel"
+
+    #: Of what L{make} calls C{kept}.
+    LIMITS = f'store_limits {{ max_channels: 0, channels {{ "kept.>" {{ max_msgs: {KEPT} }} }} }}'
+
+    def __init__(self, broker: BrokerStation) -> None:
+        self.url = broker.url
+        self._broker = broker
+
+    def make(self, payloads: Iterable[bytes] = (), isKept: bool = False) -> str:
+        """See L{Kind}."""
+        return self._broker.channel(payloads, f"{'kept' if isKept else 'k'}.{next(self._numbers)}")
+
+    def fill(self, name: str, payloads: Iterable[bytes]) -> None:
+        """See L{Kind}."""
+        self._broker.fill(name, payloads)
+
+    def trim(self, name: str, first: int) -> None:
+        """See L{Kind}: by what comes behind it."""
+        stop = self.state(name).stop
+        self.fill(name, [b"more"] * (first + KEPT - stop))
+
+
+class Cluster:
+    """
+    Three nats-servers in a cluster.
+
+    @ivar url: all of them.
+    @ivar connection: for the test's own requests.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        ports = _freePorts(3)
+        routes = ", ".join(f"nats://127.0.0.1:{each}" for each in ports)
+        self.servers = []
+        for place, port in enumerate(ports):
+            own = directory / f"n{place}"
+            own.mkdir()
+            config = _CLUSTER.replace("$NAME", f"n{place}").replace("$PORT", str(port))
+            self.servers.append(Server(REAL, own, config.replace("$ROUTES", routes)))
+        try:
+            starts = [threading.Thread(target=each.start) for each in self.servers]
+            for each in starts:
+                each.start()
+            for each in starts:
+                each.join()
+            self.url = ",".join(each.url for each in self.servers)
+            self.peer = Peer(readAddresses(self.url), requestTimeout=1.0)
+            self._waitForMeta()
+            self.connection = connect(Peer(readAddresses(self.url)))
+        except BaseException:
+            self.stop()
+            raise
+
+    def _waitForMeta(self) -> None:
+        """
+        Wait until a stream with three replicas can be made.
+        """
+        question = {"name": "R", "subjects": ["R.>"], "storage": "memory", "num_replicas": 3}
+        answer: dict[str, Any] = {}
+        for _ in range(int(PATIENCE * 5)):
+            try:
+                with connect(self.peer) as connection:
+                    Streams(connection).call("STREAM.CREATE.R", question, "R")
+                return
+            except (ApiError, SourceError) as error:
+                answer = {"error": str(error)}
+            time.sleep(0.2)
+        raise TimeoutError(f"the cluster does not begin: {answer}")
+
+    def stop(self) -> None:
+        """
+        Stop them all.
+        """
+        for each in self.servers:
+            each.stop()
+
+    def close(self) -> None:
+        """
+        End.
+        """
+        self.connection.close()
+        self.stop()
+
+
+def _freePorts(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports

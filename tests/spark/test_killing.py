@@ -1,0 +1,42 @@
+"""
+The short form of what L{tests.spark.killing} does in many rounds, and that it would notice.
+"""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+from tests.spark.killing import Logs, isWhole, rounds
+
+
+def test_killed(tmp_path: Path) -> None:
+    """
+    A driver with queries from both kinds of logs is killed in the middle: the next one brings each
+    message once, to Parquet and to another stream. What is there twice, or not, would be seen.
+    """
+    logs = Logs(tmp_path / "servers")
+    try:
+        counts = rounds(logs, tmp_path, kills=1, seed=7)
+        assert isWhole(counts), counts
+        stored = counts["stream"]["stored"]
+        for kind in ("stream", "channel"):
+            reply = logs.station.connection.ask(f"OUT-{kind}.x", b"")
+            logs.station.connection.answer(reply)
+        assert {each["copied"] for each in logs.copied().values()} == {stored + 1}
+    finally:
+        logs.close()
+
+
+def test_controls() -> None:
+    """Any count that is not that of what was stored is found out."""
+    names = ("rows", "different", "most", "right", "copied", "ids", "data")
+    whole = {kind: dict.fromkeys((*names, "stored"), 9) for kind in ("stream", "channel")}
+    assert isWhole(whole)
+    assert not isWhole({"stream": whole["stream"]})
+    for kind in whole:
+        for name in names:
+            for wrong in (8, 10):
+                counts = copy.deepcopy(whole)
+                counts[kind][name] = wrong
+                assert not isWhole(counts), (kind, name, wrong)
