@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 
@@ -23,7 +25,7 @@ from natsbroker.spark.formats import tableAt
 from natsbroker.spark.java import findJava
 from tests.interop.conftest import StartServer
 from tests.interop.servers import CHECKOUT, OURS_FAST, Server
-from tests.spark.archivekilling import isWhole, rounds, start
+from tests.spark.archivekilling import counted, isWhole, rounds, start
 from tests.spark.support import BrokerStation, Station
 
 
@@ -39,10 +41,24 @@ def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
 def test_killed(kind: str, tmp_path: Path) -> None:
     """
     Two archivers race and are killed in turn, while messages come in and retention takes the
-    oldest: each message is there once, or recorded as lost.
+    oldest: each message is there once, or recorded as lost. One that is missing, twice or another
+    would be seen.
     """
     counts = rounds(kind, tmp_path, kills=4, seed=7)
     assert isWhole(counts), counts
+    root = tmp_path / "archive"
+    manifest = tableAt(root).require()
+    path = root / max(manifest.files, key=lambda each: each.rows).path
+    whole = pq.read_table(path)
+    seqs = whole.column("seq")
+    other = pa.table({"seq": seqs, "data": [b"other"] * len(seqs)})
+    more = pa.concat_tables([whole, whole.slice(0, 1)])
+    for wrong in (whole.slice(1), more, other):
+        pq.write_table(wrong, path)
+        assert not isWhole({**counted(root), "said": counts["said"]})
+    pq.write_table(whole, path)
+    assert isWhole({**counted(root), "said": counts["said"]})
+    assert not isWhole({**counts, "said": counts["said"] + 1})
 
 
 def test_inSpark(spark: Any, station: Station, broker: BrokerStation, tmp_path: Path) -> None:
