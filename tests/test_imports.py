@@ -93,7 +93,7 @@ MAP: dict[str, Row] = {
     "main": row(f"{_COMPOSED} spark.cli", f"{_TWISTED} {_TLS}"),
     "__main__": row("main"),
     "testing": row(_COMPOSED, f"{_TWISTED} {_TLS} pytest hypothesis"),
-    "spark": row("wire subjects config", "pyspark pyarrow nacl"),
+    "spark": row("wire subjects config", "pyspark pyarrow nacl fastavro google"),
 }
 """
 The whole map; layers that are not written yet have their row already. Every module may also read

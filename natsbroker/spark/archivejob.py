@@ -8,7 +8,7 @@ Must never know: how a range is copied.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TextIO
 
 from natsbroker.spark.archiving import Archiver, Plan, inline
@@ -28,7 +28,7 @@ from natsbroker.spark.jobs import (
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.signals import Stop, stopping
 
-__all__ = ["archive", "main"]
+__all__ = ["addPace", "archive", "main", "rounds"]
 
 #: What servers say while they start or stop: nobody responds, and the numbers of a JetStream and a
 #: store that are not there now.
@@ -80,21 +80,42 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
     with stopping() as isOver, runnerFor(given.master) as run:
         archiver = Archiver(options, table, run, plan, progress, isOver.isSet)
         try:
-            _rounds(archiver, given.every, _hold(given), isOver, stderr)
+            rounds(
+                "archive",
+                lambda: archiver.once(_hold(given)),
+                lambda: table.latest() is not None,
+                given.every,
+                isOver,
+                stderr,
+            )
         finally:
             progress.end()
             said.update(archiver.said())
     return FOUND if archiver.lost else 0
 
 
-def _rounds(archiver: Archiver, every: float, hold: int, isOver: Stop, stderr: TextIO) -> None:
+def rounds(
+    job: str,
+    once: Callable[[], object],
+    hasBegun: Callable[[], bool],
+    every: float,
+    isOver: Stop,
+    stderr: TextIO,
+) -> None:
+    """
+    Do a job once, or again and again.
+
+    @param hasBegun: whether it has ever done something, and an error that may pass does not end it.
+    @param every: how many seconds are between two rounds; 0 for one round.
+    @raise SourceError: if the job cannot be done.
+    """
     while True:
         try:
-            archiver.once(hold)
+            once()
         except (ConnectionFailed, TimedOut, ApiError) as error:
-            if not every or not _isPassing(error) or archiver.table.latest() is None:
+            if not every or not _isPassing(error) or not hasBegun():
                 raise
-            print(f"natsbroker spark archive: {error}; trying again", file=stderr, flush=True)
+            print(f"natsbroker spark {job}: {error}; trying again", file=stderr, flush=True)
         if not every or isOver.wait(every):
             return
 
@@ -114,10 +135,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     addSource(parser)
     parser.add_argument("--to", required=True, help="the directory of the archive")
     parser.add_argument("--format", default="", choices=FORMATS, help="of a new archive")
-    parser.add_argument("--every", type=secondsOf, default=0.0, help="go on, this often")
-    parser.add_argument("--once", action="store_true", help="end when all is archived, as without")
-    parser.add_argument("--rows-per-file", type=_count, default=1_000_000)
-    parser.add_argument("--files-per-version", type=_count, default=4)
+    addPace(parser)
     parser.add_argument(
         "--hold", action="store_true", help="have the broker keep what is not archived yet"
     )
@@ -126,6 +144,16 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     if given.once and given.every:
         parser.error("--once and --every exclude each other")
     return given
+
+
+def addPace(parser: argparse.ArgumentParser) -> None:
+    """
+    Take the options that say how often, and how much at a time.
+    """
+    parser.add_argument("--every", type=secondsOf, default=0.0, help="go on, this often")
+    parser.add_argument("--once", action="store_true", help="end when all is done, as without")
+    parser.add_argument("--rows-per-file", type=_count, default=1_000_000)
+    parser.add_argument("--files-per-version", type=_count, default=4)
 
 
 def _hold(given: argparse.Namespace) -> int:

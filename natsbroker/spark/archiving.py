@@ -31,7 +31,7 @@ from natsbroker.spark.streams import StreamState
 from natsbroker.spark.tables import Table
 from natsbroker.spark.tasks import batchesOf, peerOf
 
-__all__ = ["Archiver", "Copied", "Plan", "copyRange", "inline", "logOf"]
+__all__ = ["Archiver", "Copied", "Plan", "checkLog", "copyRange", "inline", "logOf"]
 
 #: What runs tasks: in this process, or in Spark's workers.
 Runner = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
@@ -55,6 +55,17 @@ class Plan:
 
     rowsPerFile: int = 1_000_000
     filesPerVersion: int = 4
+
+    def spans(self, log: Log, start: int, end: int) -> list[Span]:
+        """
+        What is done next.
+        """
+        spans: list[Span] = []
+        while start < end and len(spans) < self.filesPerVersion:
+            stop = min(start + self.rowsPerFile, end)
+            spans.append(Span(log.name, log.identity, start, stop))
+            start = stop
+        return spans
 
 
 @dataclass(frozen=True)
@@ -93,6 +104,23 @@ def copyRange(peer: Peer, options: dict[str, Any], root: Path, span: Span) -> Co
     batches = batchesOf(peer, {**options, "failOnDataLoss": False}, COLUMNS, span, (), onLoss)
     file = writeFile(root, batches, span.start, span.stop)
     return Copied(file, tuple(lost))
+
+
+def checkLog(table: Table, manifest: Manifest, log: Log) -> None:
+    """
+    See that a table is of a log.
+
+    @raise OptionError: if it is of another one.
+    @raise DataLoss: if the log was made again.
+    """
+    mine = manifest.log
+    if (mine.kind, mine.name, mine.scope) != (log.kind, log.name, log.scope):
+        raise OptionError(f"{table.root} is an archive of {mine.kind} {mine.name}")
+    if mine.identity != log.identity:
+        raise DataLoss(
+            f"{log.kind} {log.name} was deleted and made again since it was archived: its"
+            " sequences are others; archive it elsewhere"
+        )
 
 
 class Archiver:
@@ -188,29 +216,10 @@ class Archiver:
                 self._hold(logs, manifest, hold)
             self.table.commit(manifest)
             manifest = self.table.require()
-        self._check(manifest, state)
+        checkLog(self.table, manifest, logOf(state, self._options))
         if hold:
             self._hold(logs, manifest, hold)
         return manifest
-
-    def _check(self, manifest: Manifest, state: StreamState) -> None:
-        """
-        See that the archive is of this log.
-        """
-        log = logOf(state, self._options)
-        if (manifest.log.kind, manifest.log.name, manifest.log.scope) != (
-            log.kind,
-            log.name,
-            log.scope,
-        ):
-            raise OptionError(
-                f"{self.table.root} is an archive of {manifest.log.kind} {manifest.log.name}"
-            )
-        if manifest.log.identity != log.identity:
-            raise DataLoss(
-                f"{log.kind} {log.name} was deleted and made again since it was archived: its"
-                " sequences are others; archive it elsewhere"
-            )
 
     def _hold(self, logs: Logs, manifest: Manifest, seconds: int) -> None:
         if not isinstance(logs, Channels):
@@ -227,7 +236,7 @@ class Archiver:
         """
         Add the next files, or learn that somebody else has.
         """
-        spans = self._spans(manifest, end)
+        spans = self._plan.spans(manifest.log, manifest.stop, end)
         work = partial(copyRange, self._peer, self._options, self.table.root)
         done: list[Copied] = self._run(work, spans)
         files = [each.file for each in done]
@@ -237,13 +246,3 @@ class Archiver:
             self.rows += sum(each.rows for each in files)
             self.lost += lost
         return self.table.require()
-
-    def _spans(self, manifest: Manifest, end: int) -> list[Span]:
-        plan, log = self._plan, manifest.log
-        spans: list[Span] = []
-        cursor = manifest.stop
-        while cursor < end and len(spans) < plan.filesPerVersion:
-            stop = min(cursor + plan.rowsPerFile, end)
-            spans.append(Span(log.name, log.identity, cursor, stop))
-            cursor = stop
-        return spans

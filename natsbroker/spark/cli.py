@@ -19,6 +19,7 @@ Usage: natsbroker spark JOB [OPTION ...]
     doctor    say what Spark would run on here, and try it
     archive   copy a log into Parquet files, each message exactly once
     compact   make few large files of the many small ones of an archive
+    decode    read payloads in JSON, Avro or Protobuf into tables with columns
     lag       say how far an archive or a streaming query is behind its logs
     migrate   copy a channel of NATS Streaming, or a stream, to a JetStream stream
     restore   copy an archive to a JetStream stream
@@ -33,6 +34,7 @@ Usage: natsbroker spark JOB [OPTION ...]
 _JOBS = {
     "archive": ("natsbroker.spark.archivejob", "main"),
     "compact": ("natsbroker.spark.compacting", "compactMain"),
+    "decode": ("natsbroker.spark.decodejob", "main"),
     "lag": ("natsbroker.spark.lagging", "main"),
     "migrate": ("natsbroker.spark.copying", "migrateMain"),
     "restore": ("natsbroker.spark.copying", "restoreMain"),
@@ -42,7 +44,6 @@ _JOBS = {
 }
 
 _PLANNED = (
-    "decode",
     "interest",
     "replay",
     "traffic",

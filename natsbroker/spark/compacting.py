@@ -18,10 +18,12 @@ from typing import Any, TextIO
 
 from natsbroker.spark.archiving import Runner, inline
 from natsbroker.spark.datafiles import readFiles
-from natsbroker.spark.filing import writeFile
+from natsbroker.spark.filing import timeOf, writeFile
 from natsbroker.spark.formats import tableAt
 from natsbroker.spark.jobs import Parser, addMaster, reported, runnerFor, secondsOf
 from natsbroker.spark.manifests import File, Manifest, TableError
+from natsbroker.spark.parquettable import ParquetTable
+from natsbroker.spark.tablecolumns import columnsOf, rowsOf
 from natsbroker.spark.tables import Table, Vacuumed
 
 __all__ = ["compact", "compactMain", "merged", "runsOf", "vacuum", "vacuumMain"]
@@ -58,9 +60,14 @@ def merged(root: Path, files: Sequence[File]) -> File:
 
     @raise TableError: if they cannot be read, or have not what the manifest says.
     """
-    groups = groupby(files, lambda each: (each.start, each.stop))
-    batches = (batch for _, group in groups for batch in readFiles(root, list(group)))
-    made = writeFile(root, batches, files[0].start, files[-1].stop)
+    columns = columnsOf(ParquetTable(root))
+    if columns is None:
+        groups = groupby(files, lambda each: (each.start, each.stop))
+        batches = (batch for _, group in groups for batch in readFiles(root, list(group)))
+    else:
+        batches = (batch for batch in rowsOf(root, files, columns))
+    time = timeOf(root, files)
+    made = writeFile(root, batches, files[0].start, files[-1].stop, time)
     rows = sum(each.rows for each in files)
     if made.rows != rows:
         (root / made.path).unlink(missing_ok=True)

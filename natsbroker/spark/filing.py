@@ -21,11 +21,14 @@ from natsbroker.spark.errors import SourceError
 from natsbroker.spark.manifests import File, Manifest, TableError, newPath
 from natsbroker.spark.tables import Table, syncDirectory
 
-__all__ = ["FileWriter", "added", "writeFile"]
+__all__ = ["FileWriter", "added", "timeOf", "writeFile"]
 
 #: So many rows make a row group.
 _GROUP = 131_072
 _GROUP_BYTES = 64 << 20
+
+#: The column that says when a row's message was stored, if a file does not say.
+_TIME = b"time_ns"
 
 
 class FileWriter:
@@ -105,8 +108,8 @@ class FileWriter:
         self._kept, self._waiting, self._size = [], 0, 0
         try:
             if self._writer is None:
-                span = {"nb.start": str(self._start), "nb.stop": str(self._stop)}
-                schema = group.schema.with_metadata(span)
+                said = {"nb.start": str(self._start), "nb.stop": str(self._stop)}
+                schema = group.schema.with_metadata({**said, "nb.time": self._time})
                 self._writer = pq.ParquetWriter(self._path, schema, compression="zstd")
                 self._first = self._moment(group, 0)
             self._writer.write_table(group.cast(self._writer.schema), row_group_size=_GROUP)
@@ -129,15 +132,34 @@ class FileWriter:
         return TableError(f"{self._path}: {error.strerror or error}")
 
 
-def writeFile(root: Path, batches: Iterable[Any], start: int, stop: int) -> File:
+def timeOf(root: Path, files: Iterable[File]) -> str:
+    """
+    The column that says when a row's message was stored, as the files of a table say.
+
+    @raise TableError: if they cannot be read.
+    """
+    for each in files:
+        if each.path:
+            try:
+                found = (pq.read_schema(root / each.path).metadata or {}).get(b"nb.time", _TIME)
+            except (OSError, pa.ArrowException) as error:
+                raise TableError(f"{root / each.path}: {error}") from None
+            return str(found, "utf-8")
+    return str(_TIME, "utf-8")
+
+
+def writeFile(
+    root: Path, batches: Iterable[Any], start: int, stop: int, time: str = "time_ns"
+) -> File:
     """
     Write the messages of a range.
 
     @param root: the directory of the table.
-    @param batches: Arrow batches with the column C{time_ns}.
+    @param batches: Arrow batches.
+    @param time: see L{FileWriter}.
     @raise TableError: if it cannot be written; nothing is left then.
     """
-    writer = FileWriter(root, start, stop)
+    writer = FileWriter(root, start, stop, time)
     try:
         for batch in batches:
             writer.add(batch)

@@ -73,11 +73,13 @@ def secondsOf(text: str) -> float:
     return float(found["number"]) * _UNITS[found["unit"]]
 
 
-def addSource(parser: argparse.ArgumentParser) -> None:
+def addSource(parser: argparse.ArgumentParser, isRequired: bool = True) -> None:
     """
     Take the options that say what is read, and where tasks run.
+
+    @param isRequired: whether there is no other way to say it.
     """
-    parser.add_argument("--servers", required=True, help="where the servers are")
+    parser.add_argument("--servers", required=isRequired, help="where the servers are")
     parser.add_argument("--stream", help="the JetStream stream")
     parser.add_argument("--channel", help="the channel of NATS Streaming")
     parser.add_argument(

@@ -29,13 +29,15 @@ _VERSION = re.compile(r"(\d{10})\.json")
 class ParquetTable(Table):
     """
     An archive with manifests of its own.
+
+    @ivar versionsAt: the directory of these.
     """
 
     form = "parquet"
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self._versions = self.root / "_nb"
+        self.versionsAt = self.root / "_nb"
 
     def make(self) -> None:
         """
@@ -43,7 +45,7 @@ class ParquetTable(Table):
         """
         super().make()
         try:
-            self._versions.mkdir(exist_ok=True)
+            self.versionsAt.mkdir(exist_ok=True)
         except OSError as error:
             raise failed(self.root, error) from None
 
@@ -52,7 +54,7 @@ class ParquetTable(Table):
         The numbers of those that are there, ascending.
         """
         try:
-            names = os.listdir(self._versions)
+            names = os.listdir(self.versionsAt)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -95,26 +97,35 @@ class ParquetTable(Table):
         """
         Where a version is, or would be.
         """
-        return self._versions / f"{version:010}.json"
+        return self.versionsAt / f"{version:010}.json"
 
     def commit(self, manifest: Manifest) -> bool:
         """
         Write a version under another name, and give it its own unless somebody else has it.
         """
         manifest.check()
-        draft = self._versions / f".{secrets.token_hex(8)}.tmp"
+        return self.put(self.pathOf(manifest.version).name, manifest.dumped())
+
+    def put(self, name: str, data: bytes) -> bool:
+        """
+        Have a file beside the versions, whole and for good.
+
+        @return: whether it is this one: not if somebody else has made one of that name.
+        @raise TableError: if it cannot be written.
+        """
+        draft = self.versionsAt / f".{secrets.token_hex(8)}.tmp"
         try:
             try:
                 with open(draft, "xb") as file:
-                    file.write(manifest.dumped())
+                    file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
-                os.link(draft, self.pathOf(manifest.version))
+                os.link(draft, self.versionsAt / name)
             except FileExistsError:
                 return False
             finally:
                 draft.unlink(missing_ok=True)
-            syncDirectory(self._versions)
+            syncDirectory(self.versionsAt)
         except OSError as error:
             raise failed(self.root, error) from None
         return True
@@ -127,7 +138,7 @@ class ParquetTable(Table):
         oldest = now() - age
         kept, old = self._divided(self.versions(), oldest)
         named = {path for version in kept for path in self.version(version).paths}
-        drafts = [each for each in self._versions.iterdir() if each.name.endswith(".tmp")]
+        drafts = [each for each in self.versionsAt.iterdir() if each.name.endswith(".tmp")]
         data = [x for x in (self.root / "data").iterdir() if f"data/{x.name}" not in named]
         for each in [] if isTrying else [self.pathOf(version) for version in old]:
             each.unlink(missing_ok=True)

@@ -1,0 +1,309 @@
+"""
+Columns in Spark's language, and as Arrow has them.
+
+A schema is a list of columns: C{id BIGINT NOT NULL, items ARRAY<STRUCT<sku: STRING, n: INT>>}. The
+types are those that Spark reads from Parquet files as what they were written.
+
+Promises: what L{spelled} writes, L{readSchema} reads as the same; what two schemas become together
+holds the rows of both, or they are refused with the column that does not go together.
+Must never know: payloads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from natsbroker.spark.errors import OptionError
+
+__all__ = ["TIMESTAMP", "Clash", "checkNames", "merged", "nullable", "readSchema", "spelled"]
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+_SIMPLE = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "STRING": pa.string(),
+    "BINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMP_NTZ": pa.timestamp("us"),
+}
+
+#: What Spark takes as well.
+_ALIASES = {
+    "BYTE": "TINYINT",
+    "SHORT": "SMALLINT",
+    "INTEGER": "INT",
+    "LONG": "BIGINT",
+    "REAL": "FLOAT",
+    "TIMESTAMP_LTZ": "TIMESTAMP",
+    "DEC": "DECIMAL",
+    "NUMERIC": "DECIMAL",
+}
+
+_WORDS = {kind: word for word, kind in _SIMPLE.items()}
+
+#: What a column of one type can take from another without loss.
+_WIDER = {
+    pa.int8(): (pa.int16(), pa.int32(), pa.int64()),
+    pa.int16(): (pa.int32(), pa.int64()),
+    pa.int32(): (pa.int64(),),
+    pa.float32(): (pa.float64(),),
+}
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<word>[A-Za-z_]\w*)|`(?P<quoted>(?:[^`]|``)+)`|(?P<number>\d+)"
+    r"|'(?P<text>(?:[^'\\]|\\.)*)'|(?P<mark>[<>(),:]))"
+)
+
+_PLAIN = re.compile(r"[A-Za-z_]\w*", re.A)
+
+#: A decimal has so many digits at most.
+_DIGITS = 38
+
+
+class Clash(Exception):
+    """
+    Two schemas do not go together.
+    """
+
+
+def readSchema(text: str) -> Any:
+    """
+    Columns, with their types.
+
+    @param text: in Spark's language.
+    @return: an Arrow schema.
+    @raise OptionError: if it makes no sense.
+    """
+    try:
+        schema = pa.schema(_Reader(text).columns())
+    except RecursionError:
+        raise OptionError("schema: types are nested too deeply") from None
+    checkNames(schema)
+    return schema
+
+
+def spelled(schema: Any) -> str:
+    """
+    The same in Spark's language.
+    """
+    return ", ".join(_column(each, " ") for each in schema)
+
+
+def nullable(kind: Any) -> Any:
+    """
+    A type whose parts may all be null, as it is stored.
+    """
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(each.name, nullable(each.type)) for each in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", nullable(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, nullable(kind.item_type))
+    return kind
+
+
+def checkNames(fields: Sequence[Any], place: str = "") -> None:
+    """
+    See that Spark can tell columns apart, to which C{A} and C{a} are the same.
+
+    @param fields: of a schema or a struct.
+    @raise OptionError: otherwise.
+    """
+    seen: set[str] = set()
+    for each in fields:
+        name = f"{place}{each.name}"
+        if each.name.lower() in seen:
+            raise OptionError(f"schema: column {name} is there twice, or in upper and lower case")
+        seen.add(each.name.lower())
+        _checkInside(each.type, name)
+
+
+def merged(old: Sequence[Any], new: Sequence[Any], place: str = "") -> list[Any]:
+    """
+    The columns of a table that has the old ones and is to take the new ones.
+
+    @param old: the fields of a schema or a struct, all of them nullable.
+    @raise Clash: if a column cannot take what it is to take.
+    """
+    given = {each.name: each for each in new}
+    lower = {each.name.lower(): each.name for each in old}
+    fields = []
+    for each in old:
+        other = given.pop(each.name, None)
+        kind = each.type if other is None else _together(each.type, other.type, place + each.name)
+        fields.append(pa.field(each.name, kind))
+    for name, each in given.items():
+        if name.lower() in lower:
+            raise Clash(f"column {place}{name} was called {lower[name.lower()]}")
+        fields.append(pa.field(name, each.type))
+    return fields
+
+
+def _together(old: Any, new: Any, place: str) -> Any:
+    if pa.types.is_struct(old) and pa.types.is_struct(new):
+        return pa.struct(merged(list(old), list(new), f"{place}."))
+    if pa.types.is_list(old) and pa.types.is_list(new):
+        inner = _together(old.value_type, new.value_type, f"{place}[]")
+        return pa.list_(pa.field("element", inner))
+    if pa.types.is_map(old) and pa.types.is_map(new):
+        return pa.map_(old.key_type, _together(old.item_type, new.item_type, f"{place}{{}}"))
+    if new == old or old in _WIDER.get(new, ()):
+        return old
+    raise Clash(f"column {place} is {_spelledType(old)} in the table and {_spelledType(new)} now")
+
+
+def _checkInside(kind: Any, name: str) -> None:
+    if pa.types.is_struct(kind):
+        checkNames(list(kind), f"{name}.")
+    elif pa.types.is_list(kind):
+        _checkInside(kind.value_type, f"{name}[]")
+    elif pa.types.is_map(kind):
+        _checkInside(kind.item_type, f"{name}{{}}")
+
+
+def _column(field: Any, between: str) -> str:
+    plain = _PLAIN.fullmatch(field.name)
+    name = field.name if plain else f"`{field.name.replace('`', '``')}`"
+    return f"{name}{between}{_spelledType(field.type)}{'' if field.nullable else ' NOT NULL'}"
+
+
+def _spelledType(kind: Any) -> str:
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(_column(each, ': ') for each in kind)}>"
+    if pa.types.is_list(kind):
+        return f"ARRAY<{_spelledType(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"MAP<{_spelledType(kind.key_type)}, {_spelledType(kind.item_type)}>"
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    return _WORDS[kind]
+
+
+class _Reader:
+    """
+    Reads a schema, token by token.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._place = 0
+        self._kind = self._token = ""
+        self._step()
+
+    def columns(self, end: str = "") -> list[Any]:
+        """
+        Columns up to an end.
+        """
+        found = [self._column()]
+        while self._token == "," and self._kind == "mark":
+            self._step()
+            found.append(self._column())
+        self._expect(end)
+        return found
+
+    def _column(self) -> Any:
+        if self._kind not in ("word", "quoted"):
+            raise self._wrong("the name of a column")
+        name = self._token.replace("``", "`") if self._kind == "quoted" else self._token
+        self._step()
+        if self._token == ":":
+            self._step()
+        kind = self._type()
+        isNullable = True
+        if self._isWord("NOT"):
+            self._step()
+            if not self._isWord("NULL"):
+                raise self._wrong("NULL")
+            self._step()
+            isNullable = False
+        if self._isWord("COMMENT"):
+            self._step()
+            if self._kind != "text":
+                raise self._wrong("a text in single quotes")
+            self._step()
+        return pa.field(name, kind, isNullable)
+
+    def _type(self) -> Any:
+        if self._kind != "word":
+            raise self._wrong("a type")
+        word = _ALIASES.get(self._token.upper(), self._token.upper())
+        if word in _SIMPLE:
+            self._step()
+            return _SIMPLE[word]
+        if word not in ("DECIMAL", "ARRAY", "MAP", "STRUCT"):
+            raise self._wrong("a type")
+        self._step()
+        if word == "DECIMAL":
+            return self._decimal()
+        self._expect("<")
+        if word == "STRUCT":
+            return pa.struct(self.columns(">"))
+        kind = self._type()
+        if word == "MAP":
+            if kind != pa.string():
+                raise OptionError("schema: the keys of a MAP are STRING")
+            self._expect(",")
+            kind = pa.map_(kind, self._type())
+        else:
+            kind = pa.list_(pa.field("element", kind))
+        self._expect(">")
+        return kind
+
+    def _decimal(self) -> Any:
+        precision, scale = 10, 0
+        if self._token == "(":
+            self._step()
+            precision = self._number()
+            if self._token == ",":
+                self._step()
+                scale = self._number()
+            self._expect(")")
+        if not 1 <= precision <= _DIGITS or scale > precision:
+            raise OptionError(f"schema: there is no DECIMAL({precision}, {scale})")
+        return pa.decimal128(precision, scale)
+
+    def _number(self) -> int:
+        if self._kind != "number" or len(self._token) > 4:
+            raise self._wrong("a number of digits")
+        number = int(self._token)
+        self._step()
+        return number
+
+    def _isWord(self, word: str) -> bool:
+        return self._kind == "word" and self._token.upper() == word
+
+    def _expect(self, mark: str) -> None:
+        if self._token != mark or self._kind != ("mark" if mark else ""):
+            raise self._wrong(repr(mark) if mark else "',' or the end")
+        if mark:
+            self._step()
+
+    def _step(self) -> None:
+        """
+        Go to the next token; behind the last one it has no kind.
+        """
+        if not self._text[self._place :].strip():
+            self._kind = self._token = ""
+            self._place = len(self._text)
+            return
+        found = _TOKEN.match(self._text, self._place)
+        if found is None:
+            raise OptionError(f"schema: {self._text[self._place :].strip()!r} makes no sense")
+        self._kind = found.lastgroup or ""
+        self._token = found[self._kind]
+        self._place = found.end()
+
+    def _wrong(self, wanted: str) -> OptionError:
+        token = repr(self._token) if self._kind else "the end"
+        return OptionError(f"schema: {wanted} is expected and not {token}, in {self._text!r}")
