@@ -24,6 +24,7 @@ Usage: natsbroker spark JOB [OPTION ...]
     migrate   copy a channel of NATS Streaming, or a stream, to a JetStream stream
     restore   copy an archive to a JetStream stream
     tiered    ask SQL questions about an archive and what its log has behind it
+    traffic   say who causes how much traffic, by the broker's own events
     vacuum    delete old versions of an archive, and files that none names
     verify    compare an archive with the log that it is of
 
@@ -39,6 +40,7 @@ _JOBS = {
     "migrate": ("natsbroker.spark.copying", "migrateMain"),
     "restore": ("natsbroker.spark.copying", "restoreMain"),
     "tiered": ("natsbroker.spark.tiering", "main"),
+    "traffic": ("natsbroker.spark.trafficjob", "main"),
     "vacuum": ("natsbroker.spark.compacting", "vacuumMain"),
     "verify": ("natsbroker.spark.verifyjob", "main"),
 }
@@ -46,7 +48,6 @@ _JOBS = {
 _PLANNED = (
     "interest",
     "replay",
-    "traffic",
 )
 
 

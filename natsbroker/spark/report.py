@@ -1,0 +1,137 @@
+"""
+Reports as tables of text.
+
+Promises: what peers have named cannot move a terminal's cursor; columns of numbers are aligned.
+Must never know: what is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Chart", "Report", "Section", "bytesOf", "cellOf", "rateOf", "tableOf"]
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+#: Longer texts are cut in tables.
+_WIDEST = 60
+
+
+@dataclass(frozen=True)
+class Chart:
+    """
+    Something to be drawn.
+
+    @ivar kind: C{lines}, with an x and a y for each point of each series; or C{bars}, with a name
+        and a number for each point of the only series.
+    @ivar series: the points, by name.
+    @ivar unit: of the numbers.
+    """
+
+    kind: str
+    series: dict[str, list[tuple[Any, float]]]
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """
+    A part of a report.
+
+    @ivar columns: what they are called.
+    @ivar rows: cells, which are texts and numbers.
+    @ivar note: what is to be said of it.
+    """
+
+    title: str
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[Any]] = ()
+    note: str = ""
+    chart: Chart | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """
+    A report.
+
+    @ivar facts: what is said at its head, by name.
+    """
+
+    title: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    sections: Sequence[Section] = ()
+
+    def text(self) -> str:
+        """
+        All of it, without charts.
+        """
+        parts = [self.title, ""]
+        parts += [f"{name}: {cellOf(value)}" for name, value in self.facts.items()]
+        for each in self.sections:
+            parts += ["", each.title]
+            if each.note:
+                parts.append(each.note)
+            if each.columns:
+                parts.append(tableOf(each.columns, each.rows))
+        return "\n".join(parts) + "\n"
+
+
+def tableOf(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """
+    A table, a line for each row.
+    """
+    if not rows:
+        return "  (none)"
+    cells = [[_cut(cellOf(cell)) for cell in row] for row in rows]
+    widths = [
+        max(len(column), *(len(row[place]) for row in cells))
+        for place, column in enumerate(columns)
+    ]
+    areNumbers = [
+        all(isinstance(row[place], (int, float)) for row in rows) for place in range(len(columns))
+    ]
+    return "\n".join(
+        "  "
+        + "  ".join(
+            cell.rjust(width) if isNumber else cell.ljust(width)
+            for cell, width, isNumber in zip(line, widths, areNumbers, strict=True)
+        ).rstrip()
+        for line in [list(columns), *cells]
+    )
+
+
+def cellOf(value: Any) -> str:
+    """
+    A cell as text: what does not print is escaped.
+    """
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    text = str(value)
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
+
+
+def bytesOf(count: float) -> str:
+    """
+    A number of bytes for people.
+    """
+    unit = 0
+    while count >= 1024 and unit < len(_UNITS) - 1:
+        count /= 1024
+        unit += 1
+    return f"{count:,.0f} B" if unit == 0 else f"{count:,.1f} {_UNITS[unit]}"
+
+
+def rateOf(count: float) -> str:
+    """
+    Bytes in a second for people.
+    """
+    return f"{bytesOf(count)}/s"
