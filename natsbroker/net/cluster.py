@@ -28,9 +28,10 @@ from natsbroker.net.labels import quoted
 from natsbroker.net.ledback import LedBack
 from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linkroll import LinkRoll
-from natsbroker.net.members import Foreigners, Member, poolIndex, prevails
+from natsbroker.net.members import Foreigners, Member, poolIndex
 from natsbroker.net.news import GatewayNews, News
 from natsbroker.net.peer import LinkPeer
+from natsbroker.net.placing import Placing
 from natsbroker.net.route import Route
 from natsbroker.net.routeinterest import AccountDoors
 from natsbroker.wire.serverinfo import GossipMode, ServerDocument, infoLine
@@ -88,6 +89,7 @@ class Cluster:
         self.gateways: GatewayNews | None = None
         self.ledBack: LedBack | None = None
         self._news = News(self)
+        self._placing = Placing(self, self._news, dial)
         self._foreigners = Foreigners()
         self._roll: LinkRoll[Route] = LinkRoll()
         self._selves: set[tuple[str, int]] = set()
@@ -164,30 +166,14 @@ class Cluster:
         """
         if self._roll.isOver:
             route.close(errors.SERVER_SHUTDOWN)
-            return
-        size = self.terms.poolSize
-        route.isPooled = document.route_pool_size > 0 and size > 0
-        largest = max(size, document.route_pool_size)
-        index = document.route_pool_idx
-        if not route.isPooled and route.account:
-            route.mayRedial = False
-            route.close(errors.NO_DEDICATED_ROUTE, route.account)
-        elif route.isPooled and route.isDialled and index:
-            route.close(errors.SET_POOL_INDEX, str(index))
-        elif route.isPooled and not 0 <= index < largest:
-            route.close(errors.WRONG_POOL_INDEX, str(index), str(document.route_pool_size))
-        elif route.account and not self.isDedicated(route.account):
-            isKnown = self.doors.door(route.account) is not None
-            error = errors.UNKNOWN_ROUTE_ACCOUNT if isKnown else errors.MISSING_ROUTE_ACCOUNT
-            route.close(error, route.account)
         else:
-            member = self.members.get(document.server_id)
-            if member is None:
-                member = self.members[document.server_id] = Member(document)
-            if route.account:
-                self._placeDedicated(route, member)
-            else:
-                self._placePooled(route, member, document, largest if route.isPooled else 1)
+            self._placing.place(route, document)
+
+    def extend(self, route: Route) -> None:
+        """
+        A peer that we dialled has let us in: dial the other connections that there are to be.
+        """
+        self._placing.extend(route)
 
     def isDedicated(self, account: str) -> bool:
         """
@@ -195,77 +181,6 @@ class Cluster:
         """
         known = account in self.terms.dedicated or account in self._learned
         return known and self.doors.door(account) is not None
-
-    def _placeDedicated(self, route: Route, member: Member) -> None:
-        there = member.dedicated.get(route.account)
-        if not self._prevails(route, there):
-            return
-        member.dedicated[route.account] = route
-        self._makeWay(there, route)
-        route.begin([route.account])
-        self._news.tell(route, member)
-
-    def _placePooled(
-        self, route: Route, member: Member, document: ServerDocument, size: int
-    ) -> None:
-        member.isPooled, member.size = route.isPooled, max(size, member.size)
-        index = member.placeFor(route, document.route_pool_idx)
-        if index is None:
-            self._makeWay(route, member.first)
-            return
-        there, isFirst = member.pool.get(index), not member.pool
-        if not self._prevails(route, there):
-            return
-        route.poolIndex = index
-        member.pool[index] = route
-        self._makeWay(there, route)
-        route.begin(self._accountsOf(route, member))
-        if isFirst:
-            member.urls = document.connect_urls
-            member.leafUrls = document.leafnode_urls
-            self._news.tell(route, member)
-            self._news.tellGateways(member, document)
-            self.changed()
-        if route.isDialled and route.isPooled:
-            route.wantsMore = True
-            route.ping()
-
-    def _prevails(self, newcomer: Route, there: Route | None) -> bool:
-        """
-        Whether a connection gets a place; one that does not is closed.
-        """
-        now = self.context.reactor.seconds()
-        if there is None or prevails(newcomer, there, self.identity.server_id, now):
-            return True
-        self._makeWay(newcomer, there)
-        return False
-
-    def _makeWay(self, goes: Route | None, stays: Route | None) -> None:
-        """
-        Close one of two connections for the same purpose; the other one takes over why it was
-        dialled.
-        """
-        if goes is None:
-            return
-        target = goes.target
-        if target is not None and stays is not None:
-            if stays.target is None or target.isConfigured:
-                stays.target = target
-        goes.mayRedial = False
-        goes.close(errors.DUPLICATE_ROUTE)
-
-    def extend(self, route: Route) -> None:
-        """
-        A peer that we dialled has let us in: dial the other connections that there are to be.
-        """
-        member, target = self.members.get(route.remoteId), route.target
-        if member is None or target is None:
-            return
-        if len(member.pool) < member.size:
-            self._dial(target, 0.0)
-        for account in self.terms.dedicated:
-            if account not in member.dedicated and self.isDedicated(account):
-                self._dial(target.forAccount(account), 0.0)
 
     def metSelf(self, route: Route) -> None:
         """
@@ -406,9 +321,9 @@ class Cluster:
             for route in member:
                 if route.traffic is not None:
                     route.traffic.accountsChanged()
-                    route.traffic.tell(self._accountsOf(route, member))
+                    route.traffic.tell(self.accountsOf(route, member))
 
-    def _accountsOf(self, route: Route, member: Member) -> list[str]:
+    def accountsOf(self, route: Route, member: Member) -> list[str]:
         """
         Whose interest is told over a connection.
         """
