@@ -9,32 +9,28 @@ Must never know: what a test is about.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 from typing import Any
 
-from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
-from natsbroker import hot
 from natsbroker.client.pipe import connectPipe
 from natsbroker.core.account import Account
 from natsbroker.interfaces import IMessageBus
 from natsbroker.net.cluster import Cluster
 from natsbroker.net.clusterterms import ClusterTerms, Identity, RouteTarget
 from natsbroker.net.dialects import RouteDialect
-from natsbroker.net.linkcontext import LinkContext, LinkLimits
+from natsbroker.net.linkcontext import LinkLimits
 from natsbroker.net.linkprotocol import LinkProtocol
 from natsbroker.net.route import Route
-from natsbroker.net.wheel import DeadlineWheel
-from natsbroker.testing.transport import MemoryTransport
-from natsbroker.wire.values import Kind, Message
-from tests.support import Recorder, Router
+from natsbroker.wire.values import Kind
+from tests.net.linkpeers import AccountNode, LinkWire, said
+from tests.support import Router
 
 CONNECT = {
     "echo": True,
@@ -85,22 +81,22 @@ OLD_INFO = {
 
 def oldConnect(**changes: Any) -> bytes:
     """A CONNECT line of a peer that knows the classic dialect only."""
-    return b"CONNECT %b\r\n" % json.dumps({**OLD_CONNECT, **changes}).encode()
+    return said(b"CONNECT", OLD_CONNECT, changes)
 
 
 def oldInfo(**changes: Any) -> bytes:
     """An INFO line of such a peer."""
-    return b"INFO %b \r\n" % json.dumps({**OLD_INFO, **changes}).encode()
+    return said(b"INFO", OLD_INFO, changes)
 
 
 def connect(**changes: Any) -> bytes:
     """A CONNECT line of a peer."""
-    return b"CONNECT %b\r\n" % json.dumps({**CONNECT, **changes}).encode()
+    return said(b"CONNECT", CONNECT, changes)
 
 
 def info(**changes: Any) -> bytes:
     """An INFO line of a peer."""
-    return b"INFO %b \r\n" % json.dumps({**INFO, **changes}).encode()
+    return said(b"INFO", INFO, changes)
 
 
 class Doors:
@@ -128,7 +124,7 @@ class Doors:
         return list(self.accounts)
 
 
-class Node:
+class Node(AccountNode):
     """
     A member of a cluster.
 
@@ -146,17 +142,12 @@ class Node:
         limits: LinkLimits | None = None,
         **terms: Any,
     ) -> None:
-        self.clock = clock or Clock()
-        self.turn = hot.Turn(lambda call: self.clock.callLater(0, call))
-        self.random = Random(7)
+        super().__init__(clock, Random(7), limits)
         self.doors = Doors(self.turn, accounts)
         self.dialled: list[tuple[RouteTarget, float]] = []
         self.changes = 0
         self.network: dict[int, Node] = {}
         self.isDown = False
-        self.context = LinkContext(
-            self.clock, self.turn, DeadlineWheel(self.clock), self.random, limits
-        )
         self.cluster = Cluster(
             self.context,
             Identity(
@@ -205,32 +196,6 @@ class Node:
         """Take part in another way."""
         self.cluster.use(replace(self.cluster.terms, **terms))
 
-    def bus(self, account: str = "A") -> Any:
-        """A client's door to an account."""
-        return self.doors.accounts[account].busFor(Kind.CLIENT)
-
-    def subscribe(self, pattern: bytes, queue: bytes = b"", account: str = "A") -> Recorder:
-        """Somebody subscribes."""
-        recorder = Recorder()
-        recorder.subscription = self.bus(account).subscribe(pattern, recorder, None, queue)
-        self.settle()
-        return recorder
-
-    def publish(self, subject: bytes, body: bytes = b"hi", account: str = "A", **more: Any) -> int:
-        """Somebody publishes."""
-        count = int(self.bus(account).publish(Message(subject, body, **more)))
-        self.settle()
-        return count
-
-    def settle(self, seconds: float = 0.0) -> None:
-        """Let happen what is due."""
-        for _ in range(60):
-            self.clock.advance(0)
-        if seconds:
-            steps = max(int(seconds / 0.05), 1)
-            self.clock.pump([seconds / steps] * steps)
-            self.settle()
-
     def accepted(self) -> Wire:
         """A connection from somebody who dialled us."""
         return Wire(self, None)
@@ -257,68 +222,33 @@ class Node:
         return sorted(member.name for member in self.cluster.members.values())
 
 
-class Wire:
+class Wire(LinkWire):
     """
-    A peer that says what the test says.
+    Another member.
     """
 
     def __init__(self, node: Node, target: RouteTarget | None) -> None:
-        self._node = node
-        self.protocol = LinkProtocol(node.cluster.routeFor(target), None)
-        address = IPv4Address("TCP", "127.0.0.9", 50000)
-        self.transport = MemoryTransport(node.clock, self.protocol, address)
-        self.transport.connect()
-        node.settle()
-
-    def send(self, data: bytes) -> None:
-        """Say something."""
-        self.transport.send(data)
-        self._node.settle()
-
-    def take(self) -> bytes:
-        """What was said to the peer."""
-        self._node.settle()
-        return self.transport.take()
-
-    def lines(self) -> list[bytes]:
-        """The same, cut into lines, without INFO and CONNECT."""
-        lines = self.take().split(b"\r\n")
-        return [line for line in lines if line and not line.startswith((b"INFO", b"CONNECT"))]
-
-    def infos(self) -> list[dict[str, Any]]:
-        """The INFOs among what was said to the peer."""
-        lines = self.take().split(b"\r\n")
-        return [json.loads(line[5:]) for line in lines if line.startswith(b"INFO ")]
-
-    def hangUp(self) -> None:
-        """Go."""
-        self.transport.hangUp()
-        self._node.settle()
+        super().__init__(node, LinkProtocol(node.cluster.routeFor(target), None))
 
     @property
     def route(self) -> Route:
         """Our side of it."""
-        assert isinstance(self.protocol.link, Route)
-        return self.protocol.link
-
-    @property
-    def closed(self) -> str:
-        """Why it was closed; empty while it is not."""
-        return self.route.reason
+        assert isinstance(self.link, Route)
+        return self.link
 
 
 @contextmanager
 def everything() -> Iterator[list[str]]:
     """All that is logged meanwhile, traces included."""
-    said: list[str] = []
+    lines: list[str] = []
 
     @implementer(ILogObserver)
     def observe(event: LogEvent) -> None:
-        said.append(formatEvent(event))
+        lines.append(formatEvent(event))
 
     globalLogPublisher.addObserver(observe)
     try:
-        yield said
+        yield lines
     finally:
         globalLogPublisher.removeObserver(observe)
 

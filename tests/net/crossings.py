@@ -12,10 +12,6 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
-from twisted.internet.address import IPv4Address
-from twisted.internet.task import Clock
-
-from natsbroker import hot
 from natsbroker.core.account import Account
 from natsbroker.gateways.policies import ListeningPolicy, SwitchingPolicy
 from natsbroker.gateways.replies import ReplyNames
@@ -25,11 +21,10 @@ from natsbroker.net.gatewaytraffic import GatewayTraffic
 from natsbroker.net.link import Link
 from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linkprotocol import LinkProtocol
-from natsbroker.net.wheel import DeadlineWheel
-from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.dialects.gateway import FROM_GATEWAY
 from natsbroker.wire.serverinfo import ServerDocument
 from natsbroker.wire.values import Kind, Message
+from tests.net.linkpeers import LinkNode, LinkWire
 
 __all__ = ["OURS", "THEIRS", "Town"]
 
@@ -67,21 +62,16 @@ class Crossing(Link):
         """See L{Link.forgotten}."""
 
 
-class Wire:
+class Wire(LinkWire):
     """
     The peer's end.
-
-    @ivar link: our end.
     """
 
     def __init__(self, town: Town, begin: Callable[[Any], Any], document: ServerDocument) -> None:
-        self._town = town
-        protocol = LinkProtocol(lambda peer: Crossing(town.context, peer, document), None)
-        self.transport = MemoryTransport(town.clock, protocol, IPv4Address("TCP", "127.0.0.9", 7))
-        self.transport.connect()
-        town.settle()
-        link: Any = protocol.link
-        self.link = link
+        super().__init__(
+            town, LinkProtocol(lambda peer: Crossing(town.context, peer, document), None)
+        )
+        link = self.link
         link.traffic = traffic = begin(link)
         link.handlers.update(traffic.handlers)
         traffic.begin()
@@ -92,36 +82,12 @@ class Wire:
         """What passes over it."""
         return self.link.traffic
 
-    @property
-    def closed(self) -> str:
-        """Why it was closed."""
-        return str(self.link.reason)
-
     def say(self, *lines: bytes) -> None:
         """Send lines."""
         self.send(b"".join(line + b"\r\n" for line in lines))
 
-    def send(self, data: bytes) -> None:
-        """Send bytes."""
-        self.transport.send(data)
-        self._town.settle()
 
-    def take(self) -> bytes:
-        """What was sent to the peer."""
-        self._town.settle()
-        return self.transport.take()
-
-    def lines(self) -> list[bytes]:
-        """The same, cut into lines."""
-        return [line for line in self.take().split(b"\r\n") if line]
-
-    def hangUp(self) -> None:
-        """Go."""
-        self.transport.hangUp()
-        self._town.settle()
-
-
-class Town:
+class Town(LinkNode):
     """
     Accounts with the ways to other clusters.
 
@@ -132,13 +98,7 @@ class Town:
     def __init__(
         self, policy: ListeningPolicy | None = None, names: Iterable[str] = ("A",)
     ) -> None:
-        clock: Any = Clock()
-        self.clock = clock
-        self.turn = hot.Turn(lambda call: self.clock.callLater(0, call))
-        self.context = LinkContext(
-            self.clock, self.turn, DeadlineWheel(self.clock), Random(1), None
-        )
-        self.context.fastLane = True
+        super().__init__(None, Random(1), None)
         self.accounts: dict[str, Account] = {}
         self.members: dict[bytes, ILinkSubscriber] = {}
         for name in names:
@@ -154,7 +114,8 @@ class Town:
 
     def add(self, name: str) -> Account:
         """Make an account."""
-        made = Account(name, BuiltInRouter(1024), self.turn, Random(1), clock=self.clock)
+        clock: Any = self.clock
+        made = Account(name, BuiltInRouter(1024), self.turn, Random(1), clock=clock)
         self.accounts[name] = made
         return made
 
@@ -166,11 +127,6 @@ class Town:
     def names(self) -> Iterable[str]:
         """See L{AccountDoors.names}."""
         return list(self.accounts)
-
-    def settle(self) -> None:
-        """Let happen what is due."""
-        for _ in range(20):
-            self.clock.advance(0)
 
     def bus(self, kind: Kind = Kind.CLIENT, account: str = "A") -> Any:
         """The door for a kind of origin."""

@@ -13,21 +13,18 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
-from natsbroker import hot
 from natsbroker.client.pipe import connectPipe
 from natsbroker.net.clusterterms import Identity
 from natsbroker.net.gateway import GatewayLink
 from natsbroker.net.gatewayremote import Remote
 from natsbroker.net.gateways import Gateways
 from natsbroker.net.gatewayterms import GatewayTarget, GatewayTerms, RemoteTerms
-from natsbroker.net.linkcontext import LinkContext, LinkLimits
+from natsbroker.net.linkcontext import LinkLimits
 from natsbroker.net.linkprotocol import LinkProtocol
-from natsbroker.net.wheel import DeadlineWheel
-from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.serverinfo import ServerDocument
+from tests.net.linkpeers import LinkNode, LinkWire, said
 
 CONNECT = {
     "echo": False,
@@ -60,12 +57,12 @@ INFO = {
 
 def connect(**changes: Any) -> bytes:
     """A CONNECT line of a peer."""
-    return b"CONNECT %b\r\n" % json.dumps({**CONNECT, **changes}).encode()
+    return said(b"CONNECT", CONNECT, changes)
 
 
 def info(**changes: Any) -> bytes:
     """An INFO line of a peer."""
-    return b"INFO %b\r\n" % json.dumps({**INFO, **changes}).encode()
+    return said(b"INFO", INFO, changes)
 
 
 def remote(name: str, *ports: int) -> RemoteTerms:
@@ -146,7 +143,7 @@ class Neighbourhood:
         self.told.append(json.loads(line[5:]))
 
 
-class Joined:
+class Joined(LinkNode):
     """
     A broker with a gateway.
 
@@ -164,18 +161,15 @@ class Joined:
         traffic: Any = None,
         **terms: Any,
     ) -> None:
-        self.clock = clock or Clock()
-        self.turn = hot.Turn(lambda call: self.clock.callLater(0, call))
-        self.random = Random(7)
+        super().__init__(clock, Random(7), limits)
         self.traffic = traffic or SilentTraffic()
         self.neighbours = Neighbourhood()
         self.dialled: list[tuple[str, float]] = []
         self.network: dict[int, Joined] = {}
-        context = LinkContext(self.clock, self.turn, DeadlineWheel(self.clock), self.random, limits)
         url = f"127.0.0.1:{port}"
         self.port = port
         self.gateways = Gateways(
-            context,
+            self.context,
             Identity(f"ID-{name}-{port}", f"{name}-{port}", "2.15.1", "0.1.0", "127.0.0.1", port),
             GatewayTerms(name, remotes=tuple(remotes), **terms),
             self.traffic,
@@ -199,24 +193,15 @@ class Joined:
                 return
         self.gateways.unreachable(remote)
 
-    def settle(self, seconds: float = 0.0) -> None:
-        """Let happen what is due."""
-        for _ in range(60):
-            self.clock.advance(0)
-        if seconds:
-            steps = max(int(seconds / 0.05), 1)
-            self.clock.pump([seconds / steps] * steps)
-            self.settle()
-
     def accepted(self) -> GatewayWire:
         """A connection from somebody who dialled us."""
-        return GatewayWire(self, self.gateways.accepting)
+        return GatewayWire(self, LinkProtocol(self.gateways.accepting, None))
 
     def dialling(self, name: str = "B", port: int = 7777) -> GatewayWire:
         """A connection to somebody whom we dialled."""
         target = GatewayTarget(name, "127.0.0.1", port)
         found = self.gateways.remotes.setdefault(name, Remote(name, remote(name, port)))
-        return GatewayWire(self, self.gateways.dialling(found, target))
+        return GatewayWire(self, LinkProtocol(self.gateways.dialling(found, target), None))
 
     def arrived(self, **changes: Any) -> GatewayWire:
         """A peer that has dialled us and was let in."""
@@ -231,54 +216,10 @@ class Joined:
         return wire
 
 
-class GatewayWire:
+class GatewayWire(LinkWire):
     """
-    A peer that says what the test says.
+    A member of another cluster.
     """
-
-    def __init__(self, node: Joined, makeLink: Any) -> None:
-        self._node = node
-        self.protocol = LinkProtocol(makeLink, None)
-        address = IPv4Address("TCP", "127.0.0.9", 50000)
-        self.transport = MemoryTransport(node.clock, self.protocol, address)
-        self.transport.connect()
-        node.settle()
-
-    def send(self, data: bytes) -> None:
-        """Say something."""
-        self.transport.send(data)
-        self._node.settle()
-
-    def take(self) -> bytes:
-        """What was said to the peer."""
-        self._node.settle()
-        return self.transport.take()
-
-    def lines(self) -> list[bytes]:
-        """The same, cut into lines, without INFO and CONNECT."""
-        lines = self.take().split(b"\r\n")
-        return [line for line in lines if line and not line.startswith((b"INFO", b"CONNECT"))]
-
-    def infos(self) -> list[dict[str, Any]]:
-        """The INFOs among what was said to the peer."""
-        lines = self.take().split(b"\r\n")
-        return [json.loads(line[5:]) for line in lines if line.startswith(b"INFO ")]
-
-    def hangUp(self) -> None:
-        """Go."""
-        self.transport.hangUp()
-        self._node.settle()
-
-    @property
-    def link(self) -> Any:
-        """Our side of it."""
-        assert isinstance(self.protocol.link, GatewayLink)
-        return self.protocol.link
-
-    @property
-    def closed(self) -> str:
-        """Why it was closed; empty while it is not."""
-        return str(self.link.reason)
 
 
 def internet(*nodes: Joined) -> None:

@@ -8,16 +8,13 @@ Must never know: what a test is about.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
-from natsbroker import hot
 from natsbroker.advisories import Advisory
 from natsbroker.client.pipe import connectPipe
 from natsbroker.core.account import Account
@@ -28,12 +25,11 @@ from natsbroker.net.leafprotocol import LeafProtocol
 from natsbroker.net.leafremote import LeafRemote
 from natsbroker.net.leafs import Leafs
 from natsbroker.net.leafterms import LeafTerms, LeafURL, RemoteTerms
-from natsbroker.net.linkcontext import LinkContext, LinkLimits
-from natsbroker.net.wheel import DeadlineWheel
-from natsbroker.testing.transport import MemoryTransport
+from natsbroker.net.linkcontext import LinkLimits
 from natsbroker.wire.grants import Grant, Hello
-from natsbroker.wire.values import Kind, Message
-from tests.support import Recorder, Router
+from natsbroker.wire.values import Kind
+from tests.net.linkpeers import AccountNode, LinkWire, said
+from tests.support import Router
 
 INFO = {
     "server_id": "PEER",
@@ -103,7 +99,7 @@ class Doors:
         self.counts[grant.account] -= 1
 
 
-class Broker:
+class Broker(AccountNode):
     """
     A broker, as far as leafnodes are concerned.
 
@@ -120,14 +116,13 @@ class Broker:
         accounts: Iterable[str] = ("$G", "A", "B"),
         **terms: Any,
     ) -> None:
-        self.clock = clock or Clock()
-        self.turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        super().__init__(clock, Random(name), limits)
         self.doors = Doors(self.turn, self.clock, accounts)
         self.decider = Decider()
         self.redialled: list[tuple[LeafRemote, float]] = []
         self.advisories: list[Advisory] = []
         self.leafs = Leafs(
-            LinkContext(self.clock, self.turn, DeadlineWheel(self.clock), Random(name), limits),
+            self.context,
             Identity(f"ID-{name}", name, "2.15.1", "0.1", "127.0.0.1", 7422, f"{name}:7422"),
             self.doors,
             LeafTerms(**terms),
@@ -137,32 +132,6 @@ class Broker:
             self.advisories.append,
             lambda count: b"n" * count,
         )
-
-    def settle(self, seconds: float = 0.0) -> None:
-        """Let happen what is due."""
-        for _ in range(60):
-            self.clock.advance(0)
-        if seconds:
-            steps = max(int(seconds / 0.05), 1)
-            self.clock.pump([seconds / steps] * steps)
-            self.settle()
-
-    def bus(self, account: str = "A") -> Any:
-        """A client's door to an account."""
-        return self.doors.accounts[account].busFor(Kind.CLIENT)
-
-    def subscribe(self, pattern: bytes, queue: bytes = b"", account: str = "A") -> Recorder:
-        """Somebody subscribes."""
-        recorder = Recorder()
-        recorder.subscription = self.bus(account).subscribe(pattern, recorder, None, queue)
-        self.settle()
-        return recorder
-
-    def publish(self, subject: bytes, body: bytes = b"hi", account: str = "A", **more: Any) -> int:
-        """Somebody publishes."""
-        count = int(self.bus(account).publish(Message(subject, body, **more)))
-        self.settle()
-        return count
 
     def remote(self, **changes: Any) -> LeafRemote:
         """Somebody to dial."""
@@ -211,7 +180,7 @@ class Broker:
 
 def connect(**changes: Any) -> bytes:
     """A CONNECT line of a peer."""
-    said = {
+    usual = {
         "version": "2.15.1",
         "name": "peer",
         "server_id": "PEER",
@@ -219,61 +188,29 @@ def connect(**changes: Any) -> bytes:
         "remote_account": "X",
         "protocol": 3,
     }
-    return b"CONNECT %b\r\n" % json.dumps({**said, **changes}).encode()
+    return said(b"CONNECT", usual, changes)
 
 
 def info(**changes: Any) -> bytes:
     """An INFO line of a peer."""
-    said = {name: value for name, value in {**INFO, **changes}.items() if value is not None}
-    return b"INFO %b \r\n" % json.dumps(said).encode()
+    left = {name: value for name, value in INFO.items() if changes.get(name, value) is not None}
+    return said(b"INFO", left, {name: each for name, each in changes.items() if each is not None})
 
 
-class Wire:
+class Wire(LinkWire):
     """
-    A peer that says what the test says.
+    A leafnode, or whom we are one of.
     """
 
-    def __init__(self, broker: Broker, protocol: LeafProtocol) -> None:
-        self._broker = broker
-        self.protocol = protocol
-        address = IPv4Address("TCP", "127.0.0.9", 50000)
-        self.transport = MemoryTransport(broker.clock, protocol, address)
-        self.transport.connect()
-        broker.settle()
-
-    def send(self, data: bytes) -> None:
-        """Say something."""
-        self.transport.send(data)
-        self._broker.settle()
-
-    def take(self) -> bytes:
-        """What was said to the peer."""
-        self._broker.settle()
-        return self.transport.take()
-
-    def lines(self) -> list[bytes]:
-        """The same, cut into lines, without INFO, CONNECT and the beacon."""
-        left_out = (b"INFO", b"CONNECT", b"LS+ $LDS.")
-        return [
-            line for line in self.take().split(b"\r\n") if line and not line.startswith(left_out)
-        ]
-
-    def documents(self, operation: bytes = b"INFO") -> list[dict[str, Any]]:
-        """The INFOs, or CONNECTs, among what was said to the peer."""
-        lines = self.take().split(b"\r\n")
-        return [json.loads(each.split(b" ", 1)[1]) for each in lines if each.startswith(operation)]
+    #: The beacon is one, too.
+    INTRODUCTIONS = (b"INFO", b"CONNECT", b"LS+ $LDS.")
 
     @property
     def leaf(self) -> Leaf:
         """Our side of it."""
-        assert isinstance(self.protocol.link, Leaf)
-        return self.protocol.link
+        assert isinstance(self.link, Leaf)
+        return self.link
 
     def isOpen(self) -> bool:
         """Whether it is there."""
         return not self.leaf.reason
-
-    @property
-    def closed(self) -> str:
-        """Why it was closed; empty while it is not."""
-        return self.leaf.reason

@@ -123,7 +123,7 @@ class TestTelling:
         old.take(), oldest.take()
         node.cluster.leave()
         node.cluster.use(node.cluster.terms)
-        assert len(old.infos()) == 2 and oldest.infos() == []
+        assert len(old.documents()) == 2 and oldest.documents() == []
 
 
 class TestHearing:
@@ -363,10 +363,10 @@ class TestGossip:
         one = node.joinedOld(server_id="P1")
         one.take()
         two = node.joinedOld(server_id="P2", port=7002, connect_urls=["1.2.3.4:4222"])
-        (told,) = one.infos()
+        (told,) = one.documents()
         assert (told["server_id"], told["ip"]) == ("P2", "nats-route://127.0.0.9:7002/")
         assert told["connect_urls"] == ["1.2.3.4:4222"]
-        assert [each["server_id"] for each in two.infos()] == ["ID-n1"]
+        assert [each["server_id"] for each in two.documents()] == ["ID-n1"]
 
     def test_advertised(self) -> None:
         """Where a member says itself where it can be dialled, that is passed on."""
@@ -374,7 +374,7 @@ class TestGossip:
         one = node.joinedOld(server_id="P1")
         one.take()
         node.joinedOld(server_id="P2", ip="nats-route://far:7002/")
-        assert one.infos()[0]["ip"] == "nats-route://far:7002/"
+        assert one.documents()[0]["ip"] == "nats-route://far:7002/"
 
     def test_unreachable(self) -> None:
         """Of one who cannot be dialled nobody is told."""
@@ -382,7 +382,7 @@ class TestGossip:
         one = node.joinedOld(server_id="P1")
         one.take()
         node.joinedOld(server_id="P2", port=0)
-        assert one.infos() == []
+        assert one.documents() == []
 
     def test_otherDialect(self) -> None:
         """Nobody is told of one with whom it could not speak."""
@@ -391,8 +391,8 @@ class TestGossip:
         old.take(), new.take()
         node.joinedOld(server_id="P3", port=7003)
         node.joined(server_id="P4", server_name="p4", port=7004)
-        assert [each["server_id"] for each in old.infos()] == ["P3"]
-        assert [each["server_id"] for each in new.infos()] == ["P4"]
+        assert [each["server_id"] for each in old.documents()] == ["P3"]
+        assert [each["server_id"] for each in new.documents()] == ["P4"]
 
     def test_heard(self) -> None:
         """Whom we are told of we dial, with the cluster's password, once."""

@@ -42,7 +42,7 @@ class TestAccepting:
 
     def test_tellsAll(self) -> None:
         """A policy that tells everything at once is announced."""
-        (said,) = Joined(tellsAll=True).accepted().infos()
+        (said,) = Joined(tellsAll=True).accepted().documents()
         assert said["gateway_iom"] is True
 
     def test_letIn(self) -> None:
@@ -61,7 +61,7 @@ class TestAccepting:
         """Who says a wrong user or password is told that, and closed."""
         node = Joined(user="u", password="p")
         wire = node.accepted()
-        assert wire.infos()[0]["auth_required"] is True
+        assert wire.documents()[0]["auth_required"] is True
         wire.send(connect(user=user, **{"pass": password}) + info())
         assert wire.lines() == [b"-ERR 'Authorization Violation'"]
         assert wire.closed == "Authentication Failure" and not node.gateways.inbound

@@ -90,7 +90,7 @@ class TestGossip:
     def test_toInbound(self) -> None:
         """Who dials us is told of all others that we know."""
         node = Joined("A", 1, [remote("C", 3, 4)])
-        told = node.arrived().infos()[1:]
+        told = node.arrived().documents()[1:]
         assert told == [
             {
                 "server_id": "ID-A-1",
@@ -144,11 +144,11 @@ class TestGossip:
         said: list[bytes] = []
         node.gateways.memberJoined("127.0.0.1:9", said.append)
         assert [json.loads(line[5:])["gateway"] for line in said] == ["B"]
-        (told,) = wire.infos()
+        (told,) = wire.documents()
         assert told["gateway_urls"] == ["127.0.0.1:1", "127.0.0.1:9"]
         assert told["gateway"] == "A" and told["gateway_url"] == "127.0.0.1:1"
         node.gateways.memberLeft("127.0.0.1:9")
-        (told,) = wire.infos()
+        (told,) = wire.documents()
         assert told["gateway_urls"] == ["127.0.0.1:1"]
 
     def test_samePlace(self) -> None:
@@ -176,9 +176,9 @@ class TestGossip:
         wire = node.arrived()
         wire.take()
         node.gateways.leave()
-        assert wire.infos()[0]["gateway_urls"] == ["127.0.0.1:9"]
+        assert wire.documents()[0]["gateway_urls"] == ["127.0.0.1:9"]
         node.gateways.memberLeft("127.0.0.1:9")
-        assert wire.infos()[0]["gateway_urls"] == ["127.0.0.1:1"]
+        assert wire.documents()[0]["gateway_urls"] == ["127.0.0.1:1"]
 
 
 class TestCommands:

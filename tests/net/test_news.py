@@ -18,7 +18,7 @@ class TestGossip:
     def told(self, wire: Wire) -> list[tuple[str, str, int]]:
         """Of whom somebody is told."""
         return [
-            (each["server_id"], each["ip"], each.get("gossip_mode", 0)) for each in wire.infos()
+            (each["server_id"], each["ip"], each.get("gossip_mode", 0)) for each in wire.documents()
         ]
 
     def test_toldOf(self) -> None:
@@ -27,11 +27,11 @@ class TestGossip:
         one = node.joined()
         one.take()
         two = node.joined(server_id="P2", server_name="p2", port=8888, nonce="n", ln=True)
-        (said,) = one.infos()
+        (said,) = one.documents()
         assert said["ip"] == "nats-route://127.0.0.9:8888/" and said["server_id"] == "P2"
         assert "nonce" not in said and said["ln"] is True
         assert said["gossip_mode"] == GossipMode.DISABLED
-        assert two.infos() == []
+        assert two.documents() == []
 
     def test_modes(self) -> None:
         """Over routes that the settings name, the news goes on."""
@@ -54,7 +54,7 @@ class TestGossip:
         two = node.dialling(isConfigured=False)
         two.send(info(server_id="P2", server_name="p2"))
         node.joined(server_id="P3", server_name="p3", gossip_mode=1)
-        assert one.infos() == []
+        assert one.documents() == []
 
     def test_dials(self) -> None:
         """Who is told of somebody dials."""

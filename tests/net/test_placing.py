@@ -53,7 +53,7 @@ class TestPool:
         assert node.dialled == [(target(7777), 0.0)]
         second = node.dialling()
         second.send(info(route_pool_size=3))
-        (said,) = second.infos()
+        (said,) = second.documents()
         assert said["route_pool_idx"] == 1
 
     def test_full(self) -> None:
@@ -128,7 +128,7 @@ class TestDedicated:
         wire.send(info(route_pool_size=1) + b"PONG\r\n")
         assert node.dialled == [(target(7777, account="A"), 0.0)]
         second = node.dialling(account="A")
-        assert second.infos()[0]["route_account"] == "A"
+        assert second.documents()[0]["route_account"] == "A"
         second.send(info(route_pool_size=1))
         assert not second.closed and node.cluster.members["PEER"].dedicated["A"] is second.route
         second.hangUp()

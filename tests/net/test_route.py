@@ -16,7 +16,7 @@ class TestAccepting:
 
     def test_first(self) -> None:
         """We say who we are before anything was said to us."""
-        (said,) = Node().accepted().infos()
+        (said,) = Node().accepted().documents()
         assert said["server_id"] == "ID-n1" and said["cluster"] == "C1"
         assert (said["host"], said["port"]) == ("127.0.0.1", 6222)
         assert said["connect_urls"] == ["127.0.0.1:4222"]
@@ -36,7 +36,7 @@ class TestAccepting:
         """Who says a wrong user or password is told that, and closed."""
         node = Node(user="u", password="p")
         wire = node.accepted()
-        assert wire.infos()[0]["auth_required"] is True
+        assert wire.documents()[0]["auth_required"] is True
         wire.send(connect(user=user, **{"pass": password}) + info())
         assert wire.lines() == [b"-ERR 'Authorization Violation'"]
         assert wire.closed == "Authentication Failure" and not node.peers()
@@ -172,9 +172,9 @@ class TestDialling:
         """With a pool, our INFO waits for the peer's, and says which connection this is."""
         node = Node(poolSize=3)
         wire = node.dialling()
-        assert wire.infos() == []
+        assert wire.documents() == []
         wire.send(info(route_pool_size=3))
-        (said,) = wire.infos()
+        (said,) = wire.documents()
         assert said["route_pool_size"] == 3 and "route_pool_idx" not in said
 
     def test_refused(self) -> None:
