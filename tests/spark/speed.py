@@ -1,117 +1,176 @@
 """
-How fast batches are read, beside nats-server on the same machine:
+How fast rows are read and written, beside nats-server on the same machine:
 C{python -m tests.spark.speed --rows 500000}.
 
-One session of two cores reads the same messages in turn: from a channel of our broker as columnar
-frames, and from a stream of nats-server by direct get. Another client sends PINGs to the broker
-meanwhile.
+One session of two cores does the same work in turn, with a channel of our broker and with a stream
+of nats-server: reading a batch into nowhere (frames and direct get), a streaming query into
+Parquet, and writing. Another client sends PINGs to the server meanwhile.
 
-Promises: both reads are the same query on the same data source; the median of the rounds counts.
-Must never know: how either is read.
+Promises: both sides do the same work on the same data source, in turn; the median of the rounds
+counts; rows that are read and written are counted.
+Must never know: how either is done.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import itertools
 import json
-import statistics
+import os
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
+
 from natsbroker.spark import session
-from natsbroker.spark.connection import connect
-from natsbroker.wire import ops
 from tests.interop.servers import OURS_FAST, REAL, Server
+from tests.spark.metering import Sample, median, sampled
 from tests.spark.support import CONFIG, STREAMING, BrokerStation, Station, Stream
 
-__all__ = ["measured"]
+__all__ = ["WORKS", "measured"]
 
 _SIZE = 128
 _BATCH = 20_000
 
+#: How many micro-batches a streaming query takes, about.
+_TRIGGERS = 3
 
-def _filled(station: Station | BrokerStation, rows: int) -> dict[str, str]:
+_SPARK = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+
+
+class Side:
     """
-    Store so many messages; the options that name them.
+    One of the two servers, and what it is called in options.
+
+    @ivar station: the server.
+    @ivar jvm: Spark's process.
     """
-    payloads = [b"x" * _SIZE] * _BATCH
-    if isinstance(station, BrokerStation):
-        for _ in range(0, rows, _BATCH):
-            station.fill("LOG", payloads)
-        return {"servers": station.url, "channel": "LOG"}
-    stream = Stream(station.connection, "LOG")
-    stream.make(storage="file")
-    for _ in range(0, rows, _BATCH):
-        stream.fill(payloads)
-    return {"servers": station.url, "stream": "LOG"}
+
+    def __init__(self, station: Station | BrokerStation, spark: Any, rows: int) -> None:
+        self.station = station
+        self.jvm = SparkContext._gateway.proc.pid
+        self._spark = spark
+        self._rows = rows
+        self._numbers = itertools.count(1)
+        self._isBroker = isinstance(station, BrokerStation)
+        self._fill()
+
+    def _options(self, name: str) -> dict[str, str]:
+        return {"servers": self.station.url, "channel" if self._isBroker else "stream": name}
+
+    def _fill(self) -> None:
+        payloads = [b"x" * _SIZE] * _BATCH
+        stream = None if isinstance(self.station, BrokerStation) else self._made("LOG")
+        for _ in range(0, self._rows, _BATCH):
+            if isinstance(self.station, BrokerStation):
+                self.station.fill("LOG", payloads)
+            elif stream is not None:
+                stream.fill(payloads)
+
+    def _made(self, name: str) -> Stream:
+        stream = Stream(self.station.connection, name)
+        stream.make(storage="file")
+        return stream
+
+    # The works.
+
+    def read(self, directory: Path) -> None:
+        """
+        A batch, into nowhere.
+        """
+        frame = self._spark.read.format("natsbroker").options(**self._options("LOG")).load()
+        frame.write.format("noop").mode("overwrite").save()
+
+    def toParquet(self, directory: Path) -> None:
+        """
+        A streaming query over all that is stored, into files.
+        """
+        name = f"q{next(self._numbers)}-{self.station.url[-5:]}"
+        options = self._options("LOG") | {
+            "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": str(-(-self._rows // _TRIGGERS)),
+        }
+        query = (
+            self._spark.readStream.format("natsbroker")
+            .options(**options)
+            .load()
+            .writeStream.format("parquet")
+            .option("path", str(directory / name))
+            .option("checkpointLocation", str(directory / f"{name}-checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        rows = sum(each["numInputRows"] for each in query.recentProgress)
+        if rows != self._rows:
+            raise RuntimeError(f"{rows} rows came of {self._rows}")
+
+    def write(self, directory: Path) -> None:
+        """
+        Rows, until each is acknowledged.
+        """
+        name = f"OUT{next(self._numbers)}"
+        rows = self._spark.range(0, self._rows, 1, 2).selectExpr(
+            f"cast(lpad(cast(id as string), {_SIZE}, 'x') as binary) data"
+        )
+        options = self._options(name)
+        if not self._isBroker:
+            self._made(name)
+            options["subject"] = f"{name}.x"
+        rows.write.format("natsbroker").mode("append").options(**options).save()
+        if isinstance(self.station, BrokerStation):
+            count = self.station.channels.state(name).messages
+        else:
+            count = Stream(self.station.connection, name).api("INFO")["state"]["messages"]
+        if count != self._rows:
+            raise RuntimeError(f"{count} rows are stored of {self._rows}")
+
+    def sample(self, directory: Path, work: Callable[[Side, Path], None]) -> Sample:
+        """
+        Do one of them, and measure.
+        """
+        do = functools.partial(work, self, directory)
+        return sampled(self._rows, self.station.peer, self.station.server.pid, self.jvm, do)
 
 
-@contextmanager
-def _pinged(station: BrokerStation) -> Iterator[list[float]]:
+#: What is measured: what it is called on either side, and how it is done.
+WORKS: dict[str, tuple[str, str, Callable[[Side, Path], None]]] = {
+    "read": ("frames", "directGet", Side.read),
+    "parquet": ("channelToParquet", "streamToParquet", Side.toParquet),
+    "write": ("toChannel", "toStream", Side.write),
+}
+
+
+def measured(directory: Path, rows: int, rounds: int, works: Sequence[str]) -> dict[str, Any]:
     """
-    Send PINGs all the time; the seconds that their answers take.
-    """
-    took: list[float] = []
-    isOver = threading.Event()
-
-    def ping() -> None:
-        with connect(station.peer) as connection:
-            while not isOver.wait(0.005):
-                begun = time.monotonic()
-                connection.send(b"PING\r\n")
-                while connection.receive(begun + 30)[0] != ops.PONG:
-                    pass
-                took.append(time.monotonic() - begun)
-
-    thread = threading.Thread(target=ping)
-    thread.start()
-    try:
-        yield took
-    finally:
-        isOver.set()
-        thread.join()
-
-
-def _read(spark: Any, options: dict[str, str]) -> float:
-    begun = time.monotonic()
-    frame = spark.read.format("natsbroker").options(**options).load()
-    frame.write.format("noop").mode("overwrite").save()
-    return time.monotonic() - begun
-
-
-def measured(directory: Path, rows: int, rounds: int) -> dict[str, Any]:
-    """
-    Rows a second from both, their ratio, and the PINGs' 99th percentile in milliseconds.
+    For each work on either side what L{median} says, and the ratio of frames to direct get.
     """
     for name in ("ours", "real"):
         (directory / name).mkdir()
+    rows = -(-rows // _BATCH) * _BATCH
     ours = BrokerStation(Server(OURS_FAST, directory / "ours", STREAMING).start())
-    real = Station(Server(REAL, directory / "real", CONFIG.replace("256MB", "2GB")).start())
-    spark = session("local[2]", {"spark.ui.enabled": "false", "spark.log.level": "ERROR"})
+    real = Station(Server(REAL, directory / "real", CONFIG.replace("256MB", "8GB")).start())
+    spark = session("local[2]", _SPARK)
     try:
-        sources = {"frames": _filled(ours, rows), "directGet": _filled(real, rows)}
-        for options in sources.values():
-            _read(spark, options)
-        times: dict[str, list[float]] = {name: [] for name in sources}
-        with _pinged(ours) as pings:
-            for _ in range(rounds):
-                for name, options in sources.items():
-                    before = len(pings)
-                    times[name].append(_read(spark, options))
-                    if name == "directGet":
-                        del pings[before:]
-        rates = {name: rows / statistics.median(each) for name, each in times.items()}
-        return {
-            **{name: round(each) for name, each in rates.items()},
-            "ratio": round(rates["frames"] / rates["directGet"], 2),
-            "pingP99": round(sorted(pings)[len(pings) * 99 // 100] * 1000, 1),
-        }
+        sides = (Side(ours, spark, rows), Side(real, spark, rows))
+        found: dict[str, Any] = {}
+        for each in works:
+            *names, work = WORKS[each]
+            samples: dict[str, list[Sample]] = {name: [] for name in names}
+            for place in range(rounds + 1):
+                for name, side in zip(names, sides, strict=True):
+                    sample = side.sample(directory, work)
+                    if place:
+                        samples[name].append(sample)
+            found |= {name: median(each) for name, each in samples.items()}
+        if "frames" in found:
+            found["ratio"] = round(found["frames"]["rate"] / found["directGet"]["rate"], 2)
+        found["load"] = round(os.getloadavg()[0], 1)
+        return found
     finally:
         spark.stop()
         ours.close()
@@ -125,9 +184,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.spark.speed")
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--work", action="append", choices=list(WORKS))
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        print(json.dumps(measured(Path(directory), given.rows, given.rounds)))
+        found = measured(Path(directory), given.rows, given.rounds, given.work or list(WORKS))
+    for name, value in found.items():
+        print(f"{name}: {json.dumps(value)}")
     return 0
 
 

@@ -1,0 +1,150 @@
+"""
+What L{tests.spark.speed} measures with: clocks of processes, and the PINGs of another client.
+
+Promises: seconds of processors are those of a process and of all that it started, also of such as
+have ended.
+Must never know: what is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from natsbroker.spark.connection import Peer, connect
+from natsbroker.wire import ops
+
+__all__ = ["Sample", "descendantsSeconds", "median", "pinged", "processSeconds", "sampled"]
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Sample:
+    """
+    One measurement.
+
+    @ivar rows: how many rows.
+    @ivar seconds: how long it took.
+    @ivar server: processor seconds of the server.
+    @ivar python: those of Python in Spark: planners and workers.
+    @ivar jvm: those of Spark's JVM.
+    @ivar pings: how long each PING of another client of the server took, in seconds.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.seconds = self.server = self.python = self.jvm = 0.0
+        self.pings: list[float] = []
+
+
+def _stat(pid: int) -> list[str]:
+    """
+    What the kernel says of a process, from its state on; nothing if it has ended.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()
+
+
+def processSeconds(pid: int, withEnded: bool = False) -> float:
+    """
+    Processor seconds of a process.
+
+    @param withEnded: whether those of its children that have ended count.
+    """
+    fields = _stat(pid)
+    return sum(map(int, fields[11 : 15 if withEnded else 13])) / _TICKS
+
+
+def descendantsSeconds(pid: int) -> float:
+    """
+    Processor seconds of all that a process started, itself left out.
+    """
+    parents = {}
+    for entry in os.listdir("/proc"):
+        fields = _stat(int(entry)) if entry.isdigit() else []
+        if fields:
+            parents[int(entry)] = int(fields[1])
+    below, found = {pid}, -1
+    while found != len(below):
+        found = len(below)
+        below |= {each for each, parent in parents.items() if parent in below}
+    ended = processSeconds(pid, True) - processSeconds(pid)
+    return ended + sum(processSeconds(each, True) for each in below - {pid})
+
+
+@contextmanager
+def pinged(peer: Peer) -> Iterator[list[float]]:
+    """
+    Send PINGs all the time; the seconds that their answers take.
+    """
+    took: list[float] = []
+    isOver = threading.Event()
+
+    def ping() -> None:
+        with connect(peer) as connection:
+            while not isOver.wait(0.005):
+                begun = time.monotonic()
+                connection.send(b"PING\r\n")
+                while connection.receive(begun + 30)[0] != ops.PONG:
+                    pass
+                took.append(time.monotonic() - begun)
+
+    thread = threading.Thread(target=ping)
+    thread.start()
+    try:
+        yield took
+    finally:
+        isOver.set()
+        thread.join()
+
+
+def sampled(rows: int, peer: Peer, server: int, jvm: int, work: Callable[[], object]) -> Sample:
+    """
+    Do something, with somebody else's PINGs meanwhile.
+
+    @param server: the server's process.
+    @param jvm: Spark's.
+    """
+    sample = Sample(rows)
+    clocks = (
+        time.monotonic,
+        lambda: processSeconds(server),
+        lambda: descendantsSeconds(jvm),
+        lambda: processSeconds(jvm),
+    )
+    with pinged(peer) as pings:
+        before = [clock() for clock in clocks]
+        work()
+        took = [clock() - then for clock, then in zip(clocks, before, strict=True)]
+    sample.seconds, sample.server, sample.python, sample.jvm = took
+    sample.pings = pings
+    return sample
+
+
+def median(samples: Sequence[Sample]) -> dict[str, float]:
+    """
+    Rows a second, the processor seconds of a million rows, and the PINGs' 99th percentile in
+    milliseconds, over all rounds.
+    """
+    pings = sorted(each for sample in samples for each in sample.pings)
+
+    def million(name: str) -> float:
+        return round(
+            statistics.median(getattr(each, name) / each.rows for each in samples) * 1e6, 2
+        )
+
+    return {
+        "rate": round(statistics.median(each.rows / each.seconds for each in samples)),
+        "server": million("server"),
+        "python": million("python"),
+        "jvm": million("jvm"),
+        "pingP99": round(pings[len(pings) * 99 // 100] * 1000, 1),
+    }
