@@ -104,6 +104,8 @@ class Connection:
         self._requests = itertools.count(1)
         self._isOpen = False
         self._lastWord = ""
+        # What was found to be a subject lately: messages to one often follow each other.
+        self._composedTo = b""
         deadline = time.monotonic() + peer.connectTimeout
         try:
             self._socket: socket.socket = socket.create_connection(
@@ -300,7 +302,13 @@ class Connection:
         @raise ValueError: if nobody can publish to the subject.
         """
         reply = self._inbox + b"%d" % next(self._requests)
-        line = publishLine(subject, reply, len(headers), len(headers) + len(payload))
+        size = len(headers) + len(payload)
+        if subject == self._composedTo:
+            sizes = b"%d %d\r\n" % (len(headers), size) if headers else b"%d\r\n" % size
+            verb = b"HPUB " if headers else b"PUB "
+            return reply, [verb, subject, b" ", reply, b" ", sizes, headers, payload, b"\r\n"]
+        line = publishLine(subject, reply, len(headers), size)
+        self._composedTo = subject
         return reply, [line, headers, payload, b"\r\n"]
 
     def anyAnswer(self) -> tuple[bytes, int, bytes]:

@@ -22,12 +22,20 @@ class Malformed(ValueError):
 
 
 def _varint(number: int) -> bytes:
+    return _SHORT[number] if number < len(_SHORT) else _anyVarint(number)
+
+
+def _anyVarint(number: int) -> bytes:
     pieces = bytearray()
     while number > 0x7F:
         pieces.append(number & 0x7F | 0x80)
         number >>= 7
     pieces.append(number)
     return bytes(pieces)
+
+
+#: Those of most keys and of many lengths.
+_SHORT = tuple(map(_anyVarint, range(4096)))
 
 
 def encode(fields: Mapping[int, bytes | int]) -> bytes:

@@ -10,6 +10,7 @@ Must never know: Spark.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 
 from natsbroker.spark.connection import Connection
@@ -43,6 +44,11 @@ class Publisher:
         self._waiting: dict[bytes, str] = {}
         self._pieces: list[bytes] = []
         self._size = 0
+        #: What a server says of a message that it has stored, as servers write it.
+        self._answer = re.compile(
+            rb'\{"stream":%b, ?"seq":\d+(?:, ?"domain":"[^"\\]*")?(, ?"duplicate": ?true)?\}'
+            % re.escape(json.dumps(stream).encode())
+        )
         self._plain = Headers({"Nats-Expected-Stream": stream}).block()
 
     def publish(
@@ -118,6 +124,11 @@ class Publisher:
                 self._acknowledged(subject, headerLength, body)
 
     def _acknowledged(self, subject: str, headerLength: int, body: bytes) -> None:
+        plain = self._answer.fullmatch(body, headerLength)
+        if plain is not None:
+            self.stored += 1
+            self.duplicates += plain[1] is not None
+            return
         what = f"stream {self._stream}: a message to {subject} was not stored"
         if headerLength and headerLength == len(body):
             raise ApiError(f"{what}: no stream takes its subject", 503)

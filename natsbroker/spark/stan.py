@@ -50,6 +50,10 @@ class ChannelPublisher:
         self._size = 0
         self._id = f"natsbroker-spark-{secrets.token_hex(8)}".encode()
         self._connId = secrets.token_bytes(16)
+        #: What all messages have, in protobuf, where the order of fields does not matter.
+        self._sameInAll = encode(
+            {_ID: self._id, _CHANNEL: channel.encode(), _MESSAGE_CONNECTION: self._connId}
+        )
         self._heartbeats = connection.inbox("heartbeats")
         answer = self._ask(
             f"{discoverPrefix}.{clusterId}",
@@ -90,14 +94,7 @@ class ChannelPublisher:
         @raise SourceError: if an earlier one was not stored.
         """
         guid = b"%x" % self._number()
-        message = {
-            _ID: self._id,
-            _GUID: guid,
-            _CHANNEL: self._channel.encode(),
-            _DATA: data,
-            _MESSAGE_CONNECTION: self._connId,
-        }
-        payload = encode(message)
+        payload = self._sameInAll + encode({_GUID: guid, _DATA: data})
         if 0 < self._limit < len(payload):
             raise SourceError(
                 f"channel {self._channel}: a message has {len(payload)} bytes with its envelope,"
@@ -156,6 +153,9 @@ class ChannelPublisher:
                 self._acknowledged(self._waiting.pop(subject), body)
 
     def _acknowledged(self, guid: bytes, body: bytes) -> None:
+        if body == encode({_ACK_GUID: guid}):
+            self.stored += 1
+            return
         what = f"channel {self._channel}: a message was not stored"
         if not body:
             raise ApiError(f"{what}: NATS Streaming is not there any more", 503)

@@ -17,6 +17,7 @@ blocking one share it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,6 +35,11 @@ Frame = tuple[Any, ...]
 _LONGEST_LINE = 1 << 20
 
 _BLANKS_AND_CONTROLS = bytes([*range(0x21), 0x7F])
+
+#: Messages as servers write them; what is written otherwise is read piece by piece.
+_WORD = rb"([^ \t\r\n]+) "
+_PLAIN = re.compile(rb"MSG %b%b(?:%b)?(\d{1,9})\r\n" % (_WORD, _WORD, _WORD))
+_HEADED = re.compile(rb"HMSG %b%b(?:%b)?(\d{1,9}) (\d{1,9})\r\n" % (_WORD, _WORD, _WORD))
 
 _BARE = {b"PING": (ops.PING,), b"PONG": (ops.PONG,), b"+OK": (ops.OK,)}
 
@@ -103,10 +109,41 @@ class ServerDecoder:
         if self._fault is not None:
             return self._fault
         if self._head is None:
+            whole = self._whole()
+            if whole is not None:
+                return whole
             frame = self._line()
             if self._head is None:
                 return frame
         return self._message(self._head)
+
+    def _whole(self) -> Frame | None:
+        """
+        The next frame, if it is a message that is here to its end: what L{_line} and L{_message}
+        make of it, in one step.
+        """
+        buffer, position = self._buffer, self._position
+        head = _PLAIN.match(buffer, position)
+        if head is not None:
+            subject, sid, reply, digits = head.groups(b"")
+            op, headerLength, size = ops.MSG, 0, int(digits)
+        else:
+            head = _HEADED.match(buffer, position)
+            if head is None:
+                return None
+            subject, sid, reply, headDigits, digits = head.groups(b"")
+            op, headerLength, size = ops.HMSG, int(headDigits), int(digits)
+        start = head.end()
+        end = start + size
+        if (
+            buffer[end : end + 2] != b"\r\n"
+            or headerLength > size
+            or 0 <= self.maxPayload < size
+            or start - position - 2 > self.maxLine
+        ):
+            return None
+        self._position = self._searched = end + 2
+        return (op, subject, sid, reply, headerLength, buffer[start:end])
 
     def _line(self) -> Frame | None:
         end = self._buffer.find(b"\n", max(self._searched, self._position))
