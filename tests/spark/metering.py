@@ -137,9 +137,8 @@ def median(samples: Sequence[Sample]) -> dict[str, float]:
     pings = sorted(each for sample in samples for each in sample.pings)
 
     def million(name: str) -> float:
-        return round(
-            statistics.median(getattr(each, name) / each.rows for each in samples) * 1e6, 2
-        )
+        each: list[float] = [getattr(sample, name) / sample.rows for sample in samples]
+        return round(statistics.median(each) * 1_000_000, 2)
 
     return {
         "rate": round(statistics.median(each.rows / each.seconds for each in samples)),

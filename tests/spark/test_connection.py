@@ -20,6 +20,7 @@ from natsbroker.spark.connection import Connection, Peer, connect
 from natsbroker.spark.errors import ApiError, ConnectionFailed, OptionError, TimedOut
 from natsbroker.spark.identity import Identity
 from natsbroker.wire import ops
+from natsbroker.wire.serverside import publishLine
 from tests.auth.chain import Account, Operator, credentialsFile
 from tests.auth.chain import Identity as KeyPair
 from tests.interop.certificates import writeCertificates
@@ -318,6 +319,18 @@ class TestServers:
                 connection.request("secret")
             with pytest.raises(ApiError, match="nobody answers ok"):
                 connection.request("ok")
+
+    def test_composed(self, startServer: StartServer) -> None:
+        """Requests that follow each other to one subject look like the first one."""
+        with connect(peerOf(startServer(REAL))) as connection:
+            for subject in (b"a", b"a", b"b", b"b"):
+                for headers in (b"", b"NATS/1.0\r\n\r\n"):
+                    reply, parts = connection.composed(subject, b"data", headers)
+                    size = len(headers) + 4
+                    line = publishLine(subject, reply, len(headers), size)
+                    assert b"".join(parts) == line + headers + b"data\r\n"
+            with pytest.raises(ValueError, match="not a subject"):
+                connection.composed(b"b.*", b"", b"")
 
     def test_invalidSubject(self, startServer: StartServer) -> None:
         """A subject that would break the line is refused before it is sent."""

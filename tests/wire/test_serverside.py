@@ -58,6 +58,7 @@ ROWS: dict[str, tuple[bytes, list[tuple[Any, ...]]]] = {
     "no end": (b"PING\r\nMSG a 1 1\r\nhi\r\n", [(ops.PING,), (ops.FAULT, FAULT)]),
     "end without CR": (b"MSG a 1 2\r\nhi\nPING\r\n", [(ops.FAULT, FAULT)]),
     "too large": (b"MSG a 1 101\r\n", [(ops.FAULT, FAULT)]),
+    "message line too long": (b"MSG " + b"x" * 200 + b" 1 0\r\n\r\n", [(ops.FAULT, FAULT)]),
     "line too long": (b"INFO " + b"x" * 200 + b"\r\n", [(ops.FAULT, FAULT)]),
 }
 
