@@ -114,7 +114,7 @@ def sampled(rows: int, peer: Peer, server: int, jvm: int, work: Callable[[], obj
     @param jvm: Spark's.
     """
     sample = Sample(rows)
-    clocks = (
+    clocks: tuple[Callable[[], float], ...] = (
         time.monotonic,
         lambda: processSeconds(server),
         lambda: descendantsSeconds(jvm),
