@@ -93,7 +93,10 @@ MAP: dict[str, Row] = {
     "main": row(f"{_COMPOSED} spark.cli", f"{_TWISTED} {_TLS}"),
     "__main__": row("main"),
     "testing": row(_COMPOSED, f"{_TWISTED} {_TLS} pytest hypothesis"),
-    "spark": row("wire subjects config", "pyspark pyarrow nacl fastavro google"),
+    "spark": row(
+        "wire subjects config",
+        "pyspark pyarrow nacl fastavro google deltalake pyiceberg sqlalchemy",
+    ),
 }
 """
 The whole map; layers that are not written yet have their row already. Every module may also read

@@ -1,5 +1,5 @@
 """
-The job C{archive}: one log into Parquet files, once or again and again.
+The job C{archive}: one log into a table of Parquet files, once or again and again.
 
 Promises: what L{natsbroker.spark.archiving} promises, also if it is asked to end in the middle.
 Must never know: how a range is copied.
@@ -46,6 +46,7 @@ def archive(
     hold: int = 0,
     plan: Plan | None = None,
     form: str = "",
+    catalog: str = "",
 ) -> dict[str, Any]:
     """
     Archive what a log has now.
@@ -56,10 +57,11 @@ def archive(
     @param hold: for how many seconds the broker keeps what comes behind it; 0 for not at all.
     @param plan: how much is done at a time.
     @param form: the format of an archive that is begun: one of L{FORMATS}.
+    @param catalog: of an Iceberg table that is begun; empty for one of its own.
     @return: what the job's line of JSON says.
     """
     run = inline if spark is None else inSpark(spark)
-    archiver = Archiver(readOptions(options), tableAt(to, form), run, plan)
+    archiver = Archiver(readOptions(options), tableAt(to, form, catalog), run, plan)
     archiver.once(hold)
     return archiver.said()
 
@@ -74,7 +76,7 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
 def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int:
     given = _read(arguments)
     options = sourceOptions(given)
-    table = tableAt(given.to, given.format)
+    table = tableAt(given.to, given.format, given.catalog)
     plan = Plan(given.rows_per_file, given.files_per_version)
     progress = Progress("archive", stderr)
     with stopping() as isOver, runnerFor(given.master) as run:
@@ -135,6 +137,12 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     addSource(parser)
     parser.add_argument("--to", required=True, help="the directory of the archive")
     parser.add_argument("--format", default="", choices=FORMATS, help="of a new archive")
+    parser.add_argument(
+        "--catalog",
+        default="",
+        metavar="CATALOG:NAMESPACE.TABLE",
+        help="of a new Iceberg table; one of its own without",
+    )
     addPace(parser)
     parser.add_argument(
         "--hold", action="store_true", help="have the broker keep what is not archived yet"

@@ -31,17 +31,18 @@ _ROWS = 131_072
 
 def readFiles(root: Path, files: Sequence[File]) -> Iterator[Any]:
     """
-    The messages of files that share a range, as batches with L{COLUMNS}.
+    The messages of files that share a range, as batches with L{COLUMNS}. One file of ours is in
+    order, and is read piece by piece; others are read whole.
 
     @raise TableError: if they cannot be read.
     """
     paths = [root / each.path for each in files if each.path]
     try:
-        if len(paths) == 1:
+        if len(paths) == 1 and files[0].sha256:
             for batch in pq.ParquetFile(paths[0]).iter_batches(columns=list(COLUMNS)):
                 yield from pa.Table.from_batches([batch]).select(COLUMNS).cast(SCHEMA).to_batches()
         elif paths:
-            read = [pq.read_table(each, columns=list(COLUMNS), partitioning=None) for each in paths]
+            read = [pq.ParquetFile(each).read(columns=list(COLUMNS)) for each in paths]
             whole = pa.concat_tables([each.select(COLUMNS).cast(SCHEMA) for each in read])
             yield from whole.sort_by("seq").to_batches(_ROWS)
     except OSError as error:

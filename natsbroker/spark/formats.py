@@ -19,7 +19,13 @@ __all__ = ["FORMATS", "formOf", "tableAt"]
 
 #: The module and class of each format, and what tells that a directory has it.
 _PROVIDERS = {
-    "parquet": ("natsbroker.spark.parquettable", "ParquetTable", "_nb"),
+    "parquet": ("natsbroker.spark.parquettable", "ParquetTable", ("_nb",)),
+    "delta": ("natsbroker.spark.deltatable", "DeltaLakeTable", ("_delta_log",)),
+    "iceberg": (
+        "natsbroker.spark.icebergtable",
+        "IcebergTable",
+        ("catalog.db", "_nb_catalog.json"),
+    ),
 }
 
 FORMATS = tuple(_PROVIDERS)
@@ -29,15 +35,19 @@ def formOf(root: Path) -> str:
     """
     The format of the archive in a directory; empty if there is none.
     """
-    found = [form for form, (_, _, mark) in _PROVIDERS.items() if (root / mark).exists()]
-    return found[0] if found else ""
+    for form, (_, _, marks) in _PROVIDERS.items():
+        if any((root / each).exists() for each in marks):
+            return form
+    return ""
 
 
-def tableAt(place: str | os.PathLike[str], form: str = "") -> Table:
+def tableAt(place: str | os.PathLike[str], form: str = "", catalog: str = "") -> Table:
     """
     The archive in a directory.
 
     @param form: its format; empty: that of the archive that is there, C{parquet} if none is.
+    @param catalog: of an Iceberg table that is begun: C{CATALOG:NAMESPACE.TABLE}; empty for one of
+        its own in the directory.
     @raise OptionError: if it has another one, or a library is missing.
     @raise TableError: if it is no directory of a file system that is mounted here.
     """
@@ -45,13 +55,15 @@ def tableAt(place: str | os.PathLike[str], form: str = "") -> Table:
     there = formOf(root)
     if form and there and form != there:
         raise OptionError(f"{root} is an archive of the format {there}, not {form}")
-    module, name, _ = _PROVIDERS[form or there or "parquet"]
+    extra = form or there or ("iceberg" if catalog else "parquet")
+    module, name, _ = _PROVIDERS[extra]
     try:
         provider = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
         if error.name and error.name.startswith("natsbroker"):
             raise
-        extra = form or there
         raise OptionError(f"format {extra}: pip install 'natsbroker[{extra}]'") from None
-    table: Table = provider(root)
+    if catalog and extra != "iceberg":
+        raise OptionError("catalog: only Iceberg tables are in one")
+    table: Table = provider(root, catalog) if catalog else provider(root)
     return table

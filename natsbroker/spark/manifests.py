@@ -14,10 +14,21 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
+from typing import Any
 
 from natsbroker.spark.errors import SourceError
 
-__all__ = ["File", "Log", "Manifest", "TableError", "joined", "newPath", "rangeOf", "tiled"]
+__all__ = [
+    "File",
+    "Log",
+    "Manifest",
+    "TableError",
+    "fileOf",
+    "joined",
+    "newPath",
+    "rangeOf",
+    "tiled",
+]
 
 FORMAT = 1
 
@@ -243,6 +254,22 @@ def rangeOf(path: str) -> tuple[int, int, str] | None:
     """
     found = _NAME.fullmatch(path.rpartition("/")[2])
     return None if found is None else (int(found[1]), int(found[2]), found[3] or "")
+
+
+def fileOf(path: str, rows: int, size: int, seqs: tuple[Any, Any], times: tuple[Any, Any]) -> File:
+    """
+    A file of which a table of another format says how large it is: its range is what its name says,
+    or if somebody else made it what it has.
+
+    @param seqs: its first and last sequence, as far as is known.
+    @param times: when its first and last message were stored.
+    @raise TableError: if nothing says its range.
+    """
+    named = rangeOf(path)
+    if named is None and None in seqs:
+        raise TableError(f"{path}: has no statistics that say which sequences it has")
+    start, stop, digest = named or (seqs[0], seqs[1] + 1, "")
+    return File(path, start, stop, rows, size, digest, times[0] or 0, times[1] or 0)
 
 
 def tiled(files: Iterable[File], start: int, stop: int) -> tuple[File, ...]:

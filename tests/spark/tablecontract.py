@@ -29,7 +29,7 @@ from natsbroker.spark.formats import tableAt
 from natsbroker.spark.manifests import File, Log, Manifest, TableError
 from natsbroker.spark.tables import Table
 
-__all__ = ["LOG", "TableContract", "filed", "grown", "small"]
+__all__ = ["LOG", "TableContract", "filed", "grown", "small", "together"]
 
 LOG = Log("channel", "orders.äß", "test-cluster", "00ff")
 
@@ -121,10 +121,12 @@ class TableContract:
 
     @cvar form: the format.
     @cvar limits: no file may become larger than so many bytes, for each of these.
+    @cvar fatal: those with which a process is killed.
     """
 
     form = ""
     limits: tuple[int, ...] = (0, 100, 500, 900, 1500, 2500, 4000)
+    fatal: tuple[int, ...] = (0, 500)
 
     def seen(self, root: Path) -> list[dict[str, object]]:
         """The rows that another program sees, in any order."""
@@ -308,7 +310,7 @@ class TableContract:
     def test_killed(self, table: Table) -> None:
         """Who is killed in the middle of a write has changed nothing, and is in nobody's way."""
         killed = 0
-        for limit in self.limits[:: max(len(self.limits) // 3, 1)]:
+        for limit in self.fatal:
             before = table.require()
             command = [sys.executable, "-c", _CHILD, str(table.root), str(limit)]
             done = subprocess.run(command, capture_output=True, check=False, cwd=os.getcwd())

@@ -17,6 +17,7 @@ from natsbroker.spark.manifests import (
     Log,
     Manifest,
     TableError,
+    fileOf,
     joined,
     newPath,
     rangeOf,
@@ -50,6 +51,16 @@ def test_paths() -> None:
     digest = "0f" * 32
     assert rangeOf(f"{path.removesuffix('.parquet')}-{digest}.parquet") == (1, 2, digest)
     assert rangeOf("data/part-00000-ab.c000.snappy.parquet") is None
+
+
+def test_fileOf() -> None:
+    """A file's range is in its name, or what it has."""
+    path = newPath(5, 9)
+    assert fileOf(path, 2, 100, (6, 7), (1, 2)) == File(path, 5, 9, 2, 100, "", 1, 2)
+    assert fileOf(path, 2, 100, (None, None), (None, None)) == File(path, 5, 9, 2, 100)
+    assert fileOf("x", 2, 100, (6, 7), (1, 2)) == File("x", 6, 8, 2, 100, "", 1, 2)
+    with pytest.raises(TableError, match="x: has no statistics"):
+        fileOf("x", 2, 100, (6, None), (1, 2))
 
 
 def test_tiled() -> None:
