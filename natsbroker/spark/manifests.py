@@ -277,6 +277,7 @@ def tiled(files: Iterable[File], start: int, stop: int) -> tuple[File, ...]:
     Files as manifests have them: those that overlap share a range, and where none is nothing is.
 
     @param files: in any order.
+    @raise TableError: if they reach beyond the end.
     """
     found: list[File] = []
     group: list[File] = []
@@ -293,4 +294,6 @@ def tiled(files: Iterable[File], start: int, stop: int) -> tuple[File, ...]:
         group = [each]
     found += group
     cursor = group[0].stop if group else cursor
-    return tuple(found) if cursor >= stop else (*found, File("", cursor, stop))
+    if cursor > stop:
+        raise TableError(f"there are files up to {cursor}, where the archive stops at {stop}")
+    return tuple(found) if cursor == stop else (*found, File("", cursor, stop))

@@ -1,6 +1,6 @@
 """
 Archivers that race and are killed at random moments, while messages come in and retention takes the
-oldest: C{python -m tests.spark.archivekilling --kills 10}.
+oldest: C{python -m tests.spark.archivekilling --format delta --kills 10}.
 
 Promises: at the end each sequence from the archive's start to its stop is in it once, with its own
 message, or is recorded as lost; or the counts differ and the exit status is 1.
@@ -22,28 +22,35 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow.parquet as pq
+from pyiceberg.catalog.sql import SqlCatalog
 
 from natsbroker.spark.connection import connect
-from natsbroker.spark.formats import tableAt
+from natsbroker.spark.formats import FORMATS, tableAt
 from natsbroker.spark.manifests import Manifest
 from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.spark.support import CONFIG, BrokerStation, Station, Stream
 
-__all__ = ["counted", "isWhole", "rounds"]
+__all__ = ["SEEN", "counted", "isWhole", "rounds", "start"]
 
 #: How many messages the log keeps; what comes before is lost if it was not archived in time.
 _KEPT = 3000
 
+_NAMES = ["seq", "data"]
+
 _TRIMMED = f"streaming {{ store: lmdb, dir: $DIR/s, store_limits {{ max_msgs: {_KEPT} }} }}\n"
 
 
-def start(url: str, kind: str, root: Path, *more: str) -> subprocess.Popen[str]:
+def start(
+    url: str, kind: str, root: Path, *more: str, form: str = "parquet"
+) -> subprocess.Popen[str]:
     """
     Start an archiver.
     """
     command = [sys.executable, "-m", "natsbroker", "spark", "archive", "--master", "inline"]
     command += ["--servers", url, f"--{kind}", "LOG", "--to", str(root), "--rows-per-file", "700"]
+    command += ["--format", form]
     return subprocess.Popen(
         [*command, *more],
         stdin=subprocess.DEVNULL,
@@ -53,11 +60,14 @@ def start(url: str, kind: str, root: Path, *more: str) -> subprocess.Popen[str]:
     )
 
 
-def rounds(kind: str, directory: Path, kills: int, seed: int) -> dict[str, Any]:
+def rounds(
+    kind: str, directory: Path, kills: int, seed: int, form: str = "parquet"
+) -> dict[str, Any]:
     """
     Have two archivers race, kill one of them so often, and count.
 
     @param kind: C{channel} of our broker, or C{stream} of nats-server.
+    @param form: of the archive.
     """
     dice = random.Random(seed)
     (directory / "server").mkdir(parents=True)
@@ -67,15 +77,20 @@ def rounds(kind: str, directory: Path, kills: int, seed: int) -> dict[str, Any]:
     isOver = threading.Event()
     publisher = threading.Thread(target=_publish, args=(server, kind, isOver))
     publisher.start()
-    racers = [start(server.url, kind, root, "--every", "50ms") for _ in range(2)]
+
+    def begun(*more: str) -> subprocess.Popen[str]:
+        return start(server.url, kind, root, *more, form=form)
+
+    racers = [begun("--every", "50ms") for _ in range(2)]
     try:
         for _ in range(kills):
             time.sleep(dice.uniform(0.6, 1.6))
             place = dice.randrange(2)
             racers[place].kill()
             racers[place].communicate()
-            racers[place] = start(server.url, kind, root, "--every", "50ms")
-        _waitFor(lambda: tableAt(root).latest() is not None)
+            racers[place] = begun("--every", "50ms")
+            before = _stopOf(root)
+            _waitFor(lambda: _stopOf(root) > before)  # noqa: B023
         isOver.set()
         publisher.join()
         for each in racers:
@@ -84,7 +99,7 @@ def rounds(kind: str, directory: Path, kills: int, seed: int) -> dict[str, Any]:
         # One that has just begun ends by the signal itself.
         codes = {each.returncode for each in racers}
         assert codes <= {0, 1, -signal.SIGTERM}, errors
-        last, error = start(server.url, kind, root).communicate(timeout=60)
+        last, error = begun().communicate(timeout=60)
         assert last, error
         return {**counted(root), "said": json.loads(last)["stop"]}
     finally:
@@ -118,12 +133,53 @@ def _publish(server: Server, kind: str, isOver: threading.Event) -> None:
     stations.connection.close()
 
 
+def _stopOf(root: Path) -> int:
+    """
+    Where the archive stops now.
+    """
+    manifest = tableAt(root).latest()
+    return 0 if manifest is None else manifest.stop
+
+
 def _waitFor(isThere: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not isThere():
         if time.monotonic() > deadline:
-            raise TimeoutError("no archive was begun")
+            raise TimeoutError("nothing was archived")
         time.sleep(0.05)
+
+
+def _inManifest(root: Path) -> list[dict[str, Any]]:
+    """
+    The rows of the files that the manifest with the highest number names.
+    """
+    named = json.loads(max((root / "_nb").glob("*.json")).read_bytes())["files"]
+    paths = [root / each["path"] for each in named if each["path"]]
+    return [row for x in paths for row in pq.read_table(x, columns=_NAMES).to_pylist()]
+
+
+def _inDelta(root: Path) -> list[dict[str, Any]]:
+    """
+    The rows of a Delta table.
+    """
+    return list(deltalake.DeltaTable(str(root)).to_pyarrow_table(columns=_NAMES).to_pylist())
+
+
+def _inIceberg(root: Path) -> list[dict[str, Any]]:
+    """
+    The rows of an Iceberg table.
+    """
+    catalog = SqlCatalog("natsbroker", uri=f"sqlite:///{root}/catalog.db")
+    scan = catalog.load_table("natsbroker.archive").scan(selected_fields=tuple(_NAMES))
+    return list(scan.to_arrow().to_pylist())
+
+
+#: How other programs read each format.
+SEEN: dict[str, Callable[[Path], list[dict[str, Any]]]] = {
+    "parquet": _inManifest,
+    "delta": _inDelta,
+    "iceberg": _inIceberg,
+}
 
 
 def counted(root: Path) -> dict[str, Any]:
@@ -131,15 +187,11 @@ def counted(root: Path) -> dict[str, Any]:
     What an archive has, read without the code that made it.
     """
     manifest: Manifest = tableAt(root).require()
-    seen: list[int] = []
-    wrong = 0
-    for file in manifest.files:
-        if file.path:
-            rows = pq.read_table(root / file.path, columns=["seq", "data"]).to_pylist()
-            wrong += sum(1 for row in rows if row["data"] != b"%d" % row["seq"])
-            seen += [row["seq"] for row in rows]
+    rows = SEEN[tableAt(root).form](root)
+    wrong = sum(1 for row in rows if row["data"] != b"%d" % row["seq"])
+    seen = [row["seq"] for row in rows]
     lost = {seq for start, stop in manifest.lost for seq in range(start, stop)}
-    listed = {each.path for each in manifest.files}
+    listed = manifest.paths
     orphans = sum(1 for x in (root / "data").iterdir() if f"data/{x.name}" not in listed)
     return {
         "start": manifest.start,
@@ -173,13 +225,14 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m tests.spark.archivekilling")
     parser.add_argument("--kind", choices=("channel", "stream"), default="channel")
+    parser.add_argument("--format", choices=FORMATS, default="parquet")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=None)
     given = parser.parse_args()
     seed = random.randrange(1 << 32) if given.seed is None else given.seed
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory() as directory:
-        counts = rounds(given.kind, Path(directory), given.kills, seed)
+        counts = rounds(given.kind, Path(directory), given.kills, seed, given.format)
     print(json.dumps(counts))
     return 0 if isWhole(counts) else 1
 

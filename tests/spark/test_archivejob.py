@@ -13,8 +13,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pyspark
 import pytest
 
@@ -25,8 +23,9 @@ from natsbroker.spark.formats import tableAt
 from natsbroker.spark.java import findJava
 from tests.interop.conftest import StartServer
 from tests.interop.servers import CHECKOUT, OURS_FAST, Server
-from tests.spark.archivekilling import counted, isWhole, rounds, start
+from tests.spark.archivekilling import SEEN, start
 from tests.spark.support import BrokerStation, Station
+from tests.spark.tablecontract import small
 
 
 def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
@@ -37,41 +36,17 @@ def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
     return code, json.loads(lines[-1]) if lines else {}, err.getvalue()
 
 
-@pytest.mark.parametrize("kind", ["channel", "stream"])
-def test_killed(kind: str, tmp_path: Path) -> None:
-    """
-    Two archivers race and are killed in turn, while messages come in and retention takes the
-    oldest: each message is there once, or recorded as lost. One that is missing, twice or another
-    would be seen.
-    """
-    counts = rounds(kind, tmp_path, kills=4, seed=7)
-    assert isWhole(counts), counts
-    root = tmp_path / "archive"
-    manifest = tableAt(root).require()
-    path = root / max(manifest.files, key=lambda each: each.rows).path
-    whole = pq.read_table(path)
-    seqs = whole.column("seq")
-    other = pa.table({"seq": seqs, "data": [b"other"] * len(seqs)})
-    more = pa.concat_tables([whole, whole.slice(0, 1)])
-    for wrong in (whole.slice(1), more, other):
-        pq.write_table(wrong, path)
-        assert not isWhole({**counted(root), "said": counts["said"]})
-    pq.write_table(whole, path)
-    assert isWhole({**counted(root), "said": counts["said"]})
-    assert not isWhole({**counts, "said": counts["said"] + 1})
-
-
 def test_inSpark(spark: Any, station: Station, broker: BrokerStation, tmp_path: Path) -> None:
     """As a function, in Spark's workers: Spark reads what they wrote."""
     name = broker.channel(b"%d" % n for n in range(1, 1001))
     stream = station.stream()
     stream.fill([b"x"] * 100)
-    for given, count in (
-        ({"servers": broker.url, "channel": name}, 1000),
-        ({"servers": station.url, "stream": stream.name}, 100),
+    for form, given, count in (
+        ("delta", {"servers": broker.url, "channel": name}, 1000),
+        ("", {"servers": station.url, "stream": stream.name}, 100),
     ):
         root = tmp_path / str(count)
-        said = archive(spark, given, str(root), plan=Plan(count // 3, 2))
+        said = archive(spark, given, str(root), plan=Plan(count // 3, 2), form=form)
         assert (said["rows"], said["files"], said["stop"]) == (count, 4, count + 1)
         paths = [str(root / each.path) for each in tableAt(root).require().files]
         frame = spark.read.parquet(*paths)
@@ -101,6 +76,74 @@ def test_sparkSubmit(broker: BrokerStation, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["rows"] == 10
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+class TestFormats:
+    """Tables of other formats."""
+
+    def test_everything(self, form: str, station: Station, tmp_path: Path) -> None:
+        """Who reads the table as any other finds exactly the stored messages."""
+        stream = station.stream()
+        stream.add("a", b"1", {"K": "v"})
+        stream.fill([b"%d" % n for n in range(2, 41)])
+        stream.delete(5, 6)
+        given = ("--servers", station.url, "--stream", stream.name, "--to", str(tmp_path))
+        code, said, errors = ran(*given, "--format", form, "--rows-per-file", "15")
+        assert (code, errors, said["rows"], said["files"]) == (0, "", 38, 3)
+        assert (said["start"], said["stop"], said["lost"]) == (1, 41, [])
+        stream.fill([b"%d" % n for n in range(41, 51)])
+        assert ran(*given)[1]["rows"] == 10
+        rows = sorted(SEEN[form](tmp_path), key=lambda row: int(row["seq"]))
+        expected = [n for n in range(1, 51) if n not in (5, 6)]
+        assert [(row["seq"], row["data"]) for row in rows] == [(n, b"%d" % n) for n in expected]
+        code, said, errors = ran(*given, "--format", "parquet")
+        assert (code, f"is an archive of the format {form}" in errors) == (2, True)
+
+    def test_lost(self, form: str, startServer: StartServer, tmp_path: Path) -> None:
+        """What retention took is lost, in the table as well."""
+        config = "streaming { store_limits { max_msgs: 5 } }"
+        broker = BrokerStation(startServer(OURS_FAST, config))
+        broker.channel([b"x"] * 3, "c")
+        source = ("--servers", broker.url, "--channel", "c", "--to", str(tmp_path))
+        assert ran(*source, "--format", form)[0] == 0
+        broker.fill("c", [b"x"] * 10)
+        code, said, _ = ran(*source)
+        assert (code, said["result"], said["lost"]) == (1, "found", [[4, 9]])
+        assert tableAt(tmp_path).require().lost == ((4, 9),)
+        assert sorted(row["seq"] for row in SEEN[form](tmp_path)) == [1, 2, 3, *range(9, 14)]
+
+    def test_madeAgain(self, form: str, station: Station, tmp_path: Path) -> None:
+        """A log that was made again is refused, and the table stays as it was."""
+        stream = station.stream()
+        stream.fill([b"x"] * 3)
+        given = ("--servers", station.url, "--stream", stream.name, "--to", str(tmp_path))
+        assert ran(*given, "--format", form)[0] == 0
+        before = tableAt(tmp_path).require()
+        stream.api("DELETE")
+        stream.make()
+        stream.fill([b"y"] * 9)
+        code, said, _ = ran(*given)
+        assert (code, "was deleted and made again" in said["error"]) == (3, True)
+        assert tableAt(tmp_path).require() == before
+
+    def test_full(self, form: str, broker: BrokerStation, tmp_path: Path) -> None:
+        """Where there is no room, at whatever step, the error says so and nothing is half there."""
+        name = broker.channel([b"%d" % n for n in range(1, 101)])
+        source = ("--servers", broker.url, "--channel", name, "--to", str(tmp_path))
+        assert ran(*source, "--format", form)[0] == 0
+        broker.fill(name, [b"%d" % n for n in range(101, 201)])
+        for limit in (0, 1000, 2000, 4000):
+            before = sorted(row["seq"] for row in SEEN[form](tmp_path))
+            with small(limit):
+                code, said, _ = ran(*source)
+            if code:
+                assert code == 3
+                assert "File too large" in said["error"] or "full" in said["error"], said
+                assert sorted(row["seq"] for row in SEEN[form](tmp_path)) == before
+        assert before == list(range(1, 101))
+        assert ran(*source)[0] == 0
+        assert sorted(row["seq"] for row in SEEN[form](tmp_path)) == list(range(1, 201))
 
 
 class TestCommand:
@@ -179,6 +222,7 @@ class TestCommand:
                 ("--servers", "h", "--to", "d", "--stream", "S", "--every", "1s", "--once"),
                 "exclude each other",
             ),
+            (("--servers", "h", "--to", "d", "--stream", "S", "--format", "orc"), "--format"),
             (("--servers", "h", "--to", "d", "--stream", "S", "--rows-per-file", "0"), "--rows"),
         ],
     )

@@ -17,7 +17,7 @@ import pytest
 from natsbroker.spark import cli
 from natsbroker.spark.archiving import Archiver, Plan, inline
 from natsbroker.spark.compacting import bytesOf, compact, runsOf, vacuum
-from natsbroker.spark.formats import tableAt
+from natsbroker.spark.formats import FORMATS, tableAt
 from natsbroker.spark.manifests import File, Log, Manifest, TableError
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables import Vacuumed
@@ -32,10 +32,10 @@ class Kept:
     @ivar table: the archive.
     """
 
-    def __init__(self, broker: BrokerStation, root: Path) -> None:
+    def __init__(self, broker: BrokerStation, root: Path, form: str = "") -> None:
         self.broker = broker
         self.name = broker.channel(b"%d" % n for n in range(1, 96))
-        self.table = tableAt(root)
+        self.table = tableAt(root, form)
         self.archive()
 
     def archive(self) -> None:
@@ -61,9 +61,9 @@ class Kept:
 
 
 @pytest.fixture
-def kept(broker: BrokerStation, tmp_path: Path) -> Kept:
-    """An archive of 95 messages in ten files."""
-    return Kept(broker, tmp_path)
+def kept(broker: BrokerStation, tmp_path: Path, request: pytest.FixtureRequest) -> Kept:
+    """An archive of 95 messages in ten files, of the format that a test asks for."""
+    return Kept(broker, tmp_path, getattr(request, "param", ""))
 
 
 def file(start: int, stop: int, size: int) -> File:
@@ -82,6 +82,7 @@ def test_runs() -> None:
     assert runsOf(Manifest.first(manifest.log, 1), 100) == []
 
 
+@pytest.mark.parametrize("kept", FORMATS, indirect=True)
 class TestCompact:
     """Few files of many."""
 
@@ -218,3 +219,21 @@ def test_commands(kept: Kept) -> None:
     code, said = ran("vacuum", "--older-than", "0s")
     assert (code, said["files"], said["versions"], len(kept.files)) == (0, 10, 5, 1)
     kept.check(95)
+
+
+@pytest.mark.parametrize("kept", ["delta", "iceberg"], indirect=True)
+def test_formats(kept: Kept) -> None:
+    """Both do the same for tables of other formats."""
+    archive = ("--archive", str(kept.table.root))
+    out = io.StringIO()
+    assert cli.main(("compact", "--master", "inline", *archive), out, io.StringIO()) == 0
+    assert json.loads(out.getvalue())["replaced"] == 10
+    assert len(kept.files) == 11
+    assert cli.main(("vacuum", "--older-than", "1h", *archive), out, io.StringIO()) == 0
+    assert len(kept.files) == 11
+    assert cli.main(("vacuum", "--older-than", "0s", *archive), out, io.StringIO()) == 0
+    assert kept.files == kept.named
+    kept.check(95)
+    kept.broker.fill(kept.name, [b"more"] * 5)
+    kept.archive()
+    kept.check(100)

@@ -21,6 +21,7 @@ from natsbroker.spark.archivejob import archive
 from natsbroker.spark.connection import connect
 from natsbroker.spark.copying import Target
 from natsbroker.spark.errors import SourceError
+from natsbroker.spark.formats import FORMATS
 from natsbroker.spark.manifests import Log
 from natsbroker.spark.reading import Manner, RangeReader, Span
 from natsbroker.spark.streams import Streams
@@ -181,10 +182,13 @@ class TestMigrate:
 class TestRestore:
     """From an archive."""
 
-    def test_archive(self, broker: BrokerStation, station: Station, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("form", FORMATS)
+    def test_archive(
+        self, form: str, broker: BrokerStation, station: Station, tmp_path: Path
+    ) -> None:
         """Every message of the archive, though its log is not asked; a second time nothing."""
         name = broker.channel(b"%d" % n for n in range(1, 101))
-        archive(None, {"servers": broker.url, "channel": name}, str(tmp_path))
+        archive(None, {"servers": broker.url, "channel": name}, str(tmp_path), form=form)
         target = station.stream()
         command: tuple[str, ...] = ("restore", "--archive", str(tmp_path))
         command += to(station, target, "--prefix", f"{target.name}.")

@@ -183,6 +183,15 @@ class TestOthers:
         assert (manifest.rows, manifest.stop) == (5, 9)
         assert [(each.start, each.stop) for each in manifest.files] == [(1, 2), (2, 8), (8, 9)]
 
+    def test_rowsAdded(self, table: DeltaLakeTable) -> None:
+        """Rows that nobody archived are refused: what the archive accounts for would move."""
+        found = deltalake.DeltaTable(str(table.root))
+        rows = found.to_pyarrow_table(filters=[("seq", ">", 6)])
+        later = rows.set_column(0, "seq", pa.array([9, 10], pa.int64()))
+        deltalake.write_deltalake(found, later, mode="append")
+        with pytest.raises(TableError, match="files up to 11, where the archive stops at 9"):
+            table.latest()
+
     def test_noArchive(self, tmp_path: Path) -> None:
         """A Delta table of somebody else is left alone."""
         deltalake.write_deltalake(str(tmp_path), pa.table({"x": [1]}))

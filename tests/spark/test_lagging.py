@@ -14,6 +14,7 @@ import pytest
 from natsbroker.spark import cli
 from natsbroker.spark.archivejob import archive
 from natsbroker.spark.errors import SourceError
+from natsbroker.spark.formats import FORMATS
 from natsbroker.spark.lagging import placesOf
 from tests.spark.support import BrokerStation, Station
 
@@ -26,10 +27,11 @@ def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
     return code, json.loads(lines[-1]) if lines else {}, err.getvalue()
 
 
-def test_archive(broker: BrokerStation, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", FORMATS)
+def test_archive(form: str, broker: BrokerStation, tmp_path: Path) -> None:
     """How many sequences an archive does not account for yet; too many make it 1."""
     name = broker.channel([b"x"] * 10)
-    archive(None, {"servers": broker.url, "channel": name}, str(tmp_path))
+    archive(None, {"servers": broker.url, "channel": name}, str(tmp_path), form=form)
     source = ("--servers", broker.url, "--archive", str(tmp_path))
     assert ran(*source, "--most", "0")[0] == 0
     broker.fill(name, [b"x"] * 5)

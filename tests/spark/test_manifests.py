@@ -73,6 +73,8 @@ def test_tiled() -> None:
     assert tiled([], 3, 9) == (File("", 3, 9),)
     assert tiled([TWO, ONE], 1, 11) == (ONE, NONE, TWO, File("", 9, 11))
     assert tiled([ONE], 1, 5) == (ONE,)
+    with pytest.raises(TableError, match="files up to 5, where the archive stops at 4"):
+        tiled([ONE], 1, 4)
     given = [file("d", 8, 9), file("a", 1, 4), file("b", 3, 6), file("c", 5, 8)]
     found = tiled(given, 1, 9)
     assert [(x.path, x.start, x.stop) for x in found] == [

@@ -33,12 +33,12 @@ def test_both(spark: Any, broker: BrokerStation, station: Station, tmp_path: Pat
     name = broker.channel([b"old"] * 50)
     stream = station.stream()
     stream.fill([b"old"] * 50)
-    for given in (
-        {"servers": broker.url, "channel": name},
-        {"servers": station.url, "stream": stream.name},
+    for form, given in (
+        ("", {"servers": broker.url, "channel": name}),
+        ("delta", {"servers": station.url, "stream": stream.name}),
     ):
         root = str(tmp_path / str(len(list(tmp_path.iterdir()))))
-        archive(None, given, root)
+        archive(None, given, root, form=form)
         source = {"servers": given["servers"]}
         assert seqsOf(tiered(spark, root, source)) == list(range(1, 51))
         if "channel" in given:
@@ -70,7 +70,8 @@ def test_onlyOneOfThem(spark: Any, startServer: StartServer, tmp_path: Path) -> 
 def test_empty(spark: Any, station: Station, tmp_path: Path) -> None:
     """An archive that has nothing yet is no error."""
     stream = station.stream()
-    archive(None, {"servers": station.url, "stream": stream.name}, str(tmp_path))
+    given = {"servers": station.url, "stream": stream.name}
+    archive(None, given, str(tmp_path), form="iceberg")
     assert archived(spark, str(tmp_path)).count() == 0
     stream.fill([b"x"])
     assert tiered(spark, str(tmp_path), {"servers": station.url}).count() == 1

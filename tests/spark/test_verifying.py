@@ -25,9 +25,9 @@ from tests.interop.servers import OURS_FAST
 from tests.spark.support import BrokerStation, Station
 
 
-def archived(station: Station | BrokerStation, root: Path, **given: str) -> Table:
+def archived(station: Station | BrokerStation, root: Path, form: str = "", **given: str) -> Table:
     """An archive of a log, in files of 40."""
-    table = tableAt(root)
+    table = tableAt(root, form)
     Archiver(readOptions({"servers": station.url, **given}), table, plan=Plan(40, 9)).once()
     return table
 
@@ -69,19 +69,20 @@ def otherData(seq: int) -> Any:
     return change
 
 
-@pytest.fixture(params=["channel", "stream"])
+@pytest.fixture(params=["channel", "stream", "channel-iceberg", "stream-delta"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, Table]:
     """A log of a hundred messages, of either kind, with its archive."""
-    if request.param == "channel":
+    kind, _, form = request.param.partition("-")
+    if kind == "channel":
         broker: BrokerStation = request.getfixturevalue("broker")
         name = broker.channel(b"%d" % n for n in range(1, 101))
-        return broker, archived(broker, tmp_path, channel=name)
+        return broker, archived(broker, tmp_path, form, channel=name)
     station: Station = request.getfixturevalue("station")
     stream = station.stream()
     stream.add("a", b"1", {"K": "v", "k": " w"})
     stream.fill([b"%d" % n for n in range(2, 101)])
     stream.delete(50, 51)
-    return station, archived(station, tmp_path, stream=stream.name)
+    return station, archived(station, tmp_path, form, stream=stream.name)
 
 
 class TestBoth:
