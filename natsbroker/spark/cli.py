@@ -20,6 +20,7 @@ Usage: natsbroker spark JOB [OPTION ...]
     archive   copy a log into Parquet files, each message exactly once
     compact   make few large files of the many small ones of an archive
     decode    read payloads in JSON, Avro or Protobuf into tables with columns
+    interest  find out what clusters send each other in vain, and advise them
     lag       say how far an archive or a streaming query is behind its logs
     migrate   copy a channel of NATS Streaming, or a stream, to a JetStream stream
     restore   copy an archive to a JetStream stream
@@ -36,6 +37,7 @@ _JOBS = {
     "archive": ("natsbroker.spark.archivejob", "main"),
     "compact": ("natsbroker.spark.compacting", "compactMain"),
     "decode": ("natsbroker.spark.decodejob", "main"),
+    "interest": ("natsbroker.spark.interestjob", "main"),
     "lag": ("natsbroker.spark.lagging", "main"),
     "migrate": ("natsbroker.spark.copying", "migrateMain"),
     "restore": ("natsbroker.spark.copying", "restoreMain"),
@@ -45,10 +47,7 @@ _JOBS = {
     "verify": ("natsbroker.spark.verifyjob", "main"),
 }
 
-_PLANNED = (
-    "interest",
-    "replay",
-)
+_PLANNED = ("replay",)
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:

@@ -34,7 +34,7 @@ def test_doctor(isWell: bool, code: int, monkeypatch: pytest.MonkeyPatch) -> Non
     assert stdout.getvalue() == "looked\n"
 
 
-@pytest.mark.parametrize("job", ["interest"])
+@pytest.mark.parametrize("job", ["replay"])
 def test_planned(job: str) -> None:
     """A job that is not built is refused by its name."""
     assert ran(job, "--once") == (2, "", f"natsbroker spark {job}: not supported yet\n")
