@@ -294,14 +294,17 @@ class Connection:
         self.publish(subject, payload, reply, headers)
         return reply
 
-    def composed(self, subject: bytes, payload: bytes, headers: bytes) -> tuple[bytes, list[bytes]]:
+    def composed(
+        self, subject: bytes, payload: bytes, headers: bytes, reply: bytes = b""
+    ) -> tuple[bytes, list[bytes]]:
         """
         A request that L{send} sends, so that many go out together.
 
+        @param reply: where its answer comes, an L{inbox}; one of its own if it is not given.
         @return: what its answer is known by, and its bytes.
         @raise ValueError: if nobody can publish to the subject.
         """
-        reply = self._inbox + b"%d" % next(self._requests)
+        reply = reply or self._inbox + b"%d" % next(self._requests)
         size = len(headers) + len(payload)
         if subject == self._composedTo:
             sizes = b"%d %d\r\n" % (len(headers), size) if headers else b"%d\r\n" % size

@@ -45,15 +45,17 @@ class ChannelPublisher:
         self._channel = channel
         self._window = window
         self._limit = int(connection.info.get("max_payload") or 0)
-        self._waiting: dict[bytes, bytes] = {}
+        self._waiting: set[bytes] = set()
         self._pieces: list[bytes] = []
         self._size = 0
         self._id = f"natsbroker-spark-{secrets.token_hex(8)}".encode()
         self._connId = secrets.token_bytes(16)
-        #: What all messages have, in protobuf, where the order of fields does not matter.
-        self._sameInAll = encode(
-            {_ID: self._id, _CHANNEL: channel.encode(), _MESSAGE_CONNECTION: self._connId}
-        )
+        # The fields stand in the order of their numbers, and all answers come to one subject, as
+        # with every client: what is alike, the broker takes together.
+        self._before = encode({_ID: self._id})
+        self._between = encode({_CHANNEL: channel.encode()})
+        self._behind = encode({_MESSAGE_CONNECTION: self._connId})
+        self._acknowledgements = connection.inbox(f"acks{secrets.token_hex(4)}")
         self._heartbeats = connection.inbox("heartbeats")
         answer = self._ask(
             f"{discoverPrefix}.{clusterId}",
@@ -94,14 +96,22 @@ class ChannelPublisher:
         @raise SourceError: if an earlier one was not stored.
         """
         guid = b"%x" % self._number()
-        payload = self._sameInAll + encode({_GUID: guid, _DATA: data})
+        payload = b"".join(
+            (
+                self._before,
+                encode({_GUID: guid}),
+                self._between,
+                encode({_DATA: data}),
+                self._behind,
+            )
+        )
         if 0 < self._limit < len(payload):
             raise SourceError(
                 f"channel {self._channel}: a message has {len(payload)} bytes with its envelope,"
                 f" and the server takes {self._limit}"
             )
-        reply, pieces = self._connection.composed(self._subject, payload, b"")
-        self._waiting[reply] = guid
+        _, pieces = self._connection.composed(self._subject, payload, b"", self._acknowledgements)
+        self._waiting.add(guid)
         self._pieces += pieces
         self._size += len(payload)
         if self._size >= _CHUNK:
@@ -149,11 +159,13 @@ class ChannelPublisher:
                 ) from None
             if subject == self._heartbeats:
                 self._connection.publish(answerTo.decode("utf-8"), b"")
-            elif subject in self._waiting:
-                self._acknowledged(self._waiting.pop(subject), body)
+            elif subject == self._acknowledgements:
+                self._acknowledged(body)
 
-    def _acknowledged(self, guid: bytes, body: bytes) -> None:
-        if body == encode({_ACK_GUID: guid}):
+    def _acknowledged(self, body: bytes) -> None:
+        guid = body[2:]
+        if guid in self._waiting and body == encode({_ACK_GUID: guid}):
+            self._waiting.discard(guid)
             self.stored += 1
             return
         what = f"channel {self._channel}: a message was not stored"
@@ -166,9 +178,7 @@ class ChannelPublisher:
         error = answer.get(_ACK_ERROR)
         if error:
             raise ApiError(f"{what}: {_text(error)}")
-        if answer.get(_ACK_GUID) != guid:
-            raise ApiError(f"{what}: another one was acknowledged")
-        self.stored += 1
+        raise ApiError(f"{what}: another one was acknowledged")
 
 
 def _text(value: bytes | int | None) -> str:

@@ -93,9 +93,12 @@ class Scripted:
         """See L{Connection}."""
         return self.answer
 
-    def composed(self, subject: bytes, payload: bytes, headers: bytes) -> tuple[bytes, list[bytes]]:
+    def composed(
+        self, subject: bytes, payload: bytes, headers: bytes, reply: bytes
+    ) -> tuple[bytes, list[bytes]]:
         """See L{Connection}."""
-        return b"I.1", []
+        self.messages = [(reply if a == b"ACKS" else a, b, c) for a, b, c in self.messages]
+        return reply, []
 
     def send(self, *pieces: bytes) -> None:
         """See L{Connection}."""
@@ -122,7 +125,7 @@ def scripted(*messages: tuple[bytes, bytes, bytes]) -> tuple[ChannelPublisher, S
 def test_heartbeats() -> None:
     """The broker is told that the client lives, and other messages change nothing."""
     publisher, connection = scripted(
-        (b"I.heartbeats", b"HB.1", b""), (b"I.7", b"", b"?"), (b"I.1", b"", encode({1: b"1"}))
+        (b"I.heartbeats", b"HB.1", b""), (b"I.7", b"", b"?"), (b"ACKS", b"", encode({1: b"1"}))
     )
     publisher.finish()
     assert (connection.published, publisher.stored) == (["HB.1"], 1)
@@ -139,7 +142,7 @@ def test_heartbeats() -> None:
 )
 def test_notStored(answer: bytes, text: str) -> None:
     """What is no acknowledgement of the message does not count as one."""
-    publisher, _ = scripted((b"I.1", b"", answer))
+    publisher, _ = scripted((b"ACKS", b"", answer))
     with pytest.raises(ApiError, match=text):
         publisher.finish()
     assert publisher.stored == 0
