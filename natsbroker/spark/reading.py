@@ -18,11 +18,14 @@ from dataclasses import dataclass
 
 from natsbroker.spark.columns import Rows
 from natsbroker.spark.errors import ApiError, DataLoss, SourceError
-from natsbroker.spark.fetching import Wish, fetch
+from natsbroker.spark.fetching import Answer, Wish, fetch
 from natsbroker.spark.streams import NO_STREAM, Streams, StreamState
 from natsbroker.subjects.grammar import matches
 
 __all__ = ["Loss", "Manner", "RangeReader", "Span", "checkStream"]
+
+#: The status of a request that nobody answers.
+_NOBODY = 503
 
 #: Up to so many gaps in one answer are asked for one by one; more, with one question for all.
 _FEW = 16
@@ -159,7 +162,7 @@ class RangeReader:
         while cursor < span.stop:
             count = min(span.stop - cursor, manner.batchRows)
             wish = Wish(cursor, count, manner.fetchBytes, pattern)
-            answer = fetch(self._streams.connection, self._subject, wish)
+            answer = self._fetched(wish)
             rows = answer.rows
             reached = rows.seqs[-1] + 1 if rows else cursor
             good = self._untrimmed(cursor, reached) if pattern else self._verified(cursor, rows)
@@ -178,6 +181,17 @@ class RangeReader:
                         f" no replica gave it within {manner.patience:g}s"
                     )
                 self._sleep(_PAUSE)
+
+    def _fetched(self, wish: Wish) -> Answer:
+        """
+        Ask a replica. That none answers is how it is seen that a stream was deleted.
+        """
+        try:
+            return fetch(self._streams.connection, self._subject, wish)
+        except ApiError as error:
+            if error.code == _NOBODY:
+                checkStream(self._streams, self._span.stream, self._span.created)
+            raise
 
     def _end(self, cursor: int, pattern: str) -> int:
         """

@@ -40,6 +40,7 @@ _CONF = {
     "spark.log.level": "OFF",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
 }
 
 
@@ -66,6 +67,8 @@ def drive(urls: dict[str, str], directory: Path, isLast: bool) -> None:
             # One after the other: Spark gives each Python that it starts ten seconds.
             while queries[-1].isActive and queries[-1].lastProgress is None:
                 time.sleep(0.05)
+    if not isLast:
+        spark.streams.awaitAnyTermination()
     for query in queries:
         query.awaitTermination()
     tables = {}
