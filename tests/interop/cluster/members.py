@@ -9,16 +9,14 @@ Must never know: what a test does with a cluster.
 
 from __future__ import annotations
 
-import itertools
 import re
 import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from natsbroker.testing.frames import splitFrames
-from tests.interop.servers import OLD, OURS, PATIENCE, REAL, Flavour, Server
+from tests.interop.linked import Circle, LinkedServer, filled
+from tests.interop.servers import OLD, OURS, REAL, Flavour
 
 CONFIG = """
 server_name: $NAME
@@ -38,24 +36,22 @@ cluster {
 #: The same for the classic dialect, which has no accounts.
 PLAIN_CONFIG = re.sub(r"accounts \{.*?\n\}\n", "", CONFIG, flags=re.DOTALL)
 
-#: What a real server may say besides notices.
-EXPECTED = (
-    "Plaintext passwords detected",
-    "Error trying to connect to route",  # what the test has stopped, or not started yet
-)
-
 #: What real servers of different ages say of each other: the older one refuses a route for one
 #: account, and the other one may find its second attempt refused as well.
 BETWEEN_OTHERS = ("dedicated route for account", "Authorization Violation", "authentication error")
 
 
-class Member(Server):
+class Member(LinkedServer):
     """
     A member of a cluster.
 
-    @ivar name: its name.
     @ivar routePort: where it listens for routes.
     """
+
+    EXPECTED = (
+        *LinkedServer.EXPECTED,
+        "Error trying to connect to route",  # what the test has stopped, or not started yet
+    )
 
     def __init__(
         self,
@@ -73,8 +69,7 @@ class Member(Server):
         @param top: for the top of the file.
         @param template: the file.
         """
-        super().__init__(flavour, directory)
-        self.name = name
+        super().__init__(flavour, directory, name)
         self.routePort = -1
         if flavour.path:
             # The oldest servers do not tell which ports the kernel chose.
@@ -82,23 +77,19 @@ class Member(Server):
         self._routes = list(routes)
         self._more = more
         self._top = top
-        self._before = ""
         self._template = template
         self._describe()
 
     def _describe(self) -> None:
         urls = ", ".join(f'"nats-route://u:p@127.0.0.1:{port}"' for port in self._routes)
-        values = {
-            "$NAME": self.name,
-            "$PORT": str(self.routePort),
-            "$ROUTES": urls,
-            "$MORE": self._more,
-            "$TOP": self._top,
-        }
-        text = self._template
-        for key, value in values.items():
-            text = text.replace(key, value)
-        self._config = text
+        self._config = filled(
+            self._template,
+            NAME=self.name,
+            PORT=self.routePort,
+            ROUTES=urls,
+            MORE=self._more,
+            TOP=self._top,
+        )
 
     def start(self) -> Member:
         """See L{Server.start}."""
@@ -117,20 +108,6 @@ class Member(Server):
         assert self._config is not None
         self.writeConfig(self._config)
 
-    def restart(self) -> None:
-        """See L{Server.restart}."""
-        self._before += self.log()
-        super().restart()
-
-    def complaints(self, allowed: Sequence[str] = ()) -> list[str]:
-        """
-        @return: the lines of the log that are no notices, and that nobody expects.
-        """
-        known = (*EXPECTED, *allowed)
-        log = self._before + self.log()
-        lines = [line for line in log.splitlines() if re.search(r"\[(ERR|WRN|FTL)\]", line)]
-        return [line for line in lines if not any(each in line for each in known)]
-
 
 def _freePorts(count: int) -> list[int]:
     """
@@ -143,186 +120,35 @@ def _freePorts(count: int) -> list[int]:
     return ports
 
 
-class Client:
+class Mesh(Circle):
     """
-    A client on a socket.
-
-    @ivar got: what came for which sid, not yet taken.
-    @ivar info: the last INFO.
-    """
-
-    def __init__(self, member: Server, user: str = "a") -> None:
-        self._socket = socket.create_connection(("127.0.0.1", member.port), PATIENCE)
-        self._rest = b""
-        self._pongs = 0
-        self._sids = itertools.count(1)
-        self.got: dict[bytes, list[tuple[bytes, bytes, bytes]]] = {}
-        self.info = b""
-        self.send(
-            b'CONNECT {"verbose":false,"pedantic":false,"protocol":1,"headers":true,'
-            b'"no_responders":true,"user":"%b","pass":"%b"}\r\n' % (user.encode(), user.encode())
-        )
-        self.flush()
-
-    def send(self, data: bytes) -> None:
-        """Send bytes."""
-        self._socket.sendall(data)
-
-    def subscribe(self, subject: bytes, queue: bytes = b"") -> bytes:
-        """
-        @return: the sid of a new subscription, of which the server knows.
-        """
-        sid = b"%d" % next(self._sids)
-        self.got[sid] = []
-        self.send(b"SUB %b %b %b\r\n" % (subject, queue, sid))
-        self.flush()
-        return sid
-
-    def unsubscribe(self, sid: bytes, maximum: int = 0) -> None:
-        """End a subscription, perhaps later."""
-        self.send(b"UNSUB %b %d\r\n" % (sid, maximum) if maximum else b"UNSUB %b\r\n" % sid)
-        self.flush()
-
-    def publish(
-        self, subject: bytes, body: bytes, reply: bytes = b"", headers: bytes = b""
-    ) -> None:
-        """Publish."""
-        names = b"%b %b" % (subject, reply) if reply else subject
-        if headers:
-            sizes = b"%d %d" % (len(headers), len(headers) + len(body))
-            self.send(b"HPUB %b %b\r\n%b%b\r\n" % (names, sizes, headers, body))
-        else:
-            self.send(b"PUB %b %d\r\n%b\r\n" % (names, len(body), body))
-
-    def flush(self) -> None:
-        """Wait for the server to have worked everything off."""
-        wanted = self._pongs + 1
-        self.send(b"PING\r\n")
-        self._until(lambda: self._pongs >= wanted)
-
-    def take(self, sid: bytes, count: int, patience: float = PATIENCE) -> list[bytes]:
-        """
-        @return: the bodies of the next messages of a subscription, as many as asked for.
-        @raise TimeoutError: with those that came, if they are fewer.
-        """
-        return [body for _, _, body in self.messages(sid, count, patience)]
-
-    def messages(
-        self, sid: bytes, count: int, patience: float = PATIENCE
-    ) -> list[tuple[bytes, bytes, bytes]]:
-        """
-        @return: the same as reply subject, headers and body.
-        """
-        try:
-            self._until(lambda: len(self.got[sid]) >= count, patience)
-        except TimeoutError as error:
-            raise TimeoutError(f"{len(self.got[sid])} of {count}: {self.got[sid][-3:]}") from error
-        taken, self.got[sid] = self.got[sid][:count], self.got[sid][count:]
-        return taken
-
-    def arrived(self, sid: bytes) -> list[bytes]:
-        """
-        @return: the bodies of all that has come by now.
-        """
-        self.flush()
-        return self.take(sid, len(self.got[sid]))
-
-    def close(self) -> None:
-        """Go."""
-        self._socket.close()
-
-    def _until(self, done: object, patience: float = PATIENCE) -> None:
-        deadline = time.monotonic() + patience
-        while not done():  # type: ignore[operator]
-            self._socket.settimeout(max(deadline - time.monotonic(), 0.01))
-            data = self._socket.recv(1 << 20)
-            if not data:
-                raise ConnectionError("the server has closed the connection")
-            frames, self._rest = splitFrames(self._rest + data)
-            for frame in frames:
-                self._frame(frame)
-
-    def _frame(self, frame: bytes) -> None:
-        line, _, rest = frame.partition(b"\r\n")
-        words = line.split()
-        if words[0] == b"PONG":
-            self._pongs += 1
-        elif words[0] == b"PING":
-            self.send(b"PONG\r\n")
-        elif words[0] == b"INFO":
-            self.info = line
-        elif words[0] in (b"MSG", b"HMSG"):
-            sizes = 2 if words[0] == b"HMSG" else 1
-            reply = words[3] if len(words) == 4 + sizes else b""
-            header = int(words[-2]) if sizes == 2 else 0
-            self.got[words[2]].append((reply, rest[:header], rest[header:-2]))
-        else:
-            raise AssertionError(f"the server says {frame!r}")
-
-
-class Mesh:
-    """
-    A cluster and a client at each member.
+    A cluster and a client at each member, in account A.
 
     @ivar members: the processes.
-    @ivar clients: their clients in account A.
     """
 
     def __init__(self, members: Sequence[Member]) -> None:
+        super().__init__([(member, "a") for member in members])
         self.members = list(members)
-        self.clients: list[Client] = []
-        self._inboxes: list[bytes] = []
-        self._round = 0
 
-    def connect(self, place: int) -> None:
-        """Connect a client to a member, anew if there was one."""
-        client = Client(self.members[place])
-        inbox = client.subscribe(b"sync")
-        if place < len(self.clients):
-            self.clients[place].close()
-            self.clients[place], self._inboxes[place] = client, inbox
-        else:
-            self.clients.append(client)
-            self._inboxes.append(inbox)
-
-    def form(self) -> None:
+    def restarted(self, count: int) -> None:
         """
-        Wait until everybody hears everybody.
-
-        @raise TimeoutError: if that does not come to pass.
+        Restart one member after the other, and check each time that everything is as before.
         """
-        deadline = time.monotonic() + PATIENCE
-        self._round += 1
-        missing = {
-            (one, other) for one in range(len(self.clients)) for other in range(len(self.clients))
-        }
-        while missing:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"no message passes from and to {sorted(missing)}")
-            for place, client in enumerate(self.clients):
-                client.publish(b"sync", b"%d %d" % (self._round, place))
-                client.flush()
-            time.sleep(0.02)
-            for place, client in enumerate(self.clients):
-                for body in client.arrived(self._inboxes[place]):
-                    number, sender = map(int, body.split())
-                    if number == self._round:
-                        missing.discard((sender, place))
-        self.sync()
-
-    def sync(self) -> None:
-        """
-        Wait until every member has worked off what every other one told it before.
-        """
-        self._round += 1
-        for place, client in enumerate(self.clients):
-            client.flush()
-            client.publish(b"sync", b"%d %d" % (self._round, place))
-        for place, client in enumerate(self.clients):
-            wanted = {b"%d %d" % (self._round, sender) for sender in range(len(self.clients))}
-            while wanted:
-                (body,) = client.take(self._inboxes[place], 1)
-                wanted.discard(body)
+        for place in range(len(self.members)):
+            others = [client for number, client in enumerate(self.clients) if number != place]
+            ears = [client.subscribe(b"still.*") for client in others]
+            self.members[place].restart()
+            self.connect(place)
+            self.form()
+            for client in self.clients:
+                for number in range(count):
+                    client.publish(b"still.x", b"%d" % number)
+            self.sync()
+            expected = sorted([b"%d" % number for number in range(count)] * len(self.clients))
+            for client, sid in zip(others, ears, strict=True):
+                assert sorted(client.arrived(sid)) == expected
+                client.unsubscribe(sid)
 
     def complaints(self) -> list[str]:
         """
@@ -338,8 +164,7 @@ class Mesh:
 
     def close(self) -> None:
         """Stop everything."""
-        for client in self.clients:
-            client.close()
+        super().close()
         together([member.stop for member in self.members])
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.cluster.members import CONFIG, PLAIN_CONFIG, Client, Member, Mesh
+from tests.interop.cluster.members import CONFIG, PLAIN_CONFIG, Member, Mesh
 from tests.interop.cluster.proxies import Proxy
 from tests.interop.conftest import showLogs
+from tests.interop.plainclients import Client
 from tests.interop.servers import (
     GNATSD,
     OLD,

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.interop.cluster.members import Client, Mesh, formed
+from tests.interop.cluster.members import Mesh, formed
 from tests.interop.conftest import showLogs
+from tests.interop.passing import HEADERS, answerTo, everywhere, shared
+from tests.interop.plainclients import Client
 from tests.interop.servers import OLD, OURS, OURS_FAST, OURS_PURE, REAL, Flavour
 
 SETS = [
@@ -21,7 +23,6 @@ SETS = [
 ]
 
 COUNT = 100
-HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
 
 
 @pytest.fixture(scope="module", params=SETS, ids=lambda each: "-".join(x.name for x in each))
@@ -49,27 +50,7 @@ def mesh(running: Mesh, request: pytest.FixtureRequest) -> Mesh:
 
 def test_everywhere(mesh: Mesh) -> None:
     """What is published anywhere is heard everywhere, once, in order, with headers and reply."""
-    wide = [client.subscribe(b"all.*.x") for client in mesh.clients]
-    wider = [client.subscribe(b"all.>") for client in mesh.clients]
-    mesh.sync()
-    for place, client in enumerate(mesh.clients):
-        for number in range(COUNT):
-            headers = HEADERS if number % 2 else b""
-            client.publish(b"all.%d.x" % place, b"%d %d" % (place, number), b"r", headers)
-    for place, client in enumerate(mesh.clients):
-        for sid in (wide[place], wider[place]):
-            messages = client.messages(sid, COUNT * len(mesh.clients))
-            for sender in range(len(mesh.clients)):
-                heard = [each for each in messages if each[2].startswith(b"%d " % sender)]
-                assert heard == [
-                    (b"r", HEADERS if number % 2 else b"", b"%d %d" % (sender, number))
-                    for number in range(COUNT)
-                ]
-    mesh.sync()
-    for place, client in enumerate(mesh.clients):
-        assert client.arrived(wide[place]) == client.arrived(wider[place]) == []
-        client.unsubscribe(wide[place])
-        client.unsubscribe(wider[place])
+    everywhere(mesh, COUNT)
 
 
 def test_requests(mesh: Mesh) -> None:
@@ -89,28 +70,9 @@ def test_requests(mesh: Mesh) -> None:
 
 def test_queues(mesh: Mesh) -> None:
     """Of a queue group that is everywhere, one member gets each message; ours keep it at home."""
-    members = [[client.subscribe(b"work.*", b"q") for _ in range(2)] for client in mesh.clients]
-    plain = mesh.clients[0].subscribe(b"work.*")
-    mesh.sync()
-    for place, client in enumerate(mesh.clients):
-        for number in range(COUNT):
-            client.publish(b"work.%d" % place, b"%d %d" % (place, number))
-    mesh.sync()
-    heard: list[bytes] = []
-    for place, client in enumerate(mesh.clients):
-        here = [body for sid in members[place] for body in client.arrived(sid)]
+    for place, here in enumerate(shared(mesh, COUNT)):
         if mesh.members[place].flavour in OURS:
-            own = [body for body in here if body.startswith(b"%d " % place)]
-            assert len(own) == COUNT
-        heard += here
-    expected = [
-        b"%d %d" % (place, number) for place in range(len(mesh.clients)) for number in range(COUNT)
-    ]
-    assert sorted(heard) == sorted(expected)
-    assert sorted(mesh.clients[0].arrived(plain)) == sorted(expected)
-    for place, client in enumerate(mesh.clients):
-        for sid in [*members[place], *([plain] if place == 0 else [])]:
-            client.unsubscribe(sid)
+            assert sum(body.startswith(b"%d " % place) for body in here) == COUNT
 
 
 def test_distantQueues(mesh: Mesh) -> None:
@@ -157,24 +119,12 @@ def test_nobodyLeft(mesh: Mesh, how: str) -> None:
         else:
             leaver.close()
             # The member learns of it when it does; clients of it hear nothing in between.
-            while b"503" not in _asked(client, subject):
+            while b"503" not in answerTo(client, subject):
                 pass
         mesh.sync()
         for other in others:
-            assert b"503" in _asked(other, subject)
+            assert b"503" in answerTo(other, subject)
         leaver.close()
-
-
-def _asked(client: Client, subject: bytes) -> bytes:
-    """
-    @return: the headers of the answer to a request; no bytes if there is none.
-    """
-    inbox = client.subscribe(b"_INBOX.gone")
-    client.publish(subject, b"", b"_INBOX.gone")
-    client.flush()
-    answers = client.messages(inbox, len(client.got[inbox]))
-    client.unsubscribe(inbox)
-    return answers[0][1] if answers else b""
 
 
 def test_accounts(mesh: Mesh) -> None:
@@ -213,20 +163,7 @@ def test_urls(mesh: Mesh) -> None:
 
 def test_restart(mesh: Mesh) -> None:
     """Any member can be restarted; then everything is as before."""
-    for place in range(len(mesh.members)):
-        others = [client for number, client in enumerate(mesh.clients) if number != place]
-        ears = [client.subscribe(b"still.*") for client in others]
-        mesh.members[place].restart()
-        mesh.connect(place)
-        mesh.form()
-        for client in mesh.clients:
-            for number in range(COUNT):
-                client.publish(b"still.x", b"%d" % number)
-        mesh.sync()
-        expected = sorted([b"%d" % number for number in range(COUNT)] * 3)
-        for client, sid in zip(others, ears, strict=True):
-            assert sorted(client.arrived(sid)) == expected
-            client.unsubscribe(sid)
+    mesh.restarted(COUNT)
 
 
 def test_quiet(mesh: Mesh) -> None:

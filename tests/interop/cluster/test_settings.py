@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.interop.certificates import writeCertificates
-from tests.interop.cluster.members import CONFIG, Client, Member, Mesh, formed
+from tests.interop.cluster.members import CONFIG, Member, Mesh, formed
 from tests.interop.conftest import showLogs
+from tests.interop.plainclients import Client
 from tests.interop.servers import OLD, OURS_FAST, REAL, Flavour
 
 PAIRS = [(OURS_FAST, REAL), (REAL, OURS_FAST)]

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.cluster.members import Client
 from tests.interop.cluster.proxies import Proxy
 from tests.interop.conftest import showLogs
 from tests.interop.gateways.worlds import EVERYTHING, Plan, Site, World, formed, started, until
+from tests.interop.plainclients import Client
 from tests.interop.servers import OLD, OURS_FAST, OURS_PURE, REAL, Flavour
 
 #: Makes a super-cluster for one test.

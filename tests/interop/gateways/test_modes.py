@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.cluster.members import Client
 from tests.interop.conftest import showLogs
 from tests.interop.gateways.wires import FakeGateway, Wire, command
 from tests.interop.gateways.worlds import EVERYTHING, Plan, Site
+from tests.interop.plainclients import Client
 from tests.interop.servers import OURS, OURS_FAST, Flavour
 
 

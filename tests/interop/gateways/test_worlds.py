@@ -11,6 +11,7 @@ import pytest
 
 from tests.interop.conftest import showLogs
 from tests.interop.gateways.worlds import EVERYTHING, Plan, World, formed
+from tests.interop.passing import everywhere, shared
 from tests.interop.servers import OLD, OURS, OURS_FAST, OURS_PURE, REAL
 
 #: Whoever names a cluster dials it first.
@@ -41,7 +42,6 @@ if EVERYTHING:
 BETWEEN = ("dedicated route for account",)
 
 COUNT = 50
-HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
 
 
 @pytest.fixture(scope="module", params=WORLDS)
@@ -68,27 +68,7 @@ def world(running: World, request: pytest.FixtureRequest) -> World:
 
 def test_everywhere(world: World) -> None:
     """What is published anywhere is heard everywhere, once, in order, with headers and reply."""
-    wide = [client.subscribe(b"all.*.x") for client in world.clients]
-    wider = [client.subscribe(b"all.>") for client in world.clients]
-    world.sync()
-    for place, client in enumerate(world.clients):
-        for number in range(COUNT):
-            headers = HEADERS if number % 2 else b""
-            client.publish(b"all.%d.x" % place, b"%d %d" % (place, number), b"r", headers)
-    for place, client in enumerate(world.clients):
-        for sid in (wide[place], wider[place]):
-            messages = client.messages(sid, COUNT * len(world.clients))
-            for sender in range(len(world.clients)):
-                heard = [each for each in messages if each[2].startswith(b"%d " % sender)]
-                assert heard == [
-                    (b"r", HEADERS if number % 2 else b"", b"%d %d" % (sender, number))
-                    for number in range(COUNT)
-                ]
-    world.sync()
-    for place, client in enumerate(world.clients):
-        assert client.arrived(wide[place]) == client.arrived(wider[place]) == []
-        client.unsubscribe(wide[place])
-        client.unsubscribe(wider[place])
+    everywhere(world, COUNT)
 
 
 def test_requests(world: World) -> None:
@@ -129,28 +109,10 @@ def test_manyRequests(world: World) -> None:
 
 def test_queues(world: World) -> None:
     """Of a group that is in every cluster, each message goes to one member, in its own cluster."""
-    members = [[client.subscribe(b"work.*", b"q") for _ in range(2)] for client in world.clients]
-    plain = world.clients[0].subscribe(b"work.*")
-    world.sync()
-    for place, client in enumerate(world.clients):
-        for number in range(COUNT):
-            client.publish(b"work.%d" % place, b"%d %d" % (place, number))
-    world.sync()
-    heard: list[bytes] = []
-    for place, client in enumerate(world.clients):
-        here = [body for sid in members[place] for body in client.arrived(sid)]
+    for place, here in enumerate(shared(world, COUNT)):
         for body in here:
             sender = world.sites[int(body.split()[0])]
             assert sender.gateway == world.sites[place].gateway
-        heard += here
-    expected = [
-        b"%d %d" % (place, number) for place in range(len(world.clients)) for number in range(COUNT)
-    ]
-    assert sorted(heard) == sorted(expected)
-    assert sorted(world.clients[0].arrived(plain)) == sorted(expected)
-    for place, client in enumerate(world.clients):
-        for sid in [*members[place], *([plain] if place == 0 else [])]:
-            client.unsubscribe(sid)
 
 
 def test_distantQueues(world: World) -> None:

@@ -11,15 +11,15 @@ Must never know: what a test does with a super-cluster.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.interop.cluster.members import Client
-from tests.interop.servers import PATIENCE, Flavour, Server
+from tests.interop.linked import LinkedServer, filled
+from tests.interop.plainclients import Client
+from tests.interop.servers import PATIENCE, Flavour
 
 CONFIG = """
 server_name: $NAME
@@ -49,16 +49,6 @@ cluster {
 #: Whether everything is tried with every kind of server; by default one of each kind will do.
 EVERYTHING = os.environ.get("GATEWAYS", "") == "all"
 
-#: What a server may say besides notices.
-EXPECTED = (
-    "Plaintext passwords detected",
-    "Error connecting to explicit gateway",  # what the test has stopped, or not started yet
-    "Error connecting to implicit gateway",
-    "Error trying to connect to explicit gateway",
-    "Error trying to connect to implicit gateway",
-    "Error trying to connect to route",
-)
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -78,14 +68,22 @@ class Plan:
     top: str = ""
 
 
-class Site(Server):
+class Site(LinkedServer):
     """
     One server.
 
-    @ivar name: its name.
     @ivar gateway: the name of its cluster.
     @ivar gatewayPort: where it listens for gateways.
     """
+
+    EXPECTED = (
+        *LinkedServer.EXPECTED,
+        "Error connecting to explicit gateway",  # what the test has stopped, or not started yet
+        "Error connecting to implicit gateway",
+        "Error trying to connect to explicit gateway",
+        "Error trying to connect to implicit gateway",
+        "Error trying to connect to route",
+    )
 
     def __init__(
         self,
@@ -99,8 +97,7 @@ class Site(Server):
         @param remotes: the ports of clusters by their names.
         @param routes: the ports of other members of its cluster; C{None} without a cluster.
         """
-        super().__init__(plan.flavour, directory)
-        self.name = name
+        super().__init__(plan.flavour, directory, name)
         self.gateway = plan.gateway
         self.gatewayPort = -1
         self.routePort = -1
@@ -108,7 +105,6 @@ class Site(Server):
         self._plan = plan
         self._remotes = dict(remotes)
         self._routes = routes
-        self._before = ""
         self.describe()
 
     def describe(self) -> None:
@@ -122,8 +118,8 @@ class Site(Server):
         cluster = ""
         if self._routes is not None:
             urls = ", ".join(f'"nats-route://r:s@127.0.0.1:{port}"' for port in self._routes)
-            cluster = _filled(CLUSTER, GATEWAY=self.gateway, PORT=self.routePort, ROUTES=urls)
-        self._config = _filled(
+            cluster = filled(CLUSTER, GATEWAY=self.gateway, PORT=self.routePort, ROUTES=urls)
+        self._config = filled(
             CONFIG,
             NAME=self.name,
             CLUSTER=cluster,
@@ -145,26 +141,6 @@ class Site(Server):
         self.describe()
         return self
 
-    def halt(self) -> None:
-        """Stop, to be started again later."""
-        self._before += self.log()
-        self.stop()
-        self._lines.clear()
-
-    def restart(self) -> None:
-        """See L{Server.restart}."""
-        self.halt()
-        self.start()
-
-    def complaints(self, allowed: Sequence[str] = ()) -> list[str]:
-        """
-        @return: the lines of the log that are no notices, and that nobody expects.
-        """
-        known = (*EXPECTED, *allowed)
-        log = self._before + self.log()
-        lines = [line for line in log.splitlines() if re.search(r"\[(ERR|WRN|FTL)\]", line)]
-        return [line for line in lines if not any(each in line for each in known)]
-
     def modes(self, account: str = "A") -> dict[str, dict[str, Any]]:
         """
         @return: what the server has decided for an account towards each cluster that it reaches.
@@ -174,12 +150,6 @@ class Site(Server):
             name: (link.get("accounts") or [{}])[0]
             for name, link in (page["outbound_gateways"] or {}).items()
         }
-
-
-def _filled(text: str, **values: object) -> str:
-    for key, value in values.items():
-        text = text.replace(f"${key}", str(value))
-    return text
 
 
 class World:

@@ -46,11 +46,11 @@ class Pair:
         self.ends.form()
         ears = [client.subscribe(b"check.*") for client in self.ends.clients]
         members = [client.subscribe(b"check.>", b"q") for client in self.ends.clients]
-        self.ends.settle()
+        self.ends.sync()
         for number in range(COUNT):
             for place, client in enumerate(self.ends.clients):
                 client.publish(b"check.%d" % place, b"%d %d" % (place, number))
-        self.ends.settle()
+        self.ends.sync()
         chosen = []
         for place, client in enumerate(self.ends.clients):
             heard = client.arrived(ears[place])
@@ -63,7 +63,7 @@ class Pair:
             client.unsubscribe(ears[place])
             client.unsubscribe(members[place])
         assert len(chosen) == len(set(chosen)) == 2 * COUNT
-        self.ends.settle()
+        self.ends.sync()
 
 
 @pytest.fixture(scope="module", params=PAIRS, ids=lambda pair: "-".join(x.name for x in pair))
@@ -116,12 +116,12 @@ def test_everything(pair: Pair) -> None:
     for sender, receiver in ((0, 1), (1, 0)):
         client = pair.ends.clients[receiver]
         ear = client.subscribe(b"all.>")
-        pair.ends.settle()
+        pair.ends.sync()
         bodies = [b"", b"x", b"\r\n", b"y" * 70_000, b"z" * 900_000]
         for body in bodies:
             pair.ends.clients[sender].publish(b"all.a.b", body, b"rep", HEADERS)
             pair.ends.clients[sender].publish(b"all.a.b", body)
-        pair.ends.settle()
+        pair.ends.sync()
         got = client.messages(ear, 2 * len(bodies))
         assert got[::2] == [(b"rep", HEADERS, body) for body in bodies]
         assert got[1::2] == [(b"", b"", body) for body in bodies]
@@ -134,16 +134,16 @@ def test_groups(pair: Pair) -> None:
         client = pair.ends.clients[receiver]
         members = [client.subscribe(b"group.*", b"g") for _ in range(3)]
         other = client.subscribe(b"group.1", b"h")
-        pair.ends.settle()
+        pair.ends.sync()
         for number in range(COUNT):
             pair.ends.clients[sender].publish(b"group.1", b"%d" % number, b"rep")
-        pair.ends.settle()
+        pair.ends.sync()
         got = [body for member in members for body in client.arrived(member)]
         assert sorted(got, key=int) == [b"%d" % number for number in range(COUNT)]
         assert client.arrived(other) == [b"%d" % number for number in range(COUNT)]
         for each in (*members, other):
             client.unsubscribe(each)
-        pair.ends.settle()
+        pair.ends.sync()
 
 
 def test_requests(pair: Pair) -> None:
@@ -151,14 +151,14 @@ def test_requests(pair: Pair) -> None:
     for asks, answers in ((0, 1), (1, 0)):
         client, server = pair.ends.clients[asks], pair.ends.clients[answers]
         service, inbox = server.subscribe(b"service", b"s"), client.subscribe(b"_INBOX.x.*")
-        pair.ends.settle()
+        pair.ends.sync()
         client.publish(b"service", b"?", b"_INBOX.x.1", HEADERS)
         ((reply, headers, body),) = server.messages(service, 1)
         assert (reply, headers, body) == (b"_INBOX.x.1", HEADERS, b"?")
         server.publish(reply, b"!", b"", HEADERS)
         assert client.messages(inbox, 1) == [(b"", HEADERS, b"!")]
         server.unsubscribe(service)
-        pair.ends.settle()
+        pair.ends.sync()
         client.publish(b"service", b"?", b"_INBOX.x.2")
         ((_, headers, _),) = client.messages(inbox, 1)
         assert headers.startswith(b"NATS/1.0 503")
@@ -172,7 +172,7 @@ def test_accounts(pair: Pair) -> None:
     for client in (*pair.ends.clients, *strangers.clients):
         client.publish(b"closed.x", b"1")
         client.flush()
-    pair.ends.settle()
+    pair.ends.sync()
     for client, ear in zip(strangers.clients, ears, strict=True):
         assert client.arrived(ear) == [b"1"]
     strangers.close()
@@ -183,17 +183,17 @@ def test_counts(pair: Pair) -> None:
     hub, spoke = pair.ends.clients
     ear = spoke.subscribe(b"some")
     spoke.unsubscribe(ear, 3)
-    pair.ends.settle()
+    pair.ends.sync()
     for number in range(6):
         hub.publish(b"some", b"%d" % number)
-    pair.ends.settle()
+    pair.ends.sync()
     assert spoke.arrived(ear) == [b"0", b"1", b"2"]
 
 
 def test_cut(pair: Pair) -> None:
     """A link that is cut is out of matching, and whole again when it is back."""
     far = pair.ends.clients[1].subscribe(b"far")
-    pair.ends.settle()
+    pair.ends.sync()
     pair.proxy.cut(refuse=True)
     deadline = time.monotonic() + PATIENCE
     client = pair.ends.clients[0]
@@ -235,7 +235,7 @@ def test_restart(pair: Pair, place: int) -> None:
     (pair.hub, pair.spoke)[place].restart()
     for each in range(2):
         # The other one may not have been able to answer a PING meanwhile.
-        pair.ends.reconnect(each)
+        pair.ends.connect(each)
     pair.check()
 
 

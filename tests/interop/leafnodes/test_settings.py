@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.auth.chain import Account, Identity, Operator, credentialsFile
-from tests.interop.cluster.members import Client
 from tests.interop.leafnodes.brokers import Broker, Ends, remoteTo
+from tests.interop.plainclients import Client
 from tests.interop.servers import OLD, OURS_FAST, PATIENCE, REAL, Flavour, Server
 
 #: The hub, and the spoke.
@@ -38,9 +38,9 @@ class Joined:
         """
         client, other = self.ends.clients[sender], self.ends.clients[1 - sender]
         ear = other.subscribe(subject)
-        self.ends.settle()
+        self.ends.sync()
         client.publish(subject, b"x")
-        self.ends.settle()
+        self.ends.sync()
         heard = other.arrived(ear)
         other.unsubscribe(ear)
         return bool(heard)
@@ -156,10 +156,10 @@ def test_permissions(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
     assert joined.passes(0, b"down.a") and not joined.passes(0, b"up.a")
     assert joined.passes(1, b"up.a") and not joined.passes(1, b"down.a")
     wide = joined.ends.clients[1].subscribe(b">")
-    joined.ends.settle()
+    joined.ends.sync()
     joined.ends.clients[0].publish(b"down.b", b"1")
     joined.ends.clients[0].publish(b"other", b"2")
-    joined.ends.settle()
+    joined.ends.sync()
     assert [body for body in joined.ends.clients[1].arrived(wide) if body in b"12"] == [b"1"]
     joined.ends.close()
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.cluster.members import Client
 from tests.interop.leafnodes.brokers import Broker, Ends, remoteTo
+from tests.interop.plainclients import Client
 from tests.interop.servers import OURS_FAST, REAL, Flavour
 
 COUNT = 50
@@ -46,14 +46,14 @@ def checked(ends: Ends) -> None:
     ends.form()
     ears = [client.subscribe(b"top.*") for client in ends.clients]
     members = [client.subscribe(b"top.>", b"q") for client in ends.clients[::2]]
-    ends.settle()
+    ends.sync()
     sent = []
     for number in range(COUNT):
         for place, client in enumerate(ends.clients):
             sent.append(b"%d %d" % (place, number))
             client.publish(b"top.x", sent[-1])
-    ends.settle()
-    ends.settle()
+    ends.sync()
+    ends.sync()
     for client, ear in zip(ends.clients, ears, strict=True):
         assert sorted(client.arrived(ear)) == sorted(sent)
     pairs = zip(ends.clients[::2], members, strict=True)
@@ -79,12 +79,12 @@ def test_chain(make: Make, flavours: tuple[Flavour, ...]) -> None:
     checked(ends)
     first, last = ends.clients[0], ends.clients[3]
     ear = first.subscribe(b"gone")
-    ends.settle()
+    ends.sync()
     last.publish(b"gone", b"1")
-    ends.settle()
+    ends.sync()
     assert first.arrived(ear) == [b"1"]
     first.unsubscribe(ear)
-    ends.settle()
+    ends.sync()
     inbox = last.subscribe(b"_INBOX.gone")
     last.publish(b"gone", b"2", b"_INBOX.gone")
     ((_, headers, _),) = last.messages(inbox, 1)
@@ -111,12 +111,12 @@ def test_isolated(make: Make, hub: Flavour, spokes: Flavour) -> None:
     both = second.subscribe(b"both")
     atHub = top.subscribe(b"both")
     for pair in pairs:
-        pair.settle()
+        pair.sync()
     first.publish(b"untold", b"1")
     first.publish(b"both", b"2")
     second.publish(b"told", b"3")
     for pair in (*pairs, *pairs):
-        pair.settle()
+        pair.sync()
     assert (second.arrived(untold), first.arrived(told)) == ([], [b"3"])
     assert top.arrived(atHub) == second.arrived(both) == [b"2"]
     for pair in pairs:
@@ -149,14 +149,14 @@ def test_twoUplinks(make: Make, hubs: tuple[Flavour, Flavour]) -> None:
     below.form()
     client, (left, right) = above.clients[1], (above.clients[0], below.clients[0])
     ears = [each.subscribe(b"up.*") for each in (client, left, right)]
-    above.settle()
-    below.settle()
+    above.sync()
+    below.sync()
     for number in range(COUNT):
         left.publish(b"up.1", b"l%d" % number)
         right.publish(b"up.2", b"r%d" % number)
         client.publish(b"up.3", b"c%d" % number)
     for ends in (above, below, above):
-        ends.settle()
+        ends.sync()
     heard = client.arrived(ears[0])
     assert sorted(heard) == sorted(b"%c%d" % (s, n) for s in b"lrc" for n in range(COUNT))
     for each, ear in ((left, ears[1]), (right, ears[2])):

@@ -1,0 +1,137 @@
+"""
+Servers that are linked with others, as real processes, and clients that hear each other through
+them.
+
+Promises: what a server logged besides notices is found, also from before it was restarted; a round
+of L{Circle.sync} returns when every server has worked off what the others had told it before.
+Must never know: which kind of link it is.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.interop.plainclients import Client
+from tests.interop.servers import PATIENCE, Flavour, Server
+
+__all__ = ["Circle", "LinkedServer", "filled"]
+
+
+def filled(text: str, **values: object) -> str:
+    """
+    A configuration in which each C{$NAME} is what it stands for.
+    """
+    for key, value in values.items():
+        text = text.replace(f"${key}", str(value))
+    return text
+
+
+class LinkedServer(Server):
+    """
+    A server that is linked with others.
+
+    @cvar EXPECTED: what it may log besides notices.
+    @ivar name: its name.
+    """
+
+    EXPECTED: tuple[str, ...] = ("Plaintext passwords detected",)
+
+    def __init__(self, flavour: Flavour, directory: Path, name: str) -> None:
+        super().__init__(flavour, directory)
+        self.name = name
+        self._before = ""
+
+    def halt(self) -> None:
+        """Stop, to be started again later."""
+        self._before += self.log()
+        self.stop()
+        self._lines.clear()
+
+    def restart(self) -> None:
+        """See L{Server.restart}."""
+        self.halt()
+        self.start()
+
+    def complaints(self, allowed: Sequence[str] = ()) -> list[str]:
+        """
+        @return: the lines of the log that are no notices, and that nobody expects.
+        """
+        known = (*self.EXPECTED, *allowed)
+        log = self._before + self.log()
+        lines = [line for line in log.splitlines() if re.search(r"\[(ERR|WRN|FTL)\]", line)]
+        return [line for line in lines if not any(each in line for each in known)]
+
+
+class Circle:
+    """
+    Servers that messages pass between, and a client of each.
+
+    @ivar clients: at the places of their servers.
+    """
+
+    def __init__(self, servers: Sequence[tuple[Server, str]]) -> None:
+        """
+        @param servers: with the user of each client.
+        """
+        self.clients: list[Client] = []
+        self._servers = list(servers)
+        self._inboxes: list[bytes] = []
+        self._round = 0
+
+    def connect(self, place: int) -> None:
+        """Connect a client to a server, anew if there was one."""
+        client = Client(*self._servers[place])
+        inbox = client.subscribe(b"sync")
+        if place < len(self.clients):
+            self.clients[place].close()
+            self.clients[place], self._inboxes[place] = client, inbox
+        else:
+            self.clients.append(client)
+            self._inboxes.append(inbox)
+
+    def form(self) -> None:
+        """
+        Wait until everybody hears everybody.
+
+        @raise TimeoutError: if that does not come to pass.
+        """
+        deadline = time.monotonic() + PATIENCE
+        self._round += 1
+        missing = {
+            (one, other) for one in range(len(self.clients)) for other in range(len(self.clients))
+        }
+        while missing:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no message passes from and to {sorted(missing)}")
+            for place, client in enumerate(self.clients):
+                client.publish(b"sync", b"%d %d" % (self._round, place))
+                client.flush()
+            time.sleep(0.02)
+            for place, client in enumerate(self.clients):
+                for body in client.arrived(self._inboxes[place]):
+                    number, sender = map(int, body.split())
+                    if number == self._round:
+                        missing.discard((sender, place))
+        self.sync()
+
+    def sync(self) -> None:
+        """
+        Wait until every member has worked off what every other one told it before.
+        """
+        self._round += 1
+        for place, client in enumerate(self.clients):
+            client.flush()
+            client.publish(b"sync", b"%d %d" % (self._round, place))
+        for place, client in enumerate(self.clients):
+            wanted = {b"%d %d" % (self._round, sender) for sender in range(len(self.clients))}
+            while wanted:
+                (body,) = client.take(self._inboxes[place], 1)
+                wanted.discard(body)
+
+    def close(self) -> None:
+        """Have all clients go."""
+        for client in self.clients:
+            client.close()

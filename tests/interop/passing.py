@@ -1,0 +1,105 @@
+"""
+What has to pass between servers that are linked, whatever links them.
+
+Promises: every message is accounted for; what was subscribed for a check is ended after it.
+Must never know: which servers there are, or which kind of link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tests.interop.plainclients import Client
+
+__all__ = ["HEADERS", "Linked", "answerTo", "everywhere", "shared"]
+
+HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
+
+
+class Linked(Protocol):
+    """
+    Servers that are linked, and a client at each.
+    """
+
+    @property
+    def clients(self) -> Sequence[Client]: ...
+
+    def sync(self) -> None:
+        """
+        Wait until every server has worked off what every other one told it before.
+        """
+
+
+def everywhere(linked: Linked, count: int, headers: bytes = HEADERS) -> None:
+    """
+    Publish at every server, and check that every client hears each message once, in order, with
+    headers and reply.
+
+    @param headers: of every other message; no bytes for none.
+    """
+    wide = [client.subscribe(b"all.*.x") for client in linked.clients]
+    wider = [client.subscribe(b"all.>") for client in linked.clients]
+    linked.sync()
+    for place, client in enumerate(linked.clients):
+        for number in range(count):
+            body = b"%d %d" % (place, number)
+            client.publish(b"all.%d.x" % place, body, b"r", headers if number % 2 else b"")
+    for place, client in enumerate(linked.clients):
+        for sid in (wide[place], wider[place]):
+            messages = client.messages(sid, count * len(linked.clients))
+            for sender in range(len(linked.clients)):
+                heard = [each for each in messages if each[2].startswith(b"%d " % sender)]
+                assert heard == [
+                    (b"r", headers if number % 2 else b"", b"%d %d" % (sender, number))
+                    for number in range(count)
+                ]
+    linked.sync()
+    for place, client in enumerate(linked.clients):
+        assert client.arrived(wide[place]) == client.arrived(wider[place]) == []
+        client.unsubscribe(wide[place])
+        client.unsubscribe(wider[place])
+
+
+def shared(linked: Linked, count: int, rounds: int = 1) -> list[list[bytes]]:
+    """
+    Publish at every server to a queue group with two members at each, and check that one of them
+    gets each message, and somebody outside the group all of them.
+
+    @param rounds: how often everybody is synchronized before all has arrived.
+    @return: what members at each server heard: each body begins with the place of who published it.
+    """
+    clients = linked.clients
+    members = [[client.subscribe(b"work.*", b"q") for _ in range(2)] for client in clients]
+    plain = clients[0].subscribe(b"work.*")
+    linked.sync()
+    expected = []
+    for place, client in enumerate(clients):
+        for number in range(count):
+            expected.append(b"%d %d" % (place, number))
+            client.publish(b"work.%d" % place, expected[-1])
+    for _ in range(rounds):
+        linked.sync()
+    heard = [
+        [body for sid in sids for body in client.arrived(sid)]
+        for client, sids in zip(clients, members, strict=True)
+    ]
+    assert sorted(body for here in heard for body in here) == sorted(expected)
+    assert sorted(clients[0].arrived(plain)) == sorted(expected)
+    clients[0].unsubscribe(plain)
+    for client, sids in zip(clients, members, strict=True):
+        for sid in sids:
+            client.unsubscribe(sid)
+    return heard
+
+
+def answerTo(client: Client, subject: bytes) -> bytes:
+    """
+    @return: the headers of the answer to a request; no bytes if there is none.
+    """
+    inbox = client.subscribe(b"_INBOX.gone")
+    client.publish(subject, b"", b"_INBOX.gone")
+    client.flush()
+    answers = client.messages(inbox, len(client.got[inbox]))
+    client.unsubscribe(inbox)
+    return answers[0][1] if answers else b""

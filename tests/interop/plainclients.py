@@ -1,0 +1,135 @@
+"""
+Clients on sockets, which say and show every byte of the protocol.
+
+Promises: what comes is kept by subscription until a test takes it; a server that says anything else
+than it should is an error.
+Must never know: what kind of server it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import time
+
+from natsbroker.testing.frames import splitFrames
+from tests.interop.servers import PATIENCE, Server
+
+__all__ = ["Client"]
+
+
+class Client:
+    """
+    A client on a socket.
+
+    @ivar got: what came for which sid, not yet taken.
+    @ivar info: the last INFO.
+    """
+
+    def __init__(self, member: Server, user: str = "a") -> None:
+        self._socket = socket.create_connection(("127.0.0.1", member.port), PATIENCE)
+        self._rest = b""
+        self._pongs = 0
+        self._sids = itertools.count(1)
+        self.got: dict[bytes, list[tuple[bytes, bytes, bytes]]] = {}
+        self.info = b""
+        self.send(
+            b'CONNECT {"verbose":false,"pedantic":false,"protocol":1,"headers":true,'
+            b'"no_responders":true,"user":"%b","pass":"%b"}\r\n' % (user.encode(), user.encode())
+        )
+        self.flush()
+
+    def send(self, data: bytes) -> None:
+        """Send bytes."""
+        self._socket.sendall(data)
+
+    def subscribe(self, subject: bytes, queue: bytes = b"") -> bytes:
+        """
+        @return: the sid of a new subscription, of which the server knows.
+        """
+        sid = b"%d" % next(self._sids)
+        self.got[sid] = []
+        self.send(b"SUB %b %b %b\r\n" % (subject, queue, sid))
+        self.flush()
+        return sid
+
+    def unsubscribe(self, sid: bytes, maximum: int = 0) -> None:
+        """End a subscription, perhaps later."""
+        self.send(b"UNSUB %b %d\r\n" % (sid, maximum) if maximum else b"UNSUB %b\r\n" % sid)
+        self.flush()
+
+    def publish(
+        self, subject: bytes, body: bytes, reply: bytes = b"", headers: bytes = b""
+    ) -> None:
+        """Publish."""
+        names = b"%b %b" % (subject, reply) if reply else subject
+        if headers:
+            sizes = b"%d %d" % (len(headers), len(headers) + len(body))
+            self.send(b"HPUB %b %b\r\n%b%b\r\n" % (names, sizes, headers, body))
+        else:
+            self.send(b"PUB %b %d\r\n%b\r\n" % (names, len(body), body))
+
+    def flush(self) -> None:
+        """Wait for the server to have worked everything off."""
+        wanted = self._pongs + 1
+        self.send(b"PING\r\n")
+        self._until(lambda: self._pongs >= wanted)
+
+    def take(self, sid: bytes, count: int, patience: float = PATIENCE) -> list[bytes]:
+        """
+        @return: the bodies of the next messages of a subscription, as many as asked for.
+        @raise TimeoutError: with those that came, if they are fewer.
+        """
+        return [body for _, _, body in self.messages(sid, count, patience)]
+
+    def messages(
+        self, sid: bytes, count: int, patience: float = PATIENCE
+    ) -> list[tuple[bytes, bytes, bytes]]:
+        """
+        @return: the same as reply subject, headers and body.
+        """
+        try:
+            self._until(lambda: len(self.got[sid]) >= count, patience)
+        except TimeoutError as error:
+            raise TimeoutError(f"{len(self.got[sid])} of {count}: {self.got[sid][-3:]}") from error
+        taken, self.got[sid] = self.got[sid][:count], self.got[sid][count:]
+        return taken
+
+    def arrived(self, sid: bytes) -> list[bytes]:
+        """
+        @return: the bodies of all that has come by now.
+        """
+        self.flush()
+        return self.take(sid, len(self.got[sid]))
+
+    def close(self) -> None:
+        """Go."""
+        self._socket.close()
+
+    def _until(self, done: object, patience: float = PATIENCE) -> None:
+        deadline = time.monotonic() + patience
+        while not done():  # type: ignore[operator]
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.01))
+            data = self._socket.recv(1 << 20)
+            if not data:
+                raise ConnectionError("the server has closed the connection")
+            frames, self._rest = splitFrames(self._rest + data)
+            for frame in frames:
+                self._frame(frame)
+
+    def _frame(self, frame: bytes) -> None:
+        line, _, rest = frame.partition(b"\r\n")
+        words = line.split()
+        if words[0] == b"PONG":
+            self._pongs += 1
+        elif words[0] == b"PING":
+            self.send(b"PONG\r\n")
+        elif words[0] == b"INFO":
+            self.info = line
+        elif words[0] in (b"MSG", b"HMSG"):
+            sizes = 2 if words[0] == b"HMSG" else 1
+            reply = words[3] if len(words) == 4 + sizes else b""
+            header = int(words[-2]) if sizes == 2 else 0
+            self.got[words[2]].append((reply, rest[:header], rest[header:-2]))
+        else:
+            raise AssertionError(f"the server says {frame!r}")
