@@ -251,8 +251,8 @@ class _Reader:
             return pa.struct(self.columns(">"))
         kind = self._type()
         if word == "MAP":
-            if kind != pa.string():
-                raise OptionError("schema: the keys of a MAP are STRING")
+            if pa.types.is_nested(kind):
+                raise OptionError("schema: the keys of a MAP are no ARRAY, MAP or STRUCT")
             self._expect(",")
             kind = pa.map_(kind, self._type())
         else:

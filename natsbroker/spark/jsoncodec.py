@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from natsbroker.spark.errors import OptionError
 from natsbroker.spark.payloads import BadPayload, daysOf, decimalOf, microsOf, shown
 
 __all__ = ["JSONCodec"]
@@ -49,6 +50,7 @@ class JSONCodec:
         """
         @param columns: an Arrow schema; a column that is C{NOT NULL} must be there.
         @param isUnknownBad: whether a key that the schema has not makes an object bad.
+        @raise OptionError: if a map has other keys than texts.
         """
         self.columns = columns
         self._isUnknownBad = isUnknownBad
@@ -112,6 +114,8 @@ class JSONCodec:
         if pa.types.is_list(kind):
             return _array(self._reader(kind.value_type, f"{place}[]"), place)
         if pa.types.is_map(kind):
+            if kind.key_type != pa.string():
+                raise OptionError(f"schema: {place}: the keys of JSON are STRING")
             return _map(self._reader(kind.item_type, f"{place}{{}}"), place)
         if pa.types.is_decimal(kind):
             return _decimal(kind.precision, kind.scale, place)

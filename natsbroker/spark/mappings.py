@@ -112,7 +112,10 @@ def codecOf(mapping: Decoding) -> Codec:
     if mapping.kind == "json":
         return JSONCodec(readSchema(mapping.what), mapping.isUnknownBad)
     if mapping.kind == "protobuf":
-        raise OptionError("protobuf: not supported yet")
+        from natsbroker.spark.protobufcodec import ProtobufCodec
+
+        [(name, data)] = mapping.files
+        return ProtobufCodec(data, name, mapping.what, mapping.isUnknownBad)
     files = dict(mapping.files)
     from natsbroker.spark import avrocodec
     from natsbroker.spark.avroschemas import readAvro

@@ -75,6 +75,7 @@ class TestReading:
             ("a: STRING NOT NULL COMMENT 'it\\'s, so'", "a STRING NOT NULL"),
             ("a decimal, b numeric(5)", "a DECIMAL(10, 0), b DECIMAL(5, 0)"),
             ("`a b``c` int", "`a b``c` INT"),
+            ("m map<dec(20),int>", "m MAP<DECIMAL(20, 0), INT>"),
             (" s struct < x : int not null , y array<map<string,byte>> > ", ""),
         ],
     )
@@ -97,7 +98,7 @@ class TestReading:
             ("a INT b INT", "',' or the end is expected and not 'b'"),
             ("a TEXT", "a type is expected and not 'TEXT'"),
             ("a ARRAY<INT", "'>' is expected and not the end"),
-            ("a MAP<INT, INT>", "the keys of a MAP are STRING"),
+            ("a MAP<ARRAY<INT>, INT>", "the keys of a MAP are no ARRAY"),
             ("a DECIMAL(39, 0)", r"there is no DECIMAL\(39, 0\)"),
             ("a DECIMAL(3, 4)", r"there is no DECIMAL\(3, 4\)"),
             ("a INT NOT 'x'", "NULL is expected"),

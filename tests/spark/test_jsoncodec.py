@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from natsbroker.spark.datatypes import TIMESTAMP, readSchema
+from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jsoncodec import JSONCodec
 from natsbroker.spark.payloads import BadPayload
 from tests.spark.test_datatypes import structs, types
@@ -203,3 +204,8 @@ class TestWrong:
         except BadPayload:
             return
         pa.array([row], pa.struct(fields))
+
+    def test_keys(self) -> None:
+        """Maps have texts as keys."""
+        with pytest.raises(OptionError, match=r"schema: s\.m: the keys of JSON are STRING"):
+            JSONCodec(readSchema("s STRUCT<m: MAP<INT, INT>>"))

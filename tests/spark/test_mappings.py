@@ -8,6 +8,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+from google.protobuf import descriptor_pb2
 
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.mappings import codecOf, placeOf, readMappings
@@ -46,6 +47,19 @@ class TestReading:
         ]
         for each in found:
             assert codecOf(each).columns.names == ["id"]
+
+    def test_protobuf(self, tmp_path: Path) -> None:
+        """A message of a set of descriptors."""
+        file = descriptor_pb2.FileDescriptorProto(name="t.proto", package="t", syntax="proto3")
+        file.message_type.add(name="M").field.add(name="x", number=1, type=5, label=1)
+        path = tmp_path / "d.pb"
+        path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+        [mapping] = readMappings([f"a=protobuf:{path}#t.M"], {})
+        assert codecOf(mapping).decode(b"\x08\x07") == {"x": 7}
+        [lax] = readMappings([f"a=protobuf:{path}#t.M"], {}, isUnknownBad=False)
+        assert codecOf(lax).decode(b"\x10\x07") == {"x": 0}
+        with pytest.raises(OptionError, match=r"d.pb: it has no message t.N"):
+            readMappings([f"a=protobuf:{path}#t.N"], {})
 
     def test_workers(self, tmp_path: Path) -> None:
         """A mapping passes to workers, which need no files."""

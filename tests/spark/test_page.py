@@ -39,6 +39,13 @@ def test_archives(spark: Any, events: str, tmp_path: Path) -> None:
     run("archive.md", spark=spark, broker=events, directory=str(tmp_path))
 
 
+def test_decoding(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
+    """Every Python block of the page about decoding does what its assertions say."""
+    payloads = (b'{"id": 7, "v": 20.5}', b'{"id": "7"}', b'{"id": 7, "v": 21}')
+    broker.channel(payloads, "sensor.hall")
+    run("decoding.md", spark=spark, broker=broker.url, directory=str(tmp_path))
+
+
 def test_codeRuns(station: Station, events: str) -> None:
     """Every Python block of the page about Spark does what its assertions say."""
     orders = Stream(station.connection, "ORDERS")
