@@ -208,6 +208,9 @@ class _Task:
                 rows.good.append((number, self._row(place, data)))
             except BadPayload as error:
                 rows.dead.append((number, str(error)))
+            except Exception as error:
+                # A fault of the decoder, or of the library beneath: the payload is kept with it.
+                rows.dead.append((number, f"its decoder failed: {error!r}"))
         for place, rows in found.items():
             self._write(batch, place, rows)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.internal import api_implementation
 from google.protobuf.message import DecodeError
 
 from natsbroker.spark.datatypes import TIMESTAMP, checkNames
@@ -84,6 +85,9 @@ class ProtobufCodec:
         @param isUnknownBad: whether fields that the message has not make a payload bad.
         @raise OptionError: if the message is not there, or has no columns.
         """
+        if api_implementation.Type() == "python":
+            # It does not tell of unknown fields by sizes, nor of texts that are none.
+            raise OptionError("Protobuf needs the compiled form of Google's library: protobuf")
         try:
             descriptor = _pool(data).FindMessageTypeByName(message)
             self._class = message_factory.GetMessageClass(descriptor)

@@ -8,6 +8,8 @@ import io
 import json
 import subprocess
 import sys
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,28 @@ def test_stream(station: Station, tmp_path: Path) -> None:
     [dead] = pq.read_table(letters.root / path).to_pylist()
     assert (dead["seq"], dead["data"], dead["stream"]) == (4, b'{"id": "no"}', stream.name)
     assert dead["headers"] == [{"key": "K", "value": "w"}]
+
+
+def test_restored(station: Station, tmp_path: Path) -> None:
+    """Dead letters can be published again, with their bytes and headers."""
+    extended(tmp_path / "log", [("a", b'{"id": 1}'), ("a", b"bad"), ("a", b"worse")])
+    source = ("--archive", str(tmp_path / "log"), "--to", str(tmp_path / "to"))
+    assert ran(*source, "--schema", SCHEMA)[0] == 1
+    stream = station.stream()
+    letters = str(tmp_path / "to" / "all__dlq")
+    target = ("--to-servers", station.url, "--to-stream", stream.name)
+    command = ("restore", "--archive", letters, *target, "--prefix", f"{stream.name}.")
+    out, err = io.StringIO(), io.StringIO()
+    assert cli.main(command, out, err) == 0, err.getvalue()
+    again = ("--servers", station.url, "--stream", stream.name, "--to", str(tmp_path / "again"))
+    code, said, _ = ran(*again, "--schema", SCHEMA)
+    assert (code, said["dead"]) == (1, 2)
+    table = ParquetTable(tmp_path / "again" / "all__dlq")
+    rows = [
+        x for path in table.require().paths for x in pq.read_table(table.root / path).to_pylist()
+    ]
+    assert [row["data"] for row in rows] == [b"bad", b"worse"]
+    assert {"key": "K", "value": "3"} in rows[1]["headers"]
 
 
 def test_unknown(tmp_path: Path) -> None:
@@ -244,3 +268,46 @@ def test_inSpark(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:
     assert decoded(spark, str(tmp_path), "others__dlq").count() == 0
     with pytest.raises(SourceError, match="there is no table"):
         decoded(spark, str(tmp_path), "none")
+
+
+def test_typesInSpark(spark: Any, tmp_path: Path) -> None:
+    """Spark reads every type as what it was written."""
+    ddl = (
+        "a BOOLEAN, b TINYINT, c SMALLINT, d INT, e BIGINT, f FLOAT, g DOUBLE, h STRING, i BINARY,"
+        " j DATE, k TIMESTAMP, l TIMESTAMP_NTZ, m DECIMAL(38, 2), n ARRAY<ARRAY<DATE>>,"
+        " o MAP<STRING, STRUCT<p: TINYINT, `q r`: DECIMAL(5, 0)>>"
+    )
+    text = (
+        '{"a": true, "b": -128, "c": 32767, "d": -1, "e": 9223372036854775807, "f": 0.5,'
+        ' "g": 1e300, "h": "\u00e9", "i": "/w==", "j": "0001-01-01", "k": "2026-11-20T12:30:00Z",'
+        ' "l": "2026-11-20T12:30:00.000001", "m": 123456789012345678901234567890.25,'
+        ' "n": [["2026-11-20", null], null], "o": {"x": {"p": 1, "q r": -99999}, "y": null}}'
+    )
+    extended(tmp_path / "log", [("a", text.encode()), ("a", b"{}")])
+    said = decode(None, str(tmp_path / "log"), str(tmp_path / "to"), [f'a=json:"{ddl}"'])
+    assert said["dead"] == 0
+    frame = decoded(spark, str(tmp_path / "to"), "a").orderBy("seq")
+    row, nothing = frame.collect()
+    assert row.asDict(recursive=True) == {
+        "seq": 1,
+        "subject": "a",
+        "time": row.time,
+        "a": True,
+        "b": -128,
+        "c": 32767,
+        "d": -1,
+        "e": 9223372036854775807,
+        "f": 0.5,
+        "g": 1e300,
+        "h": "\u00e9",
+        "i": b"\xff",
+        "j": date(1, 1, 1),
+        "k": row.k,
+        "l": datetime(2026, 11, 20, 12, 30, 0, 1),
+        "m": Decimal("123456789012345678901234567890.25"),
+        "n": [[date(2026, 11, 20), None], None],
+        "o": {"x": {"p": 1, "q r": Decimal(-99999)}, "y": None},
+    }
+    assert frame.selectExpr("unix_micros(k) AS k").collect()[0].k == 1_795_177_800_000_000
+    assert set(nothing[3:]) == {None}
+    assert dict(frame.dtypes)["m"] == "decimal(38,2)"

@@ -82,6 +82,21 @@ def test_arrowRefuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert dead[0]["reason"].startswith("its columns cannot hold it: ")
 
 
+def test_decoderFails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A payload on which the decoder itself fails is a dead letter that says so."""
+    codec = codecOf(MAPPINGS[0])
+
+    def decode(self: object, data: bytes) -> dict[str, int]:
+        if data == b"2":
+            raise RecursionError("too deep")
+        return {"x": int(data)}
+
+    monkeypatch.setattr(type(codec), "decode", decode)
+    done = decoded(tmp_path, Given(b"1", b"2", b"3"))
+    assert (done.files["a"].rows, done.files["a__dlq"].rows) == (2, 1)
+    assert done.first == (2, "its decoder failed: RecursionError('too deep')")
+
+
 def test_reasons(tmp_path: Path) -> None:
     """Reasons are texts that are not too long."""
     key = "\\ud800" * 999

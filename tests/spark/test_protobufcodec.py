@@ -19,6 +19,7 @@ from google.protobuf import (
     wrappers_pb2,
 )
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
+from google.protobuf.internal import api_implementation
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -299,6 +300,12 @@ class TestWrong:
 
 class TestDescriptors:
     """Sets of descriptors."""
+
+    def test_pure(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Google's library in pure Python, which checks less, is refused."""
+        monkeypatch.setattr(api_implementation, "Type", lambda: "python")
+        with pytest.raises(OptionError, match="Protobuf needs the compiled form"):
+            ProtobufCodec(setOf(RICH), "t.pb", "t.M")
 
     def test_imports(self) -> None:
         """What Google's library has need not be in a set, and what it has not must be."""
