@@ -14,6 +14,7 @@ Must never know: servers, or what rows look like.
 from __future__ import annotations
 
 import json
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterable
@@ -29,7 +30,7 @@ from deltalake.transaction import AddAction, PostCommitHookProperties, RemoveAct
 
 from natsbroker.spark.datafiles import SCHEMA
 from natsbroker.spark.manifests import File, Log, Manifest, TableError, fileOf, tiled
-from natsbroker.spark.tables import Table, Vacuumed, deleted
+from natsbroker.spark.tables import Table, Vacuumed, deleted, failed, syncDirectory
 
 __all__ = ["DeltaLakeTable"]
 
@@ -89,7 +90,7 @@ class DeltaLakeTable(Table):
             )
         except _ERRORS as error:
             return self._settled(base, token, error)
-        self._spare()
+        self._keep()
         return True
 
     def vacuum(self, age: float, now: Callable[[], float], isTrying: bool) -> Vacuumed:
@@ -187,6 +188,7 @@ class DeltaLakeTable(Table):
             if found is None:
                 raise self._failed(error) from None
             return found.table == manifest.table
+        self._keep()
         return True
 
     def _settled(self, base: Manifest, token: str, error: Exception) -> bool:
@@ -210,16 +212,25 @@ class DeltaLakeTable(Table):
                 stats = json.dumps(_statistics(path), default=_spelt)
                 yield AddAction(each.path, each.bytes, {}, written, isChange, stats)
 
-    def _spare(self) -> None:
+    def _keep(self) -> None:
         """
-        Write a checkpoint now and then. If that fails the next one does it: nothing needs it.
+        Have the newest entry of the log on disk, which the library leaves to the system, and write
+        a checkpoint now and then. If that fails the next one does it: nothing needs it.
+
+        @raise TableError: if the entry may not survive a loss of power.
         """
         try:
-            table = deltalake.DeltaTable(str(self.root))
-            if table.version() % _CHECKPOINT == 0:
-                table.create_checkpoint()
-        except _ERRORS:
-            return
+            newest = max(self._entries())
+            with open(newest, "rb") as file:
+                os.fsync(file.fileno())
+            syncDirectory(newest.parent)
+        except OSError as error:
+            raise failed(newest, error) from None
+        if int(newest.stem) % _CHECKPOINT == 0:
+            try:
+                deltalake.DeltaTable(str(self.root)).create_checkpoint()
+            except _ERRORS:
+                return
 
     def _entries(self) -> list[Path]:
         return list((self.root / "_delta_log").glob("*.json"))

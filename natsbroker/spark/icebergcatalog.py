@@ -18,8 +18,10 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from sqlalchemy import create_engine
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.pool import NullPool
 
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.manifests import TableError
@@ -146,6 +148,9 @@ class Place:
                 url = URL.create("sqlite", database=path, query={"timeout": "60"})
                 uri = url.render_as_string()
                 self._catalog = SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
+                # So that no file stays open between two questions.
+                self._catalog.engine.dispose()
+                self._catalog.engine = create_engine(uri, poolclass=NullPool)
         return self._catalog
 
 

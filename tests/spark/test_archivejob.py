@@ -7,9 +7,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ import pytest
 from natsbroker.spark import cli
 from natsbroker.spark.archivejob import archive
 from natsbroker.spark.archiving import Plan
-from natsbroker.spark.formats import tableAt
+from natsbroker.spark.formats import FORMATS, tableAt
 from natsbroker.spark.java import findJava
 from tests.interop.conftest import StartServer
 from tests.interop.servers import CHECKOUT, OURS_FAST, Server
@@ -144,6 +146,50 @@ class TestFormats:
         assert before == list(range(1, 101))
         assert ran(*source)[0] == 0
         assert sorted(row["seq"] for row in SEEN[form](tmp_path)) == list(range(1, 201))
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of two million bytes."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(place)]
+    if shutil.which("mount") is None or subprocess.run(command, check=False).returncode:
+        pytest.skip("only root can mount a small disk")
+    yield place
+    # Lazily: who has read the table may still have a file open.
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_fullDisk(form: str, broker: BrokerStation, disk: Path) -> None:
+    """
+    On a disk that is full, or becomes so at some step, a job says so; what the table has is whole,
+    and the same goes on when there is room.
+    """
+    root = disk / "lake"
+    name = broker.channel([b"%d" % n for n in range(1, 101)])
+    source = ("--servers", broker.url, "--channel", name, "--to", str(root))
+    assert ran(*source, "--format", form)[0] == 0
+    stop = 101
+    refused = 0
+    for room in (0, 8192, 16_384, 40_960, 122_880):
+        broker.fill(name, [b"%d" % n for n in range(stop, stop + 100)])
+        free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+        (disk / "ballast").write_bytes(b"x" * max(free - room, 0))
+        code, said, _ = ran(*source)
+        if code:
+            refused += 1
+            assert code == 3
+            assert "No space left" in said["error"] or "full" in said["error"], said
+        stop += 100
+        (disk / "ballast").unlink()
+        seqs = sorted(row["seq"] for row in SEEN[form](root))
+        assert seqs == list(range(1, tableAt(root).require().stop))
+        assert len(seqs) >= stop - 1 - 100 * (code != 0)
+        assert ran(*source)[0] == 0
+        assert sorted(row["seq"] for row in SEEN[form](root)) == list(range(1, stop))
+    assert refused > 0
 
 
 class TestCommand:

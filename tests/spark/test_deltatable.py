@@ -5,6 +5,7 @@ Archives that are Delta tables.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -119,6 +120,24 @@ class TestLog:
         monkeypatch.setattr(deltalake.DeltaTable, "create_checkpoint", full)
         assert table.commit(grown(table, 12))
         assert seqsIn(table.root) == list(range(1, 12))
+
+    def test_onDisk(self, table: DeltaLakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The entry of a commit is on disk, with its name, when the commit is said to hold."""
+        synced: list[int] = []
+        monkeypatch.setattr(os, "fsync", lambda each: synced.append(os.fstat(each).st_ino))
+        following = grown(table, 12)
+        synced.clear()
+        assert table.commit(following)
+        log = table.root / "_delta_log"
+        assert synced == [each.stat().st_ino for each in (max(log.glob("*.json")), log)]
+
+        def broken(descriptor: int) -> None:
+            raise OSError(5, "Input/output error")
+
+        following = grown(table, 15)
+        monkeypatch.setattr(os, "fsync", broken)
+        with pytest.raises(TableError, match=r"00003\.json: Input/output error"):
+            table.commit(following)
 
     def test_unknownOutcome(self, table: DeltaLakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
         """A commit that holds although it raised an error is taken for what it is."""

@@ -5,6 +5,7 @@ The catalogs of Iceberg tables.
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ def test_own(tmp_path: Path) -> None:
     assert (place.identifier, place.location) == ("natsbroker.archive", f"file://{tmp_path}")
     with pytest.raises(OptionError, match="is an archive in a catalog of its own"):
         placeIn(tmp_path, "prod:a.b")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc which files are open")
+def test_closed(tmp_path: Path) -> None:
+    """No file of the catalog stays open."""
+    place = placeIn(tmp_path, "")
+    place.make()
+    assert place.catalog().list_tables("natsbroker") == []
+    files = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+    assert not [each for each in files if each.startswith(str(tmp_path))]
 
 
 def test_madeTogether(tmp_path: Path) -> None:
