@@ -10,7 +10,7 @@ Must never know: how either reads.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,10 +20,12 @@ from natsbroker.spark.formats import tableAt
 from natsbroker.spark.jobs import FOUND, Parser, reported, sourceOptions
 from natsbroker.spark.logs import checkedNames, isMissing, logsOf
 from natsbroker.spark.offsets import readOffset
+from natsbroker.spark.report import Chart, Report, Section
+from natsbroker.spark.reporthtml import writePage
 from natsbroker.spark.tasks import peerOf
 from natsbroker.spark.verifying import optionsOf
 
-__all__ = ["main", "placesOf"]
+__all__ = ["main", "placesOf", "reportOf"]
 
 
 def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
@@ -65,6 +67,7 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
     parser.add_argument("--stream", help="the streams that it reads")
     parser.add_argument("--channel", help="or the channels")
     parser.add_argument("--most", type=int, default=-1, help="how far behind is too far")
+    parser.add_argument("--html", default="", help="a file for a report, with a plot")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
     given = parser.parse_args(list(arguments))
     if bool(given.archive) == bool(given.checkpoint):
@@ -82,8 +85,28 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
     wrong = [name for name, each in logs.items() if "error" in each]
     for name in wrong:
         print(f"{name}: {logs[name]['error']}", file=stderr)
+    if given.html:
+        writePage(reportOf(logs, said["behind"]), given.html)
+        said["html"] = given.html
     isTooFar = 0 <= given.most < said["behind"]
     return FOUND if wrong or isTooFar else 0
+
+
+def reportOf(logs: Mapping[str, Mapping[str, Any]], behind: int) -> Report:
+    """
+    What was found, as a report.
+
+    @param logs: what the job says of each log.
+    @param behind: how many sequences all are behind together.
+    """
+    rows = [
+        (name, each["next"], each.get("last", ""), each.get("behind", ""), each.get("error", ""))
+        for name, each in logs.items()
+    ]
+    bars = [(name, float(each.get("behind", 0))) for name, each in logs.items()]
+    chart = Chart("bars", {"": bars}, "sequences")
+    columns = ("log", "next", "last", "behind", "wrong")
+    return Report("Lag", {"Behind": behind}, [Section("Logs", columns, rows, "", chart)])
 
 
 def _compared(

@@ -25,7 +25,8 @@ class Chart:
     Something to be drawn.
 
     @ivar kind: C{lines}, with an x and a y for each point of each series; or C{bars}, with a name
-        and a number for each point of the only series.
+        and a number for each point of the only series; or C{spans}, with where a range begins and
+        where it ends for each point of each series.
     @ivar series: the points, by name.
     @ivar unit: of the numbers.
     """

@@ -24,6 +24,8 @@ _BAR, _NAMES = 20, 300
 
 _COLOURS = ("#2266aa", "#cc5522", "#228855", "#884499", "#aa8800", "#008899", "#bb3366", "#556677")
 
+_NOTHING = "<p>Nothing to draw.</p>\n"
+
 _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 62em; padding: 0 1em;
   color: #1b1f24; background: #fff }
@@ -72,7 +74,7 @@ def _section(section: Section) -> Iterator[str]:
     if section.note:
         yield f'<p class="note">{_text(section.note)}</p>\n'
     if section.chart is not None:
-        yield _bars(section.chart) if section.chart.kind == "bars" else _lines(section.chart)
+        yield _PLOTS[section.chart.kind](section.chart)
     if section.columns:
         yield _table(section.columns, section.rows) if section.rows else "<p>None.</p>\n"
 
@@ -118,7 +120,7 @@ def _lines(chart: Chart) -> str:
     """
     points = [point for series in chart.series.values() for point in series]
     if not points:
-        return "<p>Nothing to draw.</p>\n"
+        return _NOTHING
     low, high = min(x for x, _ in points), max(x for x, _ in points)
     top = max(max(y for _, y in points), 1e-9)
     width, height = _WIDTH - _LEFT - 10, _HEIGHT - _BOTTOM - 10
@@ -153,7 +155,7 @@ def _bars(chart: Chart) -> str:
     (points,) = list(chart.series.values())[:1] or [[]]
     top = max((y for _, y in points), default=0.0)
     if top <= 0:
-        return "<p>Nothing to draw.</p>\n"
+        return _NOTHING
     parts = []
     for place, (name, value) in enumerate(points):
         y = place * _BAR
@@ -166,6 +168,35 @@ def _bars(chart: Chart) -> str:
         )
         parts.append(_label(_NAMES + long + 6, y + 14, f"{_short(value)} {chart.unit}".strip()))
     return _svg(len(points) * _BAR + 4, parts, chart.unit)
+
+
+def _spans(chart: Chart) -> str:
+    """
+    Ranges, a line for each series.
+    """
+    ends = [end for series in chart.series.values() for point in series for end in point]
+    low, high = min(ends, default=0), max(ends, default=0)
+    if low == high:
+        return _NOTHING
+    width = _WIDTH - _NAMES - 20
+    parts = []
+    for place, (name, series) in enumerate(chart.series.items()):
+        y, colour = place * _BAR, _COLOURS[place % len(_COLOURS)]
+        parts.append(_label(_NAMES - 8, y + 14, name, "end"))
+        for start, stop in series:
+            x, long = (_NAMES + width * (start - low) / (high - low), width * (stop - start))
+            parts.append(
+                f'<rect x="{x:.1f}" y="{y + 3}" width="{max(long / (high - low), 1):.1f}"'
+                f' height="{_BAR - 6}" fill="{colour}"/>\n'
+            )
+    y = len(chart.series) * _BAR + 14
+    parts.append(_label(_NAMES, y, low))
+    parts.append(_label(_NAMES + width, y, high, "end"))
+    return _svg(y + 6, parts, chart.unit)
+
+
+#: What draws which kind of chart.
+_PLOTS = {"lines": _lines, "bars": _bars, "spans": _spans}
 
 
 def _short(number: float) -> str:

@@ -22,10 +22,12 @@ from natsbroker.spark.jobs import (
     runnerFor,
     sourceOptions,
 )
+from natsbroker.spark.report import Chart, Report, Section
+from natsbroker.spark.reporthtml import writePage
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.verifying import BLOCK, verify
 
-__all__ = ["main", "verified"]
+__all__ = ["main", "reportOf", "verified"]
 
 
 def verified(spark: Any, options: Mapping[str, str], archive: str) -> dict[str, Any]:
@@ -69,6 +71,7 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
     parser.add_argument("--servers", required=True, help="where the servers are")
     parser.add_argument("--archive", required=True, help="the directory of the archive")
     parser.add_argument("--block", type=int, default=BLOCK, help="sequences in a fingerprint")
+    parser.add_argument("--html", default="", help="a file for a report, with a plot")
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
     addMaster(parser)
     given = parser.parse_args(list(arguments))
@@ -81,4 +84,27 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
     for each in said["findings"]:
         where = f"{each['first']} to {each['last']}"
         print(f"{each['kind']}: sequences {where}: {each['detail']}", file=stderr)
+    if given.html:
+        writePage(reportOf(said), given.html)
+        said["html"] = given.html
     return FOUND if said["findings"] else 0
+
+
+def reportOf(said: Mapping[str, Any]) -> Report:
+    """
+    What was found, as a report.
+
+    @param said: what the job says.
+    """
+    findings = said["findings"]
+    spans: dict[str, list[tuple[Any, float]]] = {"archive": [(said["start"], said["stop"])]}
+    if said["lost"]:
+        spans["lost before"] = [(start, stop) for start, stop in said["lost"]]
+    for each in findings:
+        spans.setdefault(each["kind"], []).append((each["first"], each["last"] + 1))
+    names = ("version", "start", "stop", "files", "rows", "deleted")
+    facts = {**{name: said[name] for name in names}, "findings": len(findings)}
+    columns = ("kind", "first", "last", "detail")
+    rows = [tuple(each[name] for name in columns) for each in findings]
+    chart = Chart("spans", spans, "sequences")
+    return Report("Archive and log", facts, [Section("Differences", columns, rows, "", chart)])

@@ -135,7 +135,8 @@ class Talkers:
         @param matches: a L{natsbroker.hot.Matches}.
         """
         prefix = prefixOf(subject, self._depth)
-        key = (account, prefix, tuple(sorted(_gatewaysOf(matches))), bool(matches))
+        gateways = tuple(sorted(_gatewaysOf(matches))) if matches.links else ()
+        key = (account, prefix, gateways, bool(matches))
         place = self._places.get(key)
         if place is None:
             place = self._admitted(key)

@@ -10,7 +10,8 @@ Must never know: how rows are published.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from zope.interface import implementer
@@ -66,12 +67,8 @@ class TrafficModel:
         """
         name = bus.account
         self._buses[name] = bus
-        bus.matcher.recorder = self._recorderFor(name)
+        bus.matcher.recorder = partial(self._talkers.tallyOf, name)
         bus.matcher.changed(b">")
-
-    def _recorderFor(self, account: str) -> Callable[[bytes, Any], Any]:
-        tallyOf = self._talkers.tallyOf
-        return lambda subject, matches: tallyOf(account, subject, matches)
 
     def stop(self) -> None:
         """

@@ -35,7 +35,10 @@ def test_archive(form: str, broker: BrokerStation, tmp_path: Path) -> None:
     source = ("--servers", broker.url, "--archive", str(tmp_path))
     assert ran(*source, "--most", "0")[0] == 0
     broker.fill(name, [b"x"] * 5)
-    code, said, _ = ran(*source, "--most", "5")
+    page = tmp_path.with_suffix(".html")
+    code, said, _ = ran(*source, "--most", "5", "--html", str(page))
+    assert said.pop("html") == str(page)
+    assert f'<td>{name}</td><td class="n">11</td><td class="n">15</td>' in page.read_text("utf-8")
     assert (code, said["behind"]) == (0, 5)
     assert said["logs"] == {name: {"next": 11, "last": 15, "behind": 5}}
     assert ran(*source, "--most", "4")[:2][0] == 1

@@ -62,6 +62,8 @@ def full(text: str) -> Report:
             Section("bars", chart=bars),
             Section("none", ("a",)),
             Section("empty", chart=Chart("lines", {})),
+            Section("spans", chart=Chart("spans", {text: [(1, 101)], "b": [(51, 61)]}, text)),
+            Section("no spans", chart=Chart("spans", {"a": []})),
             Section("zero", chart=Chart("bars", {"": [("a", 0.0)]})),
         ],
     )
@@ -84,7 +86,7 @@ def test_loadsNothing() -> None:
         assert tag not in {"script", "link", "img", "iframe", "object", "image", "use", "a"}
         assert not {"src", "href", "xlink:href", "srcset"} & set(attrs)
         assert not [name for name in attrs if name.startswith("on")]
-    assert re.findall(r"https?://[^\"]+", page) == ["http://www.w3.org/2000/svg"] * 2
+    assert re.findall(r"https?://[^\"]+", page) == ["http://www.w3.org/2000/svg"] * 3
     (policy,) = [
         attrs["content"] for tag, attrs in found.tags if attrs.get("http-equiv") is not None
     ]
@@ -98,7 +100,8 @@ def test_draws() -> None:
     assert 'points="80.0,210.0 850.0,10.0"' in page
     assert "5M" in page and "1970-01-01 00:01:00Z" in page
     assert 'x="300" y="3" width="430.0"' in page
-    assert page.count("Nothing to draw") == 2
+    assert 'x="570.0" y="23" width="54.0"' in page
+    assert page.count("Nothing to draw") == 3
     assert "None." in page
 
 

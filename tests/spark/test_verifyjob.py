@@ -37,10 +37,15 @@ def test_command(broker: BrokerStation, tmp_path: Path) -> None:
     assert (said["start"], said["stop"], said["files"], said["lost"]) == (1, 101, 2, [])
     path = tmp_path / tableAt(tmp_path).require().files[1].path
     path.unlink()
-    code, said, errors = ran(*source, "--block", "7")
+    page = tmp_path.with_suffix(".html")
+    code, said, errors = ran(*source, "--block", "7", "--html", str(page))
     assert (code, said["result"], len(said["findings"])) == (1, "found", 1)
     assert (said["findings"][0]["first"], said["findings"][0]["last"]) == (61, 100)
     assert errors.startswith("file: sequences 61 to 100: data/")
+    assert said["html"] == str(page)
+    text = page.read_text("utf-8")
+    assert '<td>file</td><td class="n">61</td><td class="n">100</td>' in text
+    assert 'x="624.0" y="23" width="216.0"' in text
 
 
 def test_inSpark(spark: Any, broker: BrokerStation, tmp_path: Path) -> None:

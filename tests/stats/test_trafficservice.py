@@ -148,9 +148,13 @@ def test_gateways() -> None:
     listener = Recorder()
     bus.subscribe(b"$NB.EVENT.>", listener)
     bus.subscribe(b"wanted", listener)
+    group = Recorder()
+    bus.subscribe(b"queued", group, queue=b"g")
     peer = host.peer(gateway_iom=False)
     peer.send(b"RMSG A not.wanted.1 2\r\nhi\r\nRMSG A not.wanted.2 2\r\nhi\r\n")
+    peer.send(b"RMSG A queued | g 2\r\nhi\r\n")
     host.advance(1.2)
+    assert len(group.got) == 1
     heard = [json.loads(message.payload) for message, _ in listener.got]
     (row,) = [row for row in heard[0]["rows"] if row["subject_prefix"]]
     assert row == {
@@ -164,5 +168,5 @@ def test_gateways() -> None:
         "rs_minus_sent": 2,
     }
     (total,) = [row for row in heard[0]["rows"] if not row["subject_prefix"]]
-    assert (total["peer_kind"], total["peer"], total["msgs_in"]) == ("gateway", "B", 2)
+    assert (total["peer_kind"], total["peer"], total["msgs_in"]) == ("gateway", "B", 3)
     assert heard[0]["cluster"] == "A"

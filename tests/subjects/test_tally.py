@@ -7,6 +7,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from natsbroker.wire.values import Kind, Message
 from tests.support import HEADERS, QUIET, Names, World, onEach, using
@@ -102,3 +104,43 @@ def test_declined(names: Names) -> None:
         assert counted.figures(b"a") == (1, 1, 0, 0)
         refused = counted.tallies.get(b"_GR_.a")
         assert refused is None or refused.messages == 0
+
+
+def published(subject: bytes, reply: bytes, header: bytes, size: int) -> bytes:
+    """A publish in its usual spelling."""
+    line = b" ".join(filter(None, [subject, reply]))
+    if not header:
+        return b"PUB %b %d\r\n%b\r\n" % (line, size, b"x" * size)
+    length = len(header)
+    return b"HPUB %b %d %d\r\n%b%b\r\n" % (line, length, length + size, header, b"x" * size)
+
+
+MESSAGES = st.builds(
+    published,
+    st.sampled_from([b"a.b", b"a.c", b"x", b"nobody"]),
+    st.sampled_from([b"", b"_INBOX.1", b"a.c"]),
+    st.sampled_from([b"", b"NATS/1.0\r\n\r\n"]),
+    st.integers(0, 20),
+)
+
+CHANGES = st.sampled_from([b"SUB a.> 1\r\n", b"SUB a.b q 2\r\n", b"UNSUB 1\r\n", b"SUB x 3\r\n"])
+
+
+@onEach
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.lists(CHANGES, max_size=2), st.lists(MESSAGES)), max_size=6))
+def test_lanesCountAlike(names: Names, script: list[tuple[list[bytes], list[bytes]]]) -> None:
+    """Whatever is published, a lane counts what the readable path does."""
+    found = []
+    with using(names):
+        for lane in (True, False):
+            counted = Counted(names, lane)
+            publisher, subscriber = counted.world.client(HEADERS), counted.world.client(HEADERS)
+            for changes, messages in script:
+                subscriber.send(b"".join(changes))
+                publisher.send(b"".join(messages))
+            sums = {each: counted.figures(each) for each in counted.tallies}
+            found.append({each: figures for each, figures in sums.items() if any(figures)})
+    assert found[0] == found[1]
+    count = sum(len(messages) for _, messages in script)
+    assert sum(figures[0] for figures in found[0].values()) == count
