@@ -24,6 +24,7 @@ __all__ = [
     "Outbox",
     "Poller",
     "Poster",
+    "Seal",
     "Shadow",
     "SidTable",
     "SubjectIndex",
@@ -45,6 +46,9 @@ REASON = ""
 #: The compiled buffers of plain TCP connections; C{None} where they do not exist.
 Connection: Any = None
 Poller: Any = None
+
+#: What reads and writes TLS records in numbers; C{None} where it is not compiled.
+Seal: Any = None
 
 #: The lane of messages that come over routes; C{None} where it is not compiled.
 LinkLane: Any = None
@@ -95,6 +99,7 @@ else:
     Matcher = _accel.Matcher
     Matches = _accel.Matches
     Outbox = _accel.Outbox
+    Seal = _accel.Seal
     Shadow = _accel.Shadow
     SidTable = _accel.SidTable
     SubjectIndex = _accel.SubjectIndex

@@ -72,6 +72,7 @@ class Names:
     Matches: Any
     Outbox: Any
     Poster: Any
+    Seal: Any
     Shadow: Any
     SidTable: Any
     SubjectIndex: Any
@@ -95,6 +96,7 @@ FIELDS = tuple(name for name in Names.__dataclass_fields__ if name != "label")
 
 #: Steps that are only there where they are compiled.
 STEPS = (
+    "Seal",
     "decodeRecords",
     "encodeRecords",
     "gatherBlocks",
@@ -106,20 +108,20 @@ STEPS = (
 
 PURE = Names(
     "pure",
-    Collector,
-    Decoder,
-    Lane,
-    None,
-    Matcher,
-    Matches,
-    Outbox,
-    Poster,
-    Shadow,
-    SidTable,
-    SubjectIndex,
-    Subscription,
-    Tally,
-    Turn,
+    Collector=Collector,
+    Decoder=Decoder,
+    Lane=Lane,
+    LinkLane=None,
+    Matcher=Matcher,
+    Matches=Matches,
+    Outbox=Outbox,
+    Poster=Poster,
+    Shadow=Shadow,
+    SidTable=SidTable,
+    SubjectIndex=SubjectIndex,
+    Subscription=Subscription,
+    Tally=Tally,
+    Turn=Turn,
     **dict.fromkeys(STEPS),
 )
 

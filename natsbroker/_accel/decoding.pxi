@@ -7,7 +7,7 @@ cdef extern from "sys/socket.h" nogil:
 # How much is read at a time, of one connection and of all that have something, and the buffer that
 # all share while they are read.
 cdef enum:
-    READ_SIZE = 524288
+    READ_SIZE = 262144
     READ_LEAST = 65536
     READ_TOGETHER = 1048576
     SHARED = 1310720
@@ -15,6 +15,7 @@ cdef enum:
     LATER = -2
 
 cdef char* SHARED_BUFFER = NULL
+cdef bint SHARED_TAKEN = False
 
 
 @cython.final
@@ -88,32 +89,50 @@ cdef class Decoder:
             self.capacity = wanted
         return 0
 
+    cdef int prepare(self, Py_ssize_t most) except -1:
+        """
+        Have room for input: in the shared buffer, behind what was left over, or in our own if that is
+        long. L{leaveShared} must be called before anybody else has input.
+
+        @param most: for how many bytes, C{READ_SIZE} at most.
+        """
+        global SHARED_BUFFER, SHARED_TAKEN
+        cdef Py_ssize_t waiting = self.stop - self.start
+        if waiting > SHARED - most or (SHARED_TAKEN and not self.isShared):
+            self.makeRoom(most)
+            return 0
+        if SHARED_BUFFER == NULL:
+            SHARED_BUFFER = <char*> malloc(SHARED)
+            if SHARED_BUFFER == NULL:
+                raise MemoryError
+        if waiting:
+            memmove(SHARED_BUFFER, self.data + self.start, waiting)
+        if not self.isShared:
+            free(self.data)
+        self.data = SHARED_BUFFER
+        self.capacity = SHARED
+        self.isShared = SHARED_TAKEN = True
+        self.start = 0
+        self.stop = waiting
+        return 0
+
+    cdef inline void came(self, Py_ssize_t count) noexcept:
+        """
+        So many bytes are in the room that there was for them.
+        """
+        self.received += count
+        if self.fault is None:
+            self.stop += count
+
     cdef Py_ssize_t receive(self, int fd, Py_ssize_t most) except? -3:
         """
-        Read from a socket: into the shared buffer, behind what was left over, or into our own if
-        that is long. What is left over must leave the shared buffer before anybody else reads.
+        Read from a socket.
 
         @param most: how many bytes, C{READ_SIZE} at most.
         @return: how many bytes came; 0 at the end, C{GONE} for an error, C{LATER} for nothing now.
         """
-        global SHARED_BUFFER
-        cdef Py_ssize_t waiting = self.stop - self.start
         cdef Py_ssize_t count
-        if waiting <= SHARED - most:
-            if SHARED_BUFFER == NULL:
-                SHARED_BUFFER = <char*> malloc(SHARED)
-                if SHARED_BUFFER == NULL:
-                    raise MemoryError
-            if waiting:
-                memcpy(SHARED_BUFFER, self.data + self.start, waiting)
-            free(self.data)
-            self.data = SHARED_BUFFER
-            self.capacity = SHARED
-            self.isShared = True
-            self.start = 0
-            self.stop = waiting
-        else:
-            self.makeRoom(most)
+        self.prepare(most)
         while True:
             with nogil:
                 count = recv(fd, self.data + self.stop, most, 0)
@@ -122,15 +141,14 @@ cdef class Decoder:
             if errno == EINTR:
                 continue
             return LATER if errno == EAGAIN else GONE
-        self.received += count
-        if self.fault is None:
-            self.stop += count
+        self.came(count)
         return count
 
     cdef int leaveShared(self) except -1:
         """
         Take what is left over into a buffer of our own.
         """
+        global SHARED_TAKEN
         cdef Py_ssize_t waiting = self.stop - self.start
         cdef char* data = NULL
         if not self.isShared:
@@ -148,7 +166,7 @@ cdef class Decoder:
             memcpy(data, self.data + self.start, waiting)
         self.data = data
         self.capacity = waiting
-        self.isShared = False
+        self.isShared = SHARED_TAKEN = False
         self.start = 0
         self.stop = waiting
         return 0

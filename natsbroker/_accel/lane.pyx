@@ -41,6 +41,7 @@ __all__ = [
     "Outbox",
     "Poller",
     "Poster",
+    "Seal",
     "Shadow",
     "SidTable",
     "SubjectIndex",
@@ -65,6 +66,7 @@ include "decoding.pxi"
 include "collecting.pxi"
 include "forwarding.pxi"
 include "polling.pxi"
+include "sealing.pxi"
 include "records.pxi"
 include "gathering.pxi"
 include "streaming.pxi"

@@ -26,7 +26,7 @@ cdef extern from "unistd.h" nogil:
 cdef enum:
     BATCH = 128
     # Rounds of one call while so much comes in each that the reactor's own round would show.
-    ROUNDS = 8
+    ROUNDS = 32
     BUSY = 65536
     # What one connection caused is sent before the next is read, if it is so much.
     WARM = 65536

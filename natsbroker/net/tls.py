@@ -32,6 +32,7 @@ from zope.interface import implementer
 from natsbroker import errors
 from natsbroker.net.client import ClientProtocol
 from natsbroker.net.context import ClientContext
+from natsbroker.net.sealing import Records, SealedConnection
 from natsbroker.net.security import securityOf
 
 __all__ = ["Begin", "ConnectionCreator", "TLSClientFactory", "TLSClientProtocol", "TLSTerms"]
@@ -44,10 +45,6 @@ _HANDSHAKE = 0x16
 #: How much is read from and written to the socket at a time.
 _READ_SIZE = 262144
 _SEND_SIZE = 524288
-
-#: The most that one record holds, and more than any cipher adds to it.
-_RECORD = 16384
-_OVERHEAD = 256
 
 
 class Begin(Enum):
@@ -82,7 +79,7 @@ class ConnectionCreator:
         """
         See L{IOpenSSLServerConnectionCreator}.
         """
-        connection = SSL.Connection(self._context, None)
+        connection = SealedConnection(self._context, None)
         client = getattr(tlsProtocol, "wrappedProtocol", None)
         if client is not None and hasattr(client, "connection"):
             client.connection = connection
@@ -113,48 +110,6 @@ class TLSTerms:
     rate: int = 0
 
 
-class Records:
-    """
-    Encrypts what a connection writes and hands it on all at once; Twisted would do that with 16 KiB
-    at a time.
-    """
-
-    __slots__ = ("_connection", "_layer")
-
-    def __init__(self, connection: SSL.Connection, layer: Any) -> None:
-        """
-        @param connection: its handshake is complete.
-        @param layer: Twisted's protocol between it and the transport.
-        """
-        self._connection = connection
-        self._layer = layer
-
-    def write(self, data: bytes) -> bytes:
-        """
-        Send bytes behind those that were sent before.
-
-        @return: the rest that was not sent, because the connection is closing, fails, or waits for
-            its peer. The layer must take that, and all that follows.
-        """
-        connection, layer = self._connection, self._layer
-        if layer.disconnecting:
-            return data
-        rest = memoryview(data)
-        try:
-            while rest:
-                rest = rest[connection.send(rest) :]
-        except SSL.Error:
-            pass  # The layer meets it again with the rest, and does what is to be done.
-        size = len(data) + _OVERHEAD * (len(data) // _RECORD + 2)
-        try:
-            while len(encrypted := connection.bio_read(size)) == size:
-                layer.transport.write(encrypted)
-            layer.transport.write(encrypted)
-        except SSL.WantReadError:
-            pass  # There was just so much.
-        return bytes(rest)
-
-
 @implementer(IHandshakeListener)
 class TLSClientProtocol(ClientProtocol):
     """
@@ -164,7 +119,7 @@ class TLSClientProtocol(ClientProtocol):
         transport does TLS by itself.
     """
 
-    connection: SSL.Connection | None = None
+    connection: SealedConnection | None = None
 
     def __init__(self, context: ClientContext, factory: TLSClientFactory) -> None:
         super().__init__(context)
@@ -307,7 +262,7 @@ class TLSClientProtocol(ClientProtocol):
         self._isPending = False
         self.isSecured = True
         if self.connection is not None:
-            self._records = Records(self.connection, self._stream.protocol)
+            self._seal(self.connection)
         self._stopTimer()
         self.certificate = self._peerCertificate()
         isGreeted = self._isGreeted()
@@ -318,6 +273,15 @@ class TLSClientProtocol(ClientProtocol):
             self._greet()
         elif self.session is not None:
             self.session.secured()
+
+    def _seal(self, connection: SealedConnection) -> None:
+        """
+        Read and write many records at a time from now on.
+        """
+        seal = connection.seal() if self._context.fastLane else None
+        self._records = Records(connection, self._stream.protocol, seal)
+        if seal is not None and self.session is not None:
+            connection.readInto(seal, self.session.decoder, self._proceed)
 
     def _isGreeted(self) -> bool:
         session = self.session
@@ -364,6 +328,8 @@ class TLSClientProtocol(ClientProtocol):
         if soon is not None:
             soon.cancel()
             self._proceed()
+        if self.connection is not None:
+            self.connection.forget()
         session = self.session
         if self._isPending and session is not None and not session.reason:
             _log.error(

@@ -17,6 +17,7 @@ from OpenSSL import SSL
 from natsbroker.config.build_tls import CIPHER_SUITES
 from natsbroker.config.model import TLS
 from natsbroker.hosting.tls import TLSError, contextFrom, termsFrom
+from natsbroker.net.sealing import SealedConnection
 from natsbroker.net.tls import Begin
 from tests.hosting.support import logLines
 from tests.interop.certificates import writeCertificates
@@ -58,7 +59,7 @@ class Handshake:
     """
 
     def __init__(self, server: SSL.Context, client: SSL.Context, name: bytes = b"") -> None:
-        self.server = SSL.Connection(server, None)
+        self.server = SealedConnection(server, None)
         self.server.set_accept_state()
         self.client = SSL.Connection(client, None)
         self.client.set_connect_state()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,13 +26,10 @@ from twisted.python.failure import Failure
 from zope.interface import directlyProvides
 from zope.interface.verify import verifyObject
 
-from natsbroker.config.model import TLS
-from natsbroker.hosting.tls import contextFrom
 from natsbroker.net.limits import Limits
 from natsbroker.net.tls import (
     Begin,
     ConnectionCreator,
-    Records,
     TLSClientFactory,
     TLSClientProtocol,
     TLSTerms,
@@ -41,8 +37,6 @@ from natsbroker.net.tls import (
 from natsbroker.testing.transport import MemoryTransport
 from tests.auth.certificates import certificate
 from tests.hosting.support import logLines
-from tests.hosting.test_tls import Handshake
-from tests.interop.tls.authority import authority, issue
 from tests.support import QUIET, Doorkeeper, World
 
 CREATOR: Any = object()
@@ -478,72 +472,6 @@ class TestFailures:
         assert peer.closed == "left"
         [closed] = peer.world.context.connections.closed
         assert closed.reason == "Client Closed"
-
-
-class Layer:
-    """
-    What stands between an OpenSSL connection and a transport, as far as L{Records} can see.
-    """
-
-    def __init__(self) -> None:
-        self.disconnecting = False
-        self.transport = self
-        self.wires: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        """Take encrypted bytes."""
-        self.wires.append(data)
-
-
-class TestRecords:
-    """Encrypting all that is written at once."""
-
-    @pytest.fixture
-    def shaken(self, tmp_path: Path) -> Handshake:
-        """Two ends that have shaken hands."""
-        issue(authority(), "CN=localhost").write(tmp_path, "shown")
-        pair = (str(tmp_path / "shown.pem"), str(tmp_path / "shown-key.pem"))
-        server = contextFrom(TLS(certs=(pair,)))
-        return Handshake(server, SSL.Context(SSL.TLS_CLIENT_METHOD)).run()
-
-    @pytest.mark.parametrize("size", [1, 16384, 16385, 1_000_000])
-    def test_all(self, shaken: Handshake, size: int) -> None:
-        """Everything arrives, in order, and the transport is called once."""
-        layer = Layer()
-        records = Records(shaken.server, layer)
-        data = bytes(range(256)) * (size // 256) + bytes(size % 256)
-        assert records.write(data) == b""
-        assert len(layer.wires) == 1
-        shaken.client.bio_write(layer.wires[0])
-        came = b""
-        while len(came) < size:
-            came += shaken.client.recv(1 << 16)
-        assert came == data
-
-    def test_closing(self, shaken: Handshake) -> None:
-        """What is written while the connection closes is the layer's to drop."""
-        layer = Layer()
-        layer.disconnecting = True
-        assert Records(shaken.server, layer).write(b"x") == b"x"
-        assert layer.wires == []
-
-    def test_failure(self, shaken: Handshake) -> None:
-        """Where OpenSSL refuses, the layer meets that with the rest; what went before is sent."""
-        layer = Layer()
-        shaken.server.shutdown()
-        assert Records(shaken.server, layer).write(b"x") == b"x"
-        assert len(layer.wires) == 1
-
-    def test_handedBack(self, shaken: Handshake) -> None:
-        """A connection whose rest was handed to the layer leaves everything to it."""
-        peer = Peer(Begin.AFTER_INFO)
-        peer.protocol.connection = shaken.server
-        peer.shake()
-        shaken.server.shutdown()
-        peer.receive()
-        peer.protocol.write(b"one")
-        peer.protocol.write(b"two")
-        assert peer.receive().endswith(b"onetwo")
 
 
 class TestRate:

@@ -1,0 +1,147 @@
+"""
+TLS records in numbers: an OpenSSL connection whose records are read and written many at a time.
+
+Twisted takes one record at a time from OpenSSL and hands on one at a time. Here all that came is
+decrypted into the decoder's own buffer, and all that is written is encrypted and sent at once.
+Where the compiled lane is there, it calls OpenSSL by itself; else, and for everything that is not
+plainly reading or writing, pyOpenSSL does.
+
+Promises: the handshake, alerts, closing and errors stay Twisted's and pyOpenSSL's; bytes keep their
+order. Must never know: what the bytes mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from cryptography.hazmat.bindings.openssl.binding import Binding
+from OpenSSL import SSL
+
+from natsbroker import hot
+
+__all__ = ["Records", "SealedConnection"]
+
+#: The most that one record holds, and more than any cipher adds to it.
+_RECORD = 16384
+_OVERHEAD = 256
+
+
+@cache
+def _functions() -> tuple[int, ...]:
+    """
+    Where in memory the functions of OpenSSL are that a C{hot.Seal} calls; empty where cryptography,
+    whose OpenSSL it is, does not tell.
+    """
+    try:
+        library = import_module("cryptography.hazmat.bindings._rust")._openssl
+        return tuple(
+            _addressOf(library.ffi.addressof(library.lib, name))
+            for name in ("SSL_read", "SSL_write", "BIO_read")
+        )
+    except (AttributeError, ImportError, TypeError):
+        return ()
+
+
+def _addressOf(pointer: Any) -> int:
+    ffi: Any = Binding().ffi
+    return int(ffi.cast("uintptr_t", pointer))
+
+
+class SealedConnection(SSL.Connection):
+    """
+    A connection with memory BIOs.
+    """
+
+    _reading: tuple[Any, hot.Decoder, Callable[[], None]] | None = None
+
+    def seal(self) -> Any:
+        """
+        What reads and writes its records in numbers, once the handshake is complete; C{None} where
+        that is not compiled, or the connection is not what it should be.
+        """
+        ssl, wire = getattr(self, "_ssl", None), getattr(self, "_from_ssl", None)
+        if hot.Seal is None or ssl is None or wire is None or not _functions():
+            return None
+        return hot.Seal(ssl, _addressOf(ssl), _addressOf(wire), *_functions())
+
+    def readInto(self, seal: Any, decoder: hot.Decoder, proceed: Callable[[], None]) -> None:
+        """
+        Put into a decoder what L{recv} would return from now on.
+
+        @param seal: what L{seal} returned.
+        @param proceed: called when there is input in the decoder.
+        """
+        self._reading = seal, decoder, proceed
+
+    def forget(self) -> None:
+        """
+        Put nothing into the decoder any more.
+        """
+        self._reading = None
+
+    def recv(self, bufsiz: int, flags: int | None = None) -> bytes:
+        """
+        See L{SSL.Connection.recv}. Where a decoder takes what comes, there is always a reason to
+        raise: at least that no more has come so far.
+        """
+        if self._reading is None:
+            return super().recv(bufsiz, flags)
+        seal, decoder, proceed = self._reading
+        raise seal.read(decoder, self._readOne, proceed)
+
+    def _readOne(self) -> bytes:
+        return super().recv(_RECORD)
+
+
+class Records:
+    """
+    Encrypts what a connection writes and hands it on all at once; Twisted would do that with 16 KiB
+    at a time.
+    """
+
+    __slots__ = ("_connection", "_layer", "_seal")
+
+    def __init__(self, connection: SSL.Connection, layer: Any, seal: Any = None) -> None:
+        """
+        @param connection: its handshake is complete.
+        @param layer: Twisted's protocol between it and the transport.
+        @param seal: a C{hot.Seal} of the connection; C{None} to do without.
+        """
+        self._connection = connection
+        self._layer = layer
+        self._seal = seal
+
+    def write(self, data: bytes) -> bytes:
+        """
+        Send bytes behind those that were sent before.
+
+        @return: the rest that was not sent, because the connection is closing, fails, or waits for
+            its peer. The layer must take that, and all that follows.
+        """
+        connection, layer = self._connection, self._layer
+        if layer.disconnecting:
+            return data
+        rest = memoryview(data)
+        if self._seal is not None:
+            done, encrypted, isMore = self._seal.write(data)
+            if encrypted:
+                layer.transport.write(encrypted)
+            if done == len(data) and not isMore:
+                return b""
+            rest = rest[done:]
+        try:
+            while rest:
+                rest = rest[connection.send(rest) :]
+        except SSL.Error:
+            pass  # The layer meets it again with the rest, and does what is to be done.
+        size = len(data) + _OVERHEAD * (len(data) // _RECORD + 2)
+        try:
+            while len(encrypted := connection.bio_read(size)) == size:
+                layer.transport.write(encrypted)
+            layer.transport.write(encrypted)
+        except SSL.WantReadError:
+            pass  # There was just so much.
+        return bytes(rest)
