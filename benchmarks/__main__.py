@@ -15,11 +15,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import compare, contestants, generator, machine, report, rows
+from benchmarks import compare, contestants, generator, machine, network, report, rows
 from benchmarks.figures import Statistic
 from benchmarks.places import parseCores
 from benchmarks.rounds import Results, Rounds
 from benchmarks.servers import Contestant
+
+REFUSALS = (
+    LookupError,
+    ValueError,
+    contestants.Absent,
+    generator.GeneratorMissing,
+    network.NotIsolated,
+)
+"""What keeps the command from measuring; the first argument says why."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -42,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
     add("--old", metavar="PATH", help="an older nats-server to compare with as well")
     add("--ceiling", action="store_true", help="measure what the generator itself can reach too")
     add("--pin", metavar="SERVER:GENERATOR", help="processors for each, such as 0:1 or 0-1:2,3")
+    add("--isolated", action="store_true", help="measure in a network of its own, without pacing")
     add("--markdown", action="store_true", help="print the table in Markdown")
     add("--json", metavar="FILE", type=Path, help="write all figures to FILE too")
     add("--check", action="store_true", help="status 1 when a target is missed")
@@ -125,6 +135,16 @@ def prepare(options: argparse.Namespace) -> tuple[Rounds, tuple[str, ...]]:
     return Rounds(built, found, count, seconds, cores, say), remarks
 
 
+def pacing() -> tuple[str, ...]:
+    """
+    @return: what is to be said about the congestion control.
+    """
+    control = network.congestionControl()
+    if control not in network.PACED:
+        return ()
+    return (f"{control} paces what is sent, also over loopback: --isolated measures without it",)
+
+
 def show(
     options: argparse.Namespace, results: Sequence[Results], conditions: dict[str, object]
 ) -> int:
@@ -158,12 +178,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         chosen = chosenRows(options)
         raiseDescriptorLimit()
+        if options.isolated:
+            network.isolate()
         rounds, remarks = prepare(options)
-    except (LookupError, ValueError, contestants.Absent, generator.GeneratorMissing) as error:
+    except REFUSALS as error:
         say(f"benchmarks: {error.args[0]}")
         return 2
     conditions = conditionsOf(options, rounds)
-    say("\n".join([*(f"{key}: {value}" for key, value in machine.describe().items()), *remarks]))
+    say(
+        "\n".join(
+            [*(f"{key}: {value}" for key, value in machine.describe().items()), *pacing(), *remarks]
+        )
+    )
     return show(options, list(rounds.run(chosen)), conditions)
 
 

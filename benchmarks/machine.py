@@ -1,7 +1,8 @@
 """
 What the figures were measured on.
 
-Promises: only what matters for reading figures: processors, memory, kernel and how busy it was;
+Promises: only what matters for reading figures: processors, memory, kernel, the network's
+congestion control and how busy it was;
 nothing that names a person, a host or a path. Must never know: servers.
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 import os
 import platform
 from pathlib import Path
+
+from benchmarks.network import congestionControl
 
 __all__ = ["describe", "modelIn"]
 
@@ -38,5 +41,6 @@ def describe() -> dict[str, str | float]:
         "memory_gib": round(memory, 1),
         "kernel": platform.release(),
         "python": platform.python_version(),
+        "congestion_control": congestionControl(),
         "load_average": round(os.getloadavg()[0], 2),
     }

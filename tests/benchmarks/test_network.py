@@ -1,0 +1,64 @@
+"""
+The network that is measured over.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks import network
+
+ALONE = """
+import socket
+from benchmarks import network
+try:
+    network.isolate()
+except network.NotIsolated as error:
+    print("refused", error)
+else:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with socket.create_connection(server.getsockname()):
+            names = [name for _, name in socket.if_nameindex()]
+            print(network.congestionControl(), "lo" in names, "eth0" in names)
+"""
+
+
+def test_isolated() -> None:
+    """A process gets a loopback of its own that is not paced, or hears why not."""
+    before = network.congestionControl()
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True)
+    if done.stdout.startswith("refused"):
+        assert "root" in done.stdout
+    else:
+        assert done.stdout.split() == ["reno", "True", "False"]
+    assert network.congestionControl() == before
+
+
+@pytest.mark.parametrize(("control", "isPaced"), [("bbr", True), ("cubic", False)])
+def test_told(control: str, isPaced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever measures over a paced loopback is told so, and what helps."""
+    (tmp_path / "control").write_text(f"{control}\n")
+    monkeypatch.setattr(network, "CONTROL", tmp_path / "control")
+    assert any("--isolated" in each for each in command.pacing()) == isPaced
+
+
+def test_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel does not say, that is said."""
+    monkeypatch.setattr(network, "CONTROL", tmp_path / "none")
+    assert network.congestionControl() == "unknown"
+
+
+def test_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that cannot be isolated is none."""
+
+    def refuse() -> None:
+        raise network.NotIsolated("it takes root")
+
+    monkeypatch.setattr(network, "isolate", refuse)
+    assert command.main(["--isolated", "--rows", "one-128"]) == 2
+    assert "it takes root" in capsys.readouterr().err
