@@ -189,13 +189,14 @@ class Traffic:
 
     def covered(self, final: bool = False) -> float:
         """
-        How many seconds L{totals} are about.
+        How many seconds L{totals} are about: no more than events tell of.
         """
-        count, after = 0, 0
+        total, after = 0, 0
         for begin in self.closed(final):
             if begin >= after:
-                count, after = count + 1, begin + self.windows.size
-        return count * self.windows.size / _SECOND
+                after = begin + self.windows.size
+                total += max(min(after, self.last) - max(begin, self.first), 0)
+        return total / _SECOND
 
 
 def percentile(sizes: Counter[int], part: float) -> int:

@@ -140,7 +140,7 @@ def arriving(world: World) -> tuple[int, dict[str, Any]]:
 
 def test_apply(world: World) -> None:
     """Applied advice ends what is sent in vain over a live gateway, while nothing that is wanted is
-    lost, doubled, or overtaken."""
+    lost, doubled, or overtaken. Who is not in the system account advises nobody."""
     publisher, subscriber = world.clients
     wanted = subscriber.subscribe(b"wanted.>")
     for number in range(300):
@@ -153,7 +153,11 @@ def test_apply(world: World) -> None:
         return int(ran(*at, *login)[1].get("no_interest_msgs", 0)) >= 300
 
     until(told, "300 messages in vain")
+    code, said, _, errors = ran(*at, *login, "--apply")
+    assert (code, said["applied"]) == (1, 0)
+    assert "nobody answers" in errors
     assert arriving(world)[1]["interest_mode"] == "Optimistic"
+    assert "advice" not in arriving(world)[1]
     stop = threading.Event()
     count = 0
 
@@ -186,18 +190,3 @@ def test_apply(world: World) -> None:
     assert arriving(world)[0] == before + 1
     assert subscriber.arrived(wanted) == []
     assert world.complaints() == []
-
-
-def test_noPermission(world: World) -> None:
-    """Who is not in the system account advises nobody."""
-    publisher, _ = world.clients
-    for number in range(150):
-        publisher.publish(b"vain.%d" % number, b"x")
-    publisher.flush()
-    at = ("--servers", world.sites[1].url, "--channel", "NB_EVENTS", "--master", "inline")
-    login = ("--option", "user=a", "--option", "password=a")
-    until(lambda: ran(*at, *login)[1].get("advice"), "advice")
-    code, said, _, errors = ran(*at, *login, "--apply")
-    assert (code, said["applied"]) == (1, 0)
-    assert "nobody answers" in errors
-    assert "advice" not in arriving(world)[1]

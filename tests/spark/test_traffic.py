@@ -86,6 +86,8 @@ def test_totals() -> None:
     total = found.totals(final=True)[WHO][0]
     assert total <= 60
     assert total == pytest.approx(found.covered(final=True) / 10, abs=6)
+    assert folded(Windows(60 * S, 60 * S, 0), 70, 80).covered(final=True) == 20.0
+    assert folded(Windows(60 * S, 60 * S, 0), 70, 80).covered() == 0.0
     assert folded(Windows(60 * S, 60 * S, 0), *range(10, 610, 10)).totals(True)[WHO][0] == 60
 
 

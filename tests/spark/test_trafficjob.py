@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark import cli
+from natsbroker.spark.addresses import readAddresses
+from natsbroker.spark.connection import Peer, connect
 from natsbroker.spark.errors import SourceError
 from natsbroker.spark.trafficjob import traffic, windowsOf, writeRows
+from tests.interop.gateways.worlds import until
+from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.spark import eventlogs
 from tests.spark.eventlogs import event
-from tests.spark.support import BrokerStation, Station
+from tests.spark.support import BrokerStation, Station, Stream
 from tests.spark.test_traffic import S, folded
 
 
@@ -97,6 +102,39 @@ def test_since(station: Station) -> None:
     source = ("--servers", station.url, "--stream", stream.name, "--master", "inline")
     assert ran(*source, "--since", "1h", "--final")[1]["events"] == 6
     assert ran(*source, "--since", "0s", "--final")[1]["events"] == 0
+
+
+def test_fromLeafnode(tmp_path: Path) -> None:
+    """A stream of nats-server, which a broker of ours is a leafnode of, stores its events."""
+    with ExitStack() as running:
+        config = 'leafnodes { listen: "127.0.0.1:-1" }\njetstream { store_dir: $DIR/js }\n'
+        hub = started(running, Server(REAL, tmp_path / "hub", config))
+        port = hub.waitForLog(r"Listening for leafnode connections on \S+:(\d+)")[1]
+        with connect(Peer(readAddresses(hub.url))) as connection:
+            stream = Stream(connection, "EVENTS")
+            stream.make(subjects=["$NB.EVENT.>"])
+            config = (
+                f'leafnodes {{ remotes: [ {{ url: "nats://127.0.0.1:{port}" }} ] }}\n'
+                'services { traffic { account: "$G", interval: 0.3 } }\n'
+            )
+            leaf = started(running, Server(OURS_FAST, tmp_path / "leaf", config))
+            leaf.waitForLog("Leafnode connection created")
+            until(lambda: stream.api("INFO")["state"]["messages"], "an event")
+            with connect(Peer(readAddresses(leaf.url))) as client:
+                for number in range(50):
+                    client.publish(f"orders.eu.{number}", b"x" * 100)
+                source = ("--servers", hub.url, "--stream", "EVENTS", "--master", "inline")
+                until(lambda: ran(*source, "--final")[1]["msgs_in"] >= 50, "all of them")
+        said, report = ran(*source, "--final")[1:3]
+        assert (said["bytes_in"], said["servers"], said["strange"]) == (5000, 1, 0)
+        assert "orders.eu.>" in report
+
+
+def started(running: ExitStack, server: Server) -> Server:
+    """Start a server, to be stopped with the test."""
+    server.directory.mkdir()
+    running.callback(server.stop)
+    return server.start()
 
 
 def test_empty(broker: BrokerStation, tmp_path: Path) -> None:

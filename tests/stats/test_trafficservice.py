@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
+from natsbroker.config.build import buildText
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection
 from tests.hosting.test_gateways import Edge
 from tests.support import Recorder
@@ -109,6 +110,21 @@ def test_pieces() -> None:
         assert {event["parts"] for event in found} == {len(found)} != {1}
         rows = [row["subject_prefix"] for event in found for row in event["rows"]]
         assert sorted(rows) == sorted(f"subject.{number}" for number in range(40))
+
+
+def test_newAccounts() -> None:
+    """Accounts that a reload brings are counted too."""
+    text = "accounts { A { users: [{user: a, password: a}] }%s }\n"
+    more = SERVICE % "interval: 1s, account: A"
+    with MemoryBroker(configText=text % "" + more) as broker:
+        watcher = login(broker, "a")
+        watcher.request(b"SUB $NB.EVENT.TRAFFIC.> 1\r\n")
+        named = text % ", B { users: [{user: b, password: b}] }" + more
+        broker.broker.reload(buildText(named, {}, "memory.conf").settings)
+        login(broker, "b").request(b"PUB x 1\r\nx\r\n")
+        broker.advance(1)
+        (event,) = events(watcher.receive())
+        assert [(row["account"], row["msgs_in"]) for row in event["rows"]] == [("B", 1)]
 
 
 def test_stops() -> None:
