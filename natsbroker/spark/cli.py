@@ -1,7 +1,7 @@
 """
 C{natsbroker spark ...}: the command line of what is done with Spark.
 
-Promises: loads without PySpark; a job that is planned and not built is refused by its name.
+Promises: loads without PySpark; a job that there is not is refused by its name.
 Must never know: nats-server's command line, which is everything but C{natsbroker spark}.
 """
 
@@ -23,6 +23,7 @@ Usage: natsbroker spark JOB [OPTION ...]
     interest  find out what clusters send each other in vain, and advise them
     lag       say how far an archive or a streaming query is behind its logs
     migrate   copy a channel of NATS Streaming, or a stream, to a JetStream stream
+    replay    publish once more what is stored: to a JetStream stream, each message once
     restore   copy an archive to a JetStream stream
     tiered    ask SQL questions about an archive and what its log has behind it
     traffic   say who causes how much traffic, by the broker's own events
@@ -40,14 +41,13 @@ _JOBS = {
     "interest": ("natsbroker.spark.interestjob", "main"),
     "lag": ("natsbroker.spark.lagging", "main"),
     "migrate": ("natsbroker.spark.copying", "migrateMain"),
+    "replay": ("natsbroker.spark.replayjob", "main"),
     "restore": ("natsbroker.spark.copying", "restoreMain"),
     "tiered": ("natsbroker.spark.tiering", "main"),
     "traffic": ("natsbroker.spark.trafficjob", "main"),
     "vacuum": ("natsbroker.spark.compacting", "vacuumMain"),
     "verify": ("natsbroker.spark.verifyjob", "main"),
 }
-
-_PLANNED = ("replay",)
 
 
 def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
@@ -69,9 +69,6 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
         except SystemExit:
             return 0  # --help was said.
         return found
-    if job in _PLANNED:
-        print(f"natsbroker spark {job}: not supported yet", file=stderr)
-        return 2
     if job != "doctor" or rest:
         wrong = job if job != "doctor" else f"doctor {' '.join(rest)}"
         print(f"natsbroker spark: there is no {wrong!r}", file=stderr)

@@ -314,19 +314,6 @@ class Connection:
         self._composedTo = subject
         return reply, [line, headers, payload, b"\r\n"]
 
-    def anyAnswer(self) -> tuple[bytes, int, bytes]:
-        """
-        The next answer to any request.
-
-        @return: what the request is known by, how many of the bytes are headers, and the bytes.
-        @raise TimedOut: if none comes.
-        """
-        deadline = time.monotonic() + self._peer.requestTimeout
-        frame = self.receive(deadline)
-        while frame[0] not in (ops.MSG, ops.HMSG):
-            frame = self.receive(deadline)
-        return frame[1], frame[4], frame[5]
-
     def inbox(self, name: str) -> bytes:
         """
         A subject of ours besides those of answers; what comes there is among L{anyMessage}.
@@ -335,18 +322,21 @@ class Connection:
         """
         return self._inbox + name.encode()
 
-    def anyMessage(self) -> tuple[bytes, bytes, bytes]:
+    def anyMessage(self, deadline: float | None = None) -> tuple[bytes, bytes, int, bytes]:
         """
-        The next message to any of our subjects.
+        The next message to any of our subjects, answers to any request included.
 
-        @return: its subject, its reply subject, and its payload.
+        @param deadline: until when to wait, on the monotonic clock; by default for as long as a
+            server may be silent.
+        @return: its subject, which an answer's request is known by; its reply subject; how many of
+            the bytes are headers, and the bytes.
         @raise TimedOut: if none comes.
         """
-        deadline = time.monotonic() + self._peer.requestTimeout
-        frame = self.receive(deadline)
+        until = time.monotonic() + self._peer.requestTimeout if deadline is None else deadline
+        frame = self.receive(until)
         while frame[0] not in (ops.MSG, ops.HMSG):
-            frame = self.receive(deadline)
-        return frame[1], frame[3], frame[5][frame[4] :]
+            frame = self.receive(until)
+        return frame[1], frame[3], frame[4], frame[5]
 
     def answer(self, reply: bytes, subject: str = "") -> tuple[int, bytes]:
         """

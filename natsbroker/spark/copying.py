@@ -14,7 +14,6 @@ Must never know: where rows come from.
 from __future__ import annotations
 
 import base64
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
@@ -26,6 +25,8 @@ from natsbroker.spark.formats import tableAt
 from natsbroker.spark.jobs import Parser, Progress, UsageError, reported, sourceOptions
 from natsbroker.spark.logs import checkedNames, isPattern, logsOf
 from natsbroker.spark.manifests import Log, Manifest
+from natsbroker.spark.pacing import Pace
+from natsbroker.spark.provenance import IDENTITY, LOG, SEQUENCE, TIME, ownHeaders
 from natsbroker.spark.publishing import Publisher
 from natsbroker.spark.reading import Span
 from natsbroker.spark.settings import readOptions
@@ -34,10 +35,7 @@ from natsbroker.spark.tables import Table
 from natsbroker.spark.tasks import batchesOf, peerOf
 from natsbroker.wire.headers import Headers
 
-__all__ = ["Target", "migrateMain", "restoreMain"]
-
-_LOG, _IDENTITY = "Nb-Origin-Log", "Nb-Origin-Identity"
-_SEQUENCE, _TIME = "Nb-Origin-Sequence", "Nb-Origin-Time"
+__all__ = ["Target", "archivedBatches", "migrateMain", "restoreMain"]
 
 
 class Target:
@@ -74,8 +72,8 @@ class Target:
         try:
             block = base64.b64decode(answer["message"].get("hdrs", ""))
             headers = Headers.fromBlock(block) if block else Headers()
-            origin = headers.get(_LOG), headers.get(_IDENTITY)
-            sequence = int(headers.get(_SEQUENCE) or "0")
+            origin = headers.get(LOG), headers.get(IDENTITY)
+            sequence = int(headers.get(SEQUENCE) or "0")
         except (KeyError, AttributeError, ValueError):
             raise SourceError(f"stream {self._name}: its last message makes no sense") from None
         if origin != (f"{self._log.kind}/{self._log.name}", self._log.identity) or not sequence:
@@ -92,7 +90,6 @@ class Target:
         prefix: str = "",
         rate: float = 0.0,
         onProgress: Callable[[int], object] = lambda seq: None,
-        sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         """
         Copy rows, from L{next} on.
@@ -104,36 +101,32 @@ class Target:
         @raise SourceError: if the target does not take one.
         """
         publisher = Publisher(self._streams.connection, self._name, window)
-        begun = time.monotonic()
+        pace = Pace(rate)
         for batch in batches:
             for row in batch.to_pylist():
                 if row["seq"] < self.next:
                     continue
+                delay = pace.delay()
+                if delay:
+                    publisher.pipeline.rest(delay)
                 publisher.publish(prefix + row["subject"], row["data"], self._headers(row))
                 self._last += 1
                 self.copied += 1
-                if rate:
-                    sleep(max(begun + self.copied / rate - time.monotonic(), 0))
             if batch.num_rows:
                 onProgress(batch.column("seq")[-1].as_py())
         publisher.finish()
 
     def _headers(self, row: dict[str, Any]) -> list[tuple[str, str]]:
         """
-        What orders it and says what it was, and its own; those that servers act on under other
-        names.
+        What orders it and says what it was, and its own.
         """
-        own = [
-            (f"Nb-Origin-{key}" if key.lower().startswith("nats-") else key, value)
-            for key, value in ((each["key"], each["value"]) for each in row["headers"])
-        ]
         return [
             ("Nats-Expected-Last-Sequence", str(self._last)),
-            (_LOG, f"{self._log.kind}/{self._log.name}"),
-            (_IDENTITY, self._log.identity),
-            (_SEQUENCE, str(row["seq"])),
-            (_TIME, str(row["time_ns"])),
-            *own,
+            (LOG, f"{self._log.kind}/{self._log.name}"),
+            (IDENTITY, self._log.identity),
+            (SEQUENCE, str(row["seq"])),
+            (TIME, str(row["time_ns"])),
+            *ownHeaders(row["headers"]),
         ]
 
 
@@ -242,7 +235,7 @@ def restoreMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
         progress = Progress("restore", stderr)
 
         def read(start: int) -> Iterable[Any]:
-            return _archived(table, manifest, start)
+            return archivedBatches(table, manifest, start)
 
         _copy(given, manifest.log, manifest.start, manifest.stop, read, said, progress)
         return 0
@@ -250,7 +243,7 @@ def restoreMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
     return reported("restore", work, stdout, stderr)
 
 
-def _archived(table: Table, manifest: Manifest, start: int) -> Iterable[Any]:
+def archivedBatches(table: Table, manifest: Manifest, start: int) -> Iterable[Any]:
     """
     The messages of an archive from a sequence on.
     """

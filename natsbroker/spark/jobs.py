@@ -31,7 +31,9 @@ __all__ = [
     "reported",
     "runnerFor",
     "secondsOf",
+    "sessionFor",
     "sourceOptions",
+    "workersErrors",
 ]
 
 FOUND, WRONG, FAILED = 1, 2, 3
@@ -123,6 +125,20 @@ def sourceOptions(given: argparse.Namespace, **more: str) -> dict[str, Any]:
         raise UsageError(str(error)) from None
 
 
+@contextmanager
+def workersErrors() -> Iterator[None]:
+    """
+    Raise what a worker raised, in place of Spark's text about it.
+    """
+    try:
+        yield
+    except Exception as error:
+        raised = _RAISED.search(str(error))
+        if raised is None:
+            raise
+        raise SourceError(raised["text"]) from None
+
+
 def inSpark(spark: Any) -> Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]:
     """
     What runs tasks in Spark's workers.
@@ -133,13 +149,8 @@ def inSpark(spark: Any) -> Callable[[Callable[[Any], Any], Sequence[Any]], list[
     def run(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
         if not tasks:
             return []
-        try:
+        with workersErrors():
             return _ran(spark, work, list(tasks))
-        except Exception as error:
-            raised = _RAISED.search(str(error))
-            if raised is None:
-                raise
-            raise SourceError(raised["text"]) from None
 
     return run
 
@@ -156,23 +167,35 @@ def _ran(spark: Any, work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
 
 
 @contextmanager
-def runnerFor(
-    master: str,
-) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]]:
+def sessionFor(master: str) -> Iterator[Any]:
     """
-    What runs tasks where a command line says.
+    The session in which a command line has work done; C{None} for C{inline}.
     """
     if master == "inline":
-        yield lambda work, tasks: [work(each) for each in tasks]
+        yield None
         return
     from natsbroker.spark import session
 
     conf = {"spark.ui.enabled": "false", "spark.log.level": "OFF"}
     spark = session(master or None, conf, "natsbroker")
     try:
-        yield inSpark(spark)
+        yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def runnerFor(
+    master: str,
+) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]]:
+    """
+    What runs tasks where a command line says.
+    """
+    with sessionFor(master) as spark:
+        if spark is None:
+            yield lambda work, tasks: [work(each) for each in tasks]
+        else:
+            yield inSpark(spark)
 
 
 class Progress:

@@ -11,42 +11,50 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import cast
 
 from natsbroker.spark.connection import Connection
-from natsbroker.spark.errors import ApiError, SourceError, TimedOut
+from natsbroker.spark.errors import ApiError, SourceError
+from natsbroker.spark.pipelining import Pipeline
 from natsbroker.wire.headers import Headers
 
 __all__ = ["Publisher"]
 
-#: So many bytes are collected before they are sent.
-_CHUNK = 1 << 17
+#: Told the sequence that a message has, and whether the stream had it already.
+Stored = Callable[[int, bool], object]
 
 
 class Publisher:
     """
-    Publishes over one connection.
+    Publishes to one stream.
 
+    @ivar what: the stream, for errors.
     @ivar stored: how many messages the stream has acknowledged, those that it had included.
     @ivar duplicates: how many of them it had already.
+    @ivar pipeline: what they go out by.
     """
 
-    def __init__(self, connection: Connection, stream: str, window: int) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        stream: str,
+        window: int,
+        pipeline: Pipeline | None = None,
+    ) -> None:
         """
         @param window: how many messages may wait for their acknowledgement.
+        @param pipeline: one of the connection, where somebody else uses it too.
         """
+        self.what = f"stream {stream}"
         self.stored = 0
         self.duplicates = 0
-        self._connection = connection
+        self.pipeline = pipeline or Pipeline(connection, window)
         self._stream = stream
-        self._window = window
         self._limit = int(connection.info.get("max_payload") or 0)
-        self._waiting: dict[bytes, str] = {}
-        self._pieces: list[bytes] = []
-        self._size = 0
         #: What a server says of a message that it has stored, as servers write it.
         self._answer = re.compile(
-            rb'\{"stream":%b, ?"seq":\d+(?:, ?"domain":"[^"\\]*")?(, ?"duplicate": ?true)?\}'
+            rb'\{"stream":%b, ?"seq":(\d+)(?:, ?"domain":"[^"\\]*")?(, ?"duplicate": ?true)?\}'
             % re.escape(json.dumps(stream).encode())
         )
         self._plain = Headers({"Nats-Expected-Stream": stream}).block()
@@ -57,32 +65,29 @@ class Publisher:
         data: bytes,
         headers: Iterable[tuple[str, str]] = (),
         msgId: str | None = None,
+        onStored: Stored | None = None,
     ) -> None:
         """
         Publish one message; waits while too many are on their way.
 
         @param msgId: what the stream knows a repetition by.
+        @param onStored: called when it is acknowledged.
         @raise SourceError: if it cannot be published, or an earlier one was not stored.
         """
         pairs = list(headers)
         try:
             block = self._block(pairs, msgId) if pairs or msgId else self._plain
-            reply, pieces = self._connection.composed(subject.encode("utf-8"), data, block)
+            size = len(block) + len(data)
+            if 0 < self._limit < size:
+                raise SourceError(
+                    f"{self.what}: a message to {subject} has {size} bytes with its headers, and"
+                    f" the server takes {self._limit}"
+                )
+            self.pipeline.send(self, (subject, onStored), subject.encode("utf-8"), data, block)
         except ValueError as error:
-            raise SourceError(f"stream {self._stream}: {error}") from None
-        size = len(block) + len(data)
-        if 0 < self._limit < size:
-            raise SourceError(
-                f"stream {self._stream}: a message to {subject} has {size} bytes with its headers,"
-                f" and the server takes {self._limit}"
-            )
-        self._waiting[reply] = subject
-        self._pieces += pieces
-        self._size += size
-        if self._size >= _CHUNK:
-            self._flush()
-        if len(self._waiting) >= self._window:
-            self._collect(self._window // 2)
+            if isinstance(error, SourceError):
+                raise
+            raise SourceError(f"{self.what}: {error}") from None
 
     def finish(self) -> None:
         """
@@ -90,7 +95,7 @@ class Publisher:
 
         @raise SourceError: if a message was not stored.
         """
-        self._collect(0)
+        self.pipeline.finish()
 
     def _block(self, pairs: list[tuple[str, str]], msgId: str | None) -> bytes:
         """
@@ -103,39 +108,22 @@ class Publisher:
             ours.append(("Nats-Msg-Id", msgId))
         return Headers(ours + pairs).block()
 
-    def _flush(self) -> None:
-        if self._pieces:
-            self._connection.send(*self._pieces)
-            self._pieces.clear()
-            self._size = 0
-
-    def _collect(self, left: int) -> None:
-        self._flush()
-        while len(self._waiting) > left:
-            try:
-                reply, headerLength, body = self._connection.anyAnswer()
-            except TimedOut as error:
-                count = len(self._waiting)
-                raise TimedOut(
-                    f"stream {self._stream}: {count} messages were not acknowledged: {error}"
-                ) from None
-            subject = self._waiting.pop(reply, None)
-            if subject is not None:
-                self._acknowledged(subject, headerLength, body)
-
-    def _acknowledged(self, subject: str, headerLength: int, body: bytes) -> None:
+    def answered(self, tag: object, headerLength: int, body: bytes) -> None:
+        """
+        See L{natsbroker.spark.pipelining.Asker}.
+        """
+        subject, onStored = cast("tuple[str, Stored | None]", tag)
         plain = self._answer.fullmatch(body, headerLength)
         if plain is not None:
-            self.stored += 1
-            self.duplicates += plain[1] is not None
+            self._stored(int(plain[1]), plain[2] is not None, onStored)
             return
-        what = f"stream {self._stream}: a message to {subject} was not stored"
+        what = f"{self.what}: a message to {subject} was not stored"
         if headerLength and headerLength == len(body):
             raise ApiError(f"{what}: no stream takes its subject", 503)
         try:
             answer = json.loads(body[headerLength:])
             refusal = answer.get("error")
-            taker = answer.get("stream")
+            taker, sequence = answer.get("stream"), answer.get("seq")
         except (ValueError, AttributeError, RecursionError):
             raise ApiError(f"{what}: the answer makes no sense") from None
         if refusal is not None:
@@ -144,5 +132,12 @@ class Publisher:
             raise ApiError(f"{what}: {why or 'refused'}", code if isinstance(code, int) else 0)
         if taker != self._stream:
             raise ApiError(f"{what} there: {taker!r} took it")
+        if not isinstance(sequence, int):
+            raise ApiError(f"{what}: the answer makes no sense")
+        self._stored(sequence, answer.get("duplicate") is True, onStored)
+
+    def _stored(self, sequence: int, isDuplicate: bool, onStored: Stored | None) -> None:
         self.stored += 1
-        self.duplicates += answer.get("duplicate") is True
+        self.duplicates += isDuplicate
+        if onStored is not None:
+            onStored(sequence, isDuplicate)

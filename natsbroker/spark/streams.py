@@ -17,9 +17,9 @@ from typing import Any
 from natsbroker.spark.connection import Connection
 from natsbroker.spark.errors import ApiError, OptionError
 
-__all__ = ["NO_STREAM", "StreamState", "Streams", "checkedName"]
+__all__ = ["NO_MESSAGE", "NO_STREAM", "StreamState", "Streams", "checkedName"]
 
-_NO_MESSAGE = 10037
+NO_MESSAGE = 10037
 NO_STREAM = 10059
 _NAME = re.compile(r"[^\s.*>/\\\x00-\x1f\x7f]+")
 
@@ -136,7 +136,7 @@ class Streams:
         try:
             answer = self.call(f"STREAM.MSG.GET.{checkedName(name)}", question, name)
         except ApiError as error:
-            if error.code == _NO_MESSAGE:
+            if error.code == NO_MESSAGE:
                 return None
             raise
         try:

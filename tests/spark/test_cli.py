@@ -34,12 +34,6 @@ def test_doctor(isWell: bool, code: int, monkeypatch: pytest.MonkeyPatch) -> Non
     assert stdout.getvalue() == "looked\n"
 
 
-@pytest.mark.parametrize("job", ["replay"])
-def test_planned(job: str) -> None:
-    """A job that is not built is refused by its name."""
-    assert ran(job, "--once") == (2, "", f"natsbroker spark {job}: not supported yet\n")
-
-
 @pytest.mark.parametrize("arguments", [("doktor",), ("doctor", "--fast")])
 def test_unknown(arguments: tuple[str, ...]) -> None:
     """What is not known is refused, with what there is."""

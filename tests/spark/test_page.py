@@ -53,3 +53,16 @@ def test_codeRuns(station: Station, events: str) -> None:
     for place, data in (("de", b"one cup"), ("fr", b"two cups"), ("de", b"three cups")):
         orders.publish(f"orders.{place}.created", data, {"Clerk": "Anna"})
     run("spark.md", servers=station.url, broker=events)
+
+
+def test_replays(station: Station) -> None:
+    """Every Python block of the page about replaying does what its assertions say."""
+    source, target = station.stream(), station.stream()
+    for number in range(3):
+        source.add("x", b"%d" % number)
+    run(
+        "replay.md",
+        servers=station.url,
+        source=source.name,
+        target=target.name,
+    )

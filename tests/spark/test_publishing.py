@@ -143,7 +143,13 @@ class TestRefused:
                 publisher.finish()
 
     @pytest.mark.parametrize(
-        "answer", [b"nonsense", b"[]", json.dumps({"stream": "OTHER", "seq": 1}).encode()]
+        "answer",
+        [
+            b"nonsense",
+            b"[]",
+            json.dumps({"stream": "S"}).encode(),
+            json.dumps({"stream": "OTHER", "seq": 1}).encode(),
+        ],
     )
     def test_strangeAnswer(self, answer: bytes, station: Station) -> None:
         """An acknowledgement that is none, or another stream's, is an error."""
@@ -152,9 +158,8 @@ class TestRefused:
             answering.request(f"$JS.API.STREAM.INFO.{station.stream().name}")
             publisher = Publisher(station.connection, "S", 10)
             publisher.publish("odd", b"")
-            publisher._flush()
-            _, _, _ = answering.anyAnswer()
-            reply = next(iter(publisher._waiting)).decode()
-            answering.publish(reply, answer)
+            publisher.pipeline.flush()
+            _, reply, _, _ = answering.anyMessage()
+            answering.publish(reply.decode(), answer)
             with pytest.raises(ApiError, match=r"no sense|'OTHER' took it"):
                 publisher.finish()

@@ -107,11 +107,12 @@ class Scripted:
         """See L{Connection}."""
         self.published.append(subject)
 
-    def anyMessage(self) -> tuple[bytes, bytes, bytes]:
+    def anyMessage(self, deadline: float | None = None) -> tuple[bytes, bytes, int, bytes]:
         """See L{Connection}."""
         if not self.messages:
             raise TimedOut("silence")
-        return self.messages.pop(0)
+        subject, reply, body = self.messages.pop(0)
+        return subject, reply, 0, body
 
 
 def scripted(*messages: tuple[bytes, bytes, bytes]) -> tuple[ChannelPublisher, Scripted]:

@@ -1,0 +1,64 @@
+"""
+When the next message may be sent.
+
+Promises: never more than the rate over any time but for a tenth of a second's worth at once; with a
+speed, no message before its time.
+Must never know: how to wait.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+__all__ = ["Pace"]
+
+#: So much of a second's messages may go at once after a pause.
+_BURST = 0.1
+
+#: Shorter waits are put off, in seconds: they would cost more than they are worth.
+_LEAST = 0.01
+
+
+class Pace:
+    """
+    A token bucket, and the gaps that messages had between them.
+    """
+
+    def __init__(
+        self, rate: float = 0.0, speed: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """
+        @param rate: messages a second at most; 0 for any number.
+        @param speed: how many times as fast as they came; 0 for without gaps.
+        """
+        self._rate = rate
+        self._speed = speed
+        self._clock = clock
+        self._most = max(rate * _BURST, 1.0)
+        self._tokens = self._most
+        self._filled = clock()
+        self._begun: tuple[int, float] | None = None
+
+    def delay(self, when: int = 0) -> float:
+        """
+        How long the next message must still wait, in seconds; what is asked for is taken, so the
+        one behind it waits longer.
+
+        @param when: when it was stored, in nanoseconds since 1970.
+        """
+        if not self._rate and not self._speed:
+            return 0.0
+        now = self._clock()
+        wait = 0.0
+        if self._rate:
+            self._tokens = min(self._tokens + (now - self._filled) * self._rate, self._most) - 1
+            self._filled = now
+            debt = -self._tokens / self._rate
+            wait = debt if debt >= _LEAST else 0.0
+        if self._speed:
+            if self._begun is None:
+                self._begun = when, now
+            first, begun = self._begun
+            wait = max(wait, begun + (when - first) / 1e9 / self._speed - now)
+        return max(wait, 0.0)

@@ -1,0 +1,39 @@
+"""
+What copies of messages say about where they come from.
+
+Promises: a copy's own headers are all there, and none of them tells the target's server to do
+something or passes for one of ours.
+Must never know: who copies, and where to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+__all__ = ["IDENTITY", "LOG", "REPLAY", "SEQUENCE", "STREAM", "TIME", "ownHeaders"]
+
+#: Which log, as C{channel/orders} or C{stream/ORDERS}, and which of that name.
+LOG, IDENTITY = "Nb-Origin-Log", "Nb-Origin-Identity"
+
+#: What the log of a replayed message is called.
+STREAM = "Nb-Origin-Stream"
+
+#: The sequence there, and when it was stored, in nanoseconds since 1970.
+SEQUENCE, TIME = "Nb-Origin-Sequence", "Nb-Origin-Time"
+
+#: Which task of which job replayed it.
+REPLAY = "Nb-Replay"
+
+
+def ownHeaders(pairs: Iterable[Mapping[str, str | None]] | None) -> list[tuple[str, str]]:
+    """
+    The headers that a message had, those that mean something to servers or to us under other names.
+
+    @param pairs: as in the column C{headers}.
+    """
+    found = []
+    for each in pairs or ():
+        key, value = each["key"] or "", each["value"] or ""
+        isActedOn = key.lower().startswith("nats-") or key.lower() == REPLAY.lower()
+        found.append((f"Nb-Origin-{key}" if isActedOn else key, value))
+    return found
