@@ -9,7 +9,8 @@ from typing import Any, cast
 
 from natsbroker.config.build import buildText
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection
-from tests.hosting.test_gateways import Edge
+from tests.hosting.test_gateways import REMOTES, Edge
+from tests.net.gatewaypeers import info
 from tests.support import Recorder
 
 ACCOUNTS = """
@@ -186,3 +187,35 @@ def test_gateways() -> None:
     (total,) = [row for row in heard[0]["rows"] if not row["subject_prefix"]]
     assert (total["peer_kind"], total["peer"], total["msgs_in"]) == ("gateway", "B", 3)
     assert heard[0]["cluster"] == "A"
+
+
+def test_sentToGateways() -> None:
+    """What is sent to another cluster counts for it, however it was sent, as long as it is."""
+    more = """
+        accounts { A { users: [{user: a, password: a}] } }
+        services { traffic { interval: "1s", account: A } }
+    """
+    host = Edge(REMOTES, more).start()
+    host.reactor.advance(1.0)
+    wire = host.answered()
+    wire.send(info(gateway_iom=False))
+    host.settle()
+    wire.take()
+    client = host.client(b'CONNECT {"verbose":false,"user":"a","pass":"a"}\r\n')
+    listener = Recorder()
+    host.broker.bus("A").subscribe(b"$NB.EVENT.>", listener)
+    client.ask(b"PUB far.away.1 3\r\nabc\r\n", b"PUB far.away.1 _INBOX.1 3\r\nabc\r\n")
+    assert wire.take().count(b"RMSG A far.away.1 ") == 2
+    wire.send(b"RS- A far.away.1\r\n")
+    client.ask(b"PUB far.away.1 3\r\nabc\r\n")
+    host.advance(1.2)
+    traffic, interest = [json.loads(message.payload) for message, _ in listener.got][:2]
+    rows = {(row["peer_kind"], row["subject_prefix"]): row for row in traffic["rows"]}
+    assert rows["client", "far.away.>"]["msgs_in"] == 3
+    assert rows["client", "far.away.>"]["no_interest"] == 1
+    sent = rows["gateway", "far.away.>"]
+    assert (sent["peer"], sent["msgs_out"], sent["bytes_out"]) == ("B", 2, 6)
+    (link,) = [
+        row for row in interest["rows"] if row["peer_kind"] == "gateway" and "A" in row.values()
+    ]
+    assert (link["peer"], link["mode"], link["refused"]) == ("B", "optimistic", 1)
