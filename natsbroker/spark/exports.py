@@ -6,7 +6,8 @@ message that was deleted from one that retention took before it was read: a gap 
 oldest message that is stored counts as lost.
 
 Promises: every message that is stored in the range, once, in order, or an error. What was stored
-when the range was planned and is gone now is a loss, and so is what the store cannot read.
+when the range was planned and is gone now is a loss, and so is what the store cannot read. While
+one answer is used, the next one is on its way; there are no more.
 Must never know: Spark's classes.
 """
 
@@ -80,28 +81,38 @@ class ExportReader:
         span = self._span
         cursor = span.start
         deadline = time.monotonic() + self._manner.patience
+        reply: bytes | None = None
         while cursor < span.stop:
-            before = cursor
             try:
-                for frame in self._ask(cursor):
-                    if frame.place.start != cursor or frame.place.next > span.stop:
-                        raise SourceError(f"channel {span.stream}: frames that do not follow on")
-                    self._check(frame)
-                    cursor = frame.place.next
-                    deadline = time.monotonic() + self._manner.patience
-                    yield frame
+                frames = self._answer(reply or self._ask(cursor))
             except ApiError as error:
                 if error.code != _TOO_MANY or time.monotonic() > deadline:
                     raise
+                reply = None
                 self._sleep(_PAUSE)
                 continue
+            before = cursor
+            for frame in frames:
+                if frame.place.start != cursor or frame.place.next > span.stop:
+                    raise SourceError(f"channel {span.stream}: frames that do not follow on")
+                cursor = frame.place.next
             if cursor == before:
                 raise SourceError(
                     f"channel {span.stream} ends at {cursor - 1}, and the read was to go on to"
                     f" {span.stop - 1}"
                 )
+            reply = self._ask(cursor) if cursor < span.stop else None
+            for frame in frames:
+                self._check(frame)
+                yield frame
+            deadline = time.monotonic() + self._manner.patience
 
-    def _ask(self, cursor: int) -> Iterator[Frame]:
+    def _ask(self, cursor: int) -> bytes:
+        """
+        Ask for what follows, so that the broker makes it while we are busy with what is there.
+
+        @return: what the answer is known by.
+        """
         span, channels = self._span, self._channels
         question = {
             "start": cursor,
@@ -111,23 +122,29 @@ class ExportReader:
             "columns": neededColumns(self._columns),
             "version": channels.version,
         }
-        connection, subject = channels.connection, channels.subject("EXPORT", span.stream)
-        reply = connection.ask(subject, json.dumps(question).encode())
-        while True:
+        subject = channels.subject("EXPORT", span.stream)
+        return channels.connection.ask(subject, json.dumps(question).encode())
+
+    def _answer(self, reply: bytes) -> list[Frame]:
+        """
+        A whole answer.
+        """
+        span, channels = self._span, self._channels
+        subject = channels.subject("EXPORT", span.stream)
+        frames: list[Frame] = []
+        while not frames or not frames[-1].isLast:
             try:
-                headerLength, body = connection.answer(reply, subject)
+                headerLength, body = channels.connection.answer(reply, subject)
             except ApiError as error:
                 raise channels.explained(error, span.stream, subject) from None
             data = body[headerLength:] if headerLength else body
             if data.startswith(b"{"):
                 self._refused(data)
             try:
-                frame = readFrame(data)
+                frames.append(readFrame(data))
             except FrameError as error:
                 raise SourceError(f"channel {span.stream}: {error}") from None
-            yield frame
-            if frame.isLast:
-                return
+        return frames
 
     def _refused(self, answer: bytes) -> None:
         name = self._span.stream

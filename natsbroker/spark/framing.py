@@ -9,6 +9,7 @@ Must never know: where frames come from.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -54,12 +55,25 @@ def _binaries(frame: Frame, ends: memoryview, values: memoryview) -> Any:
 
 def _subjects(frame: Frame, channel: str) -> Any:
     if frame.subject is not None:
-        text = textsOf([frame.subject])[0]
-        return pa.repeat(text, frame.rows)
+        return _repeated(frame.subject, frame.rows)
     return textsOf(_binaries(frame, frame.subjectEnds, frame.subjects))
 
 
+def _repeated(subject: bytes, rows: int) -> Any:
+    """
+    One text many times; frames of one size follow each other.
+    """
+    return _manyOf(subject, 1 << rows.bit_length()).slice(0, rows)
+
+
+@lru_cache(maxsize=8)
+def _manyOf(subject: bytes, rows: int) -> Any:
+    return pa.repeat(textsOf([subject])[0], rows)
+
+
 def _headers(frame: Frame, channel: str) -> Any:
+    if not frame.headerEnds:
+        return pairsOf([b""] * frame.rows)
     blocks = _binaries(frame, frame.headerEnds, frame.headers).to_pylist()
     return pairsOf([each[_BEFORE:-_BEHIND] for each in blocks])
 
@@ -74,6 +88,6 @@ _MAKERS: dict[str, Callable[[Frame, str], Any]] = {
     "data": lambda frame, channel: _binaries(frame, frame.payloadEnds, frame.payloads),
     "time": _times,
     "headers": _headers,
-    "stream": lambda frame, channel: pa.repeat(pa.scalar(channel, pa.string()), frame.rows),
+    "stream": lambda frame, channel: _repeated(channel.encode("utf-8"), frame.rows),
     "time_ns": lambda frame, channel: _numbers(frame, frame.timestamps, pa.int64()),
 }

@@ -153,9 +153,14 @@ class Scripted:
 
 
 def frame(
-    seqs: list[int], start: int, following: int, first: int = 1, damaged: tuple[int, ...] = ()
+    seqs: list[int],
+    start: int,
+    following: int,
+    first: int = 1,
+    damaged: tuple[int, ...] = (),
+    isLast: bool = True,
 ) -> bytes:
-    """A frame that ends its answer."""
+    """A frame, which ends its answer."""
     count = len(seqs)
     columns = SimpleNamespace(
         sequences=array("Q", seqs),
@@ -168,7 +173,7 @@ def frame(
         payloads=b"p" * count,
         damaged=damaged,
     )
-    return encodeFrame(columns, Place(start, following, first, 100), isLast=True)
+    return encodeFrame(columns, Place(start, following, first, 100), isLast=isLast)
 
 
 def scripted(
@@ -225,6 +230,22 @@ class TestScripted:
             "columns": ["data"],
             "version": 1,
         }
+
+    def test_asksAhead(self) -> None:
+        """The next answer is asked for before the first is used, and no further one."""
+        channels = Scripted([frame([1], 1, 4)], [frame([4], 4, 7)], [frame([7], 7, 11)])
+        batches = readerOf(channels, Span("c", "id", 1, 11)).read()
+        asked = []
+        for batch in batches:
+            asked.append((batch.column("seq")[0].as_py(), len(channels.questions)))
+        assert asked == [(1, 2), (4, 3), (7, 3)]
+
+    def test_wholeAnswers(self) -> None:
+        """Frames before one that is wrong are not used: the answer is taken whole."""
+        read, losses, channels = scripted([frame([1], 1, 4, isLast=False), b"NBCF"])
+        with pytest.raises(SourceError, match="no frame"):
+            read()
+        assert (losses, len(channels.questions)) == ([], 1)
 
     def test_busy(self) -> None:
         """A broker that has too much to do is asked again."""
