@@ -202,7 +202,7 @@ def _start(
     if isinstance(wanted, str):
         return state.first if wanted == "earliest" else state.stop
     if wanted > state.stop:
-        raise OptionError(f"startingOffsets: stream {state.name} ends before {state.stop}")
+        raise OptionError(f"startingOffsets: {logs.word} {state.name} ends before {state.stop}")
     if wanted < state.first:
         gone = f"sequences {wanted} to {state.first - 1} are not stored any more"
         text = f"{logs.word} {state.name}: {gone}"
@@ -221,7 +221,7 @@ def _stop(logs: Logs, state: StreamState, wanted: int | str, options: Mapping[st
     if isinstance(wanted, str):
         return state.stop
     if wanted > state.stop:
-        raise OptionError(f"endingOffsets: stream {state.name} ends before {state.stop}")
+        raise OptionError(f"endingOffsets: {logs.word} {state.name} ends before {state.stop}")
     return wanted
 
 

@@ -264,6 +264,19 @@ OPTIONS: tuple[Option, ...] = (
             " are.",
         ),
         (
+            "minOffsetsPerTrigger",
+            ("number from 0", _from(0)),
+            "0",
+            "A micro-batch waits until there are so many sequences, over all streams. 0: it does"
+            " not wait. AvailableNow does not wait either.",
+        ),
+        (
+            "maxTriggerDelay",
+            _SECONDS,
+            "900",
+            "How long after the micro-batch before one waits for `minOffsetsPerTrigger` at most.",
+        ),
+        (
             "maxBytesPerTrigger",
             ("number from 0", _from(0)),
             "0",
@@ -306,8 +319,6 @@ PLANNED = (
     "archive",
     "atomic",
     "export",
-    "maxTriggerDelay",
-    "minOffsetsPerTrigger",
     "mirror",
     "msgId",
     "rate",

@@ -50,6 +50,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, columns: tuple[str, ...], options: dict[str, Any]) -> None:
         if options["maxOffsetsPerTrigger"] and options["maxBytesPerTrigger"]:
             raise OptionError("maxOffsetsPerTrigger and maxBytesPerTrigger exclude each other")
+        if 0 < options["maxOffsetsPerTrigger"] < options["minOffsetsPerTrigger"]:
+            raise OptionError("minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
         self._columns = columns
         self._options = options
         self._names = checkedNames(options)
@@ -61,6 +63,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._states: dict[str, StreamState] = {}
         self._asked = float("-inf")
         self._target: dict[str, StreamState] | None = None
+        self._triggered = float("-inf")
 
     @property
     def _kept(self) -> tuple[str, ...] | None:
@@ -106,7 +109,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else 0
         if not isinstance(limit, (ReadMaxRows, ReadMaxBytes, ReadAllAvailable)):
             raise OptionError(f"{type(limit).__name__} is not supported yet")
-        return offsetOf(advance(places, states, rows, size, self._word))
+        reached = advance(places, states, rows, size, self._word)
+        lag = sum(states[name].stop - seq for name, (_, seq) in places.items())
+        return start if self._waits(lag) else offsetOf(reached)
+
+    def _waits(self, lag: int) -> bool:
+        """
+        Whether there is too little for a micro-batch, and time to wait for more.
+
+        @param lag: how many sequences there are.
+        """
+        now = time.monotonic()
+        isLittle = 0 < lag < self._options["minOffsetsPerTrigger"] and self._target is None
+        if isLittle and now - self._triggered < self._options["maxTriggerDelay"]:
+            return True
+        if lag:
+            self._triggered = now
+        return False
 
     def reportLatestOffset(self) -> dict[str, Any]:
         """

@@ -110,6 +110,31 @@ class TestPlanning:
         limits = {"maxBytesPerTrigger": "1", "maxOffsetsPerTrigger": "1"}
         with pytest.raises(OptionError, match="exclude each other"):
             readerOf(station, station.stream(), **limits)
+        limits = {"minOffsetsPerTrigger": "2", "maxOffsetsPerTrigger": "1"}
+        with pytest.raises(OptionError, match="minOffsetsPerTrigger is more than"):
+            readerOf(station, station.stream(), **limits)
+
+    @pytest.mark.parametrize(("delay", "second"), [("900", 6), ("1e-6", 11)])
+    def test_least(self, delay: str, second: int, station: Station) -> None:
+        """A micro-batch waits for so many sequences, but not for longer than it may, nor the
+        first one."""
+        stream = station.stream()
+        stream.fill([b"x"] * 5)
+        options = {"minOffsetsPerTrigger": "10", "maxTriggerDelay": delay, "pollInterval": "1e-6"}
+        reader = readerOf(station, stream, startingOffsets="earliest", **options)
+        first = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+        assert places(first) == [6]
+        assert reader.latestOffset(first, ReadAllAvailable()) == first
+        stream.fill([b"x"] * 5)
+        assert places(reader.latestOffset(first, ReadAllAvailable())) == [second]
+        stream.fill([b"x"] * 5)
+        assert places(reader.latestOffset(first, ReadAllAvailable())) == [16]
+        reader.prepareForTriggerAvailableNow()
+        stream.fill([b"x"] * 5)
+        later = reader.latestOffset(first, ReadAllAvailable())
+        assert places(later) == [16]
+        assert reader.latestOffset(later, ReadAllAvailable()) == later
+        reader.stop()
 
     def test_availableNow(self, station: Station) -> None:
         """What comes after the query began is not read; the lag shows it."""
