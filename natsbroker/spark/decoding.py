@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from natsbroker.spark.cells import cellsOf
 from natsbroker.spark.datatypes import readSchema
 from natsbroker.spark.filing import FileWriter
 from natsbroker.spark.manifests import File, Range
@@ -37,6 +38,9 @@ DEAD = ("stream", "reason", "schema")
 
 #: So many rows and bytes become columns at a time.
 _ROWS, _BYTES = 1024, 1 << 20
+
+#: What decoded rows may take as columns at a time, and what one payload may, in values.
+_CELLS, _MOST_CELLS = 1 << 20, 1 << 23
 
 #: How long a reason is at most.
 _REASON = 500
@@ -147,10 +151,12 @@ class _Rows:
 
     @ivar good: the places in the batch, and what was decoded.
     @ivar dead: the places, and the reasons.
+    @ivar cells: how many values the former are, beneath arrays.
     """
 
     good: list[tuple[int, Any]] = field(default_factory=list)
     dead: list[tuple[int, str]] = field(default_factory=list)
+    cells: int = 0
 
 
 class _Task:
@@ -165,6 +171,7 @@ class _Task:
         self._stream = work.span.stream
         self._codecs = [codecOf(each) for each in recipe.mappings]
         self._types = [pa.struct(list(readSchema(x)) if x else []) for x in recipe.columns]
+        self._cells = [cellsOf(each) for each in self._types]
         self._place = lru_cache(_SUBJECTS)(lambda subject: placeOf(recipe.mappings, subject))
         self._writers: dict[Target, FileWriter] = {}
         span = work.span.start, work.span.stop
@@ -205,12 +212,16 @@ class _Task:
                 continue
             rows = found.setdefault(place, _Rows())
             try:
-                rows.good.append((number, self._row(place, data)))
+                row = self._row(place, data)
+                rows.cells += self._weighed(place, row)
+                rows.good.append((number, row))
             except BadPayload as error:
                 rows.dead.append((number, str(error)))
             except Exception as error:
                 # A fault of the decoder, or of the library beneath: the payload is kept with it.
                 rows.dead.append((number, f"its decoder failed: {error!r}"))
+            if rows.cells >= _CELLS:
+                self._write(batch, place, found.pop(place))
         for place, rows in found.items():
             self._write(batch, place, rows)
 
@@ -226,6 +237,18 @@ class _Task:
         if clash:
             raise BadPayload(f"the schema does not go with the table: {clash}")
         return self._codecs[place].decode(data)
+
+    def _weighed(self, place: int, row: Any) -> int:
+        """
+        How many values a row is, beneath arrays.
+
+        @raise BadPayload: if these are too many for columns.
+        """
+        count = self._cells[place]
+        cells = 0 if count is None else count(row)
+        if cells > _MOST_CELLS:
+            raise BadPayload(f"its arrays take {cells} values in columns: {_MOST_CELLS} at most")
+        return cells
 
     def _write(self, batch: Any, place: int, rows: _Rows) -> None:
         if rows.good:

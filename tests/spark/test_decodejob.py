@@ -120,6 +120,27 @@ def test_unknown(tmp_path: Path) -> None:
     assert ran(*source, "--to", str(tmp_path / "two"), "--unknown", "ignore")[0] == 0
 
 
+def test_progress(tmp_path: Path) -> None:
+    """On a terminal it is shown how far the job is."""
+
+    class Terminal(io.StringIO):
+        """Standard error on one."""
+
+        def isatty(self) -> bool:
+            return True
+
+    extended(tmp_path / "log", [("a", payload(n)) for n in range(1, 9)])
+    source = ("--archive", str(tmp_path / "log"), "--to", str(tmp_path / "to"))
+    terminal = Terminal()
+    command = ("decode", "--master", "inline", *source, "--schema", SCHEMA)
+    more = ("--rows-per-file", "4", "--files-per-version", "1")
+    assert cli.main((*command, *more), io.StringIO(), terminal) == 0
+    assert terminal.getvalue().split("\r")[1:] == [
+        "decode [###########.........] 5 of 9",
+        "decode [####################] 9 of 9\n",
+    ]
+
+
 def test_clash(tmp_path: Path) -> None:
     """A schema that does not go with its table ends with 1, also if there is nothing to decode."""
     extended(tmp_path / "log", [("a", b'{"id": 1}')])

@@ -181,6 +181,10 @@ class TestAgain:
         assert decoder.once() == 6
         assert seqsOf(tmp_path, "orders_any") == [1, 3, 5]
         assert seqsOf(tmp_path, "sensor_all") == [2, 4]
+        # From where the first run had stopped, both go on together.
+        for name in ("orders_any", "sensor_all"):
+            files = ParquetTable(tmp_path / "to" / name).require().files
+            assert [each.start for each in files] == [1, 3, 4]
         assert seqsOf(tmp_path, "others__dlq") == [2]
 
     def test_otherLog(self, tmp_path: Path) -> None:

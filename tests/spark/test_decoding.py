@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from natsbroker.spark.datafiles import SCHEMA
 from natsbroker.spark.decoding import Decoded, Recipe, Work, decodeRange
 from natsbroker.spark.errors import ApiError
+from natsbroker.spark.filing import FileWriter
 from natsbroker.spark.manifests import Log, Range
 from natsbroker.spark.mappings import codecOf, readMappings
 from natsbroker.spark.origins import State
@@ -95,6 +96,32 @@ def test_decoderFails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = decoded(tmp_path, Given(b"1", b"2", b"3"))
     assert (done.files["a"].rows, done.files["a__dlq"].rows) == (2, 1)
     assert done.first == (2, "its decoder failed: RecursionError('too deep')")
+
+
+def test_wide(tmp_path: Path) -> None:
+    """Payloads that take much more room as columns are written a few at a time, or are bad."""
+    wide = ", ".join(f"x{number}: INT" for number in range(99))
+    [mapping] = readMappings([f'a=json:"s ARRAY<STRUCT<{wide}>>"'], {})
+    many = b'{"s": [' + b"{}," * 5_999 + b"{}]}"
+    most = b'{"s": [' + b"null," * 90_000 + b"null]}"
+    recipe = Recipe(tmp_path, (mapping,), (f"s ARRAY<STRUCT<{wide}>>",), ("",))
+    for each in recipe.targets():
+        ParquetTable(tmp_path / each.name).make()
+    sizes: list[int] = []
+    add = FileWriter.add
+
+    def watched(self: FileWriter, batch: Any) -> None:
+        sizes.append(batch.num_rows)
+        add(self, batch)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FileWriter, "add", watched)
+        origin = Given(many, many, most, many)
+        done = decodeRange(origin, recipe, Work(Span("LOG", "one", 1, 5), recipe.targets()))
+    assert sizes == [2, 1, 1]
+    rows = pq.read_table(tmp_path / "a" / done.files["a"].path, columns=["seq"])
+    assert rows.column("seq").to_pylist() == [1, 2, 4]
+    assert done.first == (3, "its arrays take 9000100 values in columns: 8388608 at most")
 
 
 def test_reasons(tmp_path: Path) -> None:
