@@ -77,7 +77,7 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
     given = _read(arguments)
     options = sourceOptions(given)
     table = tableAt(given.to, given.format, given.catalog)
-    plan = Plan(given.rows_per_file, given.files_per_version)
+    plan = Plan(given.rows_per_file, given.files_per_version, given.partition_by)
     progress = Progress("archive", stderr)
     with stopping() as isOver, runnerFor(given.master) as run:
         archiver = Archiver(options, table, run, plan, progress, isOver.isSet)
@@ -142,6 +142,9 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
         default="",
         metavar="CATALOG:NAMESPACE.TABLE",
         help="of a new Iceberg table; one of its own without",
+    )
+    parser.add_argument(
+        "--partition-by", default="", choices=("date",), help="of a new archive: files of one day"
     )
     addPace(parser)
     parser.add_argument(

@@ -23,7 +23,7 @@ from natsbroker.spark.channels import Channels
 from natsbroker.spark.connection import Peer, connect
 from natsbroker.spark.datafiles import COLUMNS
 from natsbroker.spark.errors import DataLoss, OptionError
-from natsbroker.spark.filing import added, writeFile
+from natsbroker.spark.filing import added, writeDays, writeFile
 from natsbroker.spark.logs import Logs, checkedNames, isPattern, logsOf
 from natsbroker.spark.manifests import File, Log, Manifest, Range, joined
 from natsbroker.spark.reading import Loss, Span
@@ -50,11 +50,13 @@ class Plan:
     How much is done at a time.
 
     @ivar rowsPerFile: how many sequences a file accounts for, at most.
-    @ivar filesPerVersion: how many files a version adds, at most.
+    @ivar filesPerVersion: how many files a version adds, at most; more if days end in them.
+    @ivar partitionBy: of an archive that is begun: C{date} for files of one day each.
     """
 
     rowsPerFile: int = 1_000_000
     filesPerVersion: int = 4
+    partitionBy: str = ""
 
     def spans(self, log: Log, start: int, end: int) -> list[Span]:
         """
@@ -73,11 +75,11 @@ class Copied:
     """
     What a task did.
 
-    @ivar file: the range and its file.
+    @ivar files: the range, in files that follow each other.
     @ivar lost: what was not stored any more.
     """
 
-    file: File
+    files: tuple[File, ...]
     lost: tuple[Range, ...]
 
 
@@ -90,10 +92,13 @@ def logOf(state: StreamState, options: dict[str, Any]) -> Log:
     return Log("channel" if isChannel else "stream", state.name, scope, state.created)
 
 
-def copyRange(peer: Peer, options: dict[str, Any], root: Path, span: Span) -> Copied:
+def copyRange(
+    peer: Peer, options: dict[str, Any], root: Path, span: Span, partition: str = ""
+) -> Copied:
     """
-    Copy one range into a file that is not in the manifest yet.
+    Copy one range into files that are not in the manifest yet.
 
+    @param partition: see L{Manifest}.
     @raise SourceError: if it cannot be read or written; nothing is left then.
     """
     lost: list[Range] = []
@@ -102,8 +107,11 @@ def copyRange(peer: Peer, options: dict[str, Any], root: Path, span: Span) -> Co
         lost.extend(loss.ranges if isinstance(loss, Loss) else ())
 
     batches = batchesOf(peer, {**options, "failOnDataLoss": False}, COLUMNS, span, (), onLoss)
-    file = writeFile(root, batches, span.start, span.stop)
-    return Copied(file, tuple(lost))
+    if partition:
+        files = writeDays(root, batches, span.start, span.stop)
+    else:
+        files = [writeFile(root, batches, span.start, span.stop)]
+    return Copied(tuple(files), tuple(lost))
 
 
 def checkLog(table: Table, manifest: Manifest, log: Log) -> None:
@@ -210,13 +218,19 @@ class Archiver:
         """
         manifest = self.table.latest()
         if manifest is None:
-            manifest = Manifest.first(logOf(state, self._options), state.first)
+            log = logOf(state, self._options)
+            manifest = Manifest.first(log, state.first, self._plan.partitionBy)
             if hold:
                 # Before anything is promised, so that what is promised is there.
                 self._hold(logs, manifest, hold)
             self.table.commit(manifest)
             manifest = self.table.require()
         checkLog(self.table, manifest, logOf(state, self._options))
+        if self._plan.partitionBy not in ("", manifest.partition):
+            raise OptionError(
+                f"{self.table.root} is an archive that is not partitioned by"
+                f" {self._plan.partitionBy}: that is decided when it is begun"
+            )
         if hold:
             self._hold(logs, manifest, hold)
         return manifest
@@ -237,9 +251,10 @@ class Archiver:
         Add the next files, or learn that somebody else has.
         """
         spans = self._plan.spans(manifest.log, manifest.stop, end)
-        work = partial(copyRange, self._peer, self._options, self.table.root)
+        root, partition = self.table.root, manifest.partition
+        work = partial(copyRange, self._peer, self._options, root, partition=partition)
         done: list[Copied] = self._run(work, spans)
-        files = [each.file for each in done]
+        files = [file for copied in done for file in copied.files]
         lost = [each for copied in done for each in copied.lost]
         if added(self.table, manifest.extended(files, lost, self._now()), files):
             self.files += sum(1 for each in files if each.path)

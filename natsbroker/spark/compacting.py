@@ -21,7 +21,7 @@ from natsbroker.spark.datafiles import readFiles
 from natsbroker.spark.filing import timeOf, writeFile
 from natsbroker.spark.formats import tableAt
 from natsbroker.spark.jobs import Parser, addMaster, reported, runnerFor, secondsOf
-from natsbroker.spark.manifests import File, Manifest, TableError
+from natsbroker.spark.manifests import File, Manifest, TableError, dayOf
 from natsbroker.spark.parquettable import ParquetTable
 from natsbroker.spark.tablecolumns import columnsOf, rowsOf
 from natsbroker.spark.tables import Table, Vacuumed
@@ -46,7 +46,8 @@ def runsOf(manifest: Manifest, target: int) -> list[tuple[File, ...]]:
     runs: list[tuple[File, ...]] = []
     run: list[File] = []
     for group in manifest.groups:
-        if run and sum(x.bytes for x in (*run, *group)) > target:
+        days = {dayOf(x.path) for x in (*run, *group) if x.path}
+        if run and (sum(x.bytes for x in (*run, *group)) > target or len(days) > 1):
             runs.append(tuple(run))
             run = []
         run += group
@@ -67,7 +68,8 @@ def merged(root: Path, files: Sequence[File]) -> File:
     else:
         batches = (batch for batch in rowsOf(root, files, columns))
     time = timeOf(root, files)
-    made = writeFile(root, batches, files[0].start, files[-1].stop, time)
+    day = next((dayOf(each.path) for each in files if each.path), "")
+    made = writeFile(root, batches, files[0].start, files[-1].stop, time, day)
     rows = sum(each.rows for each in files)
     if made.rows != rows:
         (root / made.path).unlink(missing_ok=True)

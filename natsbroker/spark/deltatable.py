@@ -29,7 +29,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, PostCommitHookProperties, RemoveAction, Transaction
 
 from natsbroker.spark.datafiles import SCHEMA
-from natsbroker.spark.manifests import File, Log, Manifest, TableError, fileOf, tiled
+from natsbroker.spark.manifests import File, Log, Manifest, TableError, dayOf, fileOf, tiled
 from natsbroker.spark.tables import Table, Vacuumed, deleted, failed, syncDirectory
 
 __all__ = ["DeltaLakeTable"]
@@ -84,7 +84,8 @@ class DeltaLakeTable(Table):
             table.create_write_transaction(
                 [*self._added(manifest, known, not gone), *_removed(base, gone)],
                 "append",
-                SCHEMA,
+                _schema(manifest),
+                partition_by=_columns(manifest),
                 commit_properties=properties,
                 post_commithook_properties=_ALONE,
             )
@@ -158,6 +159,7 @@ class DeltaLakeTable(Table):
                 tiled(map(_file, rows), start, stop),
                 tuple((int(a), int(b)) for a, b in lost),
                 table.history(1)[0].get("timestamp", 0) / 1000,
+                "date" if "date" in table.metadata().partition_columns else "",
             )
         except (*_ERRORS, KeyError, TypeError) as error:
             raise self._failed(error) from None
@@ -178,7 +180,8 @@ class DeltaLakeTable(Table):
         try:
             deltalake.DeltaTable.create(
                 str(self.root),
-                SCHEMA,
+                _schema(manifest),
+                partition_by=_columns(manifest),
                 configuration=settings,
                 commit_properties=deltalake.CommitProperties(max_commit_retries=0),
                 raise_if_key_not_exists=False,
@@ -210,7 +213,7 @@ class DeltaLakeTable(Table):
                 path = self.root / each.path
                 written = int(path.stat().st_mtime * 1000)
                 stats = json.dumps(_statistics(path), default=_spelt)
-                yield AddAction(each.path, each.bytes, {}, written, isChange, stats)
+                yield AddAction(each.path, each.bytes, _values(each.path), written, isChange, stats)
 
     def _keep(self) -> None:
         """
@@ -280,7 +283,26 @@ def _removed(base: Manifest, gone: set[str]) -> Iterable[RemoveAction]:
     now = int(time.time() * 1000)
     for each in base.files:
         if each.path in gone:
-            yield RemoveAction(each.path, False, now, each.bytes, {})
+            yield RemoveAction(each.path, False, now, each.bytes, _values(each.path))
+
+
+def _schema(manifest: Manifest) -> Any:
+    """
+    The columns of the table: those of the files, and the day.
+    """
+    return SCHEMA.append(pa.field("date", pa.date32())) if manifest.partition else SCHEMA
+
+
+def _columns(manifest: Manifest) -> list[str]:
+    return [manifest.partition] if manifest.partition else []
+
+
+def _values(path: str) -> dict[str, str | None]:
+    """
+    What the directory of a file says that the file does not.
+    """
+    day = dayOf(path)
+    return {"date": day} if day else {}
 
 
 def _statistics(path: Path) -> dict[str, Any]:

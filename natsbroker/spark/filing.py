@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from natsbroker.spark.errors import SourceError
 from natsbroker.spark.manifests import File, Manifest, TableError, newPath
 from natsbroker.spark.tables import Table, syncDirectory
 
-__all__ = ["FileWriter", "added", "timeOf", "writeFile"]
+__all__ = ["FileWriter", "added", "timeOf", "writeDays", "writeFile"]
 
 #: So many rows make a row group.
 _GROUP = 131_072
@@ -36,19 +37,23 @@ class FileWriter:
     Writes the rows of a range into one file.
     """
 
-    def __init__(self, root: Path, start: int, stop: int, time: str = "time_ns") -> None:
+    def __init__(
+        self, root: Path, start: int, stop: int, time: str = "time_ns", day: str = ""
+    ) -> None:
         """
         @param root: the directory of the table.
         @param start: the first sequence that it accounts for.
         @param stop: the first one behind that it does not.
         @param time: the column that says when a row's message was stored: nanoseconds since 1970,
             or a timestamp in microseconds.
+        @param day: of all the messages, if they go into its directory.
         """
         self._start = start
         self._stop = stop
         self._time = time
         self._root = root
-        self._name = newPath(start, stop)
+        self._day = day
+        self._name = newPath(start, stop, day)
         self._path = root / self._name
         self._writer: Any = None
         self._kept: list[Any] = []
@@ -70,21 +75,27 @@ class FileWriter:
         if self._waiting >= _GROUP or self._size >= _GROUP_BYTES:
             self._write()
 
-    def finish(self) -> File:
+    def finish(self, stop: int | None = None) -> File:
         """
         Have it on disk.
 
+        @param stop: the first sequence behind that it does not account for, if only now is known
+            which.
         @return: what a manifest says of it; without a path if there were no rows.
         @raise TableError: if it cannot be written.
         """
         if self._kept:
             self._write()
+        if stop is not None:
+            self._stop = stop
         if self._writer is None:
             return File("", self._start, self._stop)
+        said = {"nb.start": str(self._start), "nb.stop": str(self._stop)}
         try:
+            self._writer.add_key_value_metadata(said)
             self._writer.close()
             size, digest = _settled(self._path)
-            self._name = f"{self._name.removesuffix('.parquet')}-{digest}.parquet"
+            self._name = newPath(self._start, self._stop, self._day, digest)
             self._path = self._path.rename(self._root / self._name)
             syncDirectory(self._path.parent)
         except OSError as error:
@@ -108,8 +119,10 @@ class FileWriter:
         self._kept, self._waiting, self._size = [], 0, 0
         try:
             if self._writer is None:
-                said = {"nb.start": str(self._start), "nb.stop": str(self._stop)}
-                schema = group.schema.with_metadata({**said, "nb.time": self._time})
+                if self._day:
+                    self._path.parent.mkdir(exist_ok=True)
+                    syncDirectory(self._path.parent.parent)
+                schema = group.schema.with_metadata({"nb.time": self._time})
                 self._writer = pq.ParquetWriter(self._path, schema, compression="zstd")
                 self._first = self._moment(group, 0)
             self._writer.write_table(group.cast(self._writer.schema), row_group_size=_GROUP)
@@ -149,7 +162,12 @@ def timeOf(root: Path, files: Iterable[File]) -> str:
 
 
 def writeFile(
-    root: Path, batches: Iterable[Any], start: int, stop: int, time: str = "time_ns"
+    root: Path,
+    batches: Iterable[Any],
+    start: int,
+    stop: int,
+    time: str = "time_ns",
+    day: str = "",
 ) -> File:
     """
     Write the messages of a range.
@@ -157,9 +175,10 @@ def writeFile(
     @param root: the directory of the table.
     @param batches: Arrow batches.
     @param time: see L{FileWriter}.
+    @param day: see L{FileWriter}.
     @raise TableError: if it cannot be written; nothing is left then.
     """
-    writer = FileWriter(root, start, stop, time)
+    writer = FileWriter(root, start, stop, time, day)
     try:
         for batch in batches:
             writer.add(batch)
@@ -167,6 +186,48 @@ def writeFile(
     except BaseException:
         writer.abandon()
         raise
+
+
+def writeDays(root: Path, batches: Iterable[Any], start: int, stop: int) -> list[File]:
+    """
+    Write the messages of a range, into another file whenever the day is another one, in UTC.
+
+    @param batches: Arrow batches with the columns C{seq} and C{time}.
+    @return: files that follow each other.
+    @raise TableError: if one cannot be written; nothing is left then.
+    """
+    files: list[File] = []
+    day = ""
+    writer = FileWriter(root, start, stop)
+    try:
+        for batch in batches:
+            for current, part in _days(batch):
+                if current != day:
+                    following = part.column("seq")[0].as_py() if day else start
+                    if day:
+                        files.append(writer.finish(following))
+                    writer = FileWriter(root, following, stop, day=current)
+                    day = current
+                writer.add(part)
+        return [*files, writer.finish()]
+    except BaseException:
+        writer.abandon()
+        for each in files:
+            (root / each.path).unlink(missing_ok=True)
+        raise
+
+
+def _days(batch: Any) -> Iterator[tuple[str, Any]]:
+    """
+    The rows of a batch in pieces that are of one day each.
+    """
+    if not batch.num_rows:
+        return
+    days = pc.run_end_encode(batch.column("time").cast(pa.date32()))
+    place = 0
+    for day, end in zip(days.values.to_pylist(), days.run_ends.to_pylist(), strict=True):
+        yield day.isoformat(), batch.slice(place, end - place)
+        place = end
 
 
 def added(table: Table, manifest: Manifest, files: Sequence[File]) -> bool:

@@ -29,15 +29,37 @@ from pyiceberg.exceptions import (
     ValidationException,
 )
 from pyiceberg.io.pyarrow import parquet_file_to_data_file
-from pyiceberg.types import LongType
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import DayTransform
+from pyiceberg.types import (
+    BinaryType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestamptzType,
+)
 from sqlalchemy.exc import SQLAlchemyError
 
-from natsbroker.spark.datafiles import SCHEMA
 from natsbroker.spark.icebergcatalog import Place, nameOf, placeIn
 from natsbroker.spark.manifests import File, Log, Manifest, TableError, fileOf, tiled
 from natsbroker.spark.tables import Table, Vacuumed, deleted
 
 __all__ = ["IcebergTable"]
+
+_PAIR = StructType(NestedField(8, "key", StringType()), NestedField(9, "value", StringType()))
+
+#: The columns of archives in Iceberg's words.
+_SCHEMA = Schema(
+    NestedField(1, "seq", LongType()),
+    NestedField(2, "subject", StringType()),
+    NestedField(3, "data", BinaryType()),
+    NestedField(4, "time", TimestamptzType()),
+    NestedField(5, "headers", ListType(7, _PAIR, element_required=False)),
+    NestedField(6, "time_ns", LongType()),
+)
 
 #: How the table is to behave. A commit that lost a race must not be tried again behind our back:
 #: it would be taken then, with files that are there already.
@@ -184,6 +206,7 @@ class IcebergTable(Table):
                 tiled(self._files(table), start, stop),
                 tuple((int(a), int(b)) for a, b in json.loads(said["natsbroker.lost"])),
                 table.metadata.last_updated_ms / 1000,
+                "date" if table.spec().fields else "",
             )
         except (*_ERRORS, KeyError, TypeError) as error:
             raise self._failed(error) from None
@@ -223,7 +246,11 @@ class IcebergTable(Table):
         try:
             self._place.make()
             self._place.catalog().create_table(
-                self._place.identifier, SCHEMA, self._place.location, properties=properties
+                self._place.identifier,
+                _SCHEMA,
+                self._place.location,
+                _spec(manifest),
+                properties=properties,
             )
         except _ERRORS as error:
             found = self.latest()
@@ -263,6 +290,16 @@ class IcebergTable(Table):
         text = str(error.args[0]) if isinstance(error, SQLAlchemyError) and error.args else ""
         text = " ".join((text or str(error)).split()) or type(error).__name__
         return TableError(f"{self.root}: {text}")
+
+
+def _spec(manifest: Manifest) -> PartitionSpec:
+    """
+    How the table is partitioned: by nothing, or by the day of C{time}.
+    """
+    if not manifest.partition:
+        return UNPARTITIONED_PARTITION_SPEC
+    source = _SCHEMA.find_field("time").field_id
+    return PartitionSpec(PartitionField(source, 1000, DayTransform(), "date"))
 
 
 def _said(manifest: Manifest) -> dict[str, str]:

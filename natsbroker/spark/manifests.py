@@ -23,6 +23,7 @@ __all__ = [
     "Log",
     "Manifest",
     "TableError",
+    "dayOf",
     "fileOf",
     "joined",
     "newPath",
@@ -31,6 +32,9 @@ __all__ = [
 ]
 
 FORMAT = 1
+
+#: The directory of the files of a day.
+_DAY = re.compile(r"(?:^|/)date=(\d{4}-\d\d-\d\d)/[^/]+")
 
 #: What files are called: their range, something random, and their SHA-256.
 _NAME = re.compile(r"(\d{20})-(\d{20})-[0-9a-f]{32}(?:-([0-9a-f]{64}))?\.parquet")
@@ -96,6 +100,7 @@ class Manifest:
     @ivar lost: half-open ranges of sequences that were not stored any more when they were to be
         archived, or could not be read.
     @ivar written: when, in seconds since 1970.
+    @ivar partition: C{date} if each file has messages of one day in UTC; else empty.
     """
 
     version: int
@@ -105,13 +110,14 @@ class Manifest:
     files: tuple[File, ...] = ()
     lost: tuple[Range, ...] = ()
     written: float = 0.0
+    partition: str = ""
 
     @classmethod
-    def first(cls, log: Log, start: int) -> Manifest:
+    def first(cls, log: Log, start: int, partition: str = "") -> Manifest:
         """
         An archive that has nothing yet.
         """
-        return cls(0, uuid.uuid4().hex, log, start)
+        return cls(0, uuid.uuid4().hex, log, start, partition=partition)
 
     @property
     def stop(self) -> int:
@@ -187,6 +193,8 @@ class Manifest:
         if len(paths) != len(set(paths)):
             twice = next(each for each in paths if paths.count(each) > 1)
             raise TableError(f"version {self.version}: {twice} is named twice")
+        if self.partition and not all(dayOf(x) for x in self.paths if rangeOf(x) is not None):
+            raise TableError(f"version {self.version}: a file is not in the directory of its day")
         if joined(self.lost) != self.lost:
             raise TableError(f"version {self.version}: its lost ranges are not in order")
         if self.lost and not self.start <= self.lost[0][0] < self.lost[-1][1] <= self.stop:
@@ -240,11 +248,24 @@ def joined(ranges: Iterable[Range]) -> tuple[Range, ...]:
     return tuple(found)
 
 
-def newPath(start: int, stop: int) -> str:
+def newPath(start: int, stop: int, day: str = "", digest: str = "") -> str:
     """
     A path for a data file that nobody else uses.
+
+    @param day: of all its messages, if that is known: C{2026-11-20}.
+    @param digest: its SHA-256, if that is known.
     """
-    return f"data/{start:020}-{stop:020}-{uuid.uuid4().hex}.parquet"
+    folder = f"data/date={day}" if day else "data"
+    random = f"{uuid.uuid4().hex}-{digest}" if digest else uuid.uuid4().hex
+    return f"{folder}/{start:020}-{stop:020}-{random}.parquet"
+
+
+def dayOf(path: str) -> str:
+    """
+    The day of all messages of a data file, by the name of its directory; empty if it says none.
+    """
+    found = _DAY.search(path)
+    return "" if found is None else found[1]
 
 
 def rangeOf(path: str) -> tuple[int, int, str] | None:

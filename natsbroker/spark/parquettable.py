@@ -139,7 +139,8 @@ class ParquetTable(Table):
         kept, old = self._divided(self.versions(), oldest)
         named = {path for version in kept for path in self.version(version).paths}
         drafts = [each for each in self.versionsAt.iterdir() if each.name.endswith(".tmp")]
-        data = [x for x in (self.root / "data").iterdir() if f"data/{x.name}" not in named]
+        files = (each for each in (self.root / "data").rglob("*") if each.is_file())
+        data = [each for each in files if str(each.relative_to(self.root)) not in named]
         for each in [] if isTrying else [self.pathOf(version) for version in old]:
             each.unlink(missing_ok=True)
         return replace(deleted(drafts + data, oldest, isTrying), versions=len(old))

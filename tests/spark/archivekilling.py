@@ -192,7 +192,7 @@ def counted(root: Path) -> dict[str, Any]:
     seen = [row["seq"] for row in rows]
     lost = {seq for start, stop in manifest.lost for seq in range(start, stop)}
     listed = manifest.paths
-    orphans = sum(1 for x in (root / "data").iterdir() if f"data/{x.name}" not in listed)
+    orphans = sum(1 for x in (root / "data").rglob("*.parquet") if f"data/{x.name}" not in listed)
     return {
         "start": manifest.start,
         "stop": manifest.stop,

@@ -17,19 +17,22 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from natsbroker.spark.compacting import compact
 from natsbroker.spark.datafiles import SCHEMA
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.filing import writeFile
+from natsbroker.spark.filing import writeDays, writeFile
 from natsbroker.spark.formats import tableAt
-from natsbroker.spark.manifests import File, Log, Manifest, TableError
+from natsbroker.spark.manifests import File, Log, Manifest, TableError, dayOf
 from natsbroker.spark.tables import Table
 
-__all__ = ["LOG", "TableContract", "filed", "grown", "small", "together"]
+__all__ = ["LOG", "TableContract", "dated", "filed", "grown", "small", "together"]
 
 LOG = Log("channel", "orders.äß", "test-cluster", "00ff")
 
@@ -70,6 +73,18 @@ def filed(root: Path, start: int, stop: int, *missing: int) -> File:
     return writeFile(root, batches, start, stop)
 
 
+def dated(start: int, stop: int, each: int) -> Iterator[Any]:
+    """
+    Messages as those of L{filed}, so many on each day.
+    """
+    for n in range(start, stop):
+        time = datetime(2026, 11, 20 + (n - 1) // each, 23, 59, 59, n, timezone.utc)
+        fields = {"seq": n, "subject": "orders.new", "data": b"%d" % n, "time": time}
+        headers = [{"key": "N", "value": str(n)}]
+        row = {**fields, "headers": headers, "time_ns": n * 1000}
+        yield pa.RecordBatch.from_pylist([row], SCHEMA)
+
+
 def grown(table: Table, stop: int, *missing: int) -> Manifest:
     """
     What the version that holds becomes with the sequences up to one, in a file.
@@ -98,20 +113,27 @@ def together(count: int, work: Callable[[int], bool]) -> list[int]:
     Have so many threads do something at the same moment.
 
     @return: which of them say C{True}.
+    @raise Exception: what one of them raised.
     """
     barrier = threading.Barrier(count)
     won: list[int] = []
+    raised: list[Exception] = []
 
     def run(number: int) -> None:
         barrier.wait()
-        if work(number):
-            won.append(number)
+        try:
+            if work(number):
+                won.append(number)
+        except Exception as error:
+            raised.append(error)
 
     threads = [threading.Thread(target=run, args=[n]) for n in range(count)]
     for each in threads:
         each.start()
     for each in threads:
         each.join()
+    if raised:
+        raise raised[0]
     return won
 
 
@@ -241,6 +263,8 @@ class TableContract:
         assert len(won) == 1
         found = table.require()
         assert (found.stop, found.lost) == (10 + won[0], ((9, 10 + won[0]),))
+        assert not any(table.commit(each) for each in drafts)
+        assert table.require() == found
 
     def test_doubled(self, table: Table) -> None:
         """A file that is there already is refused, also under another range."""
@@ -278,6 +302,31 @@ class TableContract:
             assert len(won) == 1
             assert self.check(table.root, 3).stop == (stop if won == [0] else stop + 3)
             assert table.commit(grown(table, table.require().stop + 1))
+
+    def test_days(self, tmp_path: Path) -> None:
+        """A table may have files of one day each; it stays so when they are compacted."""
+        root = tmp_path / "lake"
+        table = tableAt(root, self.form)
+        table.make()
+        assert table.commit(Manifest.first(LOG, 1, "date"))
+        for stop in (6, 12):
+            manifest = table.require()
+            files = writeDays(root, dated(manifest.stop, stop, 3), manifest.stop, stop)
+            assert table.commit(manifest.extended(files, [], 5.0))
+        before = self.check(root)
+        days = [dayOf(each.path) for each in before.files]
+        assert days == [f"2026-11-2{n}" for n in (0, 1, 1, 2, 3)]
+        assert [each.start for each in before.files] == [1, 4, 6, 7, 10]
+        assert before.partition == "date"
+        assert compact(table) == 2
+        after = self.check(root)
+        assert [dayOf(each.path) for each in after.files] == [f"2026-11-2{n}" for n in range(4)]
+        assert [each.start for each in after.files] == [1, 4, 7, 10]
+        with pytest.raises(TableError, match="not in the directory of its day"):
+            table.commit(grown(table, 15))
+        assert table.vacuum(0, _later, False).files >= 2
+        assert len(list((root / "data").rglob("*.parquet"))) == 4
+        self.check(root)
 
     def test_orphans(self, table: Table) -> None:
         """A file that no version names is seen by nobody."""

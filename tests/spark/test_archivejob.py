@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,25 @@ class TestFormats:
         assert before == list(range(1, 101))
         assert ran(*source)[0] == 0
         assert sorted(row["seq"] for row in SEEN[form](tmp_path)) == list(range(1, 201))
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_days(form: str, station: Station, tmp_path: Path) -> None:
+    """Files of one day each, from the beginning on or not at all."""
+    stream = station.stream()
+    stream.fill([b"%d" % n for n in range(1, 21)])
+    given = ("--servers", station.url, "--stream", stream.name, "--format", form)
+    dated, plain = str(tmp_path / "dated"), str(tmp_path / "plain")
+    assert ran(*given, "--to", dated, "--partition-by", "date")[0] == 0
+    stream.fill([b"21"])
+    assert ran(*given, "--to", dated)[1]["rows"] == 1
+    assert sorted(row["seq"] for row in SEEN[form](Path(dated))) == list(range(1, 22))
+    for each in tableAt(dated).require().files:
+        day = datetime.fromtimestamp(each.first_time / 1e9, timezone.utc).date()
+        assert each.path.startswith(f"data/date={day}/")
+    assert ran(*given, "--to", plain)[0] == 0
+    code, said, _ = ran(*given, "--to", plain, "--partition-by", "date")
+    assert (code, "is not partitioned by date" in said["error"]) == (2, True)
 
 
 @pytest.fixture

@@ -154,7 +154,7 @@ class TestChannel:
 
         def robbed(work: Any, tasks: Sequence[Any]) -> list[Any]:
             done = inline(work, tasks)
-            (tmp_path / done[0].file.path).unlink()
+            (tmp_path / done[0].files[0].path).unlink()
             return done
 
         with pytest.raises(TableError, match="was deleted before it was named"):

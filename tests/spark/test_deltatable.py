@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from deltalake.transaction import AddAction, Transaction
 from natsbroker.spark import deltatable
 from natsbroker.spark.datafiles import SCHEMA, readFiles
 from natsbroker.spark.deltatable import DeltaLakeTable
+from natsbroker.spark.filing import writeDays
 from natsbroker.spark.manifests import File, Manifest, TableError
-from tests.spark.tablecontract import LOG, TableContract, filed, grown
+from tests.spark.tablecontract import LOG, TableContract, dated, filed, grown
 
 
 class TestContract(TableContract):
@@ -164,6 +165,23 @@ class TestLog:
             )
             racer.create_write_transaction([action], "append", SCHEMA, commit_properties=properties)
         assert seqsIn(table.root) == sorted([*range(1, 12), 9, 10, 11])
+
+
+def test_days(tmp_path: Path) -> None:
+    """The day is a column of the table, and others read only the files of the one they ask for."""
+    table = DeltaLakeTable(tmp_path)
+    table.make()
+    assert table.commit(Manifest.first(LOG, 1, "date"))
+    files = writeDays(tmp_path, dated(1, 10, 3), 1, 10)
+    assert table.commit(table.require().extended(files, [], 1.0))
+    found = deltalake.DeltaTable(str(tmp_path))
+    assert found.metadata().partition_columns == ["date"]
+    day = date(2026, 11, 21)
+    rows = found.to_pyarrow_table(filters=[("date", "=", day)]).to_pylist()
+    assert [(row["seq"], row["date"]) for row in rows] == [(n, day) for n in (4, 5, 6)]
+    assert len(list((tmp_path / "data" / "date=2026-11-21").iterdir())) == 1
+    found.optimize.compact()
+    assert table.require().rows == 9
 
 
 class TestOthers:

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark.errors import ApiError
-from natsbroker.spark.filing import FileWriter, added, writeFile
+from natsbroker.spark.filing import FileWriter, added, writeDays, writeFile
 from natsbroker.spark.manifests import File, Log, Manifest, TableError, rangeOf
 from natsbroker.spark.parquettable import ParquetTable
-from tests.spark.tablecontract import small
+from tests.spark.tablecontract import dated, small
 
 
 @pytest.fixture
@@ -82,6 +82,49 @@ class TestWriting:
         with pytest.raises(ApiError, match="gone"):
             writeFile(table.root, batches(), 1, 2)
         assert left(table) == []
+
+
+class TestDays:
+    """Files of one day each."""
+
+    def test_days(self, table: ParquetTable) -> None:
+        """A range becomes files that follow each other, wherever batches begin."""
+        batches = list(dated(5, 20, 6))
+        whole = pa.Table.from_batches(batches).combine_chunks().to_batches()
+        for given in (batches, whole):
+            files = writeDays(table.root, given, 2, 30)
+            found = [(each.start, each.stop, each.rows) for each in files]
+            assert found == [(2, 7, 2), (7, 13, 6), (13, 19, 6), (19, 30, 1)]
+            for number, each in enumerate(files):
+                assert each.path.startswith(f"data/date=2026-11-2{number}/")
+                assert rangeOf(each.path) == (each.start, each.stop, each.sha256)
+                said = pq.read_metadata(table.root / each.path).metadata
+                assert (said[b"nb.start"], said[b"nb.stop"]) == (
+                    b"%d" % each.start,
+                    b"%d" % each.stop,
+                )
+
+    def test_backAgain(self, table: ParquetTable) -> None:
+        """Where a clock went back there is one file more."""
+        one, two = dated(3, 4, 3), dated(4, 5, 3)
+        shifted = [x.set_column(0, "seq", pa.array([n])) for n, x in enumerate([*two, *one], 1)]
+        files = writeDays(table.root, shifted, 1, 3)
+        assert [each.path[5:20] for each in files] == ["date=2026-11-21", "date=2026-11-20"]
+
+    def test_nothing(self, table: ParquetTable) -> None:
+        """A range without messages has no file."""
+        assert writeDays(table.root, [rows()], 5, 9) == [File("", 5, 9)]
+
+    def test_fails(self, table: ParquetTable) -> None:
+        """If one cannot be written, none is left."""
+
+        def batches() -> Any:
+            yield from dated(1, 10, 3)
+            raise ApiError("gone")
+
+        with pytest.raises(ApiError, match="gone"):
+            writeDays(table.root, batches(), 1, 20)
+        assert list((table.root / "data").rglob("*.parquet")) == []
 
 
 class TestAdding:

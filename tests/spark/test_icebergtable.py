@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from pyiceberg.table import StaticTable
 
 from natsbroker.spark.datafiles import readFiles
 from natsbroker.spark.errors import OptionError
+from natsbroker.spark.filing import writeDays
 from natsbroker.spark.formats import tableAt
 from natsbroker.spark.icebergtable import IcebergTable
 from natsbroker.spark.manifests import File, Manifest, TableError
-from tests.spark.tablecontract import LOG, TableContract, filed, grown, together
+from tests.spark.tablecontract import LOG, TableContract, dated, filed, grown, together
 
 
 def opened(root: Path) -> Any:
@@ -113,6 +115,21 @@ class TestMetadata:
         assert [x.snapshot_id for x in left.snapshots()] == [x.snapshot_id for x in snapshots[1:]]
         assert left.scan(snapshot_id=snapshots[1].snapshot_id).to_arrow().num_rows == 11
         assert table.require().stop == 15
+
+
+def test_days(tmp_path: Path) -> None:
+    """The day of the time is what the table is partitioned by, and others pass over files by it."""
+    table = IcebergTable(tmp_path)
+    table.make()
+    assert table.commit(Manifest.first(LOG, 1, "date"))
+    files = writeDays(tmp_path, dated(1, 10, 3), 1, 10)
+    assert table.commit(table.require().extended(files, [], 1.0))
+    found = opened(tmp_path)
+    assert [str(each.transform) for each in found.spec().fields] == ["day"]
+    day = "time >= '2026-11-21T00:00:00+00:00' and time < '2026-11-22T00:00:00+00:00'"
+    [task] = found.scan(day).plan_files()
+    assert task.file.partition[0] == (date(2026, 11, 21) - date(1970, 1, 1)).days
+    assert sorted(found.scan(day).to_arrow()["seq"].to_pylist()) == [4, 5, 6]
 
 
 class TestOthers:

@@ -17,6 +17,7 @@ from natsbroker.spark.manifests import (
     Log,
     Manifest,
     TableError,
+    dayOf,
     fileOf,
     joined,
     newPath,
@@ -51,6 +52,14 @@ def test_paths() -> None:
     digest = "0f" * 32
     assert rangeOf(f"{path.removesuffix('.parquet')}-{digest}.parquet") == (1, 2, digest)
     assert rangeOf("data/part-00000-ab.c000.snappy.parquet") is None
+
+
+def test_dayOf() -> None:
+    """The day of a file is that of its directory."""
+    assert dayOf(newPath(1, 2, "2026-11-20", "0f" * 32)) == "2026-11-20"
+    assert rangeOf(newPath(1, 2, "2026-11-20", "0f" * 32)) == (1, 2, "0f" * 32)
+    assert dayOf("date=2026-11-20/part-0.parquet") == "2026-11-20"
+    assert dayOf(newPath(1, 2)) == dayOf("update=2026-11-20/x") == ""
 
 
 def test_fileOf() -> None:
