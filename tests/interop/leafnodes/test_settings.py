@@ -147,7 +147,7 @@ def test_credentials(maker: Maker, tmp_path: Path, hub: Flavour, spoke: Flavour)
 @pairs
 def test_permissions(maker: Maker, hub: Flavour, spoke: Flavour) -> None:
     """What the hub's user may do holds on both sides."""
-    rules = "publish: { allow: ['up.>', settle] }, subscribe: { allow: ['down.>', settle] }"
+    rules = "publish: { allow: ['up.>', sync] }, subscribe: { allow: ['down.>', sync] }"
     user = f"C {{ users: [ {{user: l, password: l, permissions: {{ {rules} }} }}, "
     above = maker.hub(hub, accounts=user + "{user: c, password: c} ] }")
     below = maker.spoke(spoke, remoteTo(above.leafPort, "l"))
