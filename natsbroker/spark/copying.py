@@ -20,7 +20,7 @@ from typing import Any, TextIO
 from natsbroker.spark.archiving import logOf
 from natsbroker.spark.connection import connect
 from natsbroker.spark.datafiles import COLUMNS, readFiles
-from natsbroker.spark.errors import OptionError, SourceError
+from natsbroker.spark.errors import ApiError, DataLoss, OptionError, SourceError
 from natsbroker.spark.formats import tableAt
 from natsbroker.spark.jobs import Parser, Progress, UsageError, reported, sourceOptions
 from natsbroker.spark.logs import checkedNames, isPattern, logsOf
@@ -30,12 +30,18 @@ from natsbroker.spark.provenance import IDENTITY, LOG, SEQUENCE, TIME, ownHeader
 from natsbroker.spark.publishing import Publisher
 from natsbroker.spark.reading import Span
 from natsbroker.spark.settings import readOptions
-from natsbroker.spark.streams import Streams
+from natsbroker.spark.streams import Streams, StreamState
+from natsbroker.spark.subscribing import ChannelReader
 from natsbroker.spark.tables import Table
 from natsbroker.spark.tasks import batchesOf, peerOf
 from natsbroker.wire.headers import Headers
 
 __all__ = ["Target", "archivedBatches", "migrateMain", "restoreMain"]
+
+
+#: How a channel is read by a subscription: so many messages at once, and at a slow rate those of so
+#: many seconds.
+_AT_ONCE, _LIVELY = 1024, 5.0
 
 
 class Target:
@@ -44,6 +50,8 @@ class Target:
 
     @ivar copied: how many messages were copied.
     @ivar next: the next sequence of the source.
+    @ivar known: when the message before it was stored in the source, in nanoseconds since 1970; 0
+        if there was none.
     """
 
     def __init__(self, streams: Streams, name: str, log: Log, start: int) -> None:
@@ -53,6 +61,7 @@ class Target:
         @raise OptionError: if something else is in the target.
         """
         self.copied = 0
+        self.known = 0
         self._streams = streams
         self._name = name
         self._log = log
@@ -74,6 +83,7 @@ class Target:
             headers = Headers.fromBlock(block) if block else Headers()
             origin = headers.get(LOG), headers.get(IDENTITY)
             sequence = int(headers.get(SEQUENCE) or "0")
+            self.known = int(headers.get(TIME) or "0")
         except (KeyError, AttributeError, ValueError):
             raise SourceError(f"stream {self._name}: its last message makes no sense") from None
         if origin != (f"{self._log.kind}/{self._log.name}", self._log.identity) or not sequence:
@@ -159,19 +169,19 @@ def _copy(
     log: Log,
     start: int,
     stop: int,
-    read: Callable[[int], Iterable[Any]],
+    read: Callable[[Target], Iterable[Any]],
     said: dict[str, Any],
     progress: Progress,
 ) -> None:
     """
-    Copy what C{read} gives from a sequence on.
+    Copy what C{read} gives from where the target stops.
     """
     options = _targetOptions(given)
     with connect(peerOf(options)) as connection:
         target = Target(Streams(connection, options["domain"]), given.to_stream, log, start)
         said["resumed"] = target.next
         try:
-            batches = read(target.next)
+            batches = read(target)
             shown = (lambda seq: progress(seq, stop - 1)) if stop else (lambda seq: None)
             target.take(batches, given.window, given.prefix, given.rate, shown)
         finally:
@@ -194,26 +204,77 @@ def migrateMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
         parser.add_argument("--channel", help="the channel to copy")
         parser.add_argument("--stream", help="or the stream")
         parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
+        parser.add_argument(
+            "--protocol",
+            choices=("auto", "export", "stan"),
+            default="auto",
+            help="how a channel is read: as our broker gives it, or as clients of NATS Streaming",
+        )
+        parser.add_argument("--discover-prefix", default="_STAN.discover", help="with stan")
         _addTarget(parser)
         given = parser.parse_args(list(arguments))
         options = sourceOptions(given)
         names = checkedNames(options)
         if len(names) != 1 or isPattern(names[0]) or options["subject"]:
             raise OptionError("name the one stream or channel to copy, whole")
-        peer = peerOf(options)
-        with connect(peer) as connection:
-            state = logsOf(connection, options).state(names[0])
+        progress = Progress("migrate", stderr)
+        if not options["channel"] and given.protocol == "stan":
+            raise OptionError("protocol: stan is for channels")
+        state = None if given.protocol == "stan" else _stateOf(options, given.protocol == "auto")
+        if state is None:
+            _copyChannel(given, options, said, progress)
+            return 0
+        found, peer = state, peerOf(options)
 
-        def read(start: int) -> Iterable[Any]:
-            span = Span(state.name, state.created, start, state.stop)
+        def read(target: Target) -> Iterable[Any]:
+            span = Span(found.name, found.created, target.next, found.stop)
             return batchesOf(peer, options, COLUMNS, span, (), lambda loss: None)
 
-        progress = Progress("migrate", stderr)
-        log = logOf(state, options)
-        _copy(given, log, state.first, state.stop, read, said, progress)
+        _copy(given, logOf(found, options), found.first, found.stop, read, said, progress)
         return 0
 
     return reported("migrate", work, stdout, stderr)
+
+
+def _stateOf(options: dict[str, Any], mayBeSilent: bool) -> StreamState | None:
+    """
+    The state of the source; C{None} for a channel of a server that does not know the question.
+    """
+    with connect(peerOf(options)) as connection:
+        try:
+            return logsOf(connection, options).state(checkedNames(options)[0])
+        except ApiError as error:
+            if error.code != 503 or not mayBeSilent or not options["channel"]:
+                raise
+            return None
+
+
+def _copyChannel(
+    given: Any, options: dict[str, Any], said: dict[str, Any], progress: Progress
+) -> None:
+    """
+    Copy a channel that is read as clients of NATS Streaming read it.
+    """
+    name, clusterId = options["channel"][0], options["clusterId"]
+    log = Log("channel", name, clusterId, f"stan {clusterId}")
+    # While messages wait for their time, the server asks whether we live: so few are taken at once.
+    window = max(min(int(given.rate * _LIVELY), _AT_ONCE), 2) if given.rate else _AT_ONCE
+    onLoss = None if options["failOnDataLoss"] else lambda loss: None
+    with (
+        connect(peerOf(options)) as connection,
+        ChannelReader(connection, name, clusterId, given.discover_prefix, window) as reader,
+    ):
+        stop = reader.last() + 1
+
+        def read(target: Target) -> Iterable[Any]:
+            if target.next > stop:
+                raise DataLoss(
+                    f"channel {name} ends with {stop - 1}, and {target.next - 1} was copied: it was"
+                    " deleted and made again"
+                )
+            return reader.batches(target.next, stop, target.known, onLoss)
+
+        _copy(given, log, 1, stop, read, said, progress)
 
 
 def restoreMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
@@ -234,8 +295,8 @@ def restoreMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
         said["lost"] = [list(each) for each in manifest.lost]
         progress = Progress("restore", stderr)
 
-        def read(start: int) -> Iterable[Any]:
-            return archivedBatches(table, manifest, start)
+        def read(target: Target) -> Iterable[Any]:
+            return archivedBatches(table, manifest, target.next)
 
         _copy(given, manifest.log, manifest.start, manifest.stop, read, said, progress)
         return 0

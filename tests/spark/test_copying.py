@@ -18,14 +18,15 @@ import pytest
 
 from natsbroker.spark import cli
 from natsbroker.spark.archivejob import archive
+from natsbroker.spark.channels import Channels
 from natsbroker.spark.connection import connect
 from natsbroker.spark.copying import Target
-from natsbroker.spark.errors import SourceError
+from natsbroker.spark.errors import ApiError, SourceError
 from natsbroker.spark.formats import FORMATS
 from natsbroker.spark.manifests import Log
 from natsbroker.spark.pipelining import Pipeline
 from natsbroker.spark.reading import Manner, RangeReader, Span
-from natsbroker.spark.streams import Streams
+from natsbroker.spark.streams import Streams, StreamState
 from tests.spark.support import BrokerStation, Station, Stream
 
 
@@ -94,7 +95,8 @@ class TestMigrate:
         assert (found[0][2]["K"], found[0][2]["Nb-Origin-Nats-Msg-Id"]) == ("v", "7")
         assert found[1][2]["Nb-Origin-Sequence"] == "3"
 
-    def test_killed(self, broker: BrokerStation, station: Station) -> None:
+    @pytest.mark.parametrize("protocol", ["export", "stan"])
+    def test_killed(self, protocol: str, broker: BrokerStation, station: Station) -> None:
         """Killed at random moments and begun again, it has copied each message once, in order."""
         dice = random.Random(3)
         count = 12_000
@@ -102,6 +104,7 @@ class TestMigrate:
         target = station.stream(duplicate_window=100_000_000)
         command = [sys.executable, "-m", "natsbroker", "spark", "migrate"]
         command += ["--servers", broker.url, "--channel", name, "--rate", "8000"]
+        command += ["--protocol", protocol]
         command += to(station, target, "--prefix", f"{target.name}.")
         kills = 0
         while kills < 3:
@@ -178,6 +181,81 @@ class TestMigrate:
         code, _, errors = ran(*source, *more)
         assert code == 2
         assert text in errors
+
+
+class TestSubscription:
+    """From a channel as clients of NATS Streaming read it."""
+
+    def test_again(self, broker: BrokerStation, station: Station) -> None:
+        """Every message once, however often; what has come since is copied by the next one."""
+        name = broker.channel(b"%d" % n for n in range(1, 301))
+        target = station.stream(duplicate_window=100_000_000)
+        source = ("migrate", "--servers", broker.url, "--channel", name, "--protocol", "stan")
+        command = (*source, *to(station, target, "--prefix", f"{target.name}."))
+        code, said, errors = ran(*command)
+        assert (code, errors, said["rows"], said["stop"]) == (0, "", 300, 301)
+        headers = contents(station, target)[299][2]
+        assert headers["Nb-Origin-Log"] == f"channel/{name}"
+        assert headers["Nb-Origin-Identity"] == "stan test-cluster"
+        assert headers["Nb-Origin-Sequence"] == "300"
+        broker.fill(name, [b"301", b"302"])
+        assert (ran(*command)[1]["rows"], ran(*command)[1]["rows"]) == (2, 0)
+        expected = [(f"{target.name}.{name}", b"%d" % n) for n in range(1, 303)]
+        assert [each[:2] for each in contents(station, target)] == expected
+        code, said, _ = ran(*command, "--rate", "100000", "--protocol", "export")
+        assert (code, "has other messages than copies" in said["error"]) == (2, True)
+
+    def test_otherChannel(self, broker: BrokerStation, station: Station) -> None:
+        """A channel that is not the one that was copied is not taken for it."""
+        first, second = broker.channel([b"1", b"2"]), broker.channel([b"a", b"b", b"c"])
+        target = station.stream()
+
+        def migrated(name: str) -> tuple[int, dict[str, Any], str]:
+            source = ("migrate", "--servers", broker.url, "--channel", name, "--protocol", "stan")
+            return ran(*source, *to(station, target, "--prefix", f"{target.name}."))
+
+        assert migrated(first)[0] == 0
+        code, said, _ = migrated(second)
+        assert (code, f"other messages than copies of channel {first}" in said["error"]) == (
+            2,
+            False,
+        )
+        for seq, text in (
+            (2, "the message 2 is another one"),
+            (9, "ends with 3, and 9 was copied"),
+        ):
+            identity = {"Nb-Origin-Log": f"channel/{second}"}
+            identity |= {"Nb-Origin-Identity": "stan test-cluster", "Nb-Origin-Time": "7"}
+            target.add("x", b"", {**identity, "Nb-Origin-Sequence": str(seq)})
+            code, said, _ = migrated(second)
+            assert (code, text in said["error"]) == (3, True), said
+
+    def test_auto(
+        self, broker: BrokerStation, station: Station, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A server that does not know our requests is read so unless something else was said."""
+
+        def silent(self: Channels, name: str) -> StreamState:
+            raise ApiError(f"channel {name}: nobody answers", 503)
+
+        monkeypatch.setattr(Channels, "state", silent)
+        name = broker.channel([b"one", b"two"])
+        target = station.stream()
+        source = ("migrate", "--servers", broker.url, "--channel", name)
+        command = (*source, *to(station, target, "--prefix", f"{target.name}."))
+        assert ran(*command, "--protocol", "export")[0] == 3
+        assert ran(*command)[1]["rows"] == 2
+        nowhere = ("migrate", "--servers", station.url, "--channel", "c")
+        code, said, _ = ran(*nowhere, *to(station, target))
+        assert (code, "there is no NATS Streaming" in said["error"]) == (3, True)
+        code, said, _ = ran("migrate", "--servers", station.url, "--stream", "S", *command[5:])
+        assert code == 3
+
+    def test_streams(self, station: Station) -> None:
+        """Streams are not read so."""
+        source = ("migrate", "--servers", "h", "--stream", "S", "--protocol", "stan")
+        code, said, _ = ran(*source, "--to-servers", "h", "--to-stream", "T")
+        assert (code, said["error"]) == (2, "protocol: stan is for channels")
 
 
 class TestRestore:
