@@ -211,7 +211,7 @@ if how == "broken":
 
 def audit(event, arguments):
     global steps
-    if event in ("os.link", "os.rename"):
+    if event in ("os.link", "os.rename") and str(arguments[0]).startswith(to):
         steps -= 1
         if not steps:
             os.kill(os.getpid(), signal.SIGKILL)
