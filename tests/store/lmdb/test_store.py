@@ -32,7 +32,7 @@ from natsbroker.testing.storecontracts import (
     SubjectContract,
 )
 from tests.store.history import Recorder
-from tests.support import PURE, using
+from tests.support import COMPILED, PURE, using
 
 
 class LMDBStoreTests(
@@ -88,6 +88,23 @@ class LMDBStoreTests(
         self.wait(log.discardBefore(300))
         found = [self.rowsFrom(log, *each) for each in ranges]
         assert [len(each) for each in found] == [2700, 2700, 3, 800]
+
+    def test_exportsDamaged(self) -> None:
+        """A record that is damaged on disk is named in an export, and all others are in it."""
+        store = self.store()
+        log: Any = self.wait(store.open("log"))
+        self.wait(log.append([(b"s", b"", b"payload %04d." % n, n) for n in range(1, 2001)]))
+        self.wait(store.close())
+        [path] = (self.directory / "store").rglob("data.mdb")
+        raw = path.read_bytes()
+        assert raw.count(b"payload 1500.") == 1
+        path.write_bytes(raw.replace(b"payload 1500.", b"payload 15x0."))
+        log = self.wait(self.store().open("log"))
+        for names in (COMPILED or PURE, PURE):
+            with using(names):
+                columns = self.wait(log.exportRange(1, 2001))
+            assert (columns.next, columns.damaged) == (2001, (1500,))
+            assert list(columns.sequences) == [n for n in range(1, 2001) if n != 1500]
 
     def rowsFrom(self, log: Any, start: int, stop: int, size: int) -> list[Any]:
         """The rows of a range, page after page."""
