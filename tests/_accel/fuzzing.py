@@ -2,8 +2,8 @@
 Fuzzing of the compiled lane, in memory and over sockets.
 
 Promises: every input is a script of operations for several clients of one account, mutated and cut
-at will; it goes through the compiled decoder, matcher, lane and outbox, once over transports in
-memory and once over the sockets of the compiled poller. Nothing may be raised or logged; whether
+at will; it goes through the compiled decoder, matcher, lane and outbox: over transports in memory,
+over the sockets of the compiled poller, or over TLS. Nothing may be raised or logged; whether
 memory was respected is for the sanitizers to say (L{tests._accel.sanitized}). One seed makes one
 run, and a failing one is repeated with::
 
@@ -36,6 +36,7 @@ from natsbroker.subjects.permissions import (
 )
 from natsbroker.wire.grants import Grant, Security
 from natsbroker.wire.values import Kind, Message, Run
+from tests._accel.sealing import SealedPeer
 from tests.support import COMPILED, Doorkeeper, World, using
 
 HELLOS = (
@@ -377,6 +378,23 @@ def overSockets(random: Random) -> None:
     poller.close()
 
 
+def overTLS(random: Random) -> None:
+    """
+    One input over TLS, whose records are read and written in numbers.
+    """
+    world = makeWorld(random)
+    peers = [SealedPeer(world) for _ in range(2)]
+    turns = [(peer, piece) for peer in peers for piece in cut(random, script(random))]
+    if random.random() < 0.5:
+        random.shuffle(turns)
+    for peer, piece in turns:
+        if peer.isOpen:
+            peer.say(piece, random)
+    for peer in peers:
+        peer.abort()
+    world.settle()
+
+
 def push(end: socket.socket, waiting: list[bytes]) -> None:
     """
     Send the next piece, or what the socket takes of it; nobody there takes all.
@@ -419,7 +437,7 @@ def run(inputs: int, seed: int) -> None:
         for number in range(seed, seed + inputs):
             random = Random(number)
             try:
-                (overSockets if number % 2 else overMemory)(random)
+                (overTLS if number % 8 == 0 else overSockets if number % 2 else overMemory)(random)
                 complaints.check()
             except BaseException:
                 print(f"python -m tests._accel.fuzzing --inputs 1 --seed {number}", flush=True)

@@ -1,0 +1,105 @@
+"""
+A session over TLS in memory, for fuzzing what reads and writes records in numbers.
+
+Promises: what the client says, whole or tampered with, reaches the session as if by Twisted.
+Must never know: what is said.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+
+from OpenSSL import SSL
+
+from natsbroker.net.sealing import Records
+from natsbroker.net.session import ClientSession
+from natsbroker.wire.grants import Security
+from tests.hosting.test_tls import Handshake
+from tests.interop.tls.authority import issue
+from tests.net.test_sealing import Layer, drained, said
+from tests.support import World
+
+__all__ = ["SealedPeer"]
+
+
+@cache
+def _context() -> SSL.Context:
+    issued = issue(None)
+    context = SSL.Context(SSL.TLS_SERVER_METHOD)
+    context.use_certificate(issued.certificate)
+    context.use_privatekey(issued.key)
+    return context
+
+
+class SealedPeer:
+    """
+    Both ends of a connection, and the session at one of them.
+
+    @ivar isOpen: whether the session goes on.
+    """
+
+    host, port, connectionType, certificate = "127.0.0.1", 1, "STANDARD", None
+    tls: Security | None = None
+    isSecured = True
+
+    def __init__(self, world: World) -> None:
+        self.isOpen = True
+        ends = Handshake(_context(), SSL.Context(SSL.TLS_CLIENT_METHOD)).run()
+        self._client, self._server = ends.client, ends.server
+        self._layer = Layer()
+        seal = self._server.seal()
+        if seal is None:
+            raise RuntimeError("nothing reads and writes records in numbers here")
+        self._records = Records(self._server, self._layer, seal)
+        self.session = ClientSession(world.context, self)
+        self._server.readInto(seal, self.session.decoder, self.session.proceed)
+        self.session.opened()
+
+    def say(self, data: bytes, random: Random) -> None:
+        """
+        Have the client say something. Rarely, what is sent for it is changed on its way.
+        """
+        wires = bytearray(said(self._client, data))
+        if random.random() < 0.02:
+            wires[random.randrange(len(wires))] ^= 1 << random.randrange(8)
+        place = random.randrange(len(wires) + 1)
+        for part in (wires[:place], wires[place:]):
+            if part and self.isOpen:
+                self._take(bytes(part))
+
+    def _take(self, wires: bytes) -> None:
+        self._server.bio_write(wires)
+        try:
+            self._server.recv(1)
+        except SSL.WantReadError:
+            for each in self._layer.wires:
+                self._client.bio_write(each)
+            self._layer.wires.clear()
+            drained(self._client.recv)
+        except SSL.Error:
+            self.abort()
+
+    def write(self, data: bytes) -> None:
+        """See L{natsbroker.net.peer.Peer}."""
+        self._records.write(data)
+
+    def finish(self) -> None:
+        """See L{natsbroker.net.peer.Peer}."""
+        self.abort()
+
+    def abort(self) -> None:
+        """See L{natsbroker.net.peer.Peer}."""
+        if self.isOpen:
+            self.isOpen = False
+            self._server.forget()
+            self.session.lost()
+
+    def pauseReading(self) -> None:
+        """Nothing to do: what is said all comes."""
+
+    def resumeReading(self) -> None:
+        """Nothing to do, likewise."""
+
+    def useLane(self, lane: object) -> None:
+        """Nothing to do: the session is asked."""
