@@ -16,7 +16,7 @@ __all__ = ["main"]
 _USAGE = """\
 Usage: natsbroker spark JOB [OPTION ...]
 
-    doctor    say what Spark would run on here, and try it
+    doctor    say what Spark would run on here, or with --master elsewhere, and try it
     archive   copy a log into Parquet files, each message exactly once
     compact   make few large files of the many small ones of an archive
     decode    read payloads in JSON, Avro or Protobuf into tables with columns
@@ -69,6 +69,10 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
         except SystemExit:
             return 0  # --help was said.
         return found
+    if job == "doctor" and rest[:1] == ["--master"] and len(rest) == 2:
+        from natsbroker.spark.doctor import examine
+
+        return 0 if examine(stdout, master=rest[1]) else 1
     if job != "doctor" or rest:
         wrong = job if job != "doctor" else f"doctor {' '.join(rest)}"
         print(f"natsbroker spark: there is no {wrong!r}", file=stderr)

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 from natsbroker.spark import session
 from natsbroker.spark.errors import JavaMissing
 from natsbroker.spark.java import findJava
+from natsbroker.spark.jobs import inSpark
 
 __all__ = ["examine"]
 
@@ -26,21 +27,68 @@ _REMEDY = "pip install 'natsbroker[spark]'"
 #: What must be installed, and the oldest version of it that will do.
 _PACKAGES = {"pyspark": (4, 2), "pyarrow": (18,)}
 
+#: PySpark without Spark, as another package of the same modules.
+_CLIENT = "pyspark-client"
 
-def _ownSession() -> Any:
-    return session("local[1]", {"spark.ui.enabled": "false", "spark.log.level": "ERROR"})
+#: What more is possible: what it is called, with the package that does it, and what installs that.
+_EXTRAS = (
+    ("Connect", "grpcio-status", "'pyspark[connect]'"),
+    ("Delta", "deltalake", "'natsbroker[delta]'"),
+    ("Iceberg", "pyiceberg", "'natsbroker[iceberg]'"),
+    ("Avro", "fastavro", "'natsbroker[avro]'"),
+)
+
+_CONF = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
 
 
-def examine(out: TextIO, makeSession: Callable[[], Any] = _ownSession) -> bool:
+def examine(
+    out: TextIO, makeSession: Callable[[], Any] | None = None, master: str = "local[1]"
+) -> bool:
     """
     Look at what there is, try it, and say so.
 
-    @param makeSession: gives the session that is tried.
+    @param makeSession: gives the session that is tried, in place of one at C{master}.
+    @param master: where to try it; at C{sc://HOST:PORT} no Java is needed here.
     @return: whether Spark can be used.
     """
     print(f"Python:  {platform.python_version()}, {sys.executable}", file=out)
-    if not all([_package(out, name, oldest) for name, oldest in _PACKAGES.items()]):
+    isClient = _versionOf("pyspark") is None and _versionOf(_CLIENT) is not None
+    packages = {(_CLIENT if isClient and x == "pyspark" else x): y for x, y in _PACKAGES.items()}
+    if not all([_package(out, name, oldest) for name, oldest in packages.items()]):
         return False
+    for what, name, remedy in _EXTRAS:
+        version = _versionOf(name)
+        said = f"{name} {version}" if version else f"not installed; if wanted: pip install {remedy}"
+        print(f"{what + ':':<9}{said}", file=out)
+    isRemote = master.startswith("sc://")
+    if isClient and not isRemote:
+        print(f"Java:    {_CLIENT} starts no Spark: doctor --master sc://HOST:PORT", file=out)
+        return False
+    if not isRemote and not _java(out):
+        return False
+    try:
+        spark = makeSession() if makeSession else session(master, _CONF)
+        total = spark.range(1000).selectExpr("sum(id) AS total").collect()[0]["total"]
+        print(f"Query:   Spark {spark.version} added 0 to 999 and found {total}", file=out)
+        [(python, arrow, ours)] = inSpark(spark)(_seenByWorker, [0])
+    except Exception as error:
+        # Whatever is wrong with Spark or Java is what this is here to show.
+        print(f"Query:   failed: {_firstLine(error)}", file=out)
+        return False
+    print(f"Worker:  Python {python}, PyArrow {arrow}, natsbroker {ours}", file=out)
+    isSame = (
+        _minor(python) == _minor(platform.python_version())
+        if isRemote
+        else (python == platform.python_version())
+    )
+    if total != 499_500 or not isSame:
+        print("         which is not right: workers must run the Python of the driver", file=out)
+        return False
+    print("Spark can be used.", file=out)
+    return True
+
+
+def _java(out: TextIO) -> bool:
     try:
         java = findJava(os.environ)
     except JavaMissing as error:
@@ -49,28 +97,23 @@ def examine(out: TextIO, makeSession: Callable[[], Any] = _ownSession) -> bool:
     print(f"Java:    {java.version}, found by {java.origin}, {java.wrapped or java.home}", file=out)
     if java.wrapped is not None:
         print(f"         lacks a module that Spark asks for: started by {java.home}", file=out)
-    try:
-        spark = makeSession()
-        total = spark.range(1000).selectExpr("sum(id) AS total").collect()[0]["total"]
-        print(f"Query:   Spark {spark.version} added 0 to 999 and found {total}", file=out)
-        python, arrow = spark.sparkContext.range(0, 1, numSlices=1).map(_seenByWorker).collect()[0]
-    except Exception as error:
-        # Whatever is wrong with Spark or Java is what this is here to show.
-        print(f"Query:   failed: {_firstLine(error)}", file=out)
-        return False
-    print(f"Worker:  Python {python}, PyArrow {arrow}", file=out)
-    isSame = python == platform.python_version()
-    if total != 499_500 or not isSame:
-        print("         which is not right: workers must run the Python of the driver", file=out)
-        return False
-    print("Spark can be used.", file=out)
     return True
 
 
-def _package(out: TextIO, name: str, oldest: tuple[int, ...]) -> bool:
+def _versionOf(name: str) -> str | None:
     try:
-        version = importlib.metadata.version(name)
+        return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _minor(version: str) -> list[str]:
+    return version.split(".")[:2]
+
+
+def _package(out: TextIO, name: str, oldest: tuple[int, ...]) -> bool:
+    version = _versionOf(name)
+    if version is None:
         print(f"{name}: not installed: {_REMEDY}", file=out)
         return False
     print(f"{name}: {version}", file=out)
@@ -81,10 +124,12 @@ def _package(out: TextIO, name: str, oldest: tuple[int, ...]) -> bool:
     return True
 
 
-def _seenByWorker(_: int) -> tuple[str, str]:
+def _seenByWorker(_: int) -> tuple[str, str, str]:
     import pyarrow
 
-    return platform.python_version(), pyarrow.__version__
+    import natsbroker
+
+    return platform.python_version(), pyarrow.__version__, natsbroker.__version__
 
 
 def _firstLine(error: Exception) -> str:

@@ -74,6 +74,9 @@ def main(url: str, servers: str, broker: str, place: str) -> dict[str, Any]:
     directory = Path(place)
     spark = session(url, {"spark.ui.enabled": "false"})
     assert session(url) is spark
+    said = io.StringIO()
+    found["doctor"] = cli.main(["doctor", "--master", url], said, io.StringIO())
+    assert "natsbroker" in said.getvalue()
     found["pushdown"] = spark.conf.get("spark.sql.python.filterPushdown.enabled")
     stream = reading(spark, servers=servers, stream="IN", pushdown="true", includeHeaders="true")
     found["few"] = [row.seq for row in stream.where("seq > 97").orderBy("seq").collect()]

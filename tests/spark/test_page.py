@@ -66,3 +66,14 @@ def test_replays(station: Station) -> None:
         source=source.name,
         target=target.name,
     )
+
+
+def test_tutorial(spark: Any, station: Station, events: str, tmp_path: Path) -> None:
+    """Every Python block of the tutorial does what its assertions say."""
+    Stream(station.connection, "SHOP").make(subjects=["shop.>"])
+    run("spark-tutorial.md", servers=station.url, broker=events, directory=str(tmp_path))
+
+
+def test_cluster(spark: Any) -> None:
+    """So does what the page about clusters shows."""
+    run("spark-cluster.md")

@@ -65,6 +65,7 @@ def test_everything(
     found = json.loads(done.stdout.splitlines()[-1])
     told = found.pop("told")
     assert found == {
+        "doctor": 0,
         "pushdown": "true",
         "few": [98, 99, 100],
         "channel": 30,
