@@ -22,6 +22,7 @@ from natsbroker.wire.dialects import cluster
 from natsbroker.wire.values import Kind, Message
 from tests.simulation import world
 from tests.simulation.__main__ import main, report
+from tests.simulation.faults import double, lose
 from tests.simulation.running import run
 
 #: How many histories are run here, in parts of so many.
@@ -67,13 +68,7 @@ def test_commandLine(capsys: pytest.CaptureFixture[str]) -> None:
 
 def twice(patch: pytest.MonkeyPatch) -> None:
     """A route is given each message twice."""
-    forward = RouteAccount.forward
-
-    def doubled(self: Any, message: Any, queues: Any) -> None:
-        forward(self, message, queues)
-        forward(self, message, queues)
-
-    patch.setattr(RouteAccount, "forward", doubled)
+    double(patch, RouteAccount)
 
 
 def silentEnd(patch: pytest.MonkeyPatch) -> None:
@@ -123,37 +118,17 @@ def bothSides(patch: pytest.MonkeyPatch) -> None:
 
 def forgetful(patch: pytest.MonkeyPatch) -> None:
     """Every tenth message to a route is lost."""
-    forward, count = RouteAccount.forward, [0]
-
-    def lossy(self: Any, message: Any, queues: Any) -> None:
-        count[0] += 1
-        if count[0] % 10:
-            forward(self, message, queues)
-
-    patch.setattr(RouteAccount, "forward", lossy)
+    lose(patch, RouteAccount)
 
 
 def twiceClassic(patch: pytest.MonkeyPatch) -> None:
     """A classic member is given each message twice."""
-    forward = ClassicMember.forward
-
-    def doubled(self: Any, message: Any, queues: Any) -> None:
-        forward(self, message, queues)
-        forward(self, message, queues)
-
-    patch.setattr(ClassicMember, "forward", doubled)
+    double(patch, ClassicMember)
 
 
 def forgetfulClassic(patch: pytest.MonkeyPatch) -> None:
     """Every tenth message to a classic member is lost."""
-    forward, count = ClassicMember.forward, [0]
-
-    def lossy(self: Any, message: Any, queues: Any) -> None:
-        count[0] += 1
-        if count[0] % 10:
-            forward(self, message, queues)
-
-    patch.setattr(ClassicMember, "forward", lossy)
+    lose(patch, ClassicMember)
 
 
 def toEverybody(patch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from natsbroker.net.gatewayoutlet import GatewayAccount
 from natsbroker.net.gatewaytelling import Telling
 from natsbroker.wire.values import Kind
 from tests.simulation.__main__ import main, report
+from tests.simulation.faults import double, lose
 from tests.simulation.history import stepsOf
 from tests.simulation.running import PROBES, run
 from tests.simulation.superworld import CLUSTERS, LEAFS, SuperWorld
@@ -77,25 +78,12 @@ def test_everythingHappens() -> None:
 
 def twice(patch: pytest.MonkeyPatch) -> None:
     """Another cluster is given each message twice."""
-    forward = GatewayAccount.forward
-
-    def doubled(self: Any, message: Any, queues: Any) -> None:
-        forward(self, message, queues)
-        forward(self, message, queues)
-
-    patch.setattr(GatewayAccount, "forward", doubled)
+    double(patch, GatewayAccount)
 
 
 def forgetful(patch: pytest.MonkeyPatch) -> None:
     """Every tenth message to another cluster is lost."""
-    forward, count = GatewayAccount.forward, [0]
-
-    def lossy(self: Any, message: Any, queues: Any) -> None:
-        count[0] += 1
-        if count[0] % 10:
-            forward(self, message, queues)
-
-    patch.setattr(GatewayAccount, "forward", lossy)
+    lose(patch, GatewayAccount)
 
 
 def silentEnd(patch: pytest.MonkeyPatch) -> None:

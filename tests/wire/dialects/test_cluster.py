@@ -25,22 +25,15 @@ from natsbroker.wire.dialects.cluster import (
     unsubscriptionLine,
 )
 from natsbroker.wire.values import Message
-from tests.support import Names, onEach, pieces
+from tests.support import Names, onEach
+from tests.wire.dialects.frames import framesOf
 
 SIDS = st.sampled_from([b"RSID:1:1", b"QRSID:14:44", b"RSID:3:a:b", b"9", b"QRSID"])
 
 
 def decoded(names: Names, data: bytes, *cuts: int) -> list[tuple[Any, ...]]:
     """The frames of some input in pieces."""
-    decoder = names.Decoder(4096, 1 << 20, FROM_MEMBER)
-    frames = []
-    for piece in pieces(data, cuts):
-        decoder.append(piece)
-        while (frame := decoder.next()) is not None:
-            frames.append(frame)
-            if frame[0] == ops.FAULT:
-                return frames
-    return frames
+    return framesOf(names, FROM_MEMBER, data, cuts)
 
 
 def msg(subject: bytes, sid: bytes, body: bytes, reply: bytes = b"") -> tuple[Any, ...]:

@@ -28,7 +28,8 @@ from natsbroker.wire.dialects.gateway import (
 )
 from natsbroker.wire.serverinfo import GatewayCommand, parseConnect, parseDocument
 from natsbroker.wire.values import Message
-from tests.support import Names, onEach, pieces
+from tests.support import Names, onEach
+from tests.wire.dialects.frames import framesOf
 
 INFO = (
     b'{"server_id":"NBVJR4V6NQ7R5LYY64LMXG7LUMFBTHFB3O6T6STIAIJP7GPPZRLH2WLH","server_name":"realg"'
@@ -49,15 +50,7 @@ BARE = (
 
 def decoded(names: Names, data: bytes, *cuts: int) -> list[tuple[Any, ...]]:
     """The frames of some input in pieces."""
-    decoder = names.Decoder(4096, 1 << 20, FROM_GATEWAY)
-    frames = []
-    for piece in pieces(data, cuts):
-        decoder.append(piece)
-        while (frame := decoder.next()) is not None:
-            frames.append(frame)
-            if frame[0] == ops.FAULT:
-                return frames
-    return frames
+    return framesOf(names, FROM_GATEWAY, data, cuts)
 
 
 def message(

@@ -23,22 +23,15 @@ from natsbroker.wire.dialects.leaf import (
 )
 from natsbroker.wire.dialects.route import Interest
 from natsbroker.wire.values import Message
-from tests.support import Names, onEach, pieces
+from tests.support import Names, onEach
+from tests.wire.dialects.frames import framesOf
 
 QUEUES = st.sampled_from([b"q", b"workers", b"q.*", b"+", b"|"])
 
 
 def decoded(names: Names, data: bytes, *cuts: int) -> list[tuple[Any, ...]]:
     """The frames of some input in pieces."""
-    decoder = names.Decoder(4096, 1 << 20, FROM_LEAF)
-    frames = []
-    for piece in pieces(data, cuts):
-        decoder.append(piece)
-        while (frame := decoder.next()) is not None:
-            frames.append(frame)
-            if frame[0] == ops.FAULT:
-                return frames
-    return frames
+    return framesOf(names, FROM_LEAF, data, cuts)
 
 
 LINES: list[tuple[bytes, tuple[Any, ...]]] = [

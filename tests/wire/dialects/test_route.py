@@ -24,7 +24,8 @@ from natsbroker.wire.dialects.route import (
     splitLost,
 )
 from natsbroker.wire.values import Message
-from tests.support import Names, onEach, pieces
+from tests.support import Names, onEach
+from tests.wire.dialects.frames import framesOf
 
 ACCOUNTS = st.sampled_from([b"$G", b"A", b"B-1", "\u00e4".encode()])
 QUEUES = st.sampled_from([b"q", b"workers", b"q.*", b"+", b"|"])
@@ -32,15 +33,7 @@ QUEUES = st.sampled_from([b"q", b"workers", b"q.*", b"+", b"|"])
 
 def decoded(names: Names, data: bytes, *cuts: int, account: bytes = b"") -> list[tuple[Any, ...]]:
     """The frames of some input in pieces."""
-    decoder = names.Decoder(4096, 1 << 20, routeLines(account))
-    frames = []
-    for piece in pieces(data, cuts):
-        decoder.append(piece)
-        while (frame := decoder.next()) is not None:
-            frames.append(frame)
-            if frame[0] == ops.FAULT:
-                return frames
-    return frames
+    return framesOf(names, routeLines(account), data, cuts)
 
 
 def message(

@@ -1,0 +1,37 @@
+"""
+Faults that a way to others may have, whatever way it is, so that tests see whether they are found.
+
+Promises: they are gone with the patch.
+Must never know: how a simulation finds them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+__all__ = ["double", "lose"]
+
+
+def double(patch: pytest.MonkeyPatch, way: Any) -> None:
+    """Have each message forwarded twice."""
+    forward = way.forward
+
+    def doubled(self: Any, message: Any, queues: Any) -> None:
+        forward(self, message, queues)
+        forward(self, message, queues)
+
+    patch.setattr(way, "forward", doubled)
+
+
+def lose(patch: pytest.MonkeyPatch, way: Any) -> None:
+    """Have every tenth message lost."""
+    forward, count = way.forward, [0]
+
+    def lossy(self: Any, message: Any, queues: Any) -> None:
+        count[0] += 1
+        if count[0] % 10:
+            forward(self, message, queues)
+
+    patch.setattr(way, "forward", lossy)
