@@ -142,7 +142,8 @@ class IcebergTable(Table):
                     self._replace(table, transaction, summary, new, gone)
                 else:
                     paths = [f"{self._place.location}/{each}" for each in new]
-                    transaction.add_files(paths, snapshot_properties=summary)
+                    # That none is there already was checked, and holds for the same snapshot.
+                    transaction.add_files(paths, summary, check_duplicate_files=False)
         except _ERRORS as error:
             return self._settled(base, token, error)
         return True
