@@ -24,12 +24,15 @@ __all__ = ["Answer", "Wish", "fetch"]
 _NOT_FOUND = 404
 _END = 204
 
-_METADATA = re.compile(
-    rb"NATS/1\.0(?P<own>.*)\r\nNats-Stream: [^\r\n]*\r\nNats-Subject: (?P<subject>[^\r\n]*)\r\n"
+_LINES = (
+    rb"\r\nNats-Stream: [^\r\n]*\r\nNats-Subject: (?P<subject>[^\r\n]*)\r\n"
     rb"Nats-Sequence: (?P<seq>\d+)\r\nNats-Time-Stamp: (?P<time>[^\r\n]+)\r\n"
-    rb"Nats-Num-Pending: \d+\r\nNats-Last-Sequence: \d+\r\n\r\n",
-    re.S,
+    rb"Nats-Num-Pending: \d+\r\nNats-Last-Sequence: \d+\r\n\r\n"
 )
+_METADATA = re.compile(rb"NATS/1\.0(?P<own>.*)%b" % _LINES, re.S)
+
+#: The same where its publisher put nothing there: most messages, and found at once.
+_BARE = re.compile(rb"NATS/1\.0(?P<own>)%b" % _LINES)
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def fetch(connection: Connection, subject: str, wish: Wish) -> Answer:
     while True:
         headerLength, body = connection.answer(reply, subject)
         head = body[:headerLength]
-        found = _METADATA.fullmatch(head)
+        found = _BARE.fullmatch(head) or _METADATA.fullmatch(head)
         if found is None:
             return Answer(rows, _isEnd(head, subject))
         own, name, digits, time = found.groups()

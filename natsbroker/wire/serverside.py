@@ -123,7 +123,7 @@ class ServerDecoder:
         make of it, in one step.
         """
         buffer, position = self._buffer, self._position
-        head = _PLAIN.match(buffer, position)
+        head = None if buffer.startswith(b"H", position) else _PLAIN.match(buffer, position)
         if head is not None:
             subject, sid, reply, digits = head.groups(b"")
             op, headerLength, size = ops.MSG, 0, int(digits)
