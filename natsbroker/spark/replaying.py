@@ -83,7 +83,7 @@ class Replayer:
     Does one task over one connection.
 
     @ivar next: the first row that is still to be published, or may be.
-    @ivar rows: how many rows it has published.
+    @ivar rows: how many rows it has published, those included that the stream had already.
     @ivar found: how many it found published.
     """
 
@@ -117,6 +117,13 @@ class Replayer:
             self._claim()
         self._last = self._entry.row
         self.next = self._entry.row + 1
+
+    @property
+    def duplicates(self) -> int:
+        """
+        How many of the rows the stream had already, by their ids.
+        """
+        return self._publisher.duplicates
 
     # What was done before.
 

@@ -119,11 +119,13 @@ class Done:
 
     @ivar start: the first sequence that was not known to be published.
     @ivar rows: how many rows it published.
+    @ivar duplicates: how many of them the stream had already, by their ids.
     @ivar found: how many it found published.
     """
 
     start: int
     rows: int
+    duplicates: int
     found: int
 
 
@@ -199,6 +201,7 @@ def _divided(spark: Any, source: Source, wish: Wish, start: int) -> Any:
 def _summed(done: Sequence[Done]) -> dict[str, Any]:
     return {
         "rows": sum(each.rows for each in done),
+        "duplicates": sum(each.duplicates for each in done),
         "found": sum(each.found for each in done),
         "tasks": len(done),
         "resumed": min(each.start for each in done),
@@ -231,7 +234,7 @@ class Publishing:
             task = replace(self.task, partition=partition)
             replayer = Replayer(connection, self.domain, task)
             replayer.take(read(replayer.next), isOver, onProgress)
-            return Done(replayer.next, replayer.rows, replayer.found)
+            return Done(replayer.next, replayer.rows, replayer.duplicates, replayer.found)
 
     def start(self, count: int) -> int:
         """

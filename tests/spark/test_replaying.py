@@ -98,6 +98,27 @@ def test_text(station: Station) -> None:
     assert "data" not in stream.api("MSG.GET", {"seq": 3})["message"]
 
 
+def test_unacknowledged(station: Station) -> None:
+    """What the stream has not acknowledged is not noted as published."""
+    stream = station.stream()
+    with replayerTo(station, stream) as replayer:
+        for seq in (3, 4, 7):
+            replayer._publish(row(seq))
+        replayer._note(lambda row: None)
+        replayer._pipeline.finish()
+        replayer._note(lambda row: None)
+        replayer._pipeline.finish()
+    entries = station.streams.call(
+        "STREAM.MSG.GET.KV_NB_REPLAY", {"last_by_subj": f"$KV.NB_REPLAY.{stream.name}.0"}, "KV"
+    )
+    assert b'"row": 7, "at": 3' in base64.b64decode(entries["message"]["data"])
+    with replayerTo(station, stream) as replayer:
+        replayer._publish(row(9))
+        shown: list[int] = []
+        replayer._note(shown.append)
+        assert shown == [8]
+
+
 class Torn(Exception):
     """A task ends in the middle."""
 

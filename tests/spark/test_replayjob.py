@@ -60,6 +60,7 @@ class TestHere:
             "result": "done",
             "stop": 10,
             "rows": 9,
+            "duplicates": 0,
             "found": 0,
             "tasks": 1,
             "resumed": 1,
@@ -78,7 +79,7 @@ class TestHere:
         assert len(names) == 1
         assert payloads(station, target) == [4, 7]
         code, said, _ = ran(*command(station, source, target, "--job", "mine", "--no-ledger"))
-        assert (code, said["name"], said["rows"]) == (0, "mine", 9)
+        assert (code, said["name"], said["rows"], said["duplicates"]) == (0, "mine", 9, 2)
         assert payloads(station, target) == [4, 7, 1, 2, 3, 5, 6, 8, 9]
 
     def test_dryRun(self, station: Station) -> None:

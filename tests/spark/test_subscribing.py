@@ -170,11 +170,11 @@ def message(seq: int, data: bytes = b"x", **more: int) -> dict[int, bytes | int]
 
 def test_again() -> None:
     """What comes again is dropped and acknowledged; heartbeats are answered."""
-    rows, connection = read(message(1), message(1), message(2), message(1))
-    assert [row["seq"] for row in rows] == [1, 2]
+    rows, connection = read(message(1), message(1), message(2), message(1), message(3), stop=4)
+    assert [row["seq"] for row in rows] == [1, 2, 3]
     assert connection.sent[0] == b"HB"
     assert [each.partition(b"\r\n")[2] for each in connection.sent[1:]] == [
-        encode({1: b"c", 2: seq}) + b"\r\n" for seq in (1, 1, 2)
+        encode({1: b"c", 2: seq}) + b"\r\n" for seq in (1, 1, 2, 1, 3)
     ]
     assert all(each.startswith(b"PUB ACKS ") for each in connection.sent[1:])
 
