@@ -223,10 +223,11 @@ class Logs:
         found = {}
         for kind in self.urls:
             name = f"OUT-{kind}"
-            state = self.station.streams.state(name)
-            span = Span(name, state.created, 1, state.stop)
             ids, data = set(), set()
+            # A new one: servers close those that are not heard of for minutes.
             with connect(self.station.peer) as connection:
+                state = Streams(connection).state(name)
+                span = Span(name, state.created, 1, state.stop)
                 for rows in RangeReader(Streams(connection), span, Manner(), print).read():
                     for head in rows.heads:
                         ids.add(head.partition(b"Nats-Msg-Id: ")[2].partition(b"\r\n")[0])

@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
+from natsbroker.spark.connection import connect
 from tests.spark.killing import Logs, isWhole, rounds
 
 
@@ -20,9 +21,9 @@ def test_killed(tmp_path: Path) -> None:
         counts = rounds(logs, tmp_path, kills=1, seed=7)
         assert isWhole(counts), counts
         stored = counts["stream"]["stored"]
-        for kind in ("stream", "channel"):
-            reply = logs.station.connection.ask(f"OUT-{kind}.x", b"")
-            logs.station.connection.answer(reply)
+        with connect(logs.station.peer) as connection:
+            for kind in ("stream", "channel"):
+                connection.answer(connection.ask(f"OUT-{kind}.x", b""))
         assert {each["copied"] for each in logs.copied().values()} == {stored + 1}
     finally:
         logs.close()
