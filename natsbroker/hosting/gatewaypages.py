@@ -171,7 +171,7 @@ class GatewayPages:
     def _remote(self, name: str) -> dict[str, Any]:
         remote = self._gateways.remotes.get(name)
         if remote is None:
-            return {"name": name, "urls": self._gateways.urls()}
+            return {"name": name, "urls": self._gateways.gossip.urls()}
         tls = remote.tls(self._gateways.terms)
         timeout = {} if tls is None else {"tls_timeout": number(tls.timeout)}
         return {"name": name, **timeout, "urls": remote.places}

@@ -118,7 +118,7 @@ class GatewayService:
             self._dial,
         )
         if cluster is not None:
-            cluster.gateways = self.gateways
+            cluster.gateways = self.gateways.gossip
             cluster.ledBack = traffic.ledBack
         self._factory = LinkFactory(self.gateways.accepting, tls)
         self._port = LinkPort(reactor, block.host, block.port, self._factory, "gateway", "nats-gw")

@@ -2,15 +2,12 @@
 The gateways of one broker: which other clusters there are, and the connections to and from them.
 
 Promises: each cluster that is known has one connection that we dialled, or is being dialled;
-whoever dials us is dialled back, and told of all others; every member of our own cluster learns of
-a cluster that one of them learns of; other clusters learn where all our members are, as these come
-and go.
+whoever dials us is dialled back; of whom others tell is dialled, too, if it may be joined to us.
 Must never know: the reactor's endpoints, accounts' insides, or configuration files.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
@@ -19,26 +16,23 @@ from twisted.logger import Logger
 from natsbroker import errors
 from natsbroker.net.clusterterms import Identity, isLogin
 from natsbroker.net.gateway import GatewayLink, InboundGateway, OutboundGateway
+from natsbroker.net.gatewaygossip import GatewayGossip
 from natsbroker.net.gatewayremote import Remote
 from natsbroker.net.gatewayterms import (
     GatewayTarget,
     GatewayTerms,
     connectOptions,
-    gossipDocument,
     infoDocument,
 )
 from natsbroker.net.labels import quoted
 from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linkroll import LinkRoll
 from natsbroker.net.peer import LinkPeer
-from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, infoLine
+from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument
 
 __all__ = ["Gateways", "Neighbours", "Traffic"]
 
 _log = Logger(namespace="natsbroker")
-
-#: What the server id of a gossip to members begins with, so that old ones take it for nobody's.
-_GOSSIP = "GW"
 
 
 class Neighbours(Protocol):
@@ -84,6 +78,8 @@ class Gateways:
     @ivar remotes: the other clusters, by their names.
     @ivar inbound: the connections that others dialled and that are agreed on, by their numbers.
     @ivar url: where we can be dialled, as C{host:port}.
+    @ivar isLeaving: whether others are to dial the other members of our cluster.
+    @ivar gossip: tells others of all that.
     """
 
     def __init__(
@@ -110,8 +106,8 @@ class Gateways:
         self._traffic = traffic
         self._dial = dial
         self._roll: LinkRoll[GatewayLink] = LinkRoll()
-        self._urls: Counter[str] = Counter()
-        self._isLeaving = False
+        self.isLeaving = False
+        self.gossip = GatewayGossip(self)
 
     def accepting(self, peer: LinkPeer) -> InboundGateway:
         """
@@ -134,6 +130,13 @@ class Gateways:
         return len(self._roll)
 
     @property
+    def isOver(self) -> bool:
+        """
+        Whether there are to be no connections any more.
+        """
+        return self._roll.isOver
+
+    @property
     def outbound(self) -> dict[str, OutboundGateway]:
         """
         The connections that we dialled and that are agreed on, by the names of the clusters.
@@ -143,19 +146,11 @@ class Gateways:
 
     # What others are told.
 
-    def urls(self) -> list[str]:
-        """
-        Where members of our cluster can be dialled.
-        """
-        own = [self.url] if self.url else []
-        others = [each for each in self._urls if each != self.url]
-        return others if self._isLeaving and others else own + others
-
     def document(self) -> dict[str, Any]:
         """
         What our INFO says.
         """
-        return infoDocument(self.identity, self.terms, self.url, self.urls())
+        return infoDocument(self.identity, self.terms, self.url, self.gossip.urls())
 
     def connectOptions(self, link: OutboundGateway) -> dict[str, Any]:
         """
@@ -164,7 +159,7 @@ class Gateways:
         hasTLS = link.cluster.tls(self.terms) is not None
         return connectOptions(self.identity, self.terms, link.target, hasTLS)
 
-    def _update(self) -> None:
+    def update(self) -> None:
         """
         Tell those who dialled us anew who we are.
         """
@@ -213,17 +208,14 @@ class Gateways:
         )
         link.begin(self._traffic.arriving(link))
         self.learned(document.gateway, document.gateway_urls)
-        for remote in self.remotes.values():
-            places = remote.places
-            if remote.name != document.gateway and places:
-                link.tell(gossipDocument(self.identity.server_id, remote.name, places))
+        self.gossip.tellOthers(link, document.gateway)
 
     def reached(self, link: OutboundGateway, document: ServerDocument) -> None:
         """
         Somebody whom we dialled has said who it is.
         """
         remote = link.cluster
-        if self._roll.isOver or remote.link is not None:
+        if self.isOver or remote.link is not None:
             link.mayRedial = False
             link.close(errors.DUPLICATE_GATEWAY)
             return
@@ -237,7 +229,7 @@ class Gateways:
             id=quoted(document.server_id)[1:-1],
         )
         link.begin(self._traffic.leaving(link))
-        self._spread(document.gateway, document.gateway_urls)
+        self.gossip.spread(document.gateway, document.gateway_urls)
 
     def parted(self, link: GatewayLink) -> None:
         """
@@ -264,7 +256,7 @@ class Gateways:
         """
         Have a cluster dialled.
         """
-        if not self._roll.isOver:
+        if not self.isOver:
             self._dial(remote, after)
 
     def solicit(self) -> None:
@@ -300,7 +292,7 @@ class Gateways:
             link.close(errors.WRONG_GATEWAY, self.terms.name, link.gateway, document.gateway)
         elif not command:
             link.cluster.update(document.gateway_urls)
-            self._spread(document.gateway, document.gateway_urls)
+            self.gossip.spread(document.gateway, document.gateway_urls)
         elif link.traffic is not None and not link.traffic.commanded(document):
             _log.warn(
                 "{link} - Received unknown command {command} from gateway {name}",
@@ -308,21 +300,6 @@ class Gateways:
                 command=command,
                 name=quoted(link.gateway),
             )
-
-    def heard(self, document: ServerDocument, who: str) -> None:
-        """
-        A member of our cluster tells of another cluster.
-
-        @param who: names the member in the log.
-        """
-        if document.gateway_cmd != GatewayCommand.GOSSIP:
-            _log.error(
-                "Unknown command {command} from server {who}",
-                command=document.gateway_cmd,
-                who=quoted(who)[1:-1],
-            )
-        elif self.welcomes(document.gateway):
-            self.learned(document.gateway, document.gateway_urls)
 
     def learned(self, name: str, urls: Iterable[str]) -> None:
         """
@@ -341,45 +318,6 @@ class Gateways:
         if remote.places:
             self.remotes[name] = remote
             self.dial(remote, 0.0)
-
-    def _spread(self, name: str, urls: Iterable[str]) -> None:
-        """
-        Tell the members of our cluster of another one.
-        """
-        identity = self.identity
-        document = gossipDocument(
-            f"{_GOSSIP}{identity.server_id}", name, urls, identity.server_name
-        )
-        self.neighbours.tell(infoLine(document))
-
-    def memberJoined(self, url: str, say: Callable[[bytes], None]) -> None:
-        """
-        Our cluster has one more member.
-
-        @param url: where it listens for gateways; empty for nowhere.
-        @param say: sends a line to it.
-        """
-        if url:
-            self._urls[url] += 1
-            if self._urls[url] == 1:
-                self._update()
-        for remote in self.remotes.values():
-            places = remote.places
-            if remote.link is not None and places:
-                serverId = f"{_GOSSIP}{self.identity.server_id}"
-                say(infoLine(gossipDocument(serverId, remote.name, places)))
-
-    def memberLeft(self, url: str) -> None:
-        """
-        A member of our cluster is gone.
-        """
-        if not self._urls[url]:
-            return
-        self._urls[url] -= 1
-        if not self._urls[url]:
-            del self._urls[url]
-            if not self._roll.isOver:
-                self._update()
 
     # Changing.
 
@@ -404,8 +342,8 @@ class Gateways:
         """
         Tell other clusters to dial the other members of ours.
         """
-        self._isLeaving = True
-        self._update()
+        self.isLeaving = True
+        self.update()
 
     def close(self, done: Callable[[], None]) -> None:
         """

@@ -238,7 +238,7 @@ class TestPassing:
         """A broker that leaves sends other clusters to the other members."""
         host = Edge(more=CLUSTER).start()
         peer = host.peer()
-        host.service.gateways.memberJoined("127.0.0.1:9", lambda line: None)
+        host.service.gateways.gossip.memberJoined("127.0.0.1:9", lambda line: None)
         peer.take()
         host.broker.lameDuck()
         host.settle()
