@@ -73,7 +73,7 @@ ELSEWHERE = {
     "store/postgres/trimming.py": _PARTS,
     "store/postgres/waiting.py": _PARTS,
     "store/postgres/writing.py": _PARTS,
-    "spark/__main__.py": "a few lines: run by tests/spark/test_archivejob.py",
+    "spark/__main__.py": "a few lines: run by tests/spark/jobs/test_archivejob.py",
     "__main__.py": "two lines: run by tests/test_packaging.py",
 }
 """Modules without a test file of their own, and where they are tested instead."""

@@ -35,18 +35,18 @@ Usage: natsbroker spark JOB [OPTION ...]
 
 #: The modules of the jobs, and what is called there.
 _JOBS = {
-    "archive": ("natsbroker.spark.archivejob", "main"),
-    "compact": ("natsbroker.spark.compacting", "compactMain"),
-    "decode": ("natsbroker.spark.decodejob", "main"),
-    "interest": ("natsbroker.spark.interestjob", "main"),
-    "lag": ("natsbroker.spark.lagging", "main"),
-    "migrate": ("natsbroker.spark.copying", "migrateMain"),
-    "replay": ("natsbroker.spark.replayjob", "main"),
-    "restore": ("natsbroker.spark.copying", "restoreMain"),
-    "tiered": ("natsbroker.spark.tiering", "main"),
-    "traffic": ("natsbroker.spark.trafficjob", "main"),
-    "vacuum": ("natsbroker.spark.compacting", "vacuumMain"),
-    "verify": ("natsbroker.spark.verifyjob", "main"),
+    "archive": ("natsbroker.spark.jobs.archivejob", "main"),
+    "compact": ("natsbroker.spark.jobs.compacting", "compactMain"),
+    "decode": ("natsbroker.spark.jobs.decodejob", "main"),
+    "interest": ("natsbroker.spark.jobs.interestjob", "main"),
+    "lag": ("natsbroker.spark.jobs.lagging", "main"),
+    "migrate": ("natsbroker.spark.jobs.copying", "migrateMain"),
+    "replay": ("natsbroker.spark.jobs.replayjob", "main"),
+    "restore": ("natsbroker.spark.jobs.copying", "restoreMain"),
+    "tiered": ("natsbroker.spark.jobs.tiering", "main"),
+    "traffic": ("natsbroker.spark.jobs.trafficjob", "main"),
+    "vacuum": ("natsbroker.spark.jobs.compacting", "vacuumMain"),
+    "verify": ("natsbroker.spark.jobs.verifyjob", "main"),
 }
 
 

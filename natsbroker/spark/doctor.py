@@ -18,7 +18,7 @@ from typing import Any, TextIO
 from natsbroker.spark import session
 from natsbroker.spark.errors import JavaMissing
 from natsbroker.spark.java import findJava
-from natsbroker.spark.jobs import inSpark
+from natsbroker.spark.jobs.common import inSpark
 
 __all__ = ["examine"]
 

@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 from pyiceberg.catalog.sql import SqlCatalog
 
 from natsbroker.spark.connection import connect
-from natsbroker.spark.formats import FORMATS, tableAt
-from natsbroker.spark.manifests import Manifest
+from natsbroker.spark.tables.formats import FORMATS, tableAt
+from natsbroker.spark.tables.manifests import Manifest
 from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.spark.support import CONFIG, BrokerStation, Station, Stream
 

@@ -55,8 +55,8 @@ def main(servers: str, broker: str, directory: str) -> dict[str, Any]:
     from pyspark.sql.functions import udf
 
     from natsbroker.spark import session
-    from natsbroker.spark.archivejob import archive
-    from natsbroker.spark.archiving import Plan
+    from natsbroker.spark.jobs.archivejob import archive
+    from natsbroker.spark.jobs.archiving import Plan
 
     spark = session(None, {"spark.sql.execution.arrow.maxRecordsPerBatch": "50"})
     places = spark.sparkContext.range(0, 8, numSlices=8).map(where).collect()

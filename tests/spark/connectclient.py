@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from natsbroker.spark import cli, session
-from natsbroker.spark.archivejob import archive
 from natsbroker.spark.errors import SourceError
-from natsbroker.spark.tiering import tiered
-from natsbroker.spark.verifyjob import verified
+from natsbroker.spark.jobs.archivejob import archive
+from natsbroker.spark.jobs.tiering import tiered
+from natsbroker.spark.jobs.verifyjob import verified
 
 __all__ = ["main"]
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from natsbroker.spark.datafiles import SCHEMA
-from natsbroker.spark.filing import writeFile
-from natsbroker.spark.manifests import Log, Manifest, Range
-from natsbroker.spark.parquettable import ParquetTable
+from natsbroker.spark.tables.datafiles import SCHEMA
+from natsbroker.spark.tables.filing import writeFile
+from natsbroker.spark.tables.manifests import Log, Manifest, Range
+from natsbroker.spark.tables.parquet import ParquetTable
 
 __all__ = ["extended"]
 

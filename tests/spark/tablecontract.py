@@ -24,13 +24,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from natsbroker.spark.compacting import compact
-from natsbroker.spark.datafiles import SCHEMA
 from natsbroker.spark.errors import OptionError
-from natsbroker.spark.filing import writeDays, writeFile
-from natsbroker.spark.formats import tableAt
-from natsbroker.spark.manifests import File, Log, Manifest, TableError, dayOf
-from natsbroker.spark.tables import Table
+from natsbroker.spark.jobs.compacting import compact
+from natsbroker.spark.tables.datafiles import SCHEMA
+from natsbroker.spark.tables.filing import writeDays, writeFile
+from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.manifests import File, Log, Manifest, TableError, dayOf
+from natsbroker.spark.tables.table import Table
 
 __all__ = ["LOG", "TableContract", "dated", "filed", "grown", "small", "together"]
 
@@ -41,7 +41,7 @@ LOG = Log("channel", "orders.äß", "test-cluster", "00ff")
 _CHILD = """
 import resource, signal, sys
 from pathlib import Path
-from natsbroker.spark.formats import tableAt
+from natsbroker.spark.tables.formats import tableAt
 from tests.spark.tablecontract import grown
 root, limit = Path(sys.argv[1]), int(sys.argv[2])
 table = tableAt(root)

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from natsbroker.spark.formats import FORMATS, tableAt
-from natsbroker.spark.manifests import Manifest, TableError
+from natsbroker.spark.tables.formats import FORMATS, tableAt
+from natsbroker.spark.tables.manifests import Manifest, TableError
 from tests.spark.archivekilling import counted, isWhole, rounds
 from tests.spark.tablecontract import LOG, filed, grown
 

@@ -23,12 +23,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from natsbroker.spark import cli
-from natsbroker.spark.archiving import Archiver, Plan
 from natsbroker.spark.errors import ApiError, ConnectionFailed, DataLoss, SourceError
-from natsbroker.spark.formats import tableAt
+from natsbroker.spark.jobs.archiving import Archiver, Plan
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.source import BatchReader
 from natsbroker.spark.streaming import StreamReader
+from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.writing import BatchWriter, StreamWriter
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST, REAL, Flavour, Server

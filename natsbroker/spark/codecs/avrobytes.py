@@ -1,0 +1,212 @@
+"""
+Avro's binary encoding, read with distrust.
+
+Whoever wrote the bytes may have meant harm: counts and lengths are held against what is left of the
+payload before anything is made of them, and what takes no bytes at all has a limit of its own.
+
+Promises: reading takes time and memory in proportion to the bytes and the schema, and ends with a
+value or with L{BadPayload}.
+Must never know: schemas.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from natsbroker.spark.codecs.payloads import BadPayload, shown
+
+__all__ = ["MOST_EMPTY", "Input", "Read", "arrayOf", "double", "fixedOf", "mapOf", "single"]
+
+#: So many items that take no bytes (nulls, empty records) a payload may have.
+MOST_EMPTY = 4096
+
+_DOUBLE = struct.Struct("<d")
+_SINGLE = struct.Struct("<f")
+
+
+class Input:
+    """
+    A payload that is being read.
+
+    @ivar data: the bytes.
+    @ivar place: how far it is read.
+    @ivar empty: how many items have taken no bytes.
+    """
+
+    __slots__ = ("data", "empty", "place")
+
+    def __init__(self, data: bytes, place: int = 0) -> None:
+        self.data = data
+        self.place = place
+        self.empty = 0
+
+    def long(self) -> int:
+        """
+        A whole number of 64 bits.
+        """
+        data, place = self.data, self.place
+        number = shift = 0
+        try:
+            while True:
+                byte = data[place]
+                place += 1
+                number |= (byte & 0x7F) << shift
+                if byte < 0x80:
+                    break
+                shift += 7
+                if shift > 63:
+                    raise BadPayload(f"a number at byte {self.place} does not end")
+        except IndexError:
+            raise BadPayload("it ends in a number") from None
+        if number >> 64:
+            raise BadPayload(f"a number at byte {self.place} has more than 64 bits")
+        self.place = place
+        return (number >> 1) ^ -(number & 1)
+
+    def whole(self) -> int:
+        """
+        One of 32 bits.
+        """
+        place = self.place
+        number = self.long()
+        if not -0x80000000 <= number <= 0x7FFFFFFF:
+            raise BadPayload(f"{number} at byte {place} is beyond 32 bits")
+        return number
+
+    def take(self, size: int) -> bytes:
+        """
+        So many bytes.
+        """
+        stop = self.place + size
+        if size < 0 or stop > len(self.data):
+            left = len(self.data) - self.place
+            raise BadPayload(f"{size} bytes are said to follow byte {self.place}, and {left} do")
+        found = self.data[self.place : stop]
+        self.place = stop
+        return found
+
+    def binary(self) -> bytes:
+        """
+        Bytes with their length before them.
+        """
+        return self.take(self.long())
+
+    def text(self) -> str:
+        """
+        A text.
+        """
+        place = self.place
+        try:
+            return self.take(self.long()).decode("utf-8")
+        except UnicodeDecodeError:
+            raise BadPayload(f"a text at byte {place} is no UTF-8") from None
+
+    def boolean(self) -> bool:
+        """
+        One byte that is 0 or 1.
+        """
+        byte = self.take(1)[0]
+        if byte > 1:
+            raise BadPayload(f"{byte} at byte {self.place - 1} is neither true nor false")
+        return byte == 1
+
+    def index(self, count: int, what: str) -> int:
+        """
+        Which of so many.
+        """
+        place = self.place
+        number = self.long()
+        if not 0 <= number < count:
+            raise BadPayload(f"{number} at byte {place} is none of {count} {what}")
+        return number
+
+
+Read = Callable[[Input], Any]
+
+
+def single(source: Input) -> float:
+    """
+    A number of 32 bits with a fraction.
+    """
+    found: float = _SINGLE.unpack(source.take(4))[0]
+    return found
+
+
+def double(source: Input) -> float:
+    """
+    One of 64 bits.
+    """
+    found: float = _DOUBLE.unpack(source.take(8))[0]
+    return found
+
+
+def fixedOf(size: int) -> Read:
+    """
+    What reads so many bytes.
+    """
+    return lambda source: source.take(size)
+
+
+def arrayOf(item: Read, least: int) -> Read:
+    """
+    What reads the items of an array.
+
+    @param least: how many bytes an item takes at least.
+    """
+
+    def read(source: Input) -> list[Any]:
+        found: list[Any] = []
+        _blocks(source, least, lambda: found.append(item(source)))
+        return found
+
+    return read
+
+
+def mapOf(item: Read) -> Read:
+    """
+    What reads the entries of a map.
+    """
+
+    def read(source: Input) -> list[tuple[str, Any]]:
+        found: dict[str, Any] = {}
+
+        def one() -> None:
+            key = source.text()
+            if key in found:
+                raise BadPayload(f"the key {shown(key)} is there twice")
+            found[key] = item(source)
+
+        _blocks(source, 1, one)
+        return list(found.items())
+
+    return read
+
+
+def _blocks(source: Input, least: int, one: Callable[[], object]) -> None:
+    """
+    Read the items of all blocks.
+    """
+    while True:
+        place = source.place
+        count = source.long()
+        if not count:
+            return
+        stop = -1
+        if count < 0:
+            count = -count
+            size = source.long()
+            stop = source.place + size
+            if not 0 <= size <= len(source.data) - source.place:
+                raise BadPayload(f"a block at byte {place} is said to have {size} bytes")
+        if least * count > len(source.data) - source.place:
+            raise BadPayload(f"{count} items are said to follow byte {place}: there is no room")
+        if not least:
+            source.empty += count
+            if source.empty > MOST_EMPTY:
+                raise BadPayload(f"it has more than {MOST_EMPTY} items that take no bytes")
+        for _ in range(count):
+            one()
+        if stop >= 0 and source.place != stop:
+            raise BadPayload(f"a block at byte {place} has not the bytes that it says")

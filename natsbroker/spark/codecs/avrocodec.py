@@ -1,0 +1,166 @@
+"""
+Payloads in Avro: bare, as single objects, or behind the five bytes of Confluent's serializers.
+
+Our own reader reads them: fastavro's believes what payloads say of themselves, and is no faster
+when each payload is a value. fastavro brings what was written with another schema to the one of the
+table, after our reader found nothing wrong with it.
+
+Promises: a payload is one value from its first byte to its last, or L{BadPayload}.
+Must never know: where schemas are kept.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from natsbroker.spark.codecs.avrobytes import Input
+from natsbroker.spark.codecs.avroschemas import AvroSchema, readAvro
+from natsbroker.spark.codecs.payloads import BadPayload
+from natsbroker.spark.errors import OptionError
+
+__all__ = ["AvroCodec", "FramedAvro", "byFingerprint", "confluent", "singleObjects"]
+
+_MARK = b"\xc3\x01"
+_ID = struct.Struct(">bI")
+
+
+class AvroCodec:
+    """
+    Reads bare values.
+    """
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self.schema = schema
+        self.columns = schema.columns
+
+    def decode(self, data: bytes) -> Mapping[str, Any]:
+        """
+        Read one payload.
+
+        @raise BadPayload: if it is no value of the schema, or more than one.
+        """
+        source = Input(data)
+        value = self.schema.root.read(source)
+        if source.place < len(data):
+            left = len(data) - source.place
+            raise BadPayload(f"{left} bytes follow the value, from byte {source.place} on")
+        if not self.schema.isRecord:
+            return {"value": value}
+        # A record without fields is read as its being there.
+        return value if isinstance(value, dict) else {}
+
+
+class FramedAvro:
+    """
+    Reads values that say which schema they were written with.
+    """
+
+    def __init__(
+        self,
+        schemas: Mapping[Any, AvroSchema],
+        key: Any,
+        opened: Callable[[bytes], tuple[Any, int]],
+    ) -> None:
+        """
+        @param schemas: those that are known, by what payloads call them.
+        @param key: the one whose columns are made.
+        @param opened: what a payload calls its schema, and where its value begins.
+        """
+        self.columns = schemas[key].columns
+        self._key = key
+        self._opened = opened
+        self._codecs = {key: AvroCodec(schema) for key, schema in schemas.items()}
+
+    def decode(self, data: bytes) -> Mapping[str, Any]:
+        """
+        Read one payload.
+
+        @raise BadPayload: if it is no such value.
+        """
+        key, place = self._opened(data)
+        codec = self._codecs.get(key)
+        if codec is None:
+            raise BadPayload(f"its schema, {key}, is not known")
+        found = codec.decode(data[place:])
+        if key == self._key:
+            return found
+        return self._codecs[self._key].decode(self._resolved(key, data[place:]))
+
+    def _resolved(self, key: Any, data: bytes) -> bytes:
+        """
+        What another schema wrote, as that of the columns writes it.
+        """
+        import fastavro
+
+        writer, reader = self._codecs[key].schema, self._codecs[self._key].schema
+        if writer.hasChoices or reader.hasChoices:
+            raise BadPayload(f"its schema, {key}, is another one, with unions of several types")
+        written = io.BytesIO()
+        try:
+            value = fastavro.schemaless_reader(io.BytesIO(data), writer.parsed, reader.parsed)
+            fastavro.schemaless_writer(written, reader.parsed, value)
+        except Exception as error:
+            # Schemas that do not go together, and values beyond what Python's times can be.
+            text = f"it does not go from schema {key} to {self._key}: {error}"
+            raise BadPayload(text) from None
+        return written.getvalue()
+
+
+def confluent(files: Mapping[str, bytes], number: str) -> FramedAvro:
+    """
+    What reads values behind a zero byte and the number of a schema in four.
+
+    @param files: schemas, by names such as C{7.avsc}.
+    @param number: the one of the table.
+    @raise OptionError: if it is not there.
+    """
+    schemas: dict[Any, AvroSchema] = {}
+    for name, data in files.items():
+        stem = name.removesuffix(".avsc")
+        if not stem.isascii() or not stem.isdigit() or int(stem) >> 32:
+            raise OptionError(f"{name}: files of a registry are called by numbers, such as 7.avsc")
+        schemas[int(stem)] = readAvro(data, name)
+    if not number.isdigit() or int(number) not in schemas:
+        raise OptionError(f"there is no schema {number}.avsc")
+    return FramedAvro(schemas, int(number), _numbered)
+
+
+def _numbered(data: bytes) -> tuple[int, int]:
+    if len(data) < _ID.size or data[0]:
+        raise BadPayload("it does not begin with a zero byte and the number of a schema")
+    return int(_ID.unpack_from(data)[1]), _ID.size
+
+
+def singleObjects(files: Mapping[str, bytes], name: str) -> FramedAvro:
+    """
+    What reads single objects: values behind a mark and the fingerprint of a schema.
+
+    @param files: schemas, by their names.
+    @param name: the one of the table.
+    @raise OptionError: if it is not there.
+    """
+    if name not in files:
+        raise OptionError(f"there is no schema {name}")
+    schemas = {each: readAvro(data, each) for each, data in files.items()}
+    found = {byFingerprint(schema): schema for schema in schemas.values()}
+    key = byFingerprint(schemas[name])
+    found[key] = schemas[name]
+    return FramedAvro(found, key, _printed)
+
+
+def byFingerprint(schema: AvroSchema) -> str:
+    """
+    What single objects call a schema: its CRC-64-AVRO as it is written, in hexadecimal digits.
+    """
+    from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+    return str(fingerprint(to_parsing_canonical_form(schema.parsed), "CRC-64-AVRO"))
+
+
+def _printed(data: bytes) -> tuple[str, int]:
+    if data[:2] != _MARK or len(data) < 10:
+        raise BadPayload("it does not begin with C3 01 and the fingerprint of a schema")
+    return data[2:10].hex(), 10

@@ -1,0 +1,211 @@
+"""
+Which messages are decoded by what, and into which table.
+
+A mapping is C{PATTERN=KIND:WHAT}. The first one whose pattern matches a message's subject has it.
+
+Promises: what a mapping needs of files is read once, where the job begins, so that workers decode
+without them; a mapping passes to workers as it is.
+Must never know: how rows are stored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from natsbroker.spark.codecs.datatypes import readSchema
+from natsbroker.spark.codecs.jsoncodec import JSONCodec
+from natsbroker.spark.codecs.payloads import Codec
+from natsbroker.spark.errors import OptionError
+from natsbroker.subjects.grammar import isValidSubject, matches
+
+__all__ = ["DLQ", "OTHERS", "Decoding", "codecOf", "placeOf", "readMappings"]
+
+#: What the name of a table of dead letters ends with.
+DLQ = "__dlq"
+
+#: The table of dead letters whose subject no mapping matches begins with this.
+OTHERS = "others"
+
+KINDS = ("json", "avro", "avro-single", "avro-confluent", "protobuf")
+
+_TEXT = re.compile(rf"(?P<pattern>\S+?)=(?P<kind>{'|'.join(KINDS)}):(?P<what>.+)", re.S)
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.A)
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """
+    A mapping.
+
+    @ivar text: as it was given.
+    @ivar pattern: of subjects.
+    @ivar table: the name of the table.
+    @ivar kind: one of L{KINDS}.
+    @ivar what: the columns in Spark's language, or which of the schemas, or which message.
+    @ivar files: the schemas, by their names.
+    @ivar isUnknownBad: whether fields that the schema has not make a payload bad.
+    """
+
+    text: str
+    pattern: str
+    table: str
+    kind: str
+    what: str
+    files: tuple[tuple[str, bytes], ...] = ()
+    isUnknownBad: bool = True
+
+
+def readMappings(
+    texts: Sequence[str], names: Mapping[str, str], isUnknownBad: bool = True
+) -> tuple[Decoding, ...]:
+    """
+    Read mappings, and the files that they name.
+
+    @param names: of tables, by patterns.
+    @raise OptionError: if one makes no sense, or two have the same table.
+    """
+    if not texts:
+        raise OptionError("name at least one schema: PATTERN=KIND:WHAT")
+    found: list[Decoding] = []
+    for text in texts:
+        parts = _TEXT.fullmatch(text)
+        if parts is None:
+            kinds = ", ".join(KINDS)
+            raise OptionError(f"schema: {text!r} is not PATTERN=KIND:WHAT with one of {kinds}")
+        pattern, kind = parts["pattern"], parts["kind"]
+        if not isValidSubject(pattern.encode("utf-8", "surrogateescape")):
+            raise OptionError(f"schema: {pattern!r} is no subject")
+        try:
+            what, files = _FILES[kind](parts["what"])
+        except OSError as error:
+            raise OptionError(f"{error.filename}: {error.strerror or error}") from None
+        table = names.get(pattern) or _named(pattern)
+        made = Decoding(text, pattern, table, kind, what, files, isUnknownBad)
+        codecOf(made)
+        found.append(made)
+    _checkTables(found, names)
+    return tuple(found)
+
+
+def placeOf(mappings: Sequence[Decoding], subject: str) -> int:
+    """
+    Which mapping has messages of a subject; -1 if none has.
+    """
+    literal = subject.encode("utf-8", "surrogateescape")
+    for place, each in enumerate(mappings):
+        if matches(each.pattern.encode("utf-8", "surrogateescape"), literal):
+            return place
+    return -1
+
+
+@lru_cache(maxsize=64)
+def codecOf(mapping: Decoding) -> Codec:
+    """
+    What decodes for a mapping.
+
+    @raise OptionError: if its schema makes no sense.
+    """
+    if mapping.kind == "json":
+        return JSONCodec(readSchema(mapping.what), mapping.isUnknownBad)
+    if mapping.kind == "protobuf":
+        from natsbroker.spark.codecs.protobufcodec import ProtobufCodec
+
+        [(name, data)] = mapping.files
+        return ProtobufCodec(data, name, mapping.what, mapping.isUnknownBad)
+    files = dict(mapping.files)
+    from natsbroker.spark.codecs import avrocodec
+    from natsbroker.spark.codecs.avroschemas import readAvro
+
+    if mapping.kind == "avro":
+        return avrocodec.AvroCodec(readAvro(files[mapping.what], mapping.what))
+    if mapping.kind == "avro-single":
+        return avrocodec.singleObjects(files, mapping.what)
+    return avrocodec.confluent(files, mapping.what)
+
+
+def _named(pattern: str) -> str:
+    """
+    What the table of a pattern is called, if nothing is said.
+    """
+    words = {"*": "any", ">": "all"}
+    tokens = [words.get(each, re.sub(r"\W", "_", each, flags=re.A)) for each in pattern.split(".")]
+    return "_".join(tokens)
+
+
+def _checkTables(mappings: Sequence[Decoding], names: Mapping[str, str]) -> None:
+    patterns = {each.pattern for each in mappings}
+    for pattern in names:
+        if pattern not in patterns:
+            raise OptionError(f"table: no schema is for {pattern}")
+    seen: dict[str, str] = {OTHERS: "messages without a schema"}
+    for each in mappings:
+        name = each.table
+        if not _NAME.fullmatch(name) or name.endswith(DLQ):
+            raise OptionError(f"table: {name!r} cannot be the name of a table; see --table")
+        if name.lower() in seen:
+            raise OptionError(
+                f"table: {name} is the table of {seen[name.lower()]} and of {each.pattern}: say"
+                f" --table {each.pattern}=NAME"
+            )
+        seen[name.lower()] = each.pattern
+
+
+_Files = tuple[tuple[str, bytes], ...]
+
+
+def _json(what: str) -> tuple[str, _Files]:
+    """
+    Columns in quotes, or a file that has them.
+    """
+    if len(what) > 1 and what[0] == what[-1] and what[0] in "\"'":
+        return what[1:-1], ()
+    try:
+        return Path(what).read_text("utf-8"), ()
+    except UnicodeDecodeError:
+        raise OptionError(f"{what}: it is no text") from None
+
+
+def _one(what: str) -> tuple[str, _Files]:
+    """
+    A file.
+    """
+    path = Path(what)
+    return path.name, ((path.name, path.read_bytes()),)
+
+
+def _registry(what: str) -> tuple[str, _Files]:
+    """
+    A directory of schemas, and which of them is the table's.
+    """
+    directory, mark, which = what.rpartition("#")
+    if not mark or not directory or not which:
+        raise OptionError(f"schema: {what!r} is not DIRECTORY#SCHEMA")
+    paths = sorted(each for each in Path(directory).iterdir() if each.suffix == ".avsc")
+    return which, tuple((each.name, each.read_bytes()) for each in paths)
+
+
+def _single(what: str) -> tuple[str, _Files]:
+    return _registry(what) if "#" in what else _one(what)
+
+
+def _message(what: str) -> tuple[str, _Files]:
+    """
+    A descriptor set, and which of its messages.
+    """
+    path, mark, name = what.rpartition("#")
+    if not mark or not path or not name:
+        raise OptionError(f"schema: {what!r} is not FILE#MESSAGE")
+    return name, ((Path(path).name, Path(path).read_bytes()),)
+
+
+_FILES = {
+    "json": _json,
+    "avro": _one,
+    "avro-single": _single,
+    "avro-confluent": _registry,
+    "protobuf": _message,
+}

@@ -1,0 +1,282 @@
+"""
+Payloads in Protobuf, by the descriptors that C{protoc --descriptor_set_out} writes.
+
+Google's library reads the bytes. What it passes over, as fields that the message has not, is bad if
+that is asked for: it is also what garbage behind a message looks like.
+
+Promises: what is decoded is of the types of the columns, whatever the bytes; a message that has
+itself in it is refused.
+Must never know: where payloads come from.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.internal import api_implementation
+from google.protobuf.message import DecodeError
+
+from natsbroker.spark.codecs.datatypes import TIMESTAMP, checkNames
+from natsbroker.spark.codecs.payloads import BadPayload
+from natsbroker.spark.errors import OptionError
+
+__all__ = ["ProtobufCodec"]
+
+_Reader = Callable[[Any], Any]
+
+_FIELD = descriptor_pb2.FieldDescriptorProto
+_DECIMAL = pa.decimal128(20, 0)
+
+#: What scalar fields become.
+_SCALARS = {
+    _FIELD.TYPE_DOUBLE: pa.float64(),
+    _FIELD.TYPE_FLOAT: pa.float32(),
+    _FIELD.TYPE_INT64: pa.int64(),
+    _FIELD.TYPE_SINT64: pa.int64(),
+    _FIELD.TYPE_SFIXED64: pa.int64(),
+    _FIELD.TYPE_UINT64: _DECIMAL,
+    _FIELD.TYPE_FIXED64: _DECIMAL,
+    _FIELD.TYPE_INT32: pa.int32(),
+    _FIELD.TYPE_SINT32: pa.int32(),
+    _FIELD.TYPE_SFIXED32: pa.int32(),
+    _FIELD.TYPE_UINT32: pa.int64(),
+    _FIELD.TYPE_FIXED32: pa.int64(),
+    _FIELD.TYPE_BOOL: pa.bool_(),
+    _FIELD.TYPE_STRING: pa.string(),
+    _FIELD.TYPE_BYTES: pa.binary(),
+}
+
+_WELL_KNOWN = "google/protobuf/"
+_TIMESTAMP = "google.protobuf.Timestamp"
+_WRAPPERS = {
+    f"google.protobuf.{each}Value"
+    for each in (
+        "Double",
+        "Float",
+        "Int64",
+        "UInt64",
+        "Int32",
+        "UInt32",
+        "Bool",
+        "String",
+        "Bytes",
+    )
+}
+
+#: The seconds that a C{Timestamp} may have: of the years 1 to 9999.
+_FIRST, _LAST = -62_135_596_800, 253_402_300_799
+
+
+class ProtobufCodec:
+    """
+    Reads messages.
+    """
+
+    def __init__(self, data: bytes, name: str, message: str, isUnknownBad: bool = True) -> None:
+        """
+        @param data: a C{FileDescriptorSet}.
+        @param name: what it is called in errors.
+        @param message: the full name of the message.
+        @param isUnknownBad: whether fields that the message has not make a payload bad.
+        @raise OptionError: if the message is not there, or has no columns.
+        """
+        if api_implementation.Type() == "python":
+            # It does not tell of unknown fields by sizes, nor of texts that are none.
+            raise OptionError("Protobuf needs the compiled form of Google's library: protobuf")
+        try:
+            descriptor = _pool(data).FindMessageTypeByName(message)
+            self._class = message_factory.GetMessageClass(descriptor)
+        except KeyError:
+            raise OptionError(f"{name}: it has no message {message}") from None
+        except (DecodeError, TypeError) as error:
+            raise OptionError(f"{name}: it is no set of descriptors: {error}") from None
+        except OptionError as error:
+            raise OptionError(f"{name}: {error}") from None
+        self._isUnknownBad = isUnknownBad
+        try:
+            kind, self._read = _message(descriptor, "", ())
+            self.columns = pa.schema(list(kind) if pa.types.is_struct(kind) else [])
+            checkNames(self.columns)
+        except OptionError as error:
+            raise OptionError(f"{name}: {error}") from None
+
+    def decode(self, data: bytes) -> Mapping[str, Any]:
+        """
+        Read one payload.
+
+        @raise BadPayload: if it is no such message.
+        """
+        message: Any = self._class()
+        try:
+            message.ParseFromString(data)
+            if not message.IsInitialized():
+                missing = ", ".join(message.FindInitializationErrors())
+                raise BadPayload(f"it lacks {missing}")
+            if self._isUnknownBad:
+                size = message.ByteSize()
+                message.DiscardUnknownFields()
+                if message.ByteSize() != size:
+                    unknown = size - message.ByteSize()
+                    raise BadPayload(f"{unknown} bytes are of fields that the message has not")
+            found = self._read(message)
+        except DecodeError as error:
+            raise BadPayload(f"it is no such message: {error}") from None
+        except UnicodeDecodeError:
+            raise BadPayload("a text is no UTF-8") from None
+        # A message without fields is read as its being there.
+        return found if isinstance(found, dict) else {}
+
+
+def _pool(data: bytes) -> Any:
+    """
+    The messages of a set.
+
+    @raise OptionError: if it lacks a file.
+    """
+    files = descriptor_pb2.FileDescriptorSet.FromString(data)
+    pool = descriptor_pool.DescriptorPool()
+    waiting = {each.name: each for each in files.file}
+    done: set[str] = set()
+
+    def add(name: str) -> None:
+        if name in done:
+            return
+        done.add(name)
+        file = waiting.get(name) or _wellKnown(name)
+        for each in file.dependency:
+            add(each)
+        # So that extensions are what they are to the columns: unknown.
+        del file.extension[:]
+        for message in file.message_type:
+            _forgetExtensions(message)
+        pool.AddSerializedFile(file.SerializeToString())
+
+    for name in waiting:
+        add(name)
+    return pool
+
+
+def _wellKnown(name: str) -> Any:
+    """
+    A file that Google's library has.
+    """
+    module = name.removesuffix(".proto").replace("/", ".") + "_pb2"
+    try:
+        if not name.startswith(_WELL_KNOWN):
+            raise ImportError
+        found = importlib.import_module(module).DESCRIPTOR.serialized_pb
+    except ImportError:
+        raise OptionError(f"it has no {name}: let protoc --include_imports") from None
+    return descriptor_pb2.FileDescriptorProto.FromString(found)
+
+
+def _forgetExtensions(message: Any) -> None:
+    del message.extension[:]
+    for each in message.nested_type:
+        _forgetExtensions(each)
+
+
+def _isRepeated(field: Any) -> bool:
+    # Versions of the library that have one of these warn of the other, or lack it.
+    found = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED if found is None else found)
+
+
+def _message(descriptor: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, _Reader]:
+    """
+    What a message becomes, and what reads it.
+
+    @param outer: the messages that it is in.
+    """
+    name = descriptor.full_name
+    if name in outer:
+        raise OptionError(f"{place}: {name} has itself in it, and no columns for that")
+    if name == _TIMESTAMP:
+        return TIMESTAMP, lambda message: _micros(message, place)
+    inner = (*outer, name)
+    if name in _WRAPPERS:
+        kind, reader = _single(descriptor.fields_by_name["value"], place, inner)
+        return kind, lambda message: reader(message.value)
+    fields, readers = [], []
+    for field in descriptor.fields:
+        kind, reader = _field(field, f"{place}.{field.name}" if place else field.name, inner)
+        fields.append(pa.field(field.name, kind))
+        readers.append((field.name, field.has_presence and not _isRepeated(field), reader))
+    if not fields:
+        return pa.bool_(), lambda message: True
+
+    def read(message: Any) -> dict[str, Any]:
+        return {
+            name: reader(getattr(message, name))
+            for name, hasPresence, reader in readers
+            if not hasPresence or message.HasField(name)
+        }
+
+    return pa.struct(fields), read
+
+
+def _field(field: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, _Reader]:
+    """
+    What a field becomes.
+    """
+    if not _isRepeated(field):
+        return _single(field, place, outer)
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        entry = field.message_type.fields_by_name
+        key, readKey = _single(entry["key"], place, outer)
+        kind, readItem = _single(entry["value"], f"{place}{{}}", outer)
+        return pa.map_(key, kind), lambda found: [(readKey(x), readItem(found[x])) for x in found]
+    kind, reader = _single(field, f"{place}[]", outer)
+    return pa.list_(pa.field("element", kind)), lambda found: [reader(each) for each in found]
+
+
+def _single(field: Any, place: str, outer: tuple[str, ...]) -> tuple[Any, _Reader]:
+    """
+    What one value of a field becomes.
+    """
+    if field.message_type is not None:
+        return _message(field.message_type, place, outer)
+    if field.enum_type is not None:
+        return pa.string(), _enum(field.enum_type, place)
+    kind = _SCALARS[field.type]
+    return kind, _READERS.get(kind, _same)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _text(value: str | bytes) -> str:
+    # Texts of proto2 may be anything, and the library gives bytes where they are no UTF-8.
+    if isinstance(value, bytes):
+        raise BadPayload("a text is no UTF-8")
+    return value
+
+
+_READERS: dict[Any, _Reader] = {_DECIMAL: Decimal, pa.string(): _text}
+
+
+def _enum(descriptor: Any, place: str) -> _Reader:
+    names: dict[int, str] = {
+        number: each.name for number, each in descriptor.values_by_number.items()
+    }
+
+    def read(number: int) -> str:
+        found = names.get(number)
+        if found is None:
+            raise BadPayload(f"{place}: {number} is none of {descriptor.full_name}")
+        return found
+
+    return read
+
+
+def _micros(message: Any, place: str) -> int:
+    seconds, nanos = message.seconds, message.nanos
+    if not (_FIRST <= seconds <= _LAST and 0 <= nanos < 1_000_000_000):
+        raise BadPayload(f"{place}: {seconds} s and {nanos} ns is no time")
+    return int(seconds * 1_000_000 + nanos // 1000)

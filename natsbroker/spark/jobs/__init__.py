@@ -1,0 +1,3 @@
+"""
+What C{natsbroker spark JOB} does, each also as a function.
+"""

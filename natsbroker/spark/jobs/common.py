@@ -1,0 +1,260 @@
+"""
+What all jobs have in common: how they run tasks, tell how far they are, and say what came of it.
+
+Promises: a job prints one line of JSON as its last, and ends with 0 if all is well, 1 if it found
+something that somebody should look at, 2 for a wrong command line, 3 if it could not do its work.
+Must never know: what a job does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn, TextIO
+
+from natsbroker.spark.errors import OptionError, SourceError
+from natsbroker.spark.settings import readOptions
+
+__all__ = [
+    "FAILED",
+    "FOUND",
+    "WRONG",
+    "Parser",
+    "Progress",
+    "UsageError",
+    "addSource",
+    "inSpark",
+    "reported",
+    "runnerFor",
+    "secondsOf",
+    "sessionFor",
+    "sourceOptions",
+    "workersErrors",
+]
+
+FOUND, WRONG, FAILED = 1, 2, 3
+
+#: How Spark repeats what a worker raised.
+_RAISED = re.compile(r"natsbroker\.spark\.[\w.]+\.(?P<kind>[A-Z]\w+): (?P<text>[^\n]+)")
+
+_DURATION = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>ms|s|m|h|d)?")
+_UNITS = {"ms": 0.001, None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class UsageError(Exception):
+    """
+    The command line is wrong.
+    """
+
+
+class Parser(argparse.ArgumentParser):
+    """
+    Reads the command line of a job.
+    """
+
+    def error(self, message: str) -> NoReturn:
+        """
+        Refuse the command line.
+        """
+        raise UsageError(f"{self.prog}: {message}\n{self.format_usage()}")
+
+
+def secondsOf(text: str) -> float:
+    """
+    A duration: C{90}, C{90s}, C{5m}, C{2h}, C{1d}.
+
+    @raise ValueError: for anything else.
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError(f"not a duration: {text!r}")
+    return float(found["number"]) * _UNITS[found["unit"]]
+
+
+def addSource(parser: argparse.ArgumentParser, isRequired: bool = True) -> None:
+    """
+    Take the options that say what is read, and where tasks run.
+
+    @param isRequired: whether there is no other way to say it.
+    """
+    parser.add_argument("--servers", required=isRequired, help="where the servers are")
+    parser.add_argument("--stream", help="the JetStream stream")
+    parser.add_argument("--channel", help="the channel of NATS Streaming")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="another option of the data source, such as credentialsFile",
+    )
+    addMaster(parser)
+
+
+def addMaster(parser: argparse.ArgumentParser) -> None:
+    """
+    Take the option that says where tasks run.
+    """
+    parser.add_argument(
+        "--master",
+        default="",
+        help="where Spark runs, also sc://HOST:PORT (local[*] without); 'inline' does the work"
+        " here, without Spark",
+    )
+
+
+def sourceOptions(given: argparse.Namespace, **more: str) -> dict[str, Any]:
+    """
+    The options of the data source that a command line gives, read.
+
+    @raise UsageError: if they make no sense.
+    """
+    texts = {"servers": given.servers, **more}
+    texts |= {name: value for name in ("stream", "channel") if (value := getattr(given, name))}
+    for each in given.option:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise UsageError(f"--option takes NAME=VALUE, not {each!r}")
+        texts[name] = value
+    try:
+        return readOptions(texts)
+    except OptionError as error:
+        raise UsageError(str(error)) from None
+
+
+@contextmanager
+def workersErrors() -> Iterator[None]:
+    """
+    Raise what a worker raised, in place of Spark's text about it.
+    """
+    try:
+        yield
+    except Exception as error:
+        raised = _RAISED.search(str(error))
+        if raised is None:
+            raise
+        raise SourceError(raised["text"]) from None
+
+
+def inSpark(spark: Any) -> Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]:
+    """
+    What runs tasks in Spark's workers.
+
+    @param spark: a session, of this process or of Spark Connect.
+    """
+
+    def run(work: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        if not tasks:
+            return []
+        with workersErrors():
+            return _ran(spark, work, list(tasks))
+
+    return run
+
+
+def _ran(spark: Any, work: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
+    from natsbroker.spark.sessions import isRemote
+
+    if isRemote(spark):
+        from natsbroker.spark.jobs.remote import runTasks
+
+        return runTasks(spark, work, tasks)
+    found: list[Any] = spark.sparkContext.parallelize(tasks, len(tasks)).map(work).collect()
+    return found
+
+
+@contextmanager
+def sessionFor(master: str) -> Iterator[Any]:
+    """
+    The session in which a command line has work done; C{None} for C{inline}.
+    """
+    if master == "inline":
+        yield None
+        return
+    from natsbroker.spark import session
+
+    conf = {"spark.ui.enabled": "false", "spark.log.level": "OFF"}
+    spark = session(master or None, conf, "natsbroker")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def runnerFor(
+    master: str,
+) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]]:
+    """
+    What runs tasks where a command line says.
+    """
+    with sessionFor(master) as spark:
+        if spark is None:
+            yield lambda work, tasks: [work(each) for each in tasks]
+        else:
+            yield inSpark(spark)
+
+
+class Progress:
+    """
+    Says on a terminal how far a job is; elsewhere nothing.
+    """
+
+    def __init__(self, job: str, out: TextIO) -> None:
+        self._job = job
+        self._out = out if out.isatty() else None
+
+    def __call__(self, done: int, end: int) -> None:
+        """
+        So much of it is done.
+        """
+        if self._out is not None:
+            part = 20 * done // max(end, 1)
+            bar = "#" * part + "." * (20 - part)
+            self._out.write(f"\r{self._job} [{bar}] {done} of {end}")
+            self._out.flush()
+
+    def end(self) -> None:
+        """
+        There is no more to tell.
+        """
+        if self._out is not None:
+            self._out.write("\n")
+
+
+def reported(
+    job: str,
+    work: Callable[[dict[str, Any]], int],
+    stdout: TextIO,
+    stderr: TextIO,
+    clock: Callable[[], float] = time.monotonic,
+) -> int:
+    """
+    Do a job, and say what came of it.
+
+    @param work: does it, puts what is to be said into the dict that it is given, and returns the
+        exit code.
+    @return: the exit code.
+    """
+    fields: dict[str, Any] = {}
+    begun = clock()
+    try:
+        code = work(fields)
+        result = {0: "done", FOUND: "found"}[code]
+    except UsageError as error:
+        stderr.write(f"{str(error).rstrip()}\n")
+        return WRONG
+    except OptionError as error:
+        code, result = WRONG, "wrong"
+        fields["error"] = str(error)
+    except SourceError as error:
+        code, result = FAILED, "failed"
+        fields["error"] = str(error)
+    if "error" in fields:
+        print(f"natsbroker spark {job}: {fields['error']}", file=stderr)
+    said: Mapping[str, Any] = {"job": job, "result": result, **fields}
+    print(json.dumps({**said, "seconds": round(clock() - begun, 3)}), file=stdout, flush=True)
+    return code

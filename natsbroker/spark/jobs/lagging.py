@@ -1,0 +1,137 @@
+"""
+The job C{lag}: how far archives and streaming queries are behind their logs.
+
+Promises: what is said of a query is where its last planned micro-batch ends, and what is said of an
+archive is where the version that holds stops; 1 if one of them is further behind than it may be, or
+its log is another one now.
+Must never know: how either reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from natsbroker.spark.connection import connect
+from natsbroker.spark.errors import ApiError, OptionError, SourceError
+from natsbroker.spark.jobs.common import FOUND, Parser, reported, sourceOptions
+from natsbroker.spark.jobs.report import Chart, Report, Section
+from natsbroker.spark.jobs.reporthtml import writePage
+from natsbroker.spark.jobs.verifying import optionsOf
+from natsbroker.spark.logs import checkedNames, isMissing, logsOf
+from natsbroker.spark.offsets import readOffset
+from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tasks import peerOf
+
+__all__ = ["main", "placesOf", "reportOf"]
+
+
+def placesOf(checkpoint: Path) -> dict[str, tuple[str, int]]:
+    """
+    Where a streaming query is that reads with our data source: for each log its identity, and the
+    next sequence.
+
+    @param checkpoint: what C{checkpointLocation} says.
+    @raise SourceError: if that is no checkpoint of such a query.
+    """
+    try:
+        written = [int(x.name) for x in (checkpoint / "offsets").iterdir() if x.name.isdigit()]
+        lines = (checkpoint / "offsets" / str(max(written))).read_text("utf-8").splitlines()
+    except (OSError, ValueError):
+        raise SourceError(f"{checkpoint}: there is no checkpoint of a streaming query") from None
+    for line in lines[2:]:
+        try:
+            return readOffset(json.loads(line), None)
+        except (ValueError, OptionError):
+            continue  # Another source's.
+    raise SourceError(f"{checkpoint}: the query does not read with the data source 'natsbroker'")
+
+
+def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """
+    The command line.
+    """
+    return reported("lag", lambda said: _work(arguments, said, stderr), stdout, stderr)
+
+
+def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int:
+    parser = Parser(
+        prog="natsbroker spark lag",
+        description="Say how far an archive or a streaming query is behind its logs.",
+    )
+    parser.add_argument("--servers", required=True, help="where the servers are")
+    parser.add_argument("--archive", help="the directory of an archive")
+    parser.add_argument("--checkpoint", help="or the checkpoint of a streaming query, with")
+    parser.add_argument("--stream", help="the streams that it reads")
+    parser.add_argument("--channel", help="or the channels")
+    parser.add_argument("--most", type=int, default=-1, help="how far behind is too far")
+    parser.add_argument("--html", default="", help="a file for a report, with a plot")
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
+    given = parser.parse_args(list(arguments))
+    if bool(given.archive) == bool(given.checkpoint):
+        parser.error("either --archive or --checkpoint")
+    options = sourceOptions(given)
+    if given.archive:
+        manifest = tableAt(given.archive).require()
+        options = optionsOf(manifest, options)
+        places = {manifest.log.name: (manifest.log.identity, manifest.stop)}
+    else:
+        checkedNames(options)
+        places = placesOf(Path(given.checkpoint))
+    said["logs"] = logs = _compared(options, places)
+    said["behind"] = sum(each.get("behind", 0) for each in logs.values())
+    wrong = [name for name, each in logs.items() if "error" in each]
+    for name in wrong:
+        print(f"{name}: {logs[name]['error']}", file=stderr)
+    if given.html:
+        writePage(reportOf(logs, said["behind"]), given.html)
+        said["html"] = given.html
+    isTooFar = 0 <= given.most < said["behind"]
+    return FOUND if wrong or isTooFar else 0
+
+
+def reportOf(logs: Mapping[str, Mapping[str, Any]], behind: int) -> Report:
+    """
+    What was found, as a report.
+
+    @param logs: what the job says of each log.
+    @param behind: how many sequences all are behind together.
+    """
+    rows = [
+        (name, each["next"], each.get("last", ""), each.get("behind", ""), each.get("error", ""))
+        for name, each in logs.items()
+    ]
+    bars = [(name, float(each.get("behind", 0))) for name, each in logs.items()]
+    chart = Chart("bars", {"": bars}, "sequences")
+    columns = ("log", "next", "last", "behind", "wrong")
+    return Report("Lag", {"Behind": behind}, [Section("Logs", columns, rows, "", chart)])
+
+
+def _compared(
+    options: dict[str, Any], places: dict[str, tuple[str, int]]
+) -> dict[str, dict[str, Any]]:
+    """
+    What each log has, beside where its reader is.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    with connect(peerOf(options)) as connection:
+        logs = logsOf(connection, options)
+        for name, (identity, following) in sorted(places.items()):
+            one: dict[str, Any] = {"next": following}
+            found[name] = one
+            try:
+                state = logs.state(name)
+            except ApiError as error:
+                if not isMissing(error):
+                    raise
+                one["error"] = "it is gone"
+                continue
+            if state.created != identity:
+                one["error"] = "it was deleted and made again"
+                continue
+            one.update(last=state.stop - 1, behind=max(state.stop - following, 0))
+            if state.first > following:
+                one["error"] = f"sequences {following} to {state.first - 1} are not stored any more"
+    return found

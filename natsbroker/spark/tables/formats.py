@@ -1,0 +1,69 @@
+"""
+Which format an archive has, and what provides it.
+
+Promises: an archive that is there is opened as what it is; libraries of a format are loaded when
+one is opened, and their absence is told with the extra that brings them.
+Must never know: how a format keeps its manifest.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.tables.table import Table, rootOf
+
+__all__ = ["FORMATS", "formOf", "tableAt"]
+
+#: The module and class of each format, and what tells that a directory has it.
+_PROVIDERS = {
+    "parquet": ("natsbroker.spark.tables.parquet", "ParquetTable", ("_nb",)),
+    "delta": ("natsbroker.spark.tables.delta", "DeltaLakeTable", ("_delta_log",)),
+    "iceberg": (
+        "natsbroker.spark.tables.iceberg",
+        "IcebergTable",
+        ("catalog.db", "_nb_catalog.json"),
+    ),
+}
+
+FORMATS = tuple(_PROVIDERS)
+
+
+def formOf(root: Path) -> str:
+    """
+    The format of the archive in a directory; empty if there is none.
+    """
+    for form, (_, _, marks) in _PROVIDERS.items():
+        if any((root / each).exists() for each in marks):
+            return form
+    return ""
+
+
+def tableAt(place: str | os.PathLike[str], form: str = "", catalog: str = "") -> Table:
+    """
+    The archive in a directory.
+
+    @param form: its format; empty: that of the archive that is there, C{parquet} if none is.
+    @param catalog: of an Iceberg table that is begun: C{CATALOG:NAMESPACE.TABLE}; empty for one of
+        its own in the directory.
+    @raise OptionError: if it has another one, or a library is missing.
+    @raise TableError: if it is no directory of a file system that is mounted here.
+    """
+    root = rootOf(place)
+    there = formOf(root)
+    if form and there and form != there:
+        raise OptionError(f"{root} is an archive of the format {there}, not {form}")
+    extra = form or there or ("iceberg" if catalog else "parquet")
+    module, name, _ = _PROVIDERS[extra]
+    try:
+        provider = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name and error.name.startswith("natsbroker"):
+            raise
+        raise OptionError(f"format {extra}: pip install 'natsbroker[{extra}]'") from None
+    if catalog and extra != "iceberg":
+        raise OptionError("catalog: only Iceberg tables are in one")
+    table: Table = provider(root, catalog) if catalog else provider(root)
+    return table

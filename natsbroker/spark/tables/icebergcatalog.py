@@ -1,0 +1,191 @@
+"""
+The catalogs in which archives are that are Iceberg tables, and how their metadata gets on disk.
+
+Promises: a table is found again in the catalog in which it was made; asking for one that is not
+there makes nothing; what is written is on disk when it is closed.
+Must never know: what is in a table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NamespaceAlreadyExistsError
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from sqlalchemy import create_engine
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.pool import NullPool
+
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.tables.manifests import TableError
+from natsbroker.spark.tables.table import syncDirectory
+
+__all__ = ["MARKS", "Place", "SyncedFileIO", "nameOf", "placeIn"]
+
+#: The archive's own catalog, and the file that names another one.
+MARKS = ("catalog.db", "_nb_catalog.json")
+
+_OWN = "natsbroker"
+_TABLE = "natsbroker.archive"
+
+_WRITER = {"py-io-impl": f"{__name__}.SyncedFileIO"}
+
+
+class _Stream:
+    """
+    A file that is written, and on disk when it is closed.
+    """
+
+    def __init__(self, stream: Any, path: Path) -> None:
+        self._stream = stream
+        self._path = path
+
+    def __enter__(self) -> _Stream:
+        return self
+
+    def __exit__(self, *given: object) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def close(self) -> None:
+        """
+        Have it on disk, and its name.
+        """
+        self._stream.close()
+        descriptor = os.open(self._path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        syncDirectory(self._path.parent)
+
+
+class _File(PyArrowFile):
+    """
+    A file whose writers are L{_Stream}.
+    """
+
+    def create(self, overwrite: bool = False) -> Any:
+        """
+        Begin to write it.
+        """
+        return _Stream(super().create(overwrite), Path(self._path))
+
+
+class SyncedFileIO(PyArrowFileIO):
+    """
+    How PyIceberg reads and writes files here.
+    """
+
+    def new_output(self, location: str) -> PyArrowFile:
+        """
+        A file to write.
+        """
+        made = super().new_output(location)
+        if not location.startswith(("file:", "/")):
+            return made
+        return _File(made.location, made._path, made._filesystem, made._buffer_size)
+
+
+class Place:
+    """
+    Where an Iceberg table is.
+
+    @ivar identifier: its name in the catalog.
+    @ivar location: the directory, as a URL.
+    """
+
+    def __init__(self, root: Path, catalog: str, identifier: str) -> None:
+        """
+        @param catalog: the catalog's name; empty for one of its own.
+        """
+        self.identifier = identifier
+        self.location = f"file://{root}"
+        self._root = root
+        self._name = catalog
+        self._catalog: Any = None
+
+    def make(self) -> None:
+        """
+        Make the catalog, if it is one of its own, and the namespace.
+        """
+        if self._name:
+            said = {"catalog": self._name, "table": self.identifier}
+            (self._root / MARKS[1]).write_text(json.dumps(said), "utf-8")
+        namespace = self.identifier.rpartition(".")[0]
+        for _ in range(10):
+            try:
+                self._opened().create_namespace_if_not_exists(namespace)
+            except (IntegrityError, NamespaceAlreadyExistsError, OperationalError) as error:
+                if "exists" not in str(error) and "UNIQUE" not in str(error):
+                    raise
+                continue  # Somebody else makes the same at the same moment.
+            return
+
+    def catalog(self) -> Any:
+        """
+        The catalog; C{None} if it would have to be made.
+        """
+        if not self._name and not (self._root / MARKS[0]).exists():
+            return None
+        return self._opened()
+
+    def _opened(self) -> Any:
+        if self._catalog is None:
+            if self._name:
+                self._catalog = load_catalog(self._name, **_WRITER)
+            else:
+                path = str(self._root / MARKS[0])
+                url = URL.create("sqlite", database=path, query={"timeout": "60"})
+                uri = url.render_as_string()
+                self._catalog = SqlCatalog(_OWN, uri=uri, warehouse=self.location, **_WRITER)
+                # So that no file stays open between two questions.
+                self._catalog.engine.dispose()
+                self._catalog.engine = create_engine(uri, poolclass=NullPool)
+        return self._catalog
+
+
+def placeIn(root: Path, catalog: str) -> Place:
+    """
+    Where the table of an archive is, or is to be.
+
+    @param catalog: C{CATALOG:NAMESPACE.TABLE}, or empty.
+    @raise OptionError: if it is not so spelt, or the archive is in another catalog.
+    @raise TableError: if the directory cannot have an Iceberg table.
+    """
+    if re.search(r"[#?%]", str(root)):
+        raise TableError(f"{root}: Iceberg has no names for files below #, ? and %")
+    name, identifier = "", _TABLE
+    try:
+        said = json.loads((root / MARKS[1]).read_text("utf-8"))
+        name, identifier = said["catalog"], said["table"]
+        there = f"{name}:{identifier}"
+    except FileNotFoundError:
+        there = _OWN if (root / MARKS[0]).exists() else ""
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TableError(f"{root / MARKS[1]}: makes no sense: {error}") from None
+    if catalog:
+        found = re.fullmatch(r"([^:]+):([^:.]+(?:\.[^:.]+)+)", catalog)
+        if found is None:
+            raise OptionError(f"catalog: CATALOG:NAMESPACE.TABLE expected, not {catalog!r}")
+        if there and there != catalog:
+            where = "in a catalog of its own" if there == _OWN else f"in the catalog {there}"
+            raise OptionError(f"{root} is an archive {where}")
+        name, identifier = found[1], found[2]
+    return Place(root, name, identifier)
+
+
+def nameOf(path: str, place: Place) -> str:
+    """
+    What a file is called in manifests: below the archive's directory, or whole.
+    """
+    return path.removeprefix(f"{place.location}/").removeprefix("file://")

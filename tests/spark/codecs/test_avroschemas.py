@@ -1,0 +1,167 @@
+"""
+Avro schemas.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from natsbroker.spark.codecs.avrobytes import Input
+from natsbroker.spark.codecs.avroschemas import readAvro
+from natsbroker.spark.codecs.datatypes import spelled
+from natsbroker.spark.codecs.payloads import BadPayload
+from natsbroker.spark.errors import OptionError
+from tests.spark.avrovalues import schemaText, written
+
+
+def record(*fields: tuple[str, Any], name: str = "R") -> dict[str, Any]:
+    """A schema."""
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": each, "type": kind} for each, kind in fields],
+    }
+
+
+def columns(schema: Any) -> str:
+    """Its columns, in Spark's language."""
+    return spelled(readAvro(schemaText(schema), "a.avsc").columns)
+
+
+DECIMAL = {"logicalType": "decimal", "precision": 9, "scale": 2}
+
+TYPES = [
+    ("boolean", "BOOLEAN"),
+    ("int", "INT"),
+    ("long", "BIGINT"),
+    ("float", "FLOAT"),
+    ("double", "DOUBLE"),
+    ("bytes", "BINARY"),
+    ("string", "STRING"),
+    ("null", "BOOLEAN"),
+    ({"type": "string"}, "STRING"),
+    ({"type": "int", "logicalType": "date"}, "DATE"),
+    ({"type": "int", "logicalType": "time-millis"}, "INT"),
+    ({"type": "long", "logicalType": "time-micros"}, "BIGINT"),
+    ({"type": "long", "logicalType": "timestamp-millis"}, "TIMESTAMP"),
+    ({"type": "long", "logicalType": "timestamp-micros"}, "TIMESTAMP"),
+    ({"type": "long", "logicalType": "timestamp-nanos"}, "BIGINT"),
+    ({"type": "long", "logicalType": "local-timestamp-millis"}, "TIMESTAMP_NTZ"),
+    ({"type": "long", "logicalType": "local-timestamp-micros"}, "TIMESTAMP_NTZ"),
+    ({"type": "bytes", **DECIMAL}, "DECIMAL(9, 2)"),
+    ({"type": "fixed", "name": "F", "size": 5, **DECIMAL}, "DECIMAL(9, 2)"),
+    ({"type": "fixed", "name": "F", "size": 12, "logicalType": "duration"}, "BINARY"),
+    ({"type": "string", "logicalType": "uuid"}, "STRING"),
+    ({"type": "enum", "name": "E", "symbols": ["A"]}, "STRING"),
+    ({"type": "array", "items": ["null", "int"]}, "ARRAY<INT>"),
+    ({"type": "map", "values": "long"}, "MAP<STRING, BIGINT>"),
+    (record(("x", "int"), name="In"), "STRUCT<x: INT>"),
+    (record(name="In"), "BOOLEAN"),
+    (["null", "string"], "STRING"),
+    (["string"], "STRING"),
+    (["null"], "BOOLEAN"),
+    (["int", "null", "long"], "BIGINT"),
+    (["double", "float"], "DOUBLE"),
+    (["null", "int", "string"], "STRUCT<member0: INT, member1: STRING>"),
+]
+
+WRONG = [
+    (b"{", "it is no Avro schema"),
+    (b"\xff", "it is no Avro schema"),
+    ("no.such.Type", "it is no Avro schema"),
+    ({"type": "array"}, "it is no Avro schema"),
+    (7, "it is no Avro schema"),
+    (record(("a b", "int")), "'a b' is no name"),
+    (record(("a", "int"), ("A", "int")), "column A is there twice"),
+    (record(name="1R"), "'1R' is no name"),
+    ({"type": "fixed", "name": "F", "size": -1}, "F has no size"),
+    ({"type": "enum", "name": "E", "symbols": []}, "an enum has symbols that are names"),
+    (record(("a", [])), "a: a union has types"),
+    (record(("a", ["int", ["string"]])), "a: a union has types, and no unions"),
+    (record(("n", ["null", "R"])), "n: R has itself in it, and no columns for that"),
+    (record(("n", {"type": "array", "items": "R"})), r"n\[\]: R has itself in it"),
+    (
+        record(("a", {"type": "bytes", "logicalType": "decimal", "precision": 39})),
+        "a: decimals have 38 digits at most, not 39",
+    ),
+]
+
+
+class TestColumns:
+    """What types become."""
+
+    @pytest.mark.parametrize(("schema", "kind"), TYPES, ids=range(len(TYPES)))
+    def test_types(self, schema: Any, kind: str) -> None:
+        """Each type has its column, in a record and by itself."""
+        assert columns(record(("a", schema))) == f"a {kind}"
+        if not isinstance(schema, dict) or schema["type"] != "record":
+            assert columns(schema) == f"value {kind}"
+
+    def test_names(self) -> None:
+        """A type that has a name may be used again, in its namespace."""
+        point = {**record(("x", "int"), name="Point"), "namespace": "geo"}
+        schema = {**record(("a", point), ("b", "geo.Point"), ("c", "Point")), "namespace": "geo"}
+        inner = "STRUCT<x: INT>"
+        assert columns(schema) == f"a {inner}, b {inner}, c {inner}"
+
+    @pytest.mark.parametrize(("schema", "error"), WRONG, ids=range(len(WRONG)))
+    def test_refused(self, schema: Any, error: str) -> None:
+        """What is no schema, or has no columns, is refused with the file and the place."""
+        text = schema if isinstance(schema, bytes) else schemaText(schema)
+        with pytest.raises(OptionError, match=f"^a.avsc: .*{error}"):
+            readAvro(text, "a.avsc")
+
+    def test_deep(self) -> None:
+        """Types that are nested too deeply are refused."""
+        text = '{"type":"array","items":' * 3000 + '"int"' + "}" * 3000
+        with pytest.raises(OptionError, match=r"a.avsc: .*(deep|no Avro schema)"):
+            readAvro(text.encode(), "a.avsc")
+
+    def test_noFastavro(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Without fastavro it is said what brings it."""
+        monkeypatch.setitem(sys.modules, "fastavro.schema", None)
+        with pytest.raises(OptionError, match=r"pip install 'natsbroker\[avro\]'"):
+            readAvro(b'"int"', "a.avsc")
+
+
+class TestValues:
+    """What fastavro would not read, or others read in another way."""
+
+    def read(self, schema: Any, data: bytes) -> Any:
+        """A value, as Arrow gives it back."""
+        root = readAvro(schemaText(schema), "a.avsc").root
+        [found] = pa.array([root.read(Input(data))], root.kind).to_pylist()
+        return found
+
+    def test_choices(self) -> None:
+        """Of several types one has the value, and the others are null."""
+        schema = ["null", "int", "string"]
+        assert self.read(schema, b"\x00") is None
+        assert self.read(schema, b"\x02\x0a") == {"member0": 5, "member1": None}
+        assert self.read(schema, b"\x04\x02x") == {"member0": None, "member1": "x"}
+        assert self.read(["int", "long"], b"\x00\x03") == -2
+
+    def test_timestamps(self) -> None:
+        """Milliseconds that are beyond 64 bits as microseconds are bad."""
+        schema = {"type": "long", "logicalType": "timestamp-millis"}
+        with pytest.raises(BadPayload, match="is beyond 64 bits"):
+            self.read(schema, written("long", 1 << 60))
+
+    def test_decimals(self) -> None:
+        """A decimal may be padded, has a byte at least, and not more digits than it may."""
+        schema = {"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 1}
+        assert str(self.read(schema, b"\x06\xff\xfc\x19")) == "-99.9"
+        for data in (b"\x00", b"\x04\x03\xe8", b"\x04\xfc\x18"):
+            with pytest.raises(BadPayload, match="a decimal has"):
+                self.read(schema, data)
+
+    def test_emptyRecords(self) -> None:
+        """An empty record is there, or is not."""
+        schema = ["null", json.loads(schemaText(record(name="Nothing")))]
+        assert self.read(schema, b"\x02") is True
+        assert self.read(schema, b"\x00") is None

@@ -1,0 +1,164 @@
+"""
+Columns in Spark's language.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.spark.codecs.datatypes import (
+    TIMESTAMP,
+    Clash,
+    checkNames,
+    merged,
+    nullable,
+    readSchema,
+    spelled,
+)
+from natsbroker.spark.errors import OptionError
+
+SIMPLE = [
+    (pa.bool_(), "BOOLEAN"),
+    (pa.int8(), "TINYINT"),
+    (pa.int16(), "SMALLINT"),
+    (pa.int32(), "INT"),
+    (pa.int64(), "BIGINT"),
+    (pa.float32(), "FLOAT"),
+    (pa.float64(), "DOUBLE"),
+    (pa.string(), "STRING"),
+    (pa.binary(), "BINARY"),
+    (pa.date32(), "DATE"),
+    (TIMESTAMP, "TIMESTAMP"),
+    (pa.timestamp("us"), "TIMESTAMP_NTZ"),
+    (pa.decimal128(38, 38), "DECIMAL(38, 38)"),
+]
+
+names = st.text("abcdefgh `é,<'", min_size=1, max_size=5)
+
+
+def structs(kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Columns of some types, with names that differ."""
+    fields = st.tuples(names, kinds, st.booleans())
+    unique = st.lists(fields, min_size=1, max_size=4, unique_by=lambda each: each[0].lower())
+    return unique.map(lambda found: [pa.field(*each) for each in found])
+
+
+types = st.recursive(
+    st.sampled_from([kind for kind, _ in SIMPLE]),
+    lambda inner: st.one_of(
+        inner.map(lambda kind: pa.list_(pa.field("element", kind))),
+        inner.map(lambda kind: pa.map_(pa.string(), kind)),
+        structs(inner).map(pa.struct),
+    ),
+    max_leaves=6,
+)
+
+
+class TestReading:
+    """Schemas as texts."""
+
+    @pytest.mark.parametrize(("kind", "word"), SIMPLE)
+    def test_types(self, kind: Any, word: str) -> None:
+        """Each type has its word."""
+        assert readSchema(f"a {word}").field("a").type == kind
+        assert spelled(pa.schema([pa.field("a", kind)])) == f"a {word}"
+
+    @pytest.mark.parametrize(
+        ("text", "same"),
+        [
+            ("a long, b integer", "a BIGINT, b INT"),
+            ("a: STRING NOT NULL COMMENT 'it\\'s, so'", "a STRING NOT NULL"),
+            ("a decimal, b numeric(5)", "a DECIMAL(10, 0), b DECIMAL(5, 0)"),
+            ("`a b``c` int", "`a b``c` INT"),
+            ("m map<dec(20),int>", "m MAP<DECIMAL(20, 0), INT>"),
+            (" s struct < x : int not null , y array<map<string,byte>> > ", ""),
+        ],
+    )
+    def test_spellings(self, text: str, same: str) -> None:
+        """Spark's other spellings mean the same."""
+        same = same or "s STRUCT<x: INT NOT NULL, y: ARRAY<MAP<STRING, TINYINT>>>"
+        assert spelled(readSchema(text)) == same
+
+    @given(structs(types))
+    def test_again(self, fields: list[Any]) -> None:
+        """What is spelled is read as the same."""
+        assert readSchema(spelled(pa.schema(fields))) == pa.schema(fields)
+
+    @pytest.mark.parametrize(
+        ("text", "error"),
+        [
+            ("", "the name of a column is expected and not the end"),
+            ("a", "a type is expected and not the end"),
+            ("a INT,", "the name of a column is expected"),
+            ("a INT b INT", "',' or the end is expected and not 'b'"),
+            ("a TEXT", "a type is expected and not 'TEXT'"),
+            ("a ARRAY<INT", "'>' is expected and not the end"),
+            ("a MAP<ARRAY<INT>, INT>", "the keys of a MAP are no ARRAY"),
+            ("a DECIMAL(39, 0)", r"there is no DECIMAL\(39, 0\)"),
+            ("a DECIMAL(3, 4)", r"there is no DECIMAL\(3, 4\)"),
+            ("a INT NOT 'x'", "NULL is expected"),
+            ("a INT; b INT", "'; b INT' makes no sense"),
+            ("a INT, A INT", "column A is there twice"),
+            ("s ARRAY<STRUCT<a: INT, A: INT>>", r"column s\[\].A is there twice"),
+            ("a " + "ARRAY<" * 5000, "nested too deeply"),
+        ],
+    )
+    def test_refused(self, text: str, error: str) -> None:
+        """What is no schema is refused with what is wrong."""
+        with pytest.raises(OptionError, match=error):
+            readSchema(text)
+
+    def test_names(self) -> None:
+        """Names are looked at in maps as well."""
+        inside = pa.map_(pa.string(), pa.struct([("x", pa.int8()), ("X", pa.int8())]))
+        with pytest.raises(OptionError, match=r"column m\{\}.X is there twice"):
+            checkNames([pa.field("m", inside)])
+
+
+class TestMerging:
+    """A table that is to take other columns."""
+
+    @pytest.mark.parametrize(
+        ("old", "new", "both"),
+        [
+            ("a INT", "a INT, b STRING", "a INT, b STRING"),
+            ("a INT, b STRING", "a INT", "a INT, b STRING"),
+            ("a BIGINT, b DOUBLE", "b FLOAT, a INT", "a BIGINT, b DOUBLE"),
+            ("s STRUCT<x: INT>", "s STRUCT<y: INT>", "s STRUCT<x: INT, y: INT>"),
+            (
+                "s ARRAY<STRUCT<x: INT>>, m MAP<STRING, BIGINT>",
+                "s ARRAY<STRUCT<y: INT>>, m MAP<STRING, INT>",
+                "s ARRAY<STRUCT<x: INT, y: INT>>, m MAP<STRING, BIGINT>",
+            ),
+        ],
+    )
+    def test_together(self, old: str, new: str, both: str) -> None:
+        """Columns that are new come behind the others, and those that are gone stay."""
+        assert spelled(pa.schema(merged(readSchema(old), readSchema(new)))) == both
+
+    @pytest.mark.parametrize(
+        ("old", "new", "error"),
+        [
+            ("a INT", "a BIGINT", "column a is INT in the table and BIGINT now"),
+            ("a STRING", "a INT", "column a is STRING in the table and INT now"),
+            ("a DECIMAL(9, 2)", "a DECIMAL(9, 3)", r"is DECIMAL\(9, 2\) in the table"),
+            ("s ARRAY<STRUCT<x: INT>>", "s ARRAY<STRUCT<x: DATE>>", r"column s\[\].x is INT"),
+            ("m MAP<STRING, INT>", "m MAP<STRING, DATE>", r"column m\{\} is INT"),
+            ("a INT", "A INT", "column A was called a"),
+        ],
+    )
+    def test_clash(self, old: str, new: str, error: str) -> None:
+        """What a column cannot take is refused with the column."""
+        with pytest.raises(Clash, match=error):
+            merged(readSchema(old), readSchema(new))
+
+    def test_nullable(self) -> None:
+        """What is stored may be null everywhere."""
+        kind = readSchema("s ARRAY<MAP<STRING, STRUCT<x: INT NOT NULL>>>").field("s").type
+        assert "NOT NULL" in spelled(pa.schema([pa.field("s", kind)]))
+        assert "NOT NULL" not in spelled(pa.schema([pa.field("s", nullable(kind))]))

@@ -1,0 +1,123 @@
+"""
+Which messages are decoded by what.
+"""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+from google.protobuf import descriptor_pb2
+
+from natsbroker.spark.codecs.mappings import codecOf, placeOf, readMappings
+from natsbroker.spark.errors import OptionError
+
+ID = b'{"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}'
+
+
+class TestReading:
+    """Mappings as texts."""
+
+    def test_json(self, tmp_path: Path) -> None:
+        """Columns stand in quotes, or in a file."""
+        (tmp_path / "x.ddl").write_text("id BIGINT,\n v DOUBLE\n")
+        texts = ['a.*=json:"id BIGINT"', f"b.>=json:{tmp_path}/x.ddl", "c=b=json:'x INT'"]
+        one, two, three = readMappings(texts, {})
+        assert (one.pattern, one.table, one.what) == ("a.*", "a_any", "id BIGINT")
+        assert codecOf(two).columns.names == ["id", "v"]
+        assert (three.pattern, three.table) == ("c=b", "c_b")
+
+    def test_avro(self, tmp_path: Path) -> None:
+        """Schemas are files, or directories of which one file is the table's."""
+        for name in ("7.avsc", "8.avsc", "other.txt"):
+            (tmp_path / name).write_bytes(ID)
+        texts = [
+            f"a=avro:{tmp_path}/7.avsc",
+            f"b=avro-single:{tmp_path}/7.avsc",
+            f"c=avro-single:{tmp_path}#8.avsc",
+            f"d=avro-confluent:{tmp_path}#7",
+        ]
+        found = readMappings(texts, {})
+        assert [[name for name, _ in each.files] for each in found] == [
+            ["7.avsc"],
+            ["7.avsc"],
+            ["7.avsc", "8.avsc"],
+            ["7.avsc", "8.avsc"],
+        ]
+        for each in found:
+            assert codecOf(each).columns.names == ["id"]
+
+    def test_protobuf(self, tmp_path: Path) -> None:
+        """A message of a set of descriptors."""
+        file = descriptor_pb2.FileDescriptorProto(name="t.proto", package="t", syntax="proto3")
+        file.message_type.add(name="M").field.add(name="x", number=1, type=5, label=1)
+        path = tmp_path / "d.pb"
+        path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+        [mapping] = readMappings([f"a=protobuf:{path}#t.M"], {})
+        assert codecOf(mapping).decode(b"\x08\x07") == {"x": 7}
+        [lax] = readMappings([f"a=protobuf:{path}#t.M"], {}, isUnknownBad=False)
+        assert codecOf(lax).decode(b"\x10\x07") == {"x": 0}
+        with pytest.raises(OptionError, match=r"d.pb: it has no message t.N"):
+            readMappings([f"a=protobuf:{path}#t.N"], {})
+
+    def test_workers(self, tmp_path: Path) -> None:
+        """A mapping passes to workers, which need no files."""
+        (tmp_path / "a.avsc").write_bytes(ID)
+        mappings = readMappings([f"a=avro:{tmp_path}/a.avsc"], {})
+        (tmp_path / "a.avsc").unlink()
+        [again] = pickle.loads(pickle.dumps(mappings))
+        assert codecOf(again).decode(b"\x08") == {"id": 4}
+
+    def test_names(self) -> None:
+        """Tables have names of their patterns, or those that are given."""
+        texts = ['a.b-c.*.>=json:"x INT"', 'd=json:"x INT"']
+        found = readMappings(texts, {"d": "dee"})
+        assert [each.table for each in found] == ["a_b_c_any_all", "dee"]
+
+    @pytest.mark.parametrize(
+        ("text", "error"),
+        [
+            ("a", "is not PATTERN=KIND:WHAT with one of json, avro"),
+            ("a=xml:b", "is not PATTERN=KIND:WHAT"),
+            ("a..b=json:'x INT'", "'a..b' is no subject"),
+            ("a=json:'x'", "a type is expected"),
+            ("a=json:/none/x", "/none/x: No such file or directory"),
+            ("a=avro:/none/x", "/none/x: No such file or directory"),
+            ("a=avro-confluent:/none", "is not DIRECTORY#SCHEMA"),
+            ("a=avro-confluent:/none#7", "/none: No such file or directory"),
+            ("a=protobuf:x.pb", "is not FILE#MESSAGE"),
+        ],
+    )
+    def test_refused(self, text: str, error: str) -> None:
+        """What makes no sense is refused."""
+        with pytest.raises(OptionError, match=error):
+            readMappings([text], {})
+
+    @pytest.mark.parametrize(
+        ("patterns", "names", "error"),
+        [
+            ([], {}, "name at least one schema"),
+            (["a.b", "a_b"], {}, "a_b is the table of a.b and of a_b: say --table a_b=NAME"),
+            (["a", "b"], {"b": "A"}, "A is the table of a and of b"),
+            (["others"], {}, "others is the table of messages without a schema and of others"),
+            (["a"], {"a": "../b"}, "'../b' cannot be the name of a table"),
+            (["a"], {"a": "b__dlq"}, "'b__dlq' cannot be the name of a table"),
+            (["a"], {"b": "c"}, "table: no schema is for b"),
+        ],
+    )
+    def test_tables(self, patterns: list[str], names: dict[str, str], error: str) -> None:
+        """Every mapping has a table of its own."""
+        with pytest.raises(OptionError, match=error):
+            readMappings([f"{each}=json:'x INT'" for each in patterns], names)
+
+
+@pytest.mark.parametrize(
+    ("subject", "place"),
+    [("a.b", 0), ("a.c", 1), ("a.b.c", 2), ("a", -1), ("b", -1), ("a..b", -1), ("a.\\xff", 1)],
+)
+def test_place(subject: str, place: int) -> None:
+    """The first that matches has a message."""
+    patterns = ["a.b", "a.*", "a.>"]
+    mappings = readMappings([f"{each}=json:'x INT'" for each in patterns], {"a.b": "t"})
+    assert placeOf(mappings, subject) == place

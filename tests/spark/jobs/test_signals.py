@@ -1,0 +1,52 @@
+"""
+Being asked to end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from natsbroker.spark.jobs.signals import Stop, stopping
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_asked(number: signal.Signals) -> None:
+    """Signals are asked to end, and mean what they meant afterwards."""
+    before = signal.getsignal(number)
+    with stopping() as stop:
+        assert not stop.isSet()
+        assert not stop.wait(0)
+        os.kill(os.getpid(), number)
+        assert stop.wait(60)
+        assert stop.isSet()
+    assert signal.getsignal(number) is before
+
+
+def test_wakes() -> None:
+    """Whoever waits is woken, though the wait would be long."""
+    with stopping() as stop:
+        timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM))
+        timer.start()
+        assert stop.wait(600)
+        timer.join()
+
+
+def test_restored() -> None:
+    """Signals mean what they meant also after a failure."""
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(ZeroDivisionError), stopping():
+        raise ZeroDivisionError
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_many() -> None:
+    """Any number of signals is taken, also by a pipe that nobody empties."""
+    stop = Stop()
+    for _ in range(70_000):
+        stop.take(signal.SIGTERM, None)
+    assert stop.wait(60)
+    stop.close()

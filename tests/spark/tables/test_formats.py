@@ -1,0 +1,31 @@
+"""
+Which format an archive has.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.tables.formats import FORMATS, formOf, tableAt
+
+
+def test_new(tmp_path: Path) -> None:
+    """Where nothing is there is no format, and Parquet is the usual one."""
+    assert (formOf(tmp_path), formOf(tmp_path / "nothing")) == ("", "")
+    assert tableAt(tmp_path).form == "parquet"
+    for form in FORMATS:
+        assert tableAt(tmp_path, form).form == form
+
+
+def test_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that is not there is told with the extra that brings it."""
+
+    def gone(name: str) -> None:
+        raise ModuleNotFoundError("No module named 'lake'", name="lake")
+
+    monkeypatch.setattr("natsbroker.spark.tables.formats.importlib.import_module", gone)
+    with pytest.raises(OptionError, match=r"pip install 'natsbroker\[parquet\]'"):
+        tableAt(tmp_path, "parquet")

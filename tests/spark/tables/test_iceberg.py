@@ -1,0 +1,213 @@
+"""
+Archives that are Iceberg tables.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import StaticTable
+
+from natsbroker.spark.errors import OptionError
+from natsbroker.spark.tables.datafiles import readFiles
+from natsbroker.spark.tables.filing import writeDays
+from natsbroker.spark.tables.formats import tableAt
+from natsbroker.spark.tables.iceberg import IcebergTable
+from natsbroker.spark.tables.manifests import File, Manifest, TableError
+from tests.spark.tablecontract import LOG, TableContract, dated, filed, grown, together
+
+
+def opened(root: Path) -> Any:
+    """The table as the documentation says that others open it."""
+    catalog = SqlCatalog("natsbroker", uri=f"sqlite:///{root}/catalog.db")
+    return catalog.load_table("natsbroker.archive")
+
+
+def seqsIn(root: Path) -> list[int]:
+    """The sequences that other programs see."""
+    return sorted(opened(root).scan(selected_fields=("seq",)).to_arrow()["seq"].to_pylist())
+
+
+class TestContract(TableContract):
+    """What every format does."""
+
+    form = "iceberg"
+    limits = (0, 1000, 2500, 5000, 7000, 12_000, 16_384)
+    fatal = (1000, 4500)
+
+    def seen(self, root: Path) -> list[dict[str, object]]:
+        """What the library that reads Iceberg tables finds."""
+        return list(opened(root).scan().to_arrow().to_pylist())
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> IcebergTable:
+    """A table that has the sequences from 1 to 8."""
+    table = IcebergTable(tmp_path)
+    table.make()
+    assert table.commit(Manifest.first(LOG, 1))
+    assert table.commit(grown(table, 9))
+    return table
+
+
+class TestMetadata:
+    """What the table's own metadata says."""
+
+    def test_properties(self, table: IcebergTable) -> None:
+        """Where the archive stops and what it lost are properties, and the snapshot's too."""
+        assert table.commit(table.require().extended([File("", 9, 20)], [(9, 20)], 5.0))
+        found = opened(table.root)
+        assert found.properties["natsbroker.stop"] == "20"
+        assert json.loads(found.properties["natsbroker.lost"]) == [[9, 20]]
+        assert json.loads(found.properties["natsbroker.log"])["identity"] == LOG.identity
+        stops = [each.summary["natsbroker.stop"] for each in found.snapshots()]
+        assert stops == ["9", "20"]
+
+    def test_fileAlone(self, table: IcebergTable) -> None:
+        """Who has no catalog reads the file that it points at, and passes over files by it."""
+        assert table.commit(grown(table, 20, 9, 19))
+        found = StaticTable.from_metadata(opened(table.root).metadata_location)
+        assert found.scan().to_arrow().num_rows == 17
+        [task] = found.scan("seq >= 10 and seq < 15").plan_files()
+        assert task.file.record_count == 9
+
+    def test_notTriedAgain(self, table: IcebergTable) -> None:
+        """A lost race stays lost, also if somebody has told the table to try again."""
+        racers = [IcebergTable(table.root) for _ in range(2)]
+        for number in range(3):
+            with opened(table.root).transaction() as change:
+                change.set_properties({"commit.retry.num-retries": "4"})
+            stop = table.require().stop
+            drafts = [grown(table, stop + 2 + n) for n in range(2)]
+            won = together(2, lambda n: racers[n].commit(drafts[n]))  # noqa: B023
+            assert len(won) == 1, number
+            assert seqsIn(table.root) == list(range(1, stop + 2 + won[0]))
+
+    def test_unknownOutcome(self, table: IcebergTable, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A commit that holds although it raised an error is taken for what it is."""
+        commit = SqlCatalog.commit_table
+
+        def torn(self: Any, *given: Any) -> None:
+            commit(self, *given)
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(SqlCatalog, "commit_table", torn)
+        assert table.commit(grown(table, 12))
+        assert table.commit(table.require().extended([File("", 12, 13)], [], 5.0))
+        monkeypatch.undo()
+        assert seqsIn(table.root) == list(range(1, 12))
+
+    def test_vacuumKeeps(self, table: IcebergTable) -> None:
+        """A snapshot that was the current one a moment ago stays, with its files."""
+        for stop in (12, 15):
+            assert table.commit(grown(table, stop))
+        snapshots = opened(table.root).snapshots()
+        moment = snapshots[1].timestamp_ms / 1000
+        done = table.vacuum(0, lambda: moment + 0.0005, False)
+        assert done.versions == 1
+        left = opened(table.root)
+        assert [x.snapshot_id for x in left.snapshots()] == [x.snapshot_id for x in snapshots[1:]]
+        assert left.scan(snapshot_id=snapshots[1].snapshot_id).to_arrow().num_rows == 11
+        assert table.require().stop == 15
+
+
+def test_days(tmp_path: Path) -> None:
+    """The day of the time is what the table is partitioned by, and others pass over files by it."""
+    table = IcebergTable(tmp_path)
+    table.make()
+    assert table.commit(Manifest.first(LOG, 1, "date"))
+    files = writeDays(tmp_path, dated(1, 10, 3), 1, 10)
+    assert table.commit(table.require().extended(files, [], 1.0))
+    found = opened(tmp_path)
+    assert [str(each.transform) for each in found.spec().fields] == ["day"]
+    day = "time >= '2026-11-21T00:00:00+00:00' and time < '2026-11-22T00:00:00+00:00'"
+    [task] = found.scan(day).plan_files()
+    assert task.file.partition[0] == (date(2026, 11, 21) - date(1970, 1, 1)).days
+    assert sorted(found.scan(day).to_arrow()["seq"].to_pylist()) == [4, 5, 6]
+
+
+class TestOthers:
+    """Other programs that write to the table."""
+
+    def test_rewritten(self, table: IcebergTable) -> None:
+        """Files that others have written in the place of ours are read, and archiving goes on."""
+        assert table.commit(grown(table, 12))
+        found = opened(table.root)
+        found.overwrite(found.scan().to_arrow().sort_by([("seq", "descending")]))
+        manifest = table.require()
+        [file] = manifest.files
+        assert (file.start, file.stop, file.rows, file.sha256) == (1, 12, 11, "")
+        [batch] = readFiles(table.root, manifest.files)
+        assert batch.column("data").to_pylist() == [b"%d" % n for n in range(1, 12)]
+        assert table.commit(grown(table, 15))
+        assert seqsIn(table.root) == list(range(1, 15))
+
+    def test_rowsDeleted(self, table: IcebergTable) -> None:
+        """Rows that somebody deleted are gone for us too."""
+        opened(table.root).delete("seq = 5")
+        assert (table.require().rows, table.require().stop) == (7, 9)
+
+    def test_noArchive(self, table: IcebergTable, tmp_path: Path) -> None:
+        """An Iceberg table of somebody else is left alone."""
+        with opened(table.root).transaction() as change:
+            change.remove_properties("natsbroker.log")
+        with pytest.raises(TableError, match="is an Iceberg table, and no archive"):
+            table.latest()
+
+    def test_damaged(self, table: IcebergTable) -> None:
+        """Metadata that is gone is an error that says where."""
+        location = opened(table.root).metadata_location
+        Path(location.removeprefix("file://")).unlink()
+        with pytest.raises(TableError, match=r"metadata\.json"):
+            table.latest()
+        (table.root / "catalog.db").write_bytes(b"?" * 5000)
+        with pytest.raises(TableError, match="file is not a database"):
+            IcebergTable(table.root).latest()
+
+    def test_deletesOfRows(self, table: IcebergTable, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What needs more than files to be read is refused."""
+
+        class Scan:
+            """A plan in which rows of a file are deleted."""
+
+            def plan_files(self) -> list[Any]:
+                """One file."""
+                return [type("Task", (), {"delete_files": {1}})()]
+
+        monkeypatch.setattr("pyiceberg.table.Table.scan", lambda self: Scan())
+        with pytest.raises(TableError, match="has deleted rows of files that are still there"):
+            table.latest()
+
+
+def test_notFirst(tmp_path: Path) -> None:
+    """Nothing is added where there is no table."""
+    table = IcebergTable(tmp_path)
+    table.make()
+    manifest = Manifest.first(LOG, 1).extended([filed(tmp_path, 1, 5)], [], 0.0)
+    with pytest.raises(TableError, match="there is no archive"):
+        table.commit(replace(manifest, version=0))
+
+
+def test_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table in a catalog that PyIceberg is configured for is found there again."""
+    shared = SqlCatalog("prod", uri=f"sqlite:///{tmp_path}/prod.db")
+    monkeypatch.setattr(
+        "natsbroker.spark.tables.icebergcatalog.load_catalog", lambda name, **_: shared
+    )
+    root = tmp_path / "lake"
+    table = tableAt(root, "iceberg", "prod:lake.orders")
+    table.make()
+    assert table.commit(Manifest.first(LOG, 1))
+    assert table.commit(grown(table, 5))
+    assert tableAt(root).require().rows == 4
+    assert shared.load_table("lake.orders").scan().to_arrow().num_rows == 4
+    assert not (root / "catalog.db").exists()
+    with pytest.raises(OptionError, match=r"is an archive in the catalog prod:lake\.orders"):
+        tableAt(root, "", "prod:lake.other")
+    assert tableAt(root, "", "prod:lake.orders").require().stop == 5

@@ -1,0 +1,48 @@
+"""
+Writing a file whole, or not at all.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from natsbroker.spark.errors import SourceError
+from natsbroker.spark.tables.wholefile import writeWhole
+
+
+def test_writes(tmp_path: Path) -> None:
+    """What was there is there until all of it is written."""
+    path = tmp_path / "file"
+    path.write_text("before")
+
+    def write(draft: Path) -> None:
+        draft.write_text("after")
+        assert path.read_text() == "before"
+
+    writeWhole(path, write)
+    assert path.read_text() == "after"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_fails(tmp_path: Path) -> None:
+    """What fails in the middle leaves what was there, and nothing else."""
+    path = tmp_path / "file"
+    path.write_text("before")
+
+    def write(draft: Path) -> None:
+        draft.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(SourceError, match="file: No space left on device"):
+        writeWhole(path, write)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_noDirectory(tmp_path: Path) -> None:
+    """A place where there can be no file."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SourceError, match="Not a directory"):
+        writeWhole(tmp_path / "file" / "x", lambda draft: draft.write_text(""))
