@@ -7,9 +7,24 @@ Must never know: how the brokers are joined.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import nats
+from nats.aio.subscription import Subscription
+from nats.errors import TimeoutError
+
+
+async def _arriving(inbox: Subscription) -> set[bytes]:
+    """
+    All that comes until nothing has come for a moment.
+    """
+    found = set()
+    while True:
+        try:
+            found.add((await inbox.next_msg(timeout=0.1)).data)
+        except TimeoutError:
+            return found
 
 
 async def heardAt(urls: Sequence[str]) -> list[list[bytes]]:
@@ -27,13 +42,15 @@ async def heardAt(urls: Sequence[str]) -> list[list[bytes]]:
     ]
     for client in clients:
         await client.flush()
+    deadline = time.monotonic() + 60
     for inbox in ready:
         # Finding each other takes a moment: say it until everybody has heard it of everybody.
         heard: set[bytes] = set()
         while len(heard) < len(clients):
+            assert time.monotonic() < deadline, f"only {sorted(heard)} were heard"
             for number, client in enumerate(clients):
                 await client.publish("ready", b"%d" % number)
-            heard.add((await inbox.next_msg(timeout=30)).data)
+            heard |= await _arriving(inbox)
     for number, client in enumerate(clients):
         await client.publish(f"greet.{number}", b"%d" % number)
     found = []

@@ -90,6 +90,32 @@ def station(sharedStation: Station, request: pytest.FixtureRequest) -> Station:
     return sharedStation
 
 
+@pytest.fixture
+def ownStation(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Station]:
+    """
+    A nats-server of the test's own, for programs that name their streams by themselves.
+    """
+    directory = tmp_path / "own-server"
+    directory.mkdir()
+    found = Station(Server(REAL, directory, CONFIG).start())
+    showLogs(request.node, found.server)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def ownBroker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[BrokerStation]:
+    """
+    The same, with a broker of ours and its channels.
+    """
+    directory = tmp_path / "own-broker"
+    directory.mkdir()
+    found = BrokerStation(Server(OURS_FAST, directory, STREAMING).start())
+    showLogs(request.node, found.server)
+    yield found
+    found.close()
+
+
 @pytest.fixture(scope="session")
 def sharedBroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerStation]:
     """

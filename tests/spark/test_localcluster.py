@@ -26,17 +26,17 @@ def packed(path: Path) -> Path:
     return path
 
 
-def test_cluster(station: Station, broker: BrokerStation, tmp_path: Path) -> None:
+def test_cluster(ownStation: Station, ownBroker: BrokerStation, tmp_path: Path) -> None:
     """
     C{spark-submit} to a cluster whose workers die in the middle of tasks: what was published again
     is there once where rows have ids, and twice in part where they have none.
     """
     for name, count in (("IN", 1000), ("OUT", 0), ("LOOSE", 0)):
-        stream = Stream(station.connection, name)
+        stream = Stream(ownStation.connection, name)
         stream.make()
         if count:
             stream.fill([b"x" * 2000] * count)
-    broker.channel([b"x"] * 400, "c")
+    ownBroker.channel([b"x"] * 400, "c")
     conf = {
         "spark.cores.max": "2",
         "spark.driver.host": "127.0.0.1",
@@ -47,7 +47,8 @@ def test_cluster(station: Station, broker: BrokerStation, tmp_path: Path) -> Non
     }
     arguments = ["--master", "local-cluster[2,1,1024]"]
     arguments += ["--py-files", str(packed(tmp_path / "natsbroker.zip"))]
-    arguments += [str(CHECKOUT / "tests" / "spark" / "clusterprogram.py"), station.url, broker.url]
+    arguments += [str(CHECKOUT / "tests" / "spark" / "clusterprogram.py")]
+    arguments += [ownStation.url, ownBroker.url]
     done = subprocess.run(
         sparkSubmit(conf, *arguments, str(tmp_path / "archive")),
         cwd=tmp_path,
@@ -65,6 +66,6 @@ def test_cluster(station: Station, broker: BrokerStation, tmp_path: Path) -> Non
         "read": 1000,
         "archived": 400,
     }
-    assert station.streams.state("OUT").messages == 1000
-    assert station.streams.state("LOOSE").messages > 1000, "no task had published when it died"
-    assert verified(None, {"servers": broker.url}, str(tmp_path / "archive"))["findings"] == []
+    assert ownStation.streams.state("OUT").messages == 1000
+    assert ownStation.streams.state("LOOSE").messages > 1000, "no task had published when it died"
+    assert verified(None, {"servers": ownBroker.url}, str(tmp_path / "archive"))["findings"] == []

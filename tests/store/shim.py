@@ -176,8 +176,10 @@ def build() -> Path:
 
     @raise RuntimeError: if it cannot be.
     """
+    # A test may have taken everything from PATH.
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), os.defpath))
     compiler = os.environ.get("CC", "").split() or ["cc"]
-    if shutil.which(compiler[0]) is None:
+    if shutil.which(compiler[0], path=path) is None:
         raise RuntimeError("there is no C compiler")
     key = hashlib.sha256("\0".join([*compiler, *FLAGS]).encode() + SOURCE.read_bytes())
     target = BUILDS / f"shim-{key.hexdigest()[:12]}.so"
@@ -186,7 +188,8 @@ def build() -> Path:
     BUILDS.mkdir(exist_ok=True)
     partial = target.with_suffix(f".{os.getpid()}")
     command = [*compiler, *FLAGS, "-o", str(partial), str(SOURCE), "-ldl", "-lpthread"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environ = {**os.environ, "PATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
     if done.returncode:
         raise RuntimeError(f"{SOURCE.name} does not compile here: {done.stderr}")
     partial.replace(target)

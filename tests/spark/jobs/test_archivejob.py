@@ -173,12 +173,14 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of two million bytes."""
     place = tmp_path / "disk"
     place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(place)]
-    if shutil.which("mount") is None or subprocess.run(command, check=False).returncode:
+    # The tests' PATH has little in it.
+    mount, umount = (shutil.which(each, path=os.defpath) for each in ("mount", "umount"))
+    command = [str(mount), "-t", "tmpfs", "-o", "size=2m", "none", str(place)]
+    if mount is None or umount is None or subprocess.run(command, check=False).returncode:
         pytest.skip("only root can mount a small disk")
     yield place
     # Lazily: who has read the table may still have a file open.
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    subprocess.run([umount, "-l", str(place)], check=True)
 
 
 @pytest.mark.parametrize("form", FORMATS)

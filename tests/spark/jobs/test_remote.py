@@ -38,20 +38,20 @@ def server(
 
 
 def test_everything(
-    server: ConnectServer, station: Station, broker: BrokerStation, tmp_path: Path
+    server: ConnectServer, ownStation: Station, ownBroker: BrokerStation, tmp_path: Path
 ) -> None:
     """
     Reading, streaming, writing and jobs with C{sc://}, with streams of nats-server and channels of
     our broker, by a client without Java and without a SparkContext.
     """
     for name, count in (("IN", 100), ("OUT", 0), ("NEW", 0)):
-        stream = Stream(station.connection, name)
+        stream = Stream(ownStation.connection, name)
         stream.make()
         if count:
             stream.fill([b"x"] * count)
-    broker.channel([b"x"] * 30, "c")
-    broker.channel([], "w")
-    arguments = [server.url, station.url, broker.url, str(tmp_path)]
+    ownBroker.channel([b"x"] * 30, "c")
+    ownBroker.channel([], "w")
+    arguments = [server.url, ownStation.url, ownBroker.url, str(tmp_path)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.connectclient", *arguments],
         cwd=CHECKOUT,

@@ -247,16 +247,14 @@ def test_wrongWish(station: Station) -> None:
         replay(None, source, {"servers": station.url, "stream": "A,B"})
 
 
-def test_killed(station: Station) -> None:
+def test_killed(ownStation: Station) -> None:
     """
     Killed at random moments and begun again when the stream has forgotten all ids, it has published
     each message once and in order; without its ledger, some twice.
     """
-    counts = rounds(station, 8000, 2, 11, "--rate", "8000")
+    counts = rounds(ownStation, 8000, 2, 11, "--rate", "8000")
     assert isWhole(counts), counts
     for name in ("IN", "OUT"):
-        station.streams.call(f"STREAM.DELETE.{name}", {}, name)
-    counts = rounds(station, 8000, 1, 12, "--rate", "8000", "--no-ledger")
-    for name in ("IN", "OUT"):
-        station.streams.call(f"STREAM.DELETE.{name}", {}, name)
+        ownStation.streams.call(f"STREAM.DELETE.{name}", {}, name)
+    counts = rounds(ownStation, 8000, 1, 12, "--rate", "8000", "--no-ledger")
     assert counts["copied"] > counts["different"] == 8000, counts
