@@ -247,6 +247,8 @@ class Conversation(TwistedProtocol):
         self._phase = _Phase.LOGIN
         nonce = self.info.get("nonce")
         fields = connectFields(self._terms.options, nonce if isinstance(nonce, str) else "", isTLS)
+        # A server that was told to have no headers closes where this is wanted all the same.
+        fields["no_responders"] = self.info.get("headers") is True
         transport: Any = self.transport
         transport.write(connectLine(fields) + b"PING\r\n")
 

@@ -154,6 +154,8 @@ class Connection:
         fields = connectFields(
             self._identity(), self._nonce(), isinstance(self._socket, ssl.SSLSocket)
         )
+        # A server that was told to have no headers closes where this is wanted all the same.
+        fields["no_responders"] = self.info.get("headers") is True
         pattern = self._inbox + b"*"
         self.send(connectLine(fields), subscribeLine(pattern, b"", _INBOX), b"PING\r\n")
         while self.receive(deadline)[0] != ops.PONG:

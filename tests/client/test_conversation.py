@@ -124,6 +124,12 @@ class TestBeginning:
         assert call.events == ["began"]
         assert call.conversation.info["max_payload"] == 100
 
+    @pytest.mark.parametrize("headers", [True, False])
+    def test_noResponders(self, headers: bool) -> None:
+        """Being told that nobody answers takes headers, and is wanted where the server has them."""
+        said = Call().say(b'INFO {"headers":%s}\r\n' % json.dumps(headers).encode())
+        assert json.loads(said[8:-8])["no_responders"] is headers
+
     def test_nonce(self) -> None:
         """The server's nonce is signed."""
         call = Call(options=ConnectOptions(nkey="N", sign=lambda nonce: nonce))

@@ -303,6 +303,15 @@ class TestServers:
                 connection.request("no.body")
             assert caught.value.code == 503
 
+    @pytest.mark.parametrize("flavour", [REAL, OURS_FAST], ids=lambda each: each.name)
+    def test_noHeaders(self, flavour: Flavour, startServer: StartServer) -> None:
+        """A server without headers serves; it does not say that nobody answers."""
+        server = startServer(flavour, "no_header_support: true\n")
+        assert echoes(peerOf(server))
+        peer = replace(peerOf(server), requestTimeout=0.5)
+        with connect(peer) as connection, pytest.raises(TimedOut, match=r"no answer to no\.body"):
+            connection.request("no.body")
+
     def test_permission(self, startServer: StartServer) -> None:
         """A request that we may not send says so, and the inbox can be one that we may have."""
         server = startServer(
