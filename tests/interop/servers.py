@@ -73,13 +73,17 @@ OURS_PURE = Flavour("ours-pure", {"NATSBROKER_PURE": "1"})
 OURS = (OURS_FAST, OURS_PURE)
 ALL = (REAL, *OURS)
 
-#: Servers from before NATS 2.0, where somebody has built some and says so, as paths with colons in
-#: between.
-GNATSD = tuple(
-    Flavour(Path(path).name, path=path)
-    for path in os.environ.get("NATSBROKER_GNATSD", "").split(os.pathsep)
-    if path
-)
+
+def _built(variable: str) -> tuple[Flavour, ...]:
+    """
+    Servers that somebody has built, and says so in a variable, as paths with colons in between.
+    """
+    paths = os.environ.get(variable, "").split(os.pathsep)
+    return tuple(Flavour(Path(path).name, path=path) for path in paths if path)
+
+
+#: Servers from before NATS 2.0, and nats-streaming-servers.
+GNATSD, STREAMING_SERVERS = _built("NATSBROKER_GNATSD"), _built("NATSBROKER_STREAMING")
 
 
 def missing(what: str) -> NoReturn:

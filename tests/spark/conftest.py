@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.interop.conftest import pytest_runtest_makereport, showLogs, startServer
-from tests.interop.servers import OURS_FAST, REAL, Server
+from tests.interop.servers import OURS_FAST, REAL, STREAMING_SERVERS, Flavour, Server
 from tests.spark.kinds import Cluster
 from tests.spark.support import CONFIG, STREAMING, BrokerStation, Station
 
@@ -134,6 +134,36 @@ def broker(sharedBroker: BrokerStation, request: pytest.FixtureRequest) -> Broke
     """
     showLogs(request.node, sharedBroker.server)
     return sharedBroker
+
+
+@pytest.fixture(scope="session", params=[OURS_FAST, *STREAMING_SERVERS], ids=lambda each: each.name)
+def sharedStreaming(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BrokerStation]:
+    """
+    A server of NATS Streaming: the broker of ours, and nats-streaming-servers where there are some.
+    """
+    flavour: Flavour = request.param
+    if flavour is OURS_FAST:
+        yield request.getfixturevalue("sharedBroker")
+        return
+    directory = tmp_path_factory.mktemp("streaming")
+    arguments = ["--store", "FILE", "--dir", str(directory / "store"), "--max_channels", "0"]
+    server = Server(flavour, directory, arguments=arguments).start()
+    # The nats-server in it is ready before NATS Streaming is.
+    server.waitForLog("Streaming Server is ready")
+    station = BrokerStation(server)
+    yield station
+    station.close()
+
+
+@pytest.fixture
+def streaming(sharedStreaming: BrokerStation, request: pytest.FixtureRequest) -> BrokerStation:
+    """
+    The same, with its log in the report of a test that fails.
+    """
+    showLogs(request.node, sharedStreaming.server)
+    return sharedStreaming
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
 
 from natsbroker.spark.connection import connect
-from natsbroker.spark.errors import ApiError, DataLoss, OptionError, SourceError
+from natsbroker.spark.errors import ApiError, DataLoss, OptionError, SourceError, TimedOut
 from natsbroker.spark.jobs.archiving import logOf
 from natsbroker.spark.jobs.common import Parser, Progress, UsageError, reported, sourceOptions
 from natsbroker.spark.jobs.pacing import Pace
@@ -240,13 +240,18 @@ def _stateOf(options: dict[str, Any], mayBeSilent: bool) -> StreamState | None:
     """
     The state of the source; C{None} for a channel of a server that does not know the question.
     """
+    mayBeSilent = mayBeSilent and bool(options["channel"])
     with connect(peerOf(options)) as connection:
         try:
             return logsOf(connection, options).state(checkedNames(options)[0])
         except ApiError as error:
-            if error.code != 503 or not mayBeSilent or not options["channel"]:
+            if error.code != 503 or not mayBeSilent:
                 raise
-            return None
+        except TimedOut:
+            # A server from before NATS 2.2, which has no headers, does not say that nobody answers.
+            if connection.info.get("headers") or not mayBeSilent:
+                raise
+    return None
 
 
 def _copyChannel(

@@ -19,7 +19,7 @@ import pytest
 from natsbroker.spark import cli
 from natsbroker.spark.channels import Channels
 from natsbroker.spark.connection import connect
-from natsbroker.spark.errors import ApiError, SourceError
+from natsbroker.spark.errors import ApiError, SourceError, TimedOut
 from natsbroker.spark.jobs.archivejob import archive
 from natsbroker.spark.jobs.copying import Target
 from natsbroker.spark.pipelining import Pipeline
@@ -27,7 +27,9 @@ from natsbroker.spark.reading import Manner, RangeReader, Span
 from natsbroker.spark.streams import Streams, StreamState
 from natsbroker.spark.tables.formats import FORMATS
 from natsbroker.spark.tables.manifests import Log
-from tests.spark.support import BrokerStation, Station, Stream
+from tests.interop.conftest import StartServer
+from tests.interop.servers import OURS_FAST
+from tests.spark.support import STREAMING, BrokerStation, Station, Stream
 
 
 def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
@@ -54,6 +56,36 @@ def contents(station: Station, stream: Stream) -> list[tuple[str, bytes, dict[st
 def to(station: Station, stream: Stream, *more: str) -> tuple[str, ...]:
     """The options that name a target."""
     return ("--to-servers", station.url, "--to-stream", stream.name, *more)
+
+
+def copyWithKills(protocol: str, broker: BrokerStation, station: Station) -> None:
+    """Kill copiers of a channel at random moments, let one end, and look at what there is."""
+    dice = random.Random(3)
+    count = 12_000
+    name = broker.channel(b"%d" % n for n in range(1, count + 1))
+    target = station.stream(duplicate_window=100_000_000)
+    command = [sys.executable, "-m", "natsbroker", "spark", "migrate"]
+    command += ["--servers", broker.url, "--channel", name, "--rate", "8000"]
+    command += ["--protocol", protocol]
+    command += to(station, target, "--prefix", f"{target.name}.")
+    kills = 0
+    while kills < 3:
+        before = station.streams.state(target.name).stop
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        while station.streams.state(target.name).stop == before and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(dice.uniform(0, 0.2))
+        process.kill()
+        process.wait()
+        kills += 1
+    assert ran(*command[4:])[0] == 0
+    found = contents(station, target)
+    assert [each[1] for each in found] == [b"%d" % n for n in range(1, count + 1)]
 
 
 class TestMigrate:
@@ -95,35 +127,9 @@ class TestMigrate:
         assert (found[0][2]["K"], found[0][2]["Nb-Origin-Nats-Msg-Id"]) == ("v", "7")
         assert found[1][2]["Nb-Origin-Sequence"] == "3"
 
-    @pytest.mark.parametrize("protocol", ["export", "stan"])
-    def test_killed(self, protocol: str, broker: BrokerStation, station: Station) -> None:
+    def test_killed(self, broker: BrokerStation, station: Station) -> None:
         """Killed at random moments and begun again, it has copied each message once, in order."""
-        dice = random.Random(3)
-        count = 12_000
-        name = broker.channel(b"%d" % n for n in range(1, count + 1))
-        target = station.stream(duplicate_window=100_000_000)
-        command = [sys.executable, "-m", "natsbroker", "spark", "migrate"]
-        command += ["--servers", broker.url, "--channel", name, "--rate", "8000"]
-        command += ["--protocol", protocol]
-        command += to(station, target, "--prefix", f"{target.name}.")
-        kills = 0
-        while kills < 3:
-            before = station.streams.state(target.name).stop
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            while station.streams.state(target.name).stop == before and process.poll() is None:
-                time.sleep(0.01)
-            time.sleep(dice.uniform(0, 0.2))
-            process.kill()
-            process.wait()
-            kills += 1
-        assert ran(*command[4:])[0] == 0
-        found = contents(station, target)
-        assert [each[1] for each in found] == [b"%d" % n for n in range(1, count + 1)]
+        copyWithKills("export", broker, station)
 
     def test_racing(self, station: Station, broker: BrokerStation) -> None:
         """Of two copiers at once one is refused; nothing comes twice."""
@@ -186,11 +192,15 @@ class TestMigrate:
 class TestSubscription:
     """From a channel as clients of NATS Streaming read it."""
 
-    def test_again(self, broker: BrokerStation, station: Station) -> None:
+    def test_killed(self, streaming: BrokerStation, station: Station) -> None:
+        """Killed at random moments and begun again, it has copied each message once, in order."""
+        copyWithKills("stan", streaming, station)
+
+    def test_again(self, streaming: BrokerStation, station: Station) -> None:
         """Every message once, however often; what has come since is copied by the next one."""
-        name = broker.channel(b"%d" % n for n in range(1, 301))
+        name = streaming.channel(b"%d" % n for n in range(1, 301))
         target = station.stream(duplicate_window=100_000_000)
-        source = ("migrate", "--servers", broker.url, "--channel", name, "--protocol", "stan")
+        source = ("migrate", "--servers", streaming.url, "--channel", name, "--protocol", "stan")
         command = (*source, *to(station, target, "--prefix", f"{target.name}."))
         code, said, errors = ran(*command)
         assert (code, errors, said["rows"], said["stop"]) == (0, "", 300, 301)
@@ -198,21 +208,29 @@ class TestSubscription:
         assert headers["Nb-Origin-Log"] == f"channel/{name}"
         assert headers["Nb-Origin-Identity"] == "stan test-cluster"
         assert headers["Nb-Origin-Sequence"] == "300"
-        broker.fill(name, [b"301", b"302"])
+        streaming.fill(name, [b"301", b"302"])
         assert (ran(*command)[1]["rows"], ran(*command)[1]["rows"]) == (2, 0)
         expected = [(f"{target.name}.{name}", b"%d" % n) for n in range(1, 303)]
         assert [each[:2] for each in contents(station, target)] == expected
-        code, said, _ = ran(*command, "--rate", "100000", "--protocol", "export")
+
+    def test_otherProtocol(self, broker: BrokerStation, station: Station) -> None:
+        """What was begun in this way does not go on in the other."""
+        target = station.stream()
+        source = ("migrate", "--servers", broker.url, "--channel", broker.channel([b"one"]))
+        command = (*source, *to(station, target, "--prefix", f"{target.name}."))
+        assert ran(*command, "--protocol", "stan")[0] == 0
+        code, said, _ = ran(*command, "--protocol", "export")
         assert (code, "has other messages than copies" in said["error"]) == (2, True)
 
-    def test_otherChannel(self, broker: BrokerStation, station: Station) -> None:
+    def test_otherChannel(self, streaming: BrokerStation, station: Station) -> None:
         """A channel that is not the one that was copied is not taken for it."""
-        first, second = broker.channel([b"1", b"2"]), broker.channel([b"a", b"b", b"c"])
+        first, second = streaming.channel([b"1", b"2"]), streaming.channel([b"a", b"b", b"c"])
         target = station.stream()
 
         def migrated(name: str) -> tuple[int, dict[str, Any], str]:
-            source = ("migrate", "--servers", broker.url, "--channel", name, "--protocol", "stan")
-            return ran(*source, *to(station, target, "--prefix", f"{target.name}."))
+            source = ("migrate", "--servers", streaming.url, "--channel", name)
+            more = ("--protocol", "stan", "--prefix", f"{target.name}.")
+            return ran(*source, *to(station, target, *more))
 
         assert migrated(first)[0] == 0
         code, said, _ = migrated(second)
@@ -250,6 +268,40 @@ class TestSubscription:
         assert (code, "there is no NATS Streaming" in said["error"]) == (3, True)
         code, said, _ = ran("migrate", "--servers", station.url, "--stream", "S", *command[5:])
         assert code == 3
+
+    @pytest.mark.parametrize("headers", [True, False])
+    def test_autoSilent(
+        self,
+        headers: bool,
+        startServer: StartServer,
+        station: Station,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """
+        Servers without headers do not say that nobody answers, so silence is taken for that. With
+        headers it is an error.
+        """
+
+        def silent(self: Channels, name: str) -> StreamState:
+            raise TimedOut("no answer")
+
+        monkeypatch.setattr(Channels, "state", silent)
+        text = STREAMING if headers else f"{STREAMING}no_header_support: true\n"
+        broker = BrokerStation(startServer(OURS_FAST, text))
+        target = station.stream()
+        source = ("migrate", "--servers", broker.url, "--channel", broker.channel([b"one"]))
+        command = (*source, *to(station, target, "--prefix", f"{target.name}."))
+        assert ran(*command, "--protocol", "export")[0] == 3
+        assert ran(*command)[0] == (3 if headers else 0)
+        assert len(contents(station, target)) == (0 if headers else 1)
+        broker.connection.close()
+
+    def test_autoAnywhere(self, streaming: BrokerStation, station: Station) -> None:
+        """Whatever serves the channel, it is read without a word about how."""
+        target = station.stream()
+        source = ("migrate", "--servers", streaming.url, "--channel", streaming.channel([b"one"]))
+        command = (*source, *to(station, target, "--prefix", f"{target.name}."))
+        assert [ran(*command)[1].get("rows") for _ in range(2)] == [1, 0]
 
     def test_streams(self, station: Station) -> None:
         """Streams are not read so."""

@@ -1,11 +1,9 @@
 """
-Reading channels as clients of NATS Streaming read them: from our broker, and from the
-nats-streaming-server that C{NATSBROKER_STREAMING} names, where it does.
+Reading channels as clients of NATS Streaming read them.
 """
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -17,24 +15,8 @@ from natsbroker.spark.errors import ApiError, DataLoss, SourceError, TimedOut
 from natsbroker.spark.jobs.subscribing import ChannelReader
 from natsbroker.spark.protobuf import encode
 from tests.interop.conftest import StartServer
-from tests.interop.servers import OURS_FAST, Flavour, Server
+from tests.interop.servers import OURS_FAST
 from tests.spark.support import STREAMING, BrokerStation, Station
-
-SERVERS = [OURS_FAST]
-if os.environ.get("NATSBROKER_STREAMING"):
-    SERVERS.append(Flavour("nats-streaming-server", path=os.environ["NATSBROKER_STREAMING"]))
-
-
-@pytest.fixture(scope="module", params=SERVERS, ids=lambda each: each.name)
-def streaming(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[BrokerStation]:
-    """A server of NATS Streaming."""
-    flavour: Flavour = request.param
-    config = STREAMING if flavour is OURS_FAST else None
-    station = BrokerStation(Server(flavour, tmp_path_factory.mktemp("server"), config).start())
-    yield station
-    station.close()
 
 
 def readerOf(station: BrokerStation, name: str, window: int = 100) -> ChannelReader:
