@@ -28,7 +28,6 @@ from natsbroker.pipeline.questions import LARGEST, Question
 from natsbroker.pipeline.texts import (
     ADVICE_REFUSED,
     BAD_REQUEST,
-    FAILED,
     NO_ACCOUNT,
     NO_ADVICE,
     NO_GATEWAY,
@@ -131,17 +130,14 @@ class AdviceService:
         asker = Asker(self._bus, message)
         if not asker.isThere:
             return
-        try:
-            serve = self._verbs.get(message.subject)
-            if serve is None:
-                verb = message.subject[len(_PREFIX) :].split(b".")[0]
-                raise Refusal(NO_REQUEST, verb=verb.decode("utf-8", "backslashreplace"))
-            asker.say({**serve(message.payload), "server": self._server()})
-        except Refusal as refusal:
-            asker.say(refusal.answer())
-        except Exception:
-            _log.failure("A request on {subject} failed", subject=message.subject)
-            asker.say(Refusal(FAILED).answer())
+        asker.attempt(lambda: asker.say({**self._served(message), "server": self._server()}))
+
+    def _served(self, message: Message) -> dict[str, Any]:
+        serve = self._verbs.get(message.subject)
+        if serve is None:
+            verb = message.subject[len(_PREFIX) :].split(b".")[0]
+            raise Refusal(NO_REQUEST, verb=verb.decode("utf-8", "backslashreplace"))
+        return serve(message.payload)
 
     def subscriptionEnded(self, tag: Any) -> None:
         """

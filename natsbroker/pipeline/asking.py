@@ -12,15 +12,21 @@ Must never know: what is asked.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
+from twisted.logger import Logger
+
 from natsbroker.interfaces import IMessageBus, IOrigin
+from natsbroker.pipeline.texts import FAILED, Refusal
 from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.subjects.permissions import DENIED
 from natsbroker.wire.grants import Grant, Verb
 from natsbroker.wire.values import Message
 
 __all__ = ["Asker"]
+
+_log = Logger(namespace="natsbroker.pipeline")
 
 
 class Asker:
@@ -32,6 +38,7 @@ class Asker:
 
     def __init__(self, bus: IMessageBus, message: Message) -> None:
         self._bus = bus
+        self._subject = message.subject
         self._reply = message.reply
         self.origin = message.origin
 
@@ -64,3 +71,17 @@ class Asker:
         The same, in JSON.
         """
         return self.send(json.dumps(answer).encode("utf-8"))
+
+    def attempt(self, serve: Callable[[], object]) -> None:
+        """
+        Do what is asked for; answer why not, where it is refused or fails.
+
+        @param serve: does it, and answers.
+        """
+        try:
+            serve()
+        except Refusal as refusal:
+            self.say(refusal.answer())
+        except Exception:
+            _log.failure("A request on {subject} failed", subject=self._subject)
+            self.say(Refusal(FAILED).answer())

@@ -152,13 +152,8 @@ class PipelineService:
         kind = f"{PREFIX}.{catalogue.kind}.".encode()
         verb, _, rest = message.subject[len(kind) :].partition(b".")
         name = rest[len(catalogue.realm.encode()) + 1 :].decode("utf-8", "backslashreplace")
-        try:
-            self._serve(catalogue, verb.decode("utf-8", "backslashreplace"), name, message, asker)
-        except Refusal as refusal:
-            asker.say(refusal.answer())
-        except Exception:
-            _log.failure("A request on {subject} failed", subject=message.subject)
-            asker.say(Refusal(FAILED).answer())
+        what = verb.decode("utf-8", "backslashreplace")
+        asker.attempt(lambda: self._serve(catalogue, what, name, message, asker))
 
     def subscriptionEnded(self, tag: Any) -> None:
         """
