@@ -10,6 +10,7 @@ import importlib.util
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +72,37 @@ def spark(javaless: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         found.stop()
 
 
-@pytest.fixture(scope="session")
-def sharedStation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Station]:
+@contextmanager
+def _stationIn(directory: Path) -> Iterator[Station]:
     """
     A nats-server with JetStream.
     """
-    station = Station(Server(REAL, tmp_path_factory.mktemp("nats-server"), CONFIG).start())
-    yield station
-    station.close()
+    found = Station(Server(REAL, directory, CONFIG).start())
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+@contextmanager
+def _brokerIn(directory: Path) -> Iterator[BrokerStation]:
+    """
+    A broker of ours with NATS Streaming.
+    """
+    found = BrokerStation(Server(OURS_FAST, directory, STREAMING).start())
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+@pytest.fixture(scope="session")
+def sharedStation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Station]:
+    """
+    The nats-server of most tests.
+    """
+    with _stationIn(tmp_path_factory.mktemp("nats-server")) as found:
+        yield found
 
 
 @pytest.fixture
@@ -91,40 +115,24 @@ def station(sharedStation: Station, request: pytest.FixtureRequest) -> Station:
 
 
 @pytest.fixture
-def ownStation(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Station]:
+def ownStation(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Station]:
     """
     A nats-server of the test's own, for programs that name their streams by themselves.
     """
-    directory = tmp_path / "own-server"
-    directory.mkdir()
-    found = Station(Server(REAL, directory, CONFIG).start())
-    showLogs(request.node, found.server)
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def ownBroker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[BrokerStation]:
-    """
-    The same, with a broker of ours and its channels.
-    """
-    directory = tmp_path / "own-broker"
-    directory.mkdir()
-    found = BrokerStation(Server(OURS_FAST, directory, STREAMING).start())
-    showLogs(request.node, found.server)
-    yield found
-    found.close()
+    with _stationIn(tmp_path_factory.mktemp("own-server")) as found:
+        showLogs(request.node, found.server)
+        yield found
 
 
 @pytest.fixture(scope="session")
 def sharedBroker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerStation]:
     """
-    A broker of ours with NATS Streaming.
+    The broker of most tests.
     """
-    directory = tmp_path_factory.mktemp("broker")
-    station = BrokerStation(Server(OURS_FAST, directory, STREAMING).start())
-    yield station
-    station.close()
+    with _brokerIn(tmp_path_factory.mktemp("broker")) as found:
+        yield found
 
 
 @pytest.fixture
@@ -134,6 +142,18 @@ def broker(sharedBroker: BrokerStation, request: pytest.FixtureRequest) -> Broke
     """
     showLogs(request.node, sharedBroker.server)
     return sharedBroker
+
+
+@pytest.fixture
+def ownBroker(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[BrokerStation]:
+    """
+    A broker of the test's own, likewise.
+    """
+    with _brokerIn(tmp_path_factory.mktemp("own-broker")) as found:
+        showLogs(request.node, found.server)
+        yield found
 
 
 @pytest.fixture(scope="session", params=[OURS_FAST, *STREAMING_SERVERS], ids=lambda each: each.name)
