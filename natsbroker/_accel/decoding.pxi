@@ -9,7 +9,7 @@ cdef extern from "sys/socket.h" nogil:
 cdef enum:
     READ_SIZE = 262144
     READ_LEAST = 65536
-    READ_TOGETHER = 1048576
+    READ_TOGETHER = 2097152
     SHARED = 1310720
     GONE = -1
     LATER = -2

@@ -309,6 +309,12 @@ cdef class Lane:
         return self.run()
 
     cdef Py_ssize_t run(self) except -1:
+        try:
+            return self.take()
+        finally:
+            self.turn.settle()
+
+    cdef Py_ssize_t take(self) except -1:
         cdef Decoder decoder = self.decoder
         cdef const char* data = decoder.data
         cdef Py_ssize_t stop = decoder.stop
@@ -666,8 +672,8 @@ cdef class Lane:
         cdef Outbox outbox
         cdef const char* sid
         cdef Py_ssize_t sidLength, total
+        cdef bint isLent
         cdef char* out
-        cdef char* begin
         if subscription.isShadow:
             return self.giveShadow(
                 <Shadow> subscription, subject, length, rest, restLength, lineLength, header,
@@ -691,8 +697,11 @@ cdef class Lane:
         else:
             sid = PyBytes_AS_STRING(<bytes> subscription.tag)
             sidLength = PyBytes_GET_SIZE(<bytes> subscription.tag)
-            total = (5 if header else 4) + length + 1 + sidLength + 1 + restLength
-            begin = out = outbox.reserve(total)
+            total = (5 if header else 4) + length + 1 + sidLength + 1
+            isLent = outbox.mayBorrow(restLength, self.turn)
+            if not isLent:
+                total += restLength
+            out = outbox.reserve(total)
             if header:
                 memcpy(out, b"HMSG ", 5)
                 out += 5
@@ -707,7 +716,10 @@ cdef class Lane:
             out += sidLength
             out[0] = c" "
             out += 1
-            memcpy(out, rest, restLength)
+            if isLent:
+                outbox.borrow(out, rest, restLength)
+            else:
+                memcpy(out, rest, restLength)
             outbox.grown(total)
             outbox.messages += 1
             outbox.messageBytes += restLength - lineLength - 2
@@ -927,6 +939,12 @@ cdef class LinkLane:
 
         @return: how many they were.
         """
+        try:
+            return self.take()
+        finally:
+            self.own.turn.settle()
+
+    cdef Py_ssize_t take(self) except -1:
         cdef Decoder decoder = self.decoder
         cdef char* data = decoder.data
         cdef char reply[LONGEST_REPLY + 1]

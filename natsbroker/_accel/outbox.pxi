@@ -1,9 +1,18 @@
 # The twins of natsbroker.wire.outbox: see there for what each name means.
 
+cdef extern from "sys/uio.h" nogil:
+    struct iovec:
+        void* iov_base
+        size_t iov_len
+
 cdef extern from "sys/socket.h" nogil:
     Py_ssize_t send(int, const void*, size_t, int)
     int MSG_NOSIGNAL
     int MSG_DONTWAIT
+    struct msghdr:
+        iovec* msg_iov
+        size_t msg_iovlen
+    Py_ssize_t sendmsg(int, const msghdr*, int)
 
 # An outbox begins with a buffer of its own; one that needs more than SMALL gets one of LENT bytes,
 # and SPARES of those are kept, since the allocator would give their pages back to the system.
@@ -15,7 +24,17 @@ cdef enum:
     WAITING_LOW = 262144
     # So much may come together for all connections before it is sent, while it is still in the
     # processor's cache, instead of at the end of the turn.
-    TOGETHER = 786432
+    TOGETHER = 1572864
+    # A payload of so many bytes is not copied, but sent from where it was read, with so many others
+    # at most: what is not sent by the time that its place is needed is copied after all.
+    LEAST_LENT = 4096
+    MOST_LENT = 64
+
+# What is to be sent from elsewhere, behind so many bytes of the outbox's own.
+cdef struct Loan:
+    Py_ssize_t before
+    const char* data
+    Py_ssize_t size
 
 cdef char* SPARE[SPARES]
 cdef int SPARE_COUNT = 0
@@ -27,7 +46,7 @@ cdef class Turn:
     cdef bint _scheduled
     cdef public object congested
     cdef int _depth
-    cdef list _dirty, _ended
+    cdef list _dirty, _ended, _borrowers
     cdef Py_ssize_t filled
 
     HIGH = WAITING_HIGH
@@ -40,6 +59,7 @@ cdef class Turn:
         self._depth = 0
         self._dirty = []
         self._ended = []
+        self._borrowers = []
         self.filled = 0
 
     cpdef enter(self):
@@ -95,6 +115,19 @@ cdef class Turn:
             outbox.spill()
         return 0
 
+    cdef int settle(self) except -1:
+        """
+        Have nothing lent any more: whoever lent it is about to use its place again.
+        """
+        cdef list borrowers
+        cdef Outbox outbox
+        if PyList_GET_SIZE(self._borrowers):
+            borrowers = self._borrowers
+            self._borrowers = []
+            for outbox in borrowers:
+                outbox.settle()
+        return 0
+
     def _scheduledFlush(self):
         self._scheduled = False
         self.flush()
@@ -104,10 +137,14 @@ cdef class Turn:
 cdef class Outbox:
     cdef char* data
     cdef Py_ssize_t start, stop, capacity
+    cdef Loan* loans
+    cdef int loanCount
+    cdef Py_ssize_t lent
     cdef int fd
     cdef bint isDirty, blocked, isPaused
     cdef Turn turn
-    cdef object owner, writer, blockedCall
+    cdef object owner, writer, blockedCall, held
+    cdef Py_ssize_t heldAtMost
     cdef list waiters
     cdef public bint headers, echo, lagging, direct
     cdef readonly bint closed
@@ -120,6 +157,9 @@ cdef class Outbox:
         self.start = 0
         self.stop = 0
         self.capacity = 0
+        self.loans = NULL
+        self.loanCount = 0
+        self.lent = 0
         self.fd = -1
 
     def __init__(self, Turn turn not None, owner, write, Py_ssize_t limit):
@@ -136,7 +176,7 @@ cdef class Outbox:
 
     @property
     def pending(self):
-        return self.stop - self.start
+        return self.total()
 
     @property
     def paused(self):
@@ -153,8 +193,18 @@ cdef class Outbox:
         self.fd = fd
         self.blockedCall = blockedCall
 
+    cdef inline Py_ssize_t waiting(self) noexcept:
+        return self.stop - self.start + self.lent
+
+    cdef inline Py_ssize_t total(self) except -1:
+        return self.waiting() if self.held is None else self.waiting() + <Py_ssize_t> self.held()
+
     cdef void giveBack(self) noexcept:
         global SPARE_COUNT
+        free(self.loans)
+        self.loans = NULL
+        self.loanCount = 0
+        self.lent = 0
         if self.data != NULL:
             if self.capacity == LENT and SPARE_COUNT < SPARES:
                 SPARE[SPARE_COUNT] = self.data
@@ -213,6 +263,37 @@ cdef class Outbox:
             self.makeRoom(count)
         return self.data + self.stop
 
+    cdef inline bint mayBorrow(self, Py_ssize_t count, Turn turn) noexcept:
+        """
+        Whether so many bytes can be sent from where they are.
+
+        @param turn: whose L{Turn.settle} the lender calls.
+        """
+        return (
+            count >= LEAST_LENT and self.fd >= 0 and not self.blocked and self.turn is turn
+        )
+
+    cdef int borrow(self, const char* end, const char* data, Py_ssize_t count) except -1:
+        """
+        Send bytes from where they are, if L{mayBorrow} allowed it. The lender calls L{grown} for what
+        it reserved and wrote before them, and L{Turn.settle} before it uses their place again.
+
+        @param end: where that ends, which is where they belong.
+        """
+        cdef Loan* loan
+        if self.loans == NULL:
+            self.loans = <Loan*> malloc(MOST_LENT * sizeof(Loan))
+            if self.loans == NULL:
+                raise MemoryError
+            self.turn._borrowers.append(self)
+        loan = &self.loans[self.loanCount]
+        loan.before = end - self.data - self.start
+        loan.data = data
+        loan.size = count
+        self.loanCount += 1
+        self.lent += count
+        return 0
+
     cdef inline int grown(self, Py_ssize_t count) except -1:
         self.stop += count
         if not self.isDirty:
@@ -221,7 +302,9 @@ cdef class Outbox:
         self.turn.filled += count
         if self.turn.filled >= TOGETHER:
             self.turn.spill()
-        if self.stop - self.start > WAITING_HIGH or self.stop - self.start > self.limit:
+        if self.loanCount == MOST_LENT:
+            self.settle()
+        if self.waiting() > WAITING_HIGH or self.waiting() + self.heldAtMost > self.limit:
             self.heavy()
         return 0
 
@@ -233,10 +316,10 @@ cdef class Outbox:
     cdef int heavy(self) except -1:
         if self.fd >= 0 and not self.blocked and not self.isPaused:
             self.sendNow()
-        if self.stop - self.start > self.limit:
+        if self.waiting() + self.heldAtMost > self.limit and self.total() > self.limit:
             self.close()
             self.turn.atEnd(self.owner.outboxOverflowed)
-        elif not self.lagging and self.stop - self.start > WAITING_HIGH:
+        elif not self.lagging and self.waiting() > WAITING_HIGH:
             self.turn.congested = self
         return 0
 
@@ -261,6 +344,7 @@ cdef class Outbox:
 
     cpdef close(self):
         self.closed = True
+        self.held = None
         self.giveBack()
         self.relieve()
 
@@ -272,10 +356,11 @@ cdef class Outbox:
             if self.fd >= 0:
                 self.sendNow()
             else:
+                self.keepLoans()
                 data = PyBytes_FromStringAndSize(self.data + self.start, self.stop - self.start)
                 self.giveBack()
                 self.writer(data)
-        if self.stop - self.start < WAITING_LOW and (self.lagging or self.waiters is not None):
+        if self.waiting() < WAITING_LOW and (self.lagging or self.waiters is not None):
             self.relieve()
 
     cdef int sendNow(self) except -1:
@@ -283,6 +368,8 @@ cdef class Outbox:
         Send until nothing waits or the socket takes no more.
         """
         cdef Py_ssize_t count
+        if self.loanCount:
+            return self.sendLoans()
         while self.stop > self.start:
             with nogil:
                 count = send(
@@ -290,17 +377,124 @@ cdef class Outbox:
                     MSG_NOSIGNAL | MSG_DONTWAIT,
                 )
             if count < 0:
-                if errno == EINTR:
-                    continue
-                if errno == EAGAIN:
-                    self.blocked = True
-                    self.blockedCall()
-                    return 0
-                # The peer is gone; the reading side learns that by itself.
-                self.close()
-                return 0
+                return self.notSent(errno)
             self.start += count
         self.giveBack()
+        return 0
+
+    cdef int notSent(self, int trouble) except -1:
+        """
+        The socket took nothing.
+        """
+        if trouble == EINTR:
+            return self.sendNow()
+        if trouble == EAGAIN:
+            self.blocked = True
+            self.blockedCall()
+            return 0
+        # The peer is gone; the reading side learns that by itself.
+        self.close()
+        return 0
+
+    cdef int sendLoans(self) except -1:
+        """
+        The same for bytes of our own with others between them.
+        """
+        cdef iovec pieces[2 * MOST_LENT + 1]
+        cdef msghdr message
+        cdef int trouble
+        cdef Py_ssize_t count = 0
+        cdef Py_ssize_t left = self.waiting()
+        memset(&message, 0, sizeof(msghdr))
+        message.msg_iov = pieces
+        message.msg_iovlen = self.piecesInto(pieces)
+        while left:
+            with nogil:
+                count = sendmsg(self.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT)
+            if count < 0:
+                break
+            left -= count
+            while count:
+                if <size_t> count < message.msg_iov.iov_len:
+                    message.msg_iov.iov_base = <char*> message.msg_iov.iov_base + count
+                    message.msg_iov.iov_len -= count
+                    break
+                count -= message.msg_iov.iov_len
+                message.msg_iov += 1
+                message.msg_iovlen -= 1
+        if left == 0:
+            self.giveBack()
+            return 0
+        trouble = errno
+        self.keep(message.msg_iov, message.msg_iovlen, left)
+        return self.notSent(trouble)
+
+    cdef size_t piecesInto(self, iovec* pieces) noexcept:
+        """
+        What waits, in order.
+
+        @return: how many pieces it is in.
+        """
+        cdef Py_ssize_t place = 0
+        cdef size_t count = 0
+        cdef int number
+        cdef Loan* loan
+        for number in range(self.loanCount):
+            loan = &self.loans[number]
+            if loan.before > place:
+                pieces[count].iov_base = self.data + self.start + place
+                pieces[count].iov_len = loan.before - place
+                place = loan.before
+                count += 1
+            pieces[count].iov_base = <char*> loan.data
+            pieces[count].iov_len = loan.size
+            count += 1
+        if self.stop - self.start > place:
+            pieces[count].iov_base = self.data + self.start + place
+            pieces[count].iov_len = self.stop - self.start - place
+            count += 1
+        return count
+
+    cdef int settle(self) except -1:
+        """
+        Have nothing lent any more.
+        """
+        self.spill()
+        return self.keepLoans()
+
+    cdef int keepLoans(self) except -1:
+        """
+        Have all that waits in a buffer of our own.
+        """
+        cdef iovec pieces[2 * MOST_LENT + 1]
+        if self.loanCount:
+            self.keep(pieces, self.piecesInto(pieces), self.waiting())
+        return 0
+
+    cdef int keep(self, iovec* pieces, size_t count, Py_ssize_t size) except -1:
+        """
+        Have pieces, which are of such a size together, in a buffer of our own, and nothing else.
+        """
+        cdef char* data = self.data
+        cdef size_t place
+        self.data = NULL
+        self.start = self.stop = 0
+        self.capacity = 0
+        try:
+            self.makeRoom(size)
+            for place in range(count):
+                memcpy(self.data + self.stop, pieces[place].iov_base, pieces[place].iov_len)
+                self.stop += pieces[place].iov_len
+        except MemoryError:
+            # Part of a message may have been sent.
+            self.close()
+            raise
+        finally:
+            free(data)
+            free(self.loans)
+            self.loans = NULL
+            self.loanCount = 0
+            self.lent = 0
         return 0
 
     cpdef unblock(self):
@@ -322,9 +516,14 @@ cdef class Outbox:
             for call in waiters:
                 call()
 
-    def pause(self):
+    def pause(self, held=None):
         self.isPaused = True
+        if held is not None and not self.closed:
+            self.held = held
+            self.heldAtMost = held()
 
     def resume(self):
         self.isPaused = False
+        self.held = None
+        self.heldAtMost = 0
         self.flush()

@@ -8,6 +8,7 @@ Must never know: what the bytes mean.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from twisted.internet.interfaces import IAddress, IHalfCloseableProtocol, IPushProducer
@@ -18,6 +19,7 @@ from zope.interface import implementer
 from natsbroker import errors
 from natsbroker.net.context import ClientContext
 from natsbroker.net.session import ClientSession
+from natsbroker.net.unsent import unsentBy
 from natsbroker.wire.grants import Security
 
 __all__ = ["ClientFactory", "ClientProtocol"]
@@ -158,7 +160,7 @@ class ClientProtocol(Protocol):
         The transport is full.
         """
         if self.session is not None:
-            self.session.outbox.pause()
+            self.session.outbox.pause(partial(unsentBy, self._stream))
             self.session.writeBlocked()
 
     def resumeProducing(self) -> None:

@@ -109,7 +109,8 @@ class _Peer(Protocol):
 
 
 class _Outbox(Protocol):
-    pending: int
+    @property
+    def pending(self) -> int: ...
 
 
 class _Table(Protocol):

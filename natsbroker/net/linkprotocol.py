@@ -10,6 +10,7 @@ Must never know: what the bytes mean.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from twisted.internet.interfaces import (
@@ -28,6 +29,7 @@ from natsbroker.net.faststream import overHub
 from natsbroker.net.link import Link
 from natsbroker.net.linktls import LinkTLS, nameProblem, pinProblem
 from natsbroker.net.peer import LinkPeer
+from natsbroker.net.unsent import unsentBy
 
 __all__ = ["LinkFactory", "LinkProtocol"]
 
@@ -223,7 +225,7 @@ class LinkProtocol(Protocol):
         The transport is full.
         """
         if self.link is not None:
-            self.link.outbox.pause()
+            self.link.outbox.pause(partial(unsentBy, self._stream))
             self.link.writeBlocked()
 
     def resumeProducing(self) -> None:

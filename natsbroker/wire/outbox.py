@@ -2,8 +2,8 @@
 What waits to be sent on one connection, and the turn that sends it.
 
 Promises: everything that one chunk of input causes for one connection leaves in one write; what a
-slow peer does not take is counted, and more than the limit ends the connection; nothing is lost
-or reordered before that; publishers can wait for a peer that lags.
+slow peer does not take is counted, here and in its transport, and more than the limit ends the
+connection; nothing is lost or reordered before that; publishers can wait for a peer that lags.
 Must never know: Twisted. A transport is anything with C{write(bytes)}; whoever owns it says when
 it is full (L{Outbox.pause}) and when it has room again (L{Outbox.resume}). The compiled twin in
 C{_accel} has the same interface and passes the same tests.
@@ -125,7 +125,7 @@ class Outbox:
     @ivar closed: nothing more is taken.
     @ivar direct: whether messages may be put in without telling the owner; false for an owner that
         must see each of them.
-    @ivar pending: how many bytes wait, in here; what the transport buffers is its own.
+    @ivar pending: how many bytes wait, in here and in a transport that is full.
     @ivar lagging: nobody waits for this peer any more: it had its chance to catch up. Ends when it
         has caught up.
     @ivar messages: how many messages were put in.
@@ -133,12 +133,15 @@ class Outbox:
     """
 
     __slots__ = (
+        "_held",
+        "_heldAtMost",
         "_isDirty",
         "_owner",
         "_paused",
         "_pieces",
         "_turn",
         "_waiters",
+        "_waiting",
         "_write",
         "closed",
         "direct",
@@ -148,7 +151,6 @@ class Outbox:
         "limit",
         "messageBytes",
         "messages",
-        "pending",
     )
 
     def __init__(
@@ -161,7 +163,9 @@ class Outbox:
         self.headers = False
         self.echo = True
         self.closed = False
-        self.pending = 0
+        self._waiting = 0
+        self._held = _nothing
+        self._heldAtMost = 0
         self.messages = 0
         self.messageBytes = 0
         self._pieces: list[bytes] = []
@@ -207,17 +211,14 @@ class Outbox:
         self._grown(len(data))
 
     def _grown(self, count: int) -> None:
-        self.pending += count
+        self._waiting += count
         if not self._isDirty:
             self._isDirty = True
             self._turn.dirty(self)
-        if self.pending > Turn.HIGH:
-            if self.pending > self.limit:
-                self._overflow()
-            elif not self.lagging:
-                self._turn.congested = self
-        elif self.pending > self.limit:
+        if self._waiting + self._heldAtMost > self.limit and self.pending > self.limit:
             self._overflow()
+        elif self._waiting > Turn.HIGH and not self.lagging:
+            self._turn.congested = self
 
     def _overflow(self) -> None:
         overflowed = self._owner.outboxOverflowed
@@ -236,7 +237,8 @@ class Outbox:
         """
         self.closed = True
         self._pieces = []
-        self.pending = 0
+        self._waiting = 0
+        self._held = _nothing
         # A lane may remember the outbox for a while, but not whose it was.
         self._owner = _NOBODY
         self._write = _NOBODY.write
@@ -251,7 +253,7 @@ class Outbox:
             return
         if self._pieces:
             pieces, self._pieces = self._pieces, []
-            self.pending = 0
+            self._waiting = 0
             self._write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         self._relieve()
 
@@ -262,17 +264,32 @@ class Outbox:
             for call in waiters:
                 call()
 
-    def pause(self) -> None:
+    @property
+    def pending(self) -> int:
+        """
+        See L{Outbox}.
+        """
+        return self._waiting + self._held()
+
+    def pause(self, held: Callable[[], int] | None = None) -> None:
         """
         The transport is full: keep everything until L{resume}.
+
+        @param held: called for how many bytes the transport has not sent yet, which do not become
+            more; C{None} for one that does not tell.
         """
         self._paused = True
+        if held is not None and not self.closed:
+            self._held = held
+            self._heldAtMost = held()
 
     def resume(self) -> None:
         """
         The transport has room again.
         """
         self._paused = False
+        self._held = _nothing
+        self._heldAtMost = 0
         self.flush()
 
     @property
@@ -281,6 +298,10 @@ class Outbox:
         Whether the transport is full.
         """
         return self._paused
+
+
+def _nothing() -> int:
+    return 0
 
 
 class _Nobody:

@@ -248,13 +248,13 @@ class TestTalk:
         """What comes for many connections at once is sent before the turn is over."""
         peers = [server.client() for _ in range(3)]
         server.turn.enter()
-        for _ in range(4):
+        for _ in range(8):
             for peer in peers:
                 peer.session.outbox.write(b"x" * 100_000)
         waiting = sum(peer.session.outbox.pending for peer in peers)
         server.turn.leave()
-        assert waiting < 1_200_000
-        assert all(len(peer.read(400_000)) == 400_000 for peer in peers)
+        assert waiting < 2_400_000
+        assert all(len(peer.read(800_000)) == 800_000 for peer in peers)
 
     def test_manyConnections(self, server: Server) -> None:
         """Connections come and go by the dozen."""

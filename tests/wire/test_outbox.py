@@ -281,6 +281,27 @@ class TestOutbox:
         assert stage.owner.overflows == 1
         assert (stage.writes, stage.outbox.pending) == ([], 0)
 
+    def test_limitCountsTheTransport(self, names: Names) -> None:
+        """What a full transport still holds counts, until it has sent it or has room again."""
+        stage = Stage(names, limit=10)
+        held = [6]
+        stage.outbox.pause(lambda: held[0])
+        assert stage.outbox.pending == 6
+        stage.outbox.write(b"0123")
+        assert (stage.outbox.pending, stage.outbox.closed) == (10, False)
+        held[0] = 2
+        stage.outbox.write(b"4567")
+        assert (stage.outbox.pending, stage.outbox.closed) == (10, False)
+        stage.outbox.resume()
+        assert (stage.outbox.pending, stage.writes) == (0, [b"01234567"])
+        stage.outbox.write(b"0123456789")
+        stage.settle()
+        assert stage.outbox.pending == 0
+        stage.outbox.pause(lambda: held[0])
+        stage.outbox.write(b"012345678")
+        stage.settle()
+        assert (stage.outbox.closed, stage.outbox.pending, stage.owner.overflows) == (True, 0, 1)
+
     def test_limitCountsMessages(self, names: Names) -> None:
         """Messages count with their frames."""
         stage = Stage(names, limit=18)
