@@ -9,7 +9,6 @@ Must never know: bytes, files, signals, or the command line.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -19,21 +18,19 @@ from twisted.internet.interfaces import IReactorFDSet, IStreamServerEndpoint
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from zope.interface import implementer
-from zope.interface.verify import verifyObject
 
 from natsbroker import errors, hot
 from natsbroker.advisories import LameDuckStarted, Reloaded
 from natsbroker.auth.certificates import described
 from natsbroker.auth.passwords import PasswordChecks
-from natsbroker.config.model import GLOBAL_ACCOUNT, TLS, Monitoring, Settings
+from natsbroker.config.model import GLOBAL_ACCOUNT, TLS, Settings
 from natsbroker.core.bus import Bus
 from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
 from natsbroker.hosting.advising import Advising
-from natsbroker.hosting.authorization import Authorization
+from natsbroker.hosting.authority import Authority
 from natsbroker.hosting.authorizers import READY_MADE
 from natsbroker.hosting.clients import closeAll, sessionsOf
 from natsbroker.hosting.cluster import ClusterMembership
-from natsbroker.hosting.derived import infoFrom
 from natsbroker.hosting.descriptions import describing, identifying
 from natsbroker.hosting.gatewaypolicies import READY_MADE as POLICIES
 from natsbroker.hosting.gateways import GatewayService
@@ -53,13 +50,12 @@ from natsbroker.hosting.making import (
 from natsbroker.hosting.observers import Observers
 from natsbroker.hosting.operators import withOperators
 from natsbroker.hosting.planners import (
-    authorizationPlanner,
     limitsPlanner,
-    operatorPlanner,
     sectionsPlanner,
     tlsPlanner,
 )
 from natsbroker.hosting.plugins import Plugins, nameOf
+from natsbroker.hosting.presence import Presence
 from natsbroker.hosting.readiness import Readiness
 from natsbroker.hosting.reload import Planner, ReloadError, logChanges, plan, settled
 from natsbroker.hosting.start import announceListener, announceStart
@@ -82,8 +78,7 @@ from natsbroker.interfaces import (
 from natsbroker.net.client import ClientFactory
 from natsbroker.net.context import ClientContext
 from natsbroker.net.fast import Hub
-from natsbroker.net.info import ServerInfo
-from natsbroker.net.listen import addressEndpoint, urlOf
+from natsbroker.net.listen import addressEndpoint
 from natsbroker.stan.monitoring import StreamingModel
 from natsbroker.stats.model import MonitoringModel
 from natsbroker.stats.rows import Namers
@@ -176,8 +171,7 @@ class Broker(MultiService):
             self.reactor, self.keys, self.accounts, self._shared, lambda: self.settings
         )
         checks = PasswordChecks(self._inThread, self.reactor)
-        own = Authorization(checks, callouts)
-        operators = self._operators = makeOperators(
+        operators = makeOperators(
             self.reactor,
             settings,
             self.accounts,
@@ -188,20 +182,19 @@ class Broker(MultiService):
             lambda: self.links.countNeighbours(),
         )
         self._adopt(operators)
-        chosen = found.authorizer(self, settings, authorizer, READY_MADE)
-        if chosen is None and operators is not None:
-            chosen = operators.authorizer
-        called = str if operators is None else operators.nameOf
+        self._authority = authority = Authority(checks, callouts, operators)
+        inForce = authority.choose(
+            settings, found.authorizer(self, settings, authorizer, READY_MADE)
+        )
+        called = authority.nameOf
         if not settings.no_system_account:
             self.accounts.watch(UserInfo(self._describe, self.reactor.seconds, called).serve)
-        inForce = chosen or own.authorizerFor(settings)
-        verifyObject(IAuthorizer, inForce)
         self.clientContext = makeContext(
             self.reactor,
             settings,
+            self.keys,
             self.accounts,
             inForce,
-            self._info(inForce, settings.host, settings.port),
             turn,
             self._observers.notify,
             self._random,
@@ -221,10 +214,9 @@ class Broker(MultiService):
             healthChecks=[listeningCheck(self.listeners.closed)],
             namers=Namers(called, described),
         )
-        self._pages = makePages(self.reactor, self.monitoring, settings)
-        self._adopt(self._pages)
-        self._authorizer = chosen
-        self._adopt(chosen)
+        pages = makePages(self.reactor, self.monitoring, settings)
+        self._adopt(pages)
+        self._adopt(authority.chosen)
         self._requireLeafAccounts()
         self.links = Links(
             self.reactor,
@@ -235,8 +227,9 @@ class Broker(MultiService):
             self._random,
             checks,
             lambda: found.gatewayPolicy(self, settings, gatewayPolicy, POLICIES),
-            self._clusterChanged,
+            lambda: self._presence.clusterChanged(),
         )
+        self._presence = Presence(self.keys, self.clientContext, self.listeners, pages, self.links)
         self.links.show(self.monitoring, lambda: self.settings)
         advice = self.links.advice
         if advice is not None:
@@ -260,12 +253,8 @@ class Broker(MultiService):
         }
         self._planners: list[Planner] = [
             limitsPlanner(self.clientContext),
-            tlsPlanner(self.clientContext, self.listeners, self._pages),
-            authorizationPlanner(
-                self.clientContext, self.accounts, own.authorizerFor if chosen is None else None
-            )
-            if operators is None
-            else operatorPlanner(self.clientContext, operators),
+            tlsPlanner(self.clientContext, self.listeners, pages),
+            authority.planner(self.clientContext, self.accounts),
             sectionsPlanner(self._services),
             *self.links.planners(),
         ]
@@ -302,9 +291,9 @@ class Broker(MultiService):
 
     def _requireLeafAccounts(self) -> None:
         block = self.settings.leafnodes
-        if self._operators is not None and block is not None:
+        if block is not None:
             for each in (block.account, *(remote.account for remote in block.remotes)):
-                self._operators.require(each)
+                self._authority.require(each)
 
     @property
     def membership(self) -> ClusterMembership | None:
@@ -333,8 +322,7 @@ class Broker(MultiService):
         """
         See L{IBrokerHost.bus}.
         """
-        if self._operators is not None:
-            self._operators.require(account)
+        self._authority.require(account)
         return self.accounts[account].busFor(Kind.LOCAL if isLocal else Kind.INTERNAL)
 
     def watchAccounts(self, watcher: Callable[[Bus], None]) -> None:
@@ -381,10 +369,7 @@ class Broker(MultiService):
         Where it listens, as URLs by what is there: C{nats}, C{monitoring}, C{cluster},
         C{leafnodes} and C{gateway}.
         """
-        pages = self._pages
-        isThere = pages is not None and pages.address is not None
-        monitoring = [urlOf(pages.scheme, pages.address)] if pages is not None and isThere else []
-        return {"nats": self.listeners.urls(), "monitoring": monitoring, **self.links.addresses()}
+        return self._presence.addresses()
 
     def whenReady(self) -> Deferred[None]:
         """
@@ -412,53 +397,15 @@ class Broker(MultiService):
         self._readiness.raiseFailure()
 
     async def _open(self) -> None:
-        parts: list[Any] = [self._authorizer, *self._services.values()]
+        parts: list[Any] = [self._authority.chosen, *self._services.values()]
         for part in parts:
             if IPrepared.providedBy(part):
                 await part.whenPrepared()
         await self.listeners.open(self._hub)
-        settings = self.settings
-        self.settings = replace(
-            settings, port=self._portInUse(), monitoring=self._monitoringInUse()
-        )
+        self.settings = self._presence.inUse(self.settings)
         self.monitoring.reloaded(self.settings)
         await self.links.open(self.settings)
-        self._refreshInfo()
-
-    def _portInUse(self) -> int:
-        port = self.clientAddress()[1] if self.listeners.isOpen else 0
-        return port or self.settings.port
-
-    def _monitoringInUse(self) -> Monitoring:
-        """
-        The settings of the pages, with the port that the kernel chose.
-        """
-        pages, monitoring = self._pages, self.settings.monitoring
-        if pages is None or pages.address is None:
-            return monitoring
-        if pages.scheme == "https":
-            return replace(monitoring, https_port=pages.address.port)
-        return replace(monitoring, http_port=pages.address.port)
-
-    def _refreshInfo(self) -> None:
-        context, settings = self.clientContext, self.settings
-        host, port = settings.host, settings.port
-        if self.listeners.isOpen:
-            host, port = self.clientAddress()
-        info = self._info(context.authorizer, host, port)
-        context.info = info.changed(ldm=self.isLameDuck, **self.links.clusterInfo())
-
-    def _info(self, authorizer: IAuthorizer, host: str, port: int) -> ServerInfo:
-        return infoFrom(
-            self.settings, self.serverId, host, port, authorizer.required, self.keys.xkey
-        )
-
-    def _clusterChanged(self) -> None:
-        context = self.clientContext
-        before, context.info = context.info, context.info.changed(**self.links.clusterInfo())
-        if context.info != before:
-            for session in sessionsOf(context.connections):
-                session.infoChanged()
+        self._presence.refresh(self.settings, self.isLameDuck)
 
     def _opened(self, _: None) -> None:
         # Whoever reads the last line may rely on what those do who waited for it.
@@ -493,7 +440,7 @@ class Broker(MultiService):
         changes, apply = plan(self.settings, new, self._planners)
         self.settings = new
         apply()
-        self._refreshInfo()
+        self._presence.refresh(new, self.isLameDuck)
         self.monitoring.reloaded(new)
         logChanges(changes, new)
         self._observers.notify(Reloaded(tuple(change.path for change in changes)))

@@ -21,7 +21,7 @@ from natsbroker.config.model import Settings
 from natsbroker.core.bus import Bus
 from natsbroker.hosting.accounts import AccountRegistry
 from natsbroker.hosting.clients import closeExcess, sessionOf
-from natsbroker.hosting.derived import limitsFrom, tracingFrom
+from natsbroker.hosting.derived import infoFrom, limitsFrom, tracingFrom
 from natsbroker.hosting.descriptions import identifying
 from natsbroker.hosting.events import ClientEvents
 from natsbroker.hosting.identity import ServerKeys
@@ -30,7 +30,6 @@ from natsbroker.hosting.operatorservice import OperatorService
 from natsbroker.hosting.tls import pagesCreatorFrom
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.net.context import REMEMBERED, ClientContext, Connections
-from natsbroker.net.info import ServerInfo
 from natsbroker.stats.model import MonitoringModel
 from natsbroker.wire.values import Kind
 
@@ -43,23 +42,24 @@ Shared = Callable[[], ClientContext]
 def makeContext(
     reactor: Any,
     settings: Settings,
+    keys: ServerKeys,
     accounts: AccountRegistry,
     authorizer: IAuthorizer,
-    info: ServerInfo,
     turn: hot.Turn,
     notify: Callable[[Advisory], None],
     random: Random,
 ) -> ClientContext:
     """
-    What client connections share.
+    What client connections share. INFO names the address of the settings as long as nobody listens.
 
     @param notify: is told what happens.
     """
+    required, place = authorizer.required, (settings.host, settings.port)
     context = ClientContext(
         reactor,
         accounts,
         authorizer,
-        info,
+        infoFrom(settings, keys.id, *place, required, keys.xkey),
         limitsFrom(settings),
         turn,
         notify,
