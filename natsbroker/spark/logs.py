@@ -15,7 +15,7 @@ from natsbroker.spark.connection import Connection
 from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.streams import NO_STREAM, Streams, StreamState, checkedName
 
-__all__ = ["Logs", "checkedNames", "isMissing", "isPattern", "logsOf", "namesGiven"]
+__all__ = ["Logs", "checkedNames", "isMissing", "isPattern", "logsOf", "namesGiven", "oneName"]
 
 
 class Logs(Protocol):
@@ -66,6 +66,19 @@ def checkedNames(options: Mapping[str, Any]) -> tuple[str, ...]:
     for name in options["channel"]:
         checkedChannel(name)
     return namesGiven(options)
+
+
+def oneName(options: Mapping[str, Any], purpose: str = "") -> str:
+    """
+    The name of the only log that options name.
+
+    @param purpose: what it is wanted for, behind a blank.
+    @raise OptionError: if they name more.
+    """
+    names = checkedNames(options)
+    if len(names) != 1 or isPattern(names[0]):
+        raise OptionError(f"name the one stream or channel{purpose}, whole")
+    return names[0]
 
 
 def isPattern(name: str) -> bool:

@@ -22,7 +22,7 @@ from typing import Any
 from natsbroker.spark.channels import Channels
 from natsbroker.spark.connection import Peer, connect
 from natsbroker.spark.errors import DataLoss, OptionError
-from natsbroker.spark.logs import Logs, checkedNames, isPattern, logsOf
+from natsbroker.spark.logs import Logs, logsOf, oneName
 from natsbroker.spark.reading import Loss, Span
 from natsbroker.spark.streams import StreamState
 from natsbroker.spark.tables.datafiles import COLUMNS
@@ -158,16 +158,13 @@ class Archiver:
         @param onProgress: told after each version where the archive stops, and where the log.
         @raise OptionError: if they name more than one log, or a part of one.
         """
-        names = checkedNames(options)
-        if len(names) != 1 or isPattern(names[0]):
-            raise OptionError("name the one stream or channel to archive")
+        self._name = oneName(options, " to archive")
         if options["subject"]:
             raise OptionError("subject: an archive has every message of its log")
         self.table = table
         self.rows = self.files = 0
         self.lost: list[Range] = []
         self._options = options
-        self._name = names[0]
         self._peer = peerOf(options)
         self._run = run
         self._plan = plan or Plan()

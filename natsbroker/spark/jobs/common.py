@@ -12,7 +12,7 @@ import argparse
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
 
@@ -26,8 +26,13 @@ __all__ = [
     "Parser",
     "Progress",
     "UsageError",
+    "addArchive",
+    "addMaster",
+    "addServers",
     "addSource",
     "inSpark",
+    "optionTexts",
+    "pairsOf",
     "reported",
     "runnerFor",
     "secondsOf",
@@ -75,15 +80,13 @@ def secondsOf(text: str) -> float:
     return float(found["number"]) * _UNITS[found["unit"]]
 
 
-def addSource(parser: argparse.ArgumentParser, isRequired: bool = True) -> None:
+def addServers(parser: argparse.ArgumentParser, isRequired: bool = True) -> None:
     """
-    Take the options that say what is read, and where tasks run.
+    Take the options that say where logs are.
 
-    @param isRequired: whether there is no other way to say it.
+    @param isRequired: whether a job cannot do without.
     """
     parser.add_argument("--servers", required=isRequired, help="where the servers are")
-    parser.add_argument("--stream", help="the JetStream stream")
-    parser.add_argument("--channel", help="the channel of NATS Streaming")
     parser.add_argument(
         "--option",
         action="append",
@@ -91,6 +94,25 @@ def addSource(parser: argparse.ArgumentParser, isRequired: bool = True) -> None:
         metavar="NAME=VALUE",
         help="another option of the data source, such as credentialsFile",
     )
+
+
+def addArchive(parser: argparse.ArgumentParser) -> None:
+    """
+    Take the options that name an archive, and say where the log is that it is of.
+    """
+    addServers(parser)
+    parser.add_argument("--archive", required=True, help="the directory of the archive")
+
+
+def addSource(parser: argparse.ArgumentParser, isRequired: bool = True) -> None:
+    """
+    Take the options that say what is read, and where tasks run.
+
+    @param isRequired: whether there is no other way to say it.
+    """
+    addServers(parser, isRequired)
+    parser.add_argument("--stream", help="the JetStream stream")
+    parser.add_argument("--channel", help="the channel of NATS Streaming")
     addMaster(parser)
 
 
@@ -106,19 +128,39 @@ def addMaster(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def pairsOf(texts: Iterable[str], flag: str) -> dict[str, str]:
+    """
+    What C{NAME=VALUE} says, each of it.
+
+    @raise UsageError: if it is something else.
+    """
+    found = {}
+    for each in texts:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise UsageError(f"{flag} takes NAME=VALUE, not {each!r}")
+        found[name] = value
+    return found
+
+
+def optionTexts(given: argparse.Namespace, **more: str) -> dict[str, str]:
+    """
+    The options of the data source that a command line gives, as they are given.
+
+    @raise UsageError: if one of them has no name.
+    """
+    named = {name: getattr(given, name, None) for name in ("stream", "channel")}
+    texts = {name: text for name, text in named.items() if text}
+    return {"servers": given.servers, **more, **texts, **pairsOf(given.option, "--option")}
+
+
 def sourceOptions(given: argparse.Namespace, **more: str) -> dict[str, Any]:
     """
-    The options of the data source that a command line gives, read.
+    The same, read.
 
     @raise UsageError: if they make no sense.
     """
-    texts = {"servers": given.servers, **more}
-    texts |= {name: value for name in ("stream", "channel") if (value := getattr(given, name))}
-    for each in given.option:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise UsageError(f"--option takes NAME=VALUE, not {each!r}")
-        texts[name] = value
+    texts = optionTexts(given, **more)
     try:
         return readOptions(texts)
     except OptionError as error:

@@ -20,23 +20,29 @@ from typing import Any, TextIO
 from natsbroker.spark.connection import connect
 from natsbroker.spark.errors import ApiError, DataLoss, OptionError, SourceError, TimedOut
 from natsbroker.spark.jobs.archiving import logOf
-from natsbroker.spark.jobs.common import Parser, Progress, UsageError, reported, sourceOptions
+from natsbroker.spark.jobs.common import (
+    Parser,
+    Progress,
+    UsageError,
+    addServers,
+    reported,
+    sourceOptions,
+)
+from natsbroker.spark.jobs.origins import ArchiveOrigin
 from natsbroker.spark.jobs.pacing import Pace
 from natsbroker.spark.jobs.provenance import IDENTITY, LOG, SEQUENCE, TIME, ownHeaders
 from natsbroker.spark.jobs.subscribing import ChannelReader
-from natsbroker.spark.logs import checkedNames, isPattern, logsOf
+from natsbroker.spark.logs import checkedNames, logsOf, oneName
 from natsbroker.spark.publishing import Publisher
 from natsbroker.spark.reading import Span
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.streams import Streams, StreamState
-from natsbroker.spark.tables.datafiles import COLUMNS, readFiles
-from natsbroker.spark.tables.formats import tableAt
-from natsbroker.spark.tables.manifests import Log, Manifest
-from natsbroker.spark.tables.table import Table
+from natsbroker.spark.tables.datafiles import COLUMNS
+from natsbroker.spark.tables.manifests import Log
 from natsbroker.spark.tasks import batchesOf, peerOf
 from natsbroker.wire.headers import Headers
 
-__all__ = ["Target", "archivedBatches", "migrateMain", "restoreMain"]
+__all__ = ["Target", "migrateMain", "restoreMain"]
 
 
 #: How a channel is read by a subscription: so many messages at once, and at a slow rate those of so
@@ -200,10 +206,9 @@ def migrateMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
             prog="natsbroker spark migrate",
             description="Copy a channel of NATS Streaming, or a stream, to a JetStream stream.",
         )
-        parser.add_argument("--servers", required=True, help="where the source's servers are")
+        addServers(parser)
         parser.add_argument("--channel", help="the channel to copy")
         parser.add_argument("--stream", help="or the stream")
-        parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
         parser.add_argument(
             "--protocol",
             choices=("auto", "export", "stan"),
@@ -214,8 +219,8 @@ def migrateMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
         _addTarget(parser)
         given = parser.parse_args(list(arguments))
         options = sourceOptions(given)
-        names = checkedNames(options)
-        if len(names) != 1 or isPattern(names[0]) or options["subject"]:
+        oneName(options, " to copy")
+        if options["subject"]:
             raise OptionError("name the one stream or channel to copy, whole")
         progress = Progress("migrate", stderr)
         if not options["channel"] and given.protocol == "stan":
@@ -295,24 +300,16 @@ def restoreMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
         parser.add_argument("--archive", required=True, help="the directory of the archive")
         _addTarget(parser)
         given = parser.parse_args(list(arguments))
-        table = tableAt(given.archive)
-        manifest = table.require()
+        archive = ArchiveOrigin.of(given.archive)
+        manifest = archive.manifest
         said["lost"] = [list(each) for each in manifest.lost]
         progress = Progress("restore", stderr)
 
         def read(target: Target) -> Iterable[Any]:
-            return archivedBatches(table, manifest, target.next)
+            span = Span(manifest.log.name, "", target.next, manifest.stop)
+            return archive.batches(span, lambda lost: None)
 
         _copy(given, manifest.log, manifest.start, manifest.stop, read, said, progress)
         return 0
 
     return reported("restore", work, stdout, stderr)
-
-
-def archivedBatches(table: Table, manifest: Manifest, start: int) -> Iterable[Any]:
-    """
-    The messages of an archive from a sequence on.
-    """
-    for group in manifest.groups:
-        if group[0].stop > start:
-            yield from readFiles(table.root, group)

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from natsbroker.spark.connection import connect
 from natsbroker.spark.errors import ApiError, OptionError, SourceError
-from natsbroker.spark.jobs.common import FOUND, Parser, reported, sourceOptions
+from natsbroker.spark.jobs.common import FOUND, Parser, addServers, reported, sourceOptions
 from natsbroker.spark.jobs.report import Chart, Report, Section
 from natsbroker.spark.jobs.reporthtml import writePage
 from natsbroker.spark.jobs.verifying import optionsOf
@@ -61,14 +61,13 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
         prog="natsbroker spark lag",
         description="Say how far an archive or a streaming query is behind its logs.",
     )
-    parser.add_argument("--servers", required=True, help="where the servers are")
+    addServers(parser)
     parser.add_argument("--archive", help="the directory of an archive")
     parser.add_argument("--checkpoint", help="or the checkpoint of a streaming query, with")
     parser.add_argument("--stream", help="the streams that it reads")
     parser.add_argument("--channel", help="or the channels")
     parser.add_argument("--most", type=int, default=-1, help="how far behind is too far")
     parser.add_argument("--html", default="", help="a file for a report, with a plot")
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
     given = parser.parse_args(list(arguments))
     if bool(given.archive) == bool(given.checkpoint):
         parser.error("either --archive or --checkpoint")

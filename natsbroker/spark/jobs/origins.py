@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from natsbroker.spark.connection import connect
 from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.archiving import logOf
-from natsbroker.spark.logs import checkedNames, isPattern, logsOf
+from natsbroker.spark.logs import logsOf, oneName
 from natsbroker.spark.reading import Loss, Span
 from natsbroker.spark.tables.datafiles import COLUMNS, readFiles
 from natsbroker.spark.tables.formats import tableAt
@@ -84,8 +84,8 @@ class LogOrigin:
 
         @raise OptionError: if they name more, or a part of one.
         """
-        names = checkedNames(options)
-        if len(names) != 1 or isPattern(names[0]) or options["subject"]:
+        oneName(options)
+        if options["subject"]:
             raise OptionError("name the one stream or channel, whole")
         return cls({**options, "failOnDataLoss": False})
 
@@ -95,7 +95,7 @@ class LogOrigin:
         """
         with connect(peerOf(self.options)) as connection:
             logs = logsOf(connection, self.options)
-            found = logs.state(checkedNames(self.options)[0])
+            found = logs.state(oneName(self.options))
         return State(logOf(found, self.options), found.first, found.stop)
 
     def batches(self, span: Span, onLost: Callable[[Range], object]) -> Iterator[Any]:

@@ -26,6 +26,9 @@ from natsbroker.spark.jobs.common import (
     Progress,
     UsageError,
     addMaster,
+    addServers,
+    optionTexts,
+    pairsOf,
     reported,
     sessionFor,
     workersErrors,
@@ -269,7 +272,7 @@ def main(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
 def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int:
     given = _read(arguments)
     target = {"servers": given.to_servers, "stream": given.to_stream}
-    target |= _named(given.to_option, "--to-option")
+    target |= pairsOf(given.to_option, "--to-option")
     wish = Wish(
         given.where,
         tuple(given.map),
@@ -310,19 +313,7 @@ def _source(given: argparse.Namespace) -> Source:
         return SqlSource(given.sql, given.origin)
     if not given.servers:
         raise UsageError("natsbroker spark replay: --stream and --channel need --servers")
-    kind = "stream" if given.stream else "channel"
-    texts = {"servers": given.servers, kind: given.stream or given.channel}
-    return LogSource({**texts, **_named(given.option, "--option")})
-
-
-def _named(texts: Sequence[str], flag: str) -> dict[str, str]:
-    found = {}
-    for each in texts:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise UsageError(f"{flag} takes NAME=VALUE, not {each!r}")
-        found[name] = value
-    return found
+    return LogSource(optionTexts(given))
 
 
 def _speed(text: str) -> float:
@@ -340,8 +331,7 @@ def _read(arguments: Sequence[str]) -> argparse.Namespace:
     source.add_argument("--channel", help="from a channel of our broker, at --servers")
     source.add_argument("--parquet", help="from Parquet files with seq, subject and data")
     source.add_argument("--sql", help="from what a query finds, with the same columns")
-    parser.add_argument("--servers", default="", help="where the source's servers are")
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
+    addServers(parser, isRequired=False)
     parser.add_argument("--origin", default="", help="what Parquet files or SQL are called")
     parser.add_argument("--to-servers", required=True, help="where the target's servers are")
     parser.add_argument("--to-stream", required=True, help="the stream; it must be there")

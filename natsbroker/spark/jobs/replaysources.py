@@ -19,14 +19,13 @@ from natsbroker.spark.columns import ddlOf, schemaOf
 from natsbroker.spark.connection import connect
 from natsbroker.spark.errors import OptionError, SourceError
 from natsbroker.spark.jobs.conditions import Condition
-from natsbroker.spark.jobs.copying import archivedBatches
+from natsbroker.spark.jobs.origins import ArchiveOrigin
 from natsbroker.spark.jobs.replaying import Row
 from natsbroker.spark.jobs.tiering import archived
-from natsbroker.spark.logs import checkedNames, isPattern, logsOf
+from natsbroker.spark.logs import logsOf, oneName
 from natsbroker.spark.reading import Span
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.tables.datafiles import COLUMNS, SCHEMA
-from natsbroker.spark.tables.formats import tableAt
 from natsbroker.spark.tables.table import rootOf
 from natsbroker.spark.tasks import batchesOf, peerOf
 
@@ -79,18 +78,18 @@ class ArchiveSource:
         @raise SourceError: if there is none.
         """
         self._place = place
-        self._table = tableAt(place)
-        self._manifest = self._table.require()
-        self.origin = self._manifest.log.name
-        self.identity = f"archive {self._manifest.table}"
-        self.stop = self._manifest.stop
+        self._archive = ArchiveOrigin.of(place)
+        manifest = self._archive.manifest
+        self.origin = manifest.log.name
+        self.identity = f"archive {manifest.table}"
+        self.stop = manifest.stop
 
     def rows(self, start: int, where: str) -> Iterator[Row]:
         """
         See L{Source}.
         """
-        rows = _filtered(archivedBatches(self._table, self._manifest, start), SCHEMA, where)
-        return (row for row in rows if row[0] >= start)
+        span = Span(self.origin, "", start, self.stop)
+        return _filtered(self._archive.batches(span, lambda lost: None), SCHEMA, where)
 
     def frame(self, spark: Any, start: int) -> Any:
         """
@@ -110,16 +109,14 @@ class LogSource:
         @raise OptionError: if they name more than one, or a part of one.
         """
         options = readOptions(texts)
-        names = checkedNames(options)
-        if len(names) != 1 or isPattern(names[0]):
-            raise OptionError("name the one stream or channel to replay")
+        name = oneName(options, " to replay")
         if options["subject"]:
             raise OptionError("subject: say --where \"subject LIKE '...'\"")
         self._texts = dict(texts)
         self._options = options
         self._peer = peerOf(options)
         with connect(self._peer) as connection:
-            self._state = logsOf(connection, options).state(names[0])
+            self._state = logsOf(connection, options).state(name)
         self.origin = self._state.name
         self.identity = f"log {self._state.created}"
         self.stop = self._state.stop

@@ -16,7 +16,14 @@ from natsbroker.spark.columns import ddlOf
 from natsbroker.spark.connection import connect
 from natsbroker.spark.errors import DataLoss, OptionError, SourceError
 from natsbroker.spark.jobs.archiving import logOf
-from natsbroker.spark.jobs.common import Parser, reported, sourceOptions
+from natsbroker.spark.jobs.common import (
+    Parser,
+    addArchive,
+    optionTexts,
+    reported,
+    sessionFor,
+    sourceOptions,
+)
 from natsbroker.spark.jobs.verifying import optionsOf
 from natsbroker.spark.logs import logsOf
 from natsbroker.spark.settings import readOptions
@@ -88,31 +95,23 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stdout: TextIO) -> int
         prog="natsbroker spark tiered",
         description="Ask SQL questions about an archive and what its log has behind it.",
     )
-    parser.add_argument("--servers", required=True, help="where the servers are")
-    parser.add_argument("--archive", required=True, help="the directory of the archive")
+    addArchive(parser)
     parser.add_argument(
         "--sql", default="SELECT count(*) AS rows, max(seq) AS last FROM log", help="about log"
     )
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--master", default="", help="where Spark runs; local[*] without")
     given = parser.parse_args(list(arguments))
-    given.stream = given.channel = None
     sourceOptions(given)
-    options = {"servers": given.servers, **dict(each.split("=", 1) for each in given.option)}
-    from natsbroker.spark import session
-
-    conf = {"spark.ui.enabled": "false", "spark.log.level": "OFF"}
-    spark = session(given.master or None, conf, "natsbroker")
-    try:
+    if given.master == "inline":
+        parser.error("--master: SQL needs Spark")
+    with sessionFor(given.master) as spark:
         names = (*_COLUMNS, "headers", "time_ns")
-        tiered(spark, given.archive, options, names).createOrReplaceTempView("log")
+        tiered(spark, given.archive, optionTexts(given), names).createOrReplaceTempView("log")
         try:
             answer = spark.sql(given.sql).selectExpr("to_json(struct(*)) AS line")
             rows = [each.line for each in answer.collect()]
         except Exception as error:
             raise SourceError(str(error).strip().splitlines()[0]) from None
-    finally:
-        spark.stop()
     for each in rows:
         print(each, file=stdout)
     said["answer"] = [json.loads(each) for each in rows[:1]]

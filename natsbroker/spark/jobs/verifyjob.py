@@ -15,6 +15,7 @@ from natsbroker.spark.jobs.archiving import inline
 from natsbroker.spark.jobs.common import (
     FOUND,
     Parser,
+    addArchive,
     addMaster,
     inSpark,
     reported,
@@ -68,16 +69,13 @@ def _work(arguments: Sequence[str], said: dict[str, Any], stderr: TextIO) -> int
         prog="natsbroker spark verify",
         description="Compare an archive with the log that it is of.",
     )
-    parser.add_argument("--servers", required=True, help="where the servers are")
-    parser.add_argument("--archive", required=True, help="the directory of the archive")
+    addArchive(parser)
     parser.add_argument("--block", type=int, default=BLOCK, help="sequences in a fingerprint")
     parser.add_argument("--html", default="", help="a file for a report, with a plot")
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
     addMaster(parser)
     given = parser.parse_args(list(arguments))
     if not 1 <= given.block <= 1_000_000:
         parser.error("--block is 1 to 1000000")
-    given.stream = given.channel = None
     options = sourceOptions(given)
     with runnerFor(given.master) as run:
         said.update(_said(*verify(options, tableAt(given.archive), run, given.block)))
