@@ -76,12 +76,14 @@ class Results:
 
 def entriesOf(row: Row, contestants: Sequence[Contestant]) -> list[Entry]:
     """
-    @return: who is measured for C{row}: a row that compares ours with ours needs nobody else, and
-        the mirror plays only plain traffic.
+    @return: who is measured for C{row}: a row that compares ours with ours needs nobody else, the
+        mirror plays only plain traffic, and the older nats-server what has a bound beside it.
     """
     entries = []
     for each in contestants:
         own = each.name in OWN
+        if each.name == "old" and not any(figure.old for figure in row.figures):
+            continue
         if isinstance(each, Mirror) and (row.kind != "traffic" or row.setting != "plain"):
             continue
         if row.against is None or own:

@@ -212,14 +212,15 @@ def test_roundsInterleave(generator: Generator) -> None:
 
 
 def test_whoIsMeasured(generator: Generator) -> None:
-    """A row of ours beside ours needs nobody else, and the mirror plays only plain traffic."""
-    fast, reference = (NatsServer(name, name, ("x",)) for name in ("fast", "reference"))
-    everybody = [reference, fast, mirror(generator)]
+    """Nobody is measured whom nothing is compared with."""
+    fast, reference, old = (NatsServer(name, name, ("x",)) for name in ("fast", "reference", "old"))
+    everybody = [reference, old, fast, mirror(generator)]
 
     def keys(key: str) -> list[tuple[str, str]]:
         return [each.key for each in entriesOf(choose([key])[0], everybody)]
 
-    assert keys("one-16") == [("reference", "plain"), ("fast", "plain"), ("ceiling", "plain")]
+    assert keys("one-16") == [(each, "plain") for each in ("reference", "old", "fast", "ceiling")]
+    assert keys("one-1024") == [(each, "plain") for each in ("reference", "fast", "ceiling")]
     assert keys("storm") == [("reference", "plain"), ("fast", "plain")]
     assert keys("permissions-one-16") == [("fast", "permissions"), ("fast", "plain")]
     assert Entry(fast, "tls").key == ("fast", "tls")
