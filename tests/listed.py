@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-__all__ = ["Listed", "missingFrom"]
+__all__ = ["Listed", "missingFrom", "within"]
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 
@@ -32,6 +32,13 @@ class Listed:
     tests: tuple[str, ...] = ()
     beside: bool = False
     missing: str = ""
+
+
+def within(place: str, *names: str) -> tuple[str, ...]:
+    """
+    @return: tests of one file, or of one class in it.
+    """
+    return tuple(f"{place}::{name}" for name in names)
 
 
 @lru_cache(maxsize=64)

@@ -6,169 +6,131 @@ Promises: every case names a test that there is, or says what is still missing f
 
 from __future__ import annotations
 
+from functools import partial
+
 from tests.listed import Listed as Case
+from tests.listed import within
 
 __all__ = ["CASES"]
 
 _HERE = "tests/interop/tls"
-_BEGIN = f"{_HERE}/test_beginnings.py"
-_CIPHERS = f"{_HERE}/test_ciphers.py"
-_CERTIFICATES = f"{_HERE}/test_certificates.py"
+_AFTER_INFO = f"{_HERE}/test_beginnings.py::TestAfterInfo"
+_FIRST = f"{_HERE}/test_beginnings.py::TestFirst"
+_OPTIONAL = f"{_HERE}/test_beginnings.py::TestOptional"
+_OTHERS = f"{_HERE}/test_beginnings.py::TestOthers"
+_VERSIONS = f"{_HERE}/test_ciphers.py::TestVersions"
+_SUITES = f"{_HERE}/test_ciphers.py::TestSuites"
+_WAYS = f"{_HERE}/test_ciphers.py::TestWays"
+_VERIFY = f"{_HERE}/test_certificates.py::TestVerify"
+_MAPPED = f"{_HERE}/test_certificates.py::TestMapped"
+_PINNED = f"{_HERE}/test_certificates.py::TestPinned"
 _DIAL = f"{_HERE}/test_dialling.py::test_outcome"
-#: Routes, leafnodes' hubs and other clusters.
 _ROUTES = f"{_HERE}/test_routes.py::test_routes"
-_LEAFS = f"{_HERE}/test_leafnodes.py::test_impostors"
-_LOWERED = f"{_HERE}/test_leafnodes.py::test_downgrade"
-#: Routes and gateways say nothing before the handshake; leafnodes go no further without it.
-_FIRST = "tests/net/test_linkprotocol.py::TestHandshake::test_nothingBefore"
-_NOT_AT_ALL = "tests/net/test_leafprotocol.py::TestDialling::test_notAtAll"
+_LEAFNODES = f"{_HERE}/test_leafnodes.py"
 _MONITORING = f"{_HERE}/test_monitoring.py"
 _RELOAD = f"{_HERE}/test_reload.py"
 _PRESSURE = f"{_HERE}/test_pressure.py"
 _MEMORY = "tests/hosting/test_tls.py"
 
+#: Clients, routes, leafnodes' hubs and other clusters.
+_ALL_WHO_DIAL = (_DIAL, _ROUTES, f"{_LEAFNODES}::test_impostors")
+#: Routes and gateways say nothing before the handshake; leafnodes go no further without it.
+_LOWERED = (
+    "tests/net/test_linkprotocol.py::TestHandshake::test_nothingBefore",
+    "tests/net/test_leafprotocol.py::TestDialling::test_notAtAll",
+    f"{_LEAFNODES}::test_downgrade",
+)
+
+#: A case whose tests compare with nats-server.
+_Beside = partial(Case, beside=True)
 
 CASES: dict[int, Case] = {
-    1: Case(
+    1: _Beside(
         "plaintext CONNECT where TLS is required; bytes injected before the handshake",
         (
-            f"{_BEGIN}::TestAfterInfo::test_plain",
-            f"{_BEGIN}::TestAfterInfo::test_injected",
+            *within(_AFTER_INFO, "test_plain", "test_injected"),
             "tests/net/test_tls.py::TestAfterInfo::test_sameTurn",
         ),
-        beside=True,
     ),
-    2: Case(
+    2: _Beside(
         "a silent client, and one that begins and goes no further",
-        (f"{_BEGIN}::TestAfterInfo::test_silent", f"{_BEGIN}::TestAfterInfo::test_slow"),
-        beside=True,
+        within(_AFTER_INFO, "test_silent", "test_slow"),
     ),
-    3: Case(
-        "TLS 1.0 and 1.1",
-        (f"{_CIPHERS}::TestVersions::test_old", f"{_MONITORING}::test_versions"),
-        beside=True,
+    3: _Beside("TLS 1.0 and 1.1", (f"{_VERSIONS}::test_old", f"{_MONITORING}::test_versions")),
+    4: _Beside(
+        "TLS 1.2 and 1.3, and the minimum version", within(_VERSIONS, "test_new", "test_minimum")
     ),
-    4: Case(
-        "TLS 1.2 and 1.3, and the minimum version",
-        (f"{_CIPHERS}::TestVersions::test_new", f"{_CIPHERS}::TestVersions::test_minimum"),
-        beside=True,
-    ),
-    5: Case(
+    5: _Beside(
         "static RSA, triple DES and whatever else is weak",
-        (f"{_CIPHERS}::TestSuites::test_weak", f"{_CIPHERS}::TestSuites::test_configured"),
-        beside=True,
+        within(_SUITES, "test_weak", "test_configured"),
     ),
     6: Case(
         "the same suites from the file, the command line and an ssl: endpoint (CVE-2021-32026)",
-        (f"{_CIPHERS}::TestWays::test_same", f"{_CIPHERS}::TestWays::test_sameWithSettings"),
+        within(_WAYS, "test_same", "test_sameWithSettings"),
     ),
-    7: Case(
+    7: _Beside(
         "handshake_first: INFO is never seen in the clear",
-        (f"{_BEGIN}::TestFirst::test_silence", f"{_BEGIN}::TestFirst::test_plain"),
-        beside=True,
+        within(_FIRST, "test_silence", "test_plain"),
     ),
-    8: Case(
-        "handshake_first: auto and a duration",
-        (f"{_BEGIN}::TestFirst::test_waits", f"{_BEGIN}::TestFirst::test_quick"),
-        beside=True,
-    ),
-    9: Case(
+    8: _Beside("handshake_first: auto and a duration", within(_FIRST, "test_waits", "test_quick")),
+    9: _Beside(
         "allow_non_tls: the first byte decides, once",
-        (
-            f"{_BEGIN}::TestOptional::test_plain",
-            f"{_BEGIN}::TestOptional::test_pieces",
-            f"{_BEGIN}::TestOptional::test_notLater",
-        ),
-        beside=True,
+        within(_OPTIONAL, "test_plain", "test_pieces", "test_notLater"),
     ),
-    10: Case(
-        "downgrade: whoever wanted TLS goes no further",
-        (_DIAL, _FIRST, _NOT_AT_ALL, _LOWERED),
-    ),
-    11: Case(
-        "a certificate for another name or address",
-        (_DIAL, _ROUTES, _LEAFS),
-        beside=True,
-    ),
-    12: Case(
+    10: Case("downgrade: whoever wanted TLS goes no further", (_DIAL, *_LOWERED)),
+    11: _Beside("a certificate for another name or address", _ALL_WHO_DIAL),
+    12: _Beside(
         "a name in the common name only, and names that make no sense",
-        (_DIAL, _ROUTES, _LEAFS, "tests/test_peernames.py::TestDialling::test_names"),
-        beside=True,
+        (*_ALL_WHO_DIAL, "tests/test_peernames.py::TestDialling::test_names"),
     ),
     13: Case("wildcards", (_DIAL,)),
-    14: Case("expired, and not yet valid", (_DIAL, _ROUTES, _LEAFS), beside=True),
-    15: Case(
-        "signed by itself, or by an authority that is not ours",
-        (_DIAL, _ROUTES, _LEAFS),
-        beside=True,
-    ),
-    16: Case(
-        "a certificate for clients shown by a server",
-        (_DIAL, _ROUTES, _LEAFS),
-        beside=True,
-    ),
-    17: Case(
-        "an authority in between that is not shown",
-        (_DIAL, _ROUTES, _LEAFS),
-        beside=True,
-    ),
-    18: Case("MD5, SHA-1, 1024 bits", (_DIAL, _ROUTES, _LEAFS), beside=True),
-    19: Case(
+    14: _Beside("expired, and not yet valid", _ALL_WHO_DIAL),
+    15: _Beside("signed by itself, or by an authority that is not ours", _ALL_WHO_DIAL),
+    16: _Beside("a certificate for clients shown by a server", _ALL_WHO_DIAL),
+    17: _Beside("an authority in between that is not shown", _ALL_WHO_DIAL),
+    18: _Beside("MD5, SHA-1, 1024 bits", _ALL_WHO_DIAL),
+    19: _Beside(
         "verify: no certificate, one of another authority, a bad one",
-        (f"{_CERTIFICATES}::TestVerify::test_shown", f"{_CERTIFICATES}::TestVerify::test_bad"),
-        beside=True,
+        within(_VERIFY, "test_shown", "test_bad"),
     ),
-    20: Case(
+    20: _Beside(
         "no resumption from one listener to another (CVE-2025-68121)",
-        (
-            f"{_CERTIFICATES}::TestVerify::test_noResumption",
-            f"{_MEMORY}::TestClients::test_noResumption",
-        ),
-        beside=True,
+        (f"{_VERIFY}::test_noResumption", f"{_MEMORY}::TestClients::test_noResumption"),
     ),
-    21: Case(
+    21: _Beside(
         "verify_and_map: kinds of names in their order; distinguished names (CVE-2026-33248)",
-        (f"{_CERTIFICATES}::TestMapped::test_same",),
-        beside=True,
+        within(_MAPPED, "test_same"),
     ),
-    22: Case(
+    22: _Beside(
         "a mapped user does not come by name and empty password",
         (
-            f"{_CERTIFICATES}::TestMapped::test_byName",
+            f"{_MAPPED}::test_byName",
             "tests/hosting/test_sslendpoints.py::TestTerms::test_demands",
         ),
-        beside=True,
     ),
-    23: Case(
+    23: _Beside(
         "pinned_certs, and pins that change cut those who are there",
-        (f"{_CERTIFICATES}::TestPinned::test_keys", f"{_RELOAD}::TestPins::test_dropped"),
-        beside=True,
+        (f"{_PINNED}::test_keys", f"{_RELOAD}::TestPins::test_dropped"),
     ),
     24: Case(
         "a failure while a certificate is chosen ends the handshake (CVE-2026-27448)",
-        (f"{_MEMORY}::TestNames::test_failing", f"{_MEMORY}::TestNames::test_library"),
+        within(f"{_MEMORY}::TestNames", "test_failing", "test_library"),
     ),
-    25: Case("no renegotiation", (f"{_MEMORY}::TestRenegotiation::test_refused",)),
-    26: Case(
+    25: Case("no renegotiation", within(f"{_MEMORY}::TestRenegotiation", "test_refused")),
+    26: _Beside(
         "handshakes that break off leave nothing behind",
-        (f"{_PRESSURE}::test_brokenOff", f"{_PRESSURE}::test_stopsInTime"),
-        beside=True,
+        within(_PRESSURE, "test_brokenOff", "test_stopsInTime"),
     ),
-    27: Case("a slow reader", (f"{_PRESSURE}::test_slow",), beside=True),
-    28: Case(
+    27: _Beside("a slow reader", within(_PRESSURE, "test_slow")),
+    28: _Beside(
         "new certificates at HUP, nobody is cut",
         (
-            f"{_RELOAD}::test_certificate",
-            f"{_RELOAD}::test_broken",
-            f"{_RELOAD}::test_endpoint",
+            *within(_RELOAD, "test_certificate", "test_broken", "test_endpoint"),
             f"{_MONITORING}::test_reload",
         ),
-        beside=True,
     ),
-    29: Case("a key that others can read is told of", (f"{_MEMORY}::TestFiles::test_readers",)),
-    30: Case(
-        "ALPN, and HTTP on the port",
-        (f"{_BEGIN}::TestOthers::test_alpn", f"{_BEGIN}::TestOthers::test_https"),
-        beside=True,
+    29: Case(
+        "a key that others can read is told of", within(f"{_MEMORY}::TestFiles", "test_readers")
     ),
+    30: _Beside("ALPN, and HTTP on the port", within(_OTHERS, "test_alpn", "test_https")),
 }
