@@ -16,14 +16,12 @@ from natsbroker.stats.linkviews import LeafFactsView, LeafsView
 from natsbroker.stats.queries import Query, flag, text
 from natsbroker.stats.rows import Row
 from natsbroker.stats.state import BrokerState
+from natsbroker.stats.subscribed import subscribed
 
 __all__ = ["Leafz"]
 
-#: How many bytes of subscriptions are listed for one leafnode, what each counts besides its text,
-#: and how many are gone through in one step.
-_LISTED = 512 << 10
+#: What a subscription counts besides its text.
 _EACH = 8
-_STEP = 256
 
 
 class Leafz:
@@ -83,23 +81,7 @@ def _rows(leafs: list[LeafFactsView], isListed: bool) -> Iterator[Row | None]:
             "subscriptions": leaf.subscriptions,
         }
         if isListed and leaf.subscriptions:
-            row |= yield from _listed(leaf)
+            sized = ((len(each) + _EACH, shown(each)) for each in leaf.patterns)
+            row |= yield from subscribed(sized, leaf.subscriptions)
         row["compression"] = "not supported"
         yield row
-
-
-def _listed(leaf: LeafFactsView) -> Generator[None, None, Row]:
-    """
-    What a peer is subscribed to.
-    """
-    listed: list[str] = []
-    room = _LISTED
-    for place, pattern in enumerate(leaf.patterns):
-        room -= len(pattern) + _EACH
-        if room < 0:
-            break
-        if place % _STEP == _STEP - 1:
-            yield
-        listed.append(shown(pattern))
-    row: Row = {"subscriptions_list": listed}
-    return row if len(listed) >= leaf.subscriptions else row | {"truncated": True}

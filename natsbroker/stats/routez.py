@@ -16,14 +16,12 @@ from natsbroker.stats.linkviews import ClusterView, LinkFactsView, RouteFactsVie
 from natsbroker.stats.queries import Query, flag, text
 from natsbroker.stats.rows import Row
 from natsbroker.stats.state import BrokerState
+from natsbroker.stats.subscribed import subscribed
 
-__all__ = ["Routez", "interestRows", "linkRow"]
+__all__ = ["Routez"]
 
-#: How many bytes of subscriptions are listed for one link, what each counts besides its text, and
-#: how many are gone through in one step.
-_LISTED = 512 << 10
+#: What a subscription counts besides its text.
 _EACH = 96
-_STEP = 256
 
 
 class Routez:
@@ -81,16 +79,17 @@ def _rows(
             "did_solicit": route.isDialled,
             "is_configured": route.isConfigured,
         }
-        row |= linkRow(route, now, permissions)
+        row |= _linkRow(route, now, permissions)
         if route.subscriptions and (isListed or isDetailed):
-            row |= yield from interestRows(route, isDetailed, not route.account)
+            sized = _interest(route, isDetailed, not route.account)
+            row |= yield from subscribed(sized, route.subscriptions, isDetailed)
         if route.account:
             row["account"] = route.account
         row["compression"] = "not supported"
         yield row
 
 
-def linkRow(link: LinkFactsView, now: float, permissions: Row) -> Row:
+def _linkRow(link: LinkFactsView, now: float, permissions: Row) -> Row:
     """
     What is shown of every link.
 
@@ -115,24 +114,18 @@ def linkRow(link: LinkFactsView, now: float, permissions: Row) -> Row:
     }
 
 
-def interestRows(
+def _interest(
     link: LinkFactsView, isDetailed: bool, namesAccount: bool
-) -> Generator[None, None, Row]:
+) -> Iterator[tuple[int, str | Row]]:
     """
-    What a peer is subscribed to.
+    What a peer is subscribed to, each with how much it counts.
 
     @param namesAccount: whether the wire does.
     """
-    listed: list[object] = []
-    room = _LISTED
-    for place, (each, delivered) in enumerate(link.interest):
-        room -= 2 * len(each.pattern) + len(each.queue) + _EACH
-        if room < 0:
-            break
-        if place % _STEP == _STEP - 1:
-            yield
+    for each, delivered in link.interest:
+        size = 2 * len(each.pattern) + len(each.queue) + _EACH
         if not isDetailed:
-            listed.append(shown(each.pattern))
+            yield size, shown(each.pattern)
             continue
         names = [b"L" if each.origin else b"R", each.account if namesAccount else b""]
         sid = [*names, each.pattern, each.queue, each.origin.strip()]
@@ -142,7 +135,4 @@ def interestRows(
         row["sid"] = shown(b" ".join(filter(None, sid)))
         row["msgs"] = delivered
         row["cid"] = link.number
-        listed.append(row)
-    key = "subscriptions_list_detail" if isDetailed else "subscriptions_list"
-    row = {key: listed}
-    return row if len(listed) >= link.subscriptions else row | {"truncated": True}
+        yield size, row

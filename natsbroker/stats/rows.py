@@ -8,27 +8,21 @@ Must never know: which rows there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.stats.formats import instant, roundTrip, shown, uptime
 from natsbroker.stats.queries import Query, flag, text
 from natsbroker.stats.selection import Chosen, accountOf
+from natsbroker.stats.subscribed import subscribed
 from natsbroker.stats.views import FactsView, SubscriptionView
 from natsbroker.wire.grants import GLOBAL_ACCOUNT, Security
 
 __all__ = ["Detail", "Namers", "Row", "connectionRow", "rowOf", "subscriptionRow"]
 
-#: How many bytes of subscriptions are listed for one connection: their text is at most six times as
-#: long, and an answer must have room for it.
-_LISTED = 512 << 10
-
 #: What a subscription counts beside its subject, queue group and sid.
 _EACH = 48
-
-#: How many subscriptions are gone through in one step.
-_STEP = 256
 
 Row = dict[str, Any]
 
@@ -113,7 +107,8 @@ def connectionRow(
     if detail.auth:
         row |= _identity(facts)
     if facts.subscriptions and (detail.subs or detail.subsDetail):
-        row |= yield from _subscriptions(chosen, facts, detail.subsDetail)
+        sized = _subscriptions(chosen, facts, detail.subsDetail)
+        row |= yield from subscribed(sized, facts.subscriptions, detail.subsDetail)
     if detail.auth or closed is not None:
         row |= _papers(facts, detail.auth, closed is not None, namers)
     return row
@@ -165,25 +160,19 @@ def _papers(facts: FactsView, isAsked: bool, isClosed: bool, namers: Namers) -> 
 
 def _subscriptions(
     chosen: Chosen, facts: FactsView, isDetailed: bool
-) -> Generator[None, None, Row]:
-    listed: list[Any] = []
-    room = _LISTED
-    for place, (pattern, queue, sid, subscription) in enumerate(_each(chosen, facts)):
-        room -= len(pattern) + len(queue) + len(sid) + _EACH
-        if room < 0:
-            break
-        if place % _STEP == _STEP - 1:
-            yield
+) -> Iterator[tuple[int, str | Row]]:
+    """
+    What is shown of each subscription, with how much it counts.
+    """
+    for pattern, queue, sid, subscription in _each(chosen, facts):
+        size = len(pattern) + len(queue) + len(sid) + _EACH
         if not isDetailed:
-            listed.append(shown(pattern))
+            yield size, shown(pattern)
             continue
         row = subscriptionRow(subscription, sid, facts.cid)
         if chosen.closed is not None:
             row = _withAccount(accountOf(facts), row)
-        listed.append(row)
-    key = "subscriptions_list_detail" if isDetailed else "subscriptions_list"
-    row = {key: listed}
-    return row if len(listed) >= facts.subscriptions else row | {"truncated": True}
+        yield size, row
 
 
 def _each(chosen: Chosen, facts: FactsView) -> Iterable[tuple[bytes, bytes, bytes, Any]]:
