@@ -19,7 +19,20 @@ from typing import Any
 from natsbroker.testing.frames import splitFrames
 from tests.interop.servers import PATIENCE, Server
 
-__all__ = ["Client", "Scenario", "Step", "hpub", "partsOf", "plain", "play", "pub"]
+__all__ = [
+    "Client",
+    "Scenario",
+    "Step",
+    "answer",
+    "ask",
+    "hpub",
+    "partsOf",
+    "plain",
+    "play",
+    "pub",
+    "scenario",
+    "sub",
+]
 
 _REPLY = re.compile(rb"_R_\.[0-9A-Za-z]{6}\.[0-9A-Za-z]{6}(\.[0-9A-Za-z_-]+)?(\.T)?")
 _INFO = re.compile(rb"Nats-Request-Info: ([^\r\n]*)\r\n")
@@ -46,6 +59,28 @@ def hpub(subject: bytes, headers: bytes, body: bytes = b"x", reply: bytes = b"")
     sizes = b"%d %d" % (len(block), len(block) + len(body))
     place = reply + b" " if reply else b""
     return b"HPUB %b %b%b\r\n%b%b\r\n" % (subject, place, sizes, block, body)
+
+
+def sub(*patterns: bytes) -> bytes:
+    """
+    @param patterns: a queue group follows its pattern and a blank.
+    @return: a SUB for each, with sids from 1 on.
+    """
+    return b"".join(b"SUB %b %d\r\n" % (each, sid) for sid, each in enumerate(patterns, 1))
+
+
+def ask(subject: bytes, reply: bytes = b"inbox.1", *, headers: bytes = b"") -> bytes:
+    """
+    @return: a request.
+    """
+    return hpub(subject, headers, b"?", reply) if headers else pub(subject, b"?", reply)
+
+
+def answer(body: bytes, reply: bytes = b"") -> bytes:
+    """
+    @return: a PUB to the reply subject of the last request.
+    """
+    return pub(LAST_REPLY, body, reply)
 
 
 @dataclass(frozen=True)
@@ -83,6 +118,19 @@ class Scenario:
     steps: Sequence[Step]
     options: Mapping[str, Mapping[str, Any]] | None = None
     anyMember: bool = False
+
+
+def scenario(
+    name: str,
+    *steps: Step | tuple[str, bytes],
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    anyMember: bool = False,
+) -> Scenario:
+    """
+    @param steps: those of which there is no more to say than who sends what may be pairs.
+    """
+    done = [Step(*each) if isinstance(each, tuple) else each for each in steps]
+    return Scenario(name, done, options, anyMember)
 
 
 class Client:

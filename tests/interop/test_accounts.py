@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.conftest import StartServer
-from tests.interop.neighbours import Scenario, Step, hpub, play, pub
+from tests.interop.neighbours import Scenario, Step, answer, ask, hpub, play, pub, scenario, sub
 from tests.interop.servers import OURS, OURS_FAST, REAL, Flavour, Server, requireRealServer
 
 CONFIG = """
@@ -90,7 +90,14 @@ accounts {
 }
 """
 
-INBOX = Step("b", b"SUB inbox.> 1\r\n")
+#: Somebody in B waits for answers; somebody in A serves; somebody in B asks.
+INBOX = "b", sub(b"inbox.>")
+SERVES = "a", sub(b"req.*")
+ASKS = "b", ask(b"local.req")
+
+#: Somebody in A hears everything; somebody in B hears what comes from A with a prefix.
+HEARS_A = "a", sub(b">")
+HEARS_B = "b", sub(b"fromA.>")
 
 
 def mapping(name: str, *subjects: bytes) -> Scenario:
@@ -98,7 +105,7 @@ def mapping(name: str, *subjects: bytes) -> Scenario:
     @return: somebody publishes to some subjects of an account with mappings.
     """
     published = b"".join(pub(subject, b"hi", b"reply") for subject in subjects)
-    return Scenario(f"mapping {name}", [Step("a", b"SUB > 1\r\n"), Step("a/2", published)])
+    return scenario(f"mapping {name}", HEARS_A, ("a/2", published))
 
 
 def stream(name: str, pattern: bytes, *subjects: bytes) -> Scenario:
@@ -106,17 +113,28 @@ def stream(name: str, pattern: bytes, *subjects: bytes) -> Scenario:
     @return: somebody in B subscribes, somebody in A publishes.
     """
     published = b"".join(pub(subject, b"hi", b"reply") for subject in subjects)
-    steps = [Step("b", b"SUB %b 1\r\n" % pattern), Step("a", published)]
-    return Scenario(f"stream {name}", steps)
+    return scenario(f"stream {name}", ("b", sub(pattern)), ("a", published))
 
 
 def service(name: str, pattern: bytes, request: bytes, *answers: bytes) -> Scenario:
     """
     @return: somebody in A serves, somebody in B asks, and gets some answers.
     """
-    steps = [INBOX, Step("a", b"SUB %b 1\r\n" % pattern), Step("b", request)]
-    steps += [Step("a", pub(b"{reply}", answer)) for answer in answers]
-    return Scenario(f"service {name}", steps)
+    said = [("a", answer(each)) for each in answers]
+    return scenario(f"service {name}", INBOX, ("a", sub(pattern)), ("b", request), *said)
+
+
+def latency(name: str, request: bytes, *, serves: bytes = b"lat", isTold: bool = True) -> Scenario:
+    """
+    @return: somebody in A serves and hears of latency, somebody in B asks, and gets an answer.
+    """
+    return scenario(
+        f"latency {name}",
+        INBOX,
+        ("a", sub(serves, b"lat.results")),
+        ("b", request),
+        Step("a", answer(b"yes"), awaits=("a", 1) if isTold else None),
+    )
 
 
 MAPPINGS = [
@@ -125,36 +143,28 @@ MAPPINGS = [
     mapping("to partitions", b"part.abc", b"part.xyz", b"part.x"),
     mapping("that cuts", b"cut.abcdef", b"cut.a", b"dash.a-b-c", b"dash.a--b", b"dash.a"),
     mapping("that loses", b"lost", b"rest"),
-    Scenario(
-        "mapping and headers",
-        [Step("a", b"SUB > 1\r\n"), Step("a/2", hpub(b"foo", b"A: b\r\n", b"hi", b"r"))],
-    ),
-    Scenario(
+    scenario("mapping and headers", HEARS_A, ("a/2", hpub(b"foo", b"A: b\r\n", b"hi", b"r"))),
+    scenario(
         "mapping and permissions",
-        [
-            Step("a", b"SUB > 1\r\n"),
-            *[Step("narrow", pub(s)) for s in (b"pub.in", b"pub.out", b"w.x", b"w2.x", b"foo")],
-        ],
+        HEARS_A,
+        *(("narrow", pub(each)) for each in (b"pub.in", b"pub.out", b"w.x", b"w2.x", b"foo")),
     ),
-    Scenario(
+    scenario(
         "mapping and nobody there",
-        [Step("a", b"SUB in.* 1\r\n" + pub(b"foo", b"x", b"in.1") + pub(b"lost", b"x", b"in.2"))],
+        ("a", sub(b"in.*") + pub(b"foo", b"x", b"in.1") + pub(b"lost", b"x", b"in.2")),
     ),
-    Scenario(
+    scenario(
         "mapping, verbose and pedantic",
-        [
-            Step("a", b"SUB > 1\r\n"),
-            Step("a/2", pub(b"foo") + pub(b"lost") + pub(b"foo.") + pub(b"w.*")),
-        ],
-        {"a/2": {"verbose": True, "pedantic": True}},
+        HEARS_A,
+        ("a/2", pub(b"foo") + pub(b"lost") + pub(b"foo.") + pub(b"w.*")),
+        options={"a/2": {"verbose": True, "pedantic": True}},
     ),
-    Scenario(
-        "mapping to an import",
-        [INBOX, Step("a", b"SUB req.* 1\r\n"), Step("b", pub(b"m.in", b"?", b"inbox.1"))],
-    ),
-    Scenario(
+    scenario("mapping to an import", INBOX, SERVES, ("b", ask(b"m.in"))),
+    scenario(
         "mapping does not map what is imported",
-        [Step("b", b"SUB > 1\r\n"), Step("a", pub(b"pub.in")), Step("b/2", pub(b"m.from"))],
+        ("b", sub(b">")),
+        ("a", pub(b"pub.in")),
+        ("b/2", pub(b"m.from")),
     ),
 ]
 
@@ -171,329 +181,253 @@ STREAMS = [
     stream("overlapping in the middle", b"*.pub.*", b"pub.z", b"pub.z.z", b"lit"),
     stream("overlapping at the end", b"*.*.z", b"pub.z", b"pub.z.z", b"q.z.x"),
     stream("and everything else", b">", b"pub.x.y", b"lit", b"q.a.b", b"priv.z", b"other"),
-    Scenario(
+    scenario(
         "stream to several subscriptions",
-        [
-            Step("b", b"SUB fromA.pub.x 1\r\nSUB fromA.> 2\r\nSUB fromA.pub.x 3\r\nSUB > 4\r\n"),
-            Step("b/2", b"SUB fromA.pub.* 1\r\n"),
-            Step("a", b"SUB pub.x 9\r\n" + pub(b"pub.x")),
-        ],
+        ("b", sub(b"fromA.pub.x", b"fromA.>", b"fromA.pub.x", b">")),
+        ("b/2", sub(b"fromA.pub.*")),
+        ("a", b"SUB pub.x 9\r\n" + pub(b"pub.x")),
     ),
-    Scenario(
+    scenario(
         "stream to queue groups",
-        [
-            Step("b", b"SUB fromA.pub.z q 1\r\nSUB fromA.> q 2\r\nSUB fromA.pub.z r 3\r\n"),
-            Step("a", pub(b"pub.z") + pub(b"pub.z") + pub(b"pub.z")),
-        ],
+        ("b", sub(b"fromA.pub.z q", b"fromA.> q", b"fromA.pub.z r")),
+        ("a", pub(b"pub.z") * 3),
         anyMember=True,
     ),
-    Scenario(
+    scenario(
         "stream with headers and without",
-        [
-            Step("b", b"SUB fromA.> 1\r\n"),
-            Step("b/2", b"SUB fromA.> 2\r\n"),
-            Step("a", hpub(b"pub.x", b"A: b\r\n", b"hi", b"r") + pub(b"pub.x", b"", b"r")),
-        ],
-        {"b/2": {"headers": False, "no_responders": False}},
+        HEARS_B,
+        ("b/2", b"SUB fromA.> 2\r\n"),
+        ("a", hpub(b"pub.x", b"A: b\r\n", b"hi", b"r") + pub(b"pub.x", b"", b"r")),
+        options={"b/2": {"headers": False, "no_responders": False}},
     ),
-    Scenario(
+    scenario(
         "stream that is not passed on",
-        [
-            Step("c", b"SUB fromA.> 1\r\n"),
-            Step("a", pub(b"pub.x")),
-            Step("b", pub(b"fromA.pub.x")),
-        ],
+        ("c", sub(b"fromA.>")),
+        ("a", pub(b"pub.x")),
+        ("b", pub(b"fromA.pub.x")),
     ),
-    Scenario(
+    scenario(
         "stream, both ways closed",
-        [
-            Step("a", b"SUB > 1\r\n"),
-            Step("c", b"SUB > 1\r\n"),
-            Step("b", pub(b"pub.x") + pub(b"fromA.pub.x") + pub(b"priv.x")),
-        ],
+        HEARS_A,
+        ("c", sub(b">")),
+        ("b", pub(b"pub.x") + pub(b"fromA.pub.x") + pub(b"priv.x")),
     ),
-    Scenario(
+    scenario(
         "stream, unsubscribed",
-        [
-            Step("b", b"SUB fromA.> 1\r\nSUB fromA.pub.x 2\r\n"),
-            Step("b", b"UNSUB 1\r\n"),
-            Step("a", pub(b"pub.x") + pub(b"pub.y")),
-            Step("b", b"UNSUB 2\r\n"),
-            Step("a", pub(b"pub.x")),
-            Step("b", b"SUB fromA.> 1\r\n"),
-            Step("a", pub(b"pub.x")),
-        ],
+        ("b", sub(b"fromA.>", b"fromA.pub.x")),
+        ("b", b"UNSUB 1\r\n"),
+        ("a", pub(b"pub.x") + pub(b"pub.y")),
+        ("b", b"UNSUB 2\r\n"),
+        ("a", pub(b"pub.x")),
+        HEARS_B,
+        ("a", pub(b"pub.x")),
     ),
-    Scenario(
+    scenario(
         "stream, subscriber gone",
-        [
-            Step("b", b"SUB fromA.> 1\r\n"),
-            Step("a", b"SUB in.> 1\r\n" + pub(b"pub.x", b"hi", b"in.1")),
-            Step("b", ends=True),
-            Step("a", quiet=0.1),
-            Step("a", pub(b"pub.x", b"hi", b"in.2")),
-        ],
+        HEARS_B,
+        ("a", sub(b"in.>") + pub(b"pub.x", b"hi", b"in.1")),
+        Step("b", ends=True),
+        Step("a", quiet=0.1),
+        ("a", pub(b"pub.x", b"hi", b"in.2")),
     ),
-    Scenario(
+    scenario(
         "stream and denied subjects",
-        [
-            Step("picky", b"SUB fromA.pub.* 1\r\nSUB fromA.pub.secret 2\r\n"),
-            Step("a", pub(b"pub.secret") + pub(b"pub.open")),
-            Step("picky", b"UNSUB 1\r\nSUB fromA.pub.* q1 3\r\n"),
-            Step("a", pub(b"pub.secret") + pub(b"pub.shared") + pub(b"pub.open")),
-        ],
+        ("picky", sub(b"fromA.pub.*", b"fromA.pub.secret")),
+        ("a", pub(b"pub.secret") + pub(b"pub.open")),
+        ("picky", b"UNSUB 1\r\nSUB fromA.pub.* q1 3\r\n"),
+        ("a", pub(b"pub.secret") + pub(b"pub.shared") + pub(b"pub.open")),
     ),
-    Scenario(
+    scenario(
         "stream and responders",
-        [
-            Step("b", b"SUB fromA.pub.x 1\r\n"),
-            Step(
-                "a", b"SUB in.> 1\r\n" + pub(b"pub.x", b"", b"in.1") + pub(b"pub.y", b"", b"in.2")
-            ),
-        ],
+        ("b", sub(b"fromA.pub.x")),
+        ("a", sub(b"in.>") + pub(b"pub.x", b"", b"in.1") + pub(b"pub.y", b"", b"in.2")),
     ),
-    Scenario(
+    scenario(
         "stream without echo",
-        [
-            Step("b", b"SUB fromA.> 1\r\n" + pub(b"fromA.pub.x") + pub(b"pub.x")),
-            Step("a", pub(b"pub.x")),
-        ],
-        {"b": {"echo": False}},
+        ("b", sub(b"fromA.>") + pub(b"fromA.pub.x") + pub(b"pub.x")),
+        ("a", pub(b"pub.x")),
+        options={"b": {"echo": False}},
     ),
 ]
 
 SERVICES = [
-    service("that answers", b"req.*", pub(b"local.req", b"?", b"inbox.1"), b"yes", b"again"),
+    service("that answers", b"req.*", ask(b"local.req"), b"yes", b"again"),
     service("without an answer", b"req.*", pub(b"local.req", b"?")),
-    service("that is not there", b"other", pub(b"local.req", b"?", b"inbox.1")),
+    service("that is not there", b"other", ask(b"local.req")),
     service("that is not there and not asked", b"other", pub(b"local.req", b"?")),
-    service("that is told who asks", b"req.*", pub(b"w.z", b"?", b"inbox.1"), b"yes"),
+    service("that is told who asks", b"req.*", ask(b"w.z"), b"yes"),
     service(
         "that is not lied to",
         b"req.*",
-        hpub(
-            b"w.z",
-            b"A: b\r\nNats-Request-Info: {}\r\nB: c\r\nNats-Request-Info:{}\r\n",
-            b"?",
-            b"inbox.1",
-        ),
+        ask(b"w.z", headers=b"A: b\r\nNats-Request-Info: {}\r\nB: c\r\nNats-Request-Info:{}\r\n"),
         b"yes",
     ),
-    service("with many subjects here", b"req.*", pub(b"any.a.b.c", b"?", b"inbox.1"), b"yes"),
-    service("that streams", b"str.>", pub(b"str.a", b"?", b"inbox.1"), b"1", b"2", b"", b"3"),
-    service("in chunks", b"ch.>", pub(b"ch.a", b"?", b"inbox.1"), b"1", b"2", b"", b"3"),
-    service("that is mapped there", b"maps2", pub(b"maps", b"?", b"inbox.1"), b"yes"),
-    service("by name", b"acc.>", pub(b"acc.B.req", b"?", b"inbox.1"), b"yes"),
-    service("by another name", b"acc.>", pub(b"acc.C.req", b"?", b"inbox.1")),
-    service("of two accounts", b"req.*", pub(b"same", b"?", b"inbox.1"), b"yes"),
-    Scenario(
+    service("with many subjects here", b"req.*", ask(b"any.a.b.c"), b"yes"),
+    service("that streams", b"str.>", ask(b"str.a"), b"1", b"2", b"", b"3"),
+    service("in chunks", b"ch.>", ask(b"ch.a"), b"1", b"2", b"", b"3"),
+    service("that is mapped there", b"maps2", ask(b"maps"), b"yes"),
+    service("by name", b"acc.>", ask(b"acc.B.req"), b"yes"),
+    service("by another name", b"acc.>", ask(b"acc.C.req")),
+    service("of two accounts", b"req.*", ask(b"same"), b"yes"),
+    scenario(
         "service that answers with headers",
-        [
-            INBOX,
-            Step("a", b"SUB req.* 1\r\n"),
-            Step("b", pub(b"local.req", b"?", b"inbox.1")),
-            Step("a", hpub(b"{reply}", b"A: b\r\n", b"")),
-        ],
+        INBOX,
+        SERVES,
+        ASKS,
+        ("a", hpub(b"{reply}", b"A: b\r\n", b"")),
     ),
-    Scenario(
+    scenario(
         "service in chunks with headers only",
-        [
-            INBOX,
-            Step("a", b"SUB ch.> 1\r\n"),
-            Step("b", pub(b"ch.a", b"?", b"inbox.1")),
-            Step("a", hpub(b"{reply}", b"A: b\r\n", b"")),
-            Step("a", pub(b"{reply}", b"more")),
-        ],
+        INBOX,
+        ("a", sub(b"ch.>")),
+        ("b", ask(b"ch.a")),
+        ("a", hpub(b"{reply}", b"A: b\r\n", b"")),
+        ("a", answer(b"more")),
     ),
-    Scenario(
+    scenario(
         "service that asks back",
-        [
-            INBOX,
-            Step("a", b"SUB req.* 1\r\nSUB back.* 2\r\n"),
-            Step("b", pub(b"local.req", b"?", b"inbox.1")),
-            Step("a", pub(b"{reply}", b"who?", b"back.1")),
-            Step("b", pub(b"{reply}", b"me")),
-            Step("b", pub(b"{reply}", b"me again")),
-        ],
+        INBOX,
+        ("a", sub(b"req.*", b"back.*")),
+        ASKS,
+        ("a", answer(b"who?", b"back.1")),
+        ("b", answer(b"me")),
+        ("b", answer(b"me again")),
     ),
-    Scenario(
+    scenario(
         "service with a queue group",
-        [
-            INBOX,
-            Step("a", b"SUB req.* q 1\r\n"),
-            Step("a/2", b"SUB req.* q 1\r\nSUB other 2\r\n"),
-            Step("a", b"UNSUB 1\r\n"),
-            Step("b", pub(b"local.req", b"1", b"inbox.1") + pub(b"local.req", b"2", b"inbox.2")),
-            Step("a/2", pub(b"{reply}", b"to the second")),
-        ],
+        INBOX,
+        ("a", sub(b"req.* q")),
+        ("a/2", sub(b"req.* q", b"other")),
+        ("a", b"UNSUB 1\r\n"),
+        ("b", pub(b"local.req", b"1", b"inbox.1") + pub(b"local.req", b"2", b"inbox.2")),
+        ("a/2", answer(b"to the second")),
     ),
-    Scenario(
+    scenario(
         "service and a subscriber here",
-        [
-            Step("b", b"SUB inbox.> 1\r\nSUB local.req 2\r\n"),
-            Step("a", b"SUB req.x 1\r\n"),
-            Step("b/2", pub(b"local.req", b"?", b"inbox.1")),
-        ],
+        ("b", sub(b"inbox.>", b"local.req")),
+        ("a", sub(b"req.x")),
+        ("b/2", ask(b"local.req")),
     ),
-    Scenario(
+    scenario(
         "service and permissions of whoever asks",
-        [
-            Step("asks", b"SUB inbox.> 1\r\n"),
-            Step("a", b"SUB req.* 1\r\n"),
-            Step("asks", pub(b"local.req", b"?", b"inbox.1")),
-            Step("asks", pub(b"w.z", b"?", b"inbox.1")),
-            Step("asks", pub(b"req.x", b"?", b"inbox.1")),
-            Step("a", pub(b"{reply}", b"yes")),
-        ],
+        ("asks", sub(b"inbox.>")),
+        SERVES,
+        ("asks", ask(b"local.req")),
+        ("asks", ask(b"w.z")),
+        ("asks", ask(b"req.x")),
+        ("a", answer(b"yes")),
     ),
-    Scenario(
+    scenario(
         "service that may only answer",
-        [
-            INBOX,
-            Step("answers", b"SUB req.* 1\r\n"),
-            Step("b", pub(b"local.req", b"?", b"inbox.1")),
-            Step("answers", pub(b"{reply}", b"yes")),
-            Step("answers", pub(b"{reply}", b"again")),
-            Step("answers", pub(b"inbox.1", b"directly")),
-        ],
+        INBOX,
+        ("answers", sub(b"req.*")),
+        ASKS,
+        ("answers", answer(b"yes")),
+        ("answers", answer(b"again")),
+        ("answers", pub(b"inbox.1", b"directly")),
     ),
-    Scenario(
+    scenario(
         "service through two accounts",
-        [
-            Step("c", b"SUB inbox.> 1\r\n"),
-            Step("a", b"SUB req.* 1\r\n"),
-            Step("b", b"SUB > 9\r\n"),
-            Step("c", pub(b"my.chain", b"?", b"inbox.1")),
-            Step("a", pub(b"{reply}", b"yes")),
-            Step("a", pub(b"{reply}", b"again")),
-        ],
+        ("c", sub(b"inbox.>")),
+        SERVES,
+        ("b", b"SUB > 9\r\n"),
+        ("c", ask(b"my.chain")),
+        ("a", answer(b"yes")),
+        ("a", answer(b"again")),
     ),
-    Scenario(
+    scenario(
         "service through two accounts that is not there",
-        [Step("c", b"SUB inbox.> 1\r\n" + pub(b"my.chain", b"?", b"inbox.1"))],
+        ("c", sub(b"inbox.>") + ask(b"my.chain")),
     ),
-    Scenario(
+    scenario(
         "service through two accounts, asked in a mapping's name",
-        [
-            Step("c", b"SUB inbox.> 1\r\n"),
-            Step("a", b"SUB req.* 1\r\n"),
-            Step("c", hpub(b"my.chain", b"Nats-Request-Info: {}\r\nA: b\r\n", b"?", b"inbox.1")),
-        ],
+        ("c", sub(b"inbox.>")),
+        SERVES,
+        ("c", ask(b"my.chain", headers=b"Nats-Request-Info: {}\r\nA: b\r\n")),
     ),
-    Scenario(
+    scenario(
         "service of its own account",
-        [
-            Step("a", b"SUB inbox.> 1\r\nSUB req.* 2\r\n"),
-            Step("a/2", pub(b"own", b"?", b"inbox.1")),
-            Step("a", pub(b"{reply}", b"yes")),
-        ],
+        ("a", sub(b"inbox.>", b"req.*")),
+        ("a/2", ask(b"own")),
+        ("a", answer(b"yes")),
     ),
-    Scenario(
+    scenario(
         "service that is a stream too",
-        [
-            Step("b", b"SUB both.* 1\r\n"),
-            Step("a", b"SUB both.* 1\r\n"),
-            Step("c", pub(b"both.x", b"request")),
-            Step("a", pub(b"both.x", b"message")),
-        ],
+        ("b", sub(b"both.*")),
+        ("a", sub(b"both.*")),
+        ("c", pub(b"both.x", b"request")),
+        ("a", pub(b"both.x", b"message")),
     ),
-    Scenario(
+    scenario(
         "service, nobody waits any more",
-        [
-            Step("b", b"SUB inbox.1 1\r\n"),
-            Step("a", b"SUB req.* 1\r\n"),
-            Step("b", pub(b"local.req", b"?", b"inbox.1")),
-            Step("b", b"UNSUB 1\r\nSUB inbox.2 2\r\nSUB inbox.1 3\r\n"),
-            Step("a", pub(b"{reply}", b"late")),
-        ],
+        ("b", sub(b"inbox.1")),
+        SERVES,
+        ASKS,
+        ("b", b"UNSUB 1\r\nSUB inbox.2 2\r\nSUB inbox.1 3\r\n"),
+        ("a", answer(b"late")),
     ),
-    Scenario(
+    scenario(
         "service, one answer wanted",
-        [
-            Step("b", b"SUB inbox.1 1\r\nUNSUB 1 1\r\n"),
-            Step("a", b"SUB str.> 1\r\n"),
-            Step("b", pub(b"str.x", b"?", b"inbox.1")),
-            Step("a", pub(b"{reply}", b"1") + pub(b"{reply}", b"2")),
-        ],
+        ("b", sub(b"inbox.1") + b"UNSUB 1 1\r\n"),
+        ("a", sub(b"str.>")),
+        ("b", ask(b"str.x")),
+        ("a", answer(b"1") + answer(b"2")),
     ),
-    Scenario(
+    scenario(
         "service that takes too long",
-        [
-            INBOX,
-            Step("a", b"SUB quick 1\r\n"),
-            Step("b", pub(b"quick", b"?", b"inbox.1")),
-            Step("a", quiet=0.6),
-            Step("a", pub(b"{reply}", b"late")),
-            Step("b", pub(b"quick", b"?", b"inbox.2")),
-            Step("a", pub(b"{reply}", b"in time")),
-        ],
+        INBOX,
+        ("a", sub(b"quick")),
+        ("b", ask(b"quick")),
+        Step("a", quiet=0.6),
+        ("a", answer(b"late")),
+        ("b", ask(b"quick", b"inbox.2")),
+        ("a", answer(b"in time")),
     ),
-    Scenario(
+    scenario(
         "service, verbose",
-        [
-            INBOX,
-            Step("a", b"SUB req.* 1\r\n"),
-            Step("b/2", b"SUB in.> 1\r\n" + pub(b"local.req", b"?", b"in.1")),
-            Step("a", pub(b"{reply}", b"yes")),
-        ],
-        {"b/2": {"verbose": True}},
+        INBOX,
+        SERVES,
+        ("b/2", sub(b"in.>") + ask(b"local.req", b"in.1")),
+        ("a", answer(b"yes")),
+        options={"b/2": {"verbose": True}},
     ),
-    Scenario(
+    scenario(
         "service, reserved subjects",
-        [
-            INBOX,
-            Step("a", b"SUB req.* 1\r\nSUB inbox.> 2\r\n"),
-            Step("b", pub(b"local.req", b"?", b"_R_.a.b")),
-            Step("a", pub(b"_R_.aaaaaa.bbbbbb", b"forged", b"inbox.1")),
-            Step("b", pub(b"local.req", b"?", b"inbox.1")),
-            Step("b", pub(b"{reply}", b"mine")),
-        ],
+        INBOX,
+        ("a", sub(b"req.*", b"inbox.>")),
+        ("b", ask(b"local.req", b"_R_.a.b")),
+        ("a", pub(b"_R_.aaaaaa.bbbbbb", b"forged", b"inbox.1")),
+        ASKS,
+        ("b", answer(b"mine")),
     ),
 ]
 
 LATENCY = [
-    Scenario(
-        "latency of an answer",
-        [
-            INBOX,
-            Step("a", b"SUB lat 1\r\nSUB lat.results 2\r\n"),
-            Step("b", pub(b"my.lat", b"?", b"inbox.1")),
-            Step("a", pub(b"{reply}", b"yes"), awaits=("a", 1)),
-        ],
-    ),
-    Scenario(
+    latency("of an answer", ask(b"my.lat")),
+    scenario(
         "latency of a request without a reply",
-        [
-            Step("a", b"SUB lat 1\r\nSUB lat.results 2\r\n"),
-            Step("b", pub(b"my.lat", b"?"), awaits=("a", 2)),
-        ],
+        ("a", sub(b"lat", b"lat.results")),
+        Step("b", pub(b"my.lat", b"?"), awaits=("a", 2)),
     ),
-    Scenario(
+    scenario(
         "latency of nobody",
-        [
-            INBOX,
-            Step("a", b"SUB lat.results 2\r\n"),
-            Step("b", pub(b"my.lat", b"?", b"inbox.1"), awaits=("a", 1)),
-        ],
+        INBOX,
+        ("a", b"SUB lat.results 2\r\n"),
+        Step("b", ask(b"my.lat"), awaits=("a", 1)),
     ),
-    Scenario(
+    scenario(
         "latency of what is not wanted any more",
-        [
-            Step("b", b"SUB inbox.1 1\r\n"),
-            Step("a", b"SUB lat 1\r\nSUB lat.results 2\r\n"),
-            Step("b", pub(b"my.lat", b"?", b"inbox.1")),
-            Step("b", b"UNSUB 1\r\n", awaits=("a", 1)),
-        ],
+        ("b", sub(b"inbox.1")),
+        ("a", sub(b"lat", b"lat.results")),
+        ("b", ask(b"my.lat")),
+        Step("b", b"UNSUB 1\r\n", awaits=("a", 1)),
     ),
-    *[
-        Scenario(
-            f"latency by headers: {headers}",
-            [
-                INBOX,
-                Step("a", b"SUB traced 1\r\nSUB lat.results 2\r\n"),
-                Step("b", hpub(b"traced", headers.encode() + b"\r\n", b"?", b"inbox.1")),
-                Step("a", pub(b"{reply}", b"yes"), awaits=("a", 1) if isTraced else None),
-            ],
+    *(
+        latency(
+            f"by headers: {headers}",
+            ask(b"traced", headers=headers.encode() + b"\r\n"),
+            serves=b"traced",
+            isTold=isTraced,
         )
         for headers, isTraced in (
             ("X-B3-Sampled: 1\r\nX-B3-TraceId: a", True),
@@ -504,7 +438,7 @@ LATENCY = [
             ("traceparent: 00-a-b-00", False),
             ("A: b", False),
         )
-    ],
+    ),
 ]
 
 SCENARIOS = [*MAPPINGS, *STREAMS, *SERVICES, *LATENCY]
@@ -555,21 +489,15 @@ class TestDeviations:
 
     def test_autoUnsubscribe(self, ours: Server, oracle: Server) -> None:
         """A subscription that ends after some messages counts imported ones, too."""
-        scenario = Scenario(
-            "",
-            [
-                Step("b", b"SUB priv.z 1\r\nUNSUB 1 2\r\n"),
-                Step("a", pub(b"priv.z") * 4),
-            ],
-        )
-        assert [len(play(server, scenario)[1]["b"]) for server in (ours, oracle)] == [2, 4]
+        played = scenario("", ("b", sub(b"priv.z") + b"UNSUB 1 2\r\n"), ("a", pub(b"priv.z") * 4))
+        assert [len(play(server, played)[1]["b"]) for server in (ours, oracle)] == [2, 4]
 
     def test_forged(self, ours: Server, oracle: Server) -> None:
         """Nobody says who asks in another spelling, either."""
         headers = b"nats-request-info: x\r\nNATS-REQUEST-INFO: x\r\nNats-Request-Info : x\r\n"
-        scenario = service("", b"req.*", hpub(b"w.z", headers, b"?", b"inbox.1"))
+        played = service("", b"req.*", ask(b"w.z", headers=headers))
         counts = [
-            play(server, scenario)[2]["a"][0].lower().count(b"nats-request-info")
+            play(server, played)[2]["a"][0].lower().count(b"nats-request-info")
             for server in (ours, oracle)
         ]
         assert counts == [1, 4]
@@ -577,10 +505,9 @@ class TestDeviations:
     def test_noBlock(self, ours: Server, oracle: Server) -> None:
         """Headers that are none do not go along."""
         request = b"HPUB w.z inbox.1 4 5\r\nabcd?\r\n"
-        scenario = service("", b"req.*", request)
+        played = service("", b"req.*", request)
         heads = [
-            play(server, scenario)[2]["a"][0].partition(b"\r\n")[2][:10]
-            for server in (ours, oracle)
+            play(server, played)[2]["a"][0].partition(b"\r\n")[2][:10] for server in (ours, oracle)
         ]
         assert heads == [b"NATS/1.0\r\n", b"abNats-Req"]
 
@@ -608,15 +535,13 @@ AFTER = """
     ]
     mappings { in: there }
 """
-LIVE = Scenario(
+LIVE = scenario(
     "",
-    [
-        Step("b", b"SUB > 1\r\n"),
-        Step("a", b"SUB req 1\r\nSUB req2 2\r\n"),
-        Step("a", pub(b"pub.1") + pub(b"other.1")),
-        Step("b", pub(b"in")),
-        Step("b", pub(b"ask")),
-    ],
+    ("b", sub(b">")),
+    ("a", sub(b"req", b"req2")),
+    ("a", pub(b"pub.1") + pub(b"other.1")),
+    ("b", pub(b"in")),
+    ("b", pub(b"ask")),
 )
 
 
