@@ -9,7 +9,7 @@ Must never know: the reactor's endpoints, accounts' insides, or configuration fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -47,11 +47,10 @@ _REDIAL = 1.0
 _SOON = 0.1
 
 
-class Cluster:
+class Cluster(LinkRoll[Route]):
     """
     All routes of one broker.
 
-    @ivar context: what routes share.
     @ivar identity: who we are.
     @ivar doors: where messages find their accounts.
     @ivar terms: how we take part.
@@ -76,7 +75,7 @@ class Cluster:
         @param dial: has somebody dialled after so many seconds, unless that is going on already.
         @param changed: called when it has changed where clients can connect, or the cluster's name.
         """
-        self.context = context
+        super().__init__(context)
         self.identity = identity
         self.doors = doors
         self.terms = terms
@@ -91,7 +90,6 @@ class Cluster:
         self._news = News(self)
         self._placing = Placing(self, self._news, dial)
         self._foreigners = Foreigners()
-        self._roll: LinkRoll[Route] = LinkRoll()
         self._selves: set[tuple[str, int]] = set()
         self._learned: set[str] = set()
 
@@ -102,12 +100,6 @@ class Cluster:
         @param target: whom we dialled; C{None} where we are dialled.
         """
         return lambda peer: Route(self, peer, target)
-
-    def __iter__(self) -> Iterator[Route]:
-        return iter(self._roll)
-
-    def __len__(self) -> int:
-        return len(self._roll)
 
     # What others are told.
 
@@ -164,7 +156,7 @@ class Cluster:
         """
         A peer has said who it is: give its connection a place, or close it.
         """
-        if self._roll.isOver:
+        if self.isOver:
             route.close(errors.SERVER_SHUTDOWN)
         else:
             self._placing.place(route, document)
@@ -235,16 +227,10 @@ class Cluster:
         """
         Have somebody dialled, unless it is us.
         """
-        if not self._roll.isOver and (target.host, target.port) not in self._selves:
+        if not self.isOver and (target.host, target.port) not in self._selves:
             self._dial(target, after)
 
     # Coming and going.
-
-    def joined(self, route: Route) -> None:
-        """
-        There is one more connection.
-        """
-        self._roll.add(route)
 
     def parted(self, route: Route) -> None:
         """
@@ -265,9 +251,9 @@ class Cluster:
         """
         A connection is gone: dial again if somebody wants it.
         """
-        self._roll.remove(route)
+        super().forgotten(route)
         target = route.target
-        if target is None or not route.mayRedial or self._roll.isOver or not self._isWanted(target):
+        if target is None or not route.mayRedial or self.isOver or not self._isWanted(target):
             return
         member = self.members.get(route.remoteId)
         if member is not None:
@@ -367,11 +353,3 @@ class Cluster:
         for member in self.members.values():
             if member.first is not None:
                 member.first.update()
-
-    def close(self, done: Callable[[], None]) -> None:
-        """
-        End all routes.
-
-        @param done: called when there is none.
-        """
-        self._roll.close(done)

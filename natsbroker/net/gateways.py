@@ -8,7 +8,7 @@ Must never know: the reactor's endpoints, accounts' insides, or configuration fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from twisted.logger import Logger
@@ -67,11 +67,10 @@ class Traffic(Protocol):
         """
 
 
-class Gateways:
+class Gateways(LinkRoll[GatewayLink]):
     """
     All gateway connections of one broker.
 
-    @ivar context: what they share.
     @ivar identity: who we are.
     @ivar terms: how we are joined to others.
     @ivar neighbours: the other members of our cluster.
@@ -94,7 +93,7 @@ class Gateways:
         """
         @param dial: has a cluster dialled after so many seconds, unless that is going on already.
         """
-        self.context = context
+        super().__init__(context)
         self.identity = identity
         self.terms = terms
         self.neighbours = neighbours
@@ -105,7 +104,6 @@ class Gateways:
         }
         self._traffic = traffic
         self._dial = dial
-        self._roll: LinkRoll[GatewayLink] = LinkRoll()
         self.isLeaving = False
         self.gossip = GatewayGossip(self)
 
@@ -122,19 +120,6 @@ class Gateways:
         What makes the session of a connection that we dial.
         """
         return lambda peer: OutboundGateway(self, peer, remote, target)
-
-    def __iter__(self) -> Iterator[GatewayLink]:
-        return iter(self._roll)
-
-    def __len__(self) -> int:
-        return len(self._roll)
-
-    @property
-    def isOver(self) -> bool:
-        """
-        Whether there are to be no connections any more.
-        """
-        return self._roll.isOver
 
     @property
     def outbound(self) -> dict[str, OutboundGateway]:
@@ -189,12 +174,6 @@ class Gateways:
 
     # Coming and going.
 
-    def joined(self, link: GatewayLink) -> None:
-        """
-        There is one more connection.
-        """
-        self._roll.add(link)
-
     def arrived(self, link: InboundGateway, document: ServerDocument) -> None:
         """
         Somebody who dialled us has said who it is.
@@ -243,7 +222,7 @@ class Gateways:
         """
         A connection is gone: dial again if it was we who dialled.
         """
-        self._roll.remove(link)
+        super().forgotten(link)
         if not isinstance(link, OutboundGateway) or not link.mayRedial:
             return
         remote = link.cluster
@@ -344,11 +323,3 @@ class Gateways:
         """
         self.isLeaving = True
         self.update()
-
-    def close(self, done: Callable[[], None]) -> None:
-        """
-        End all connections.
-
-        @param done: called when there is none.
-        """
-        self._roll.close(done)

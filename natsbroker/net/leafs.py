@@ -65,9 +65,10 @@ class LeafDoors(Protocol):
         """
 
 
-class Leafs:
+class Leafs(LinkRoll[Leaf]):
     """
-    @ivar context: what leafnode connections share.
+    All leafnode connections of one broker; iterating gives those that are agreed on.
+
     @ivar identity: who we are.
     @ivar doors: where they find their accounts.
     @ivar terms: how we take part.
@@ -92,7 +93,7 @@ class Leafs:
         @param redial: called when the connection to one whom we dialled is gone.
         @param nonceBytes: makes the bytes of a nonce.
         """
-        self.context = context
+        super().__init__(context)
         self.identity = identity
         self.doors = doors
         self.terms = terms
@@ -103,23 +104,13 @@ class Leafs:
         self.isLeaving = False
         self._redial = redial
         self._urls: tuple[str, ...] = ()
-        self._roll: LinkRoll[Leaf] = LinkRoll()
         self._beacons: dict[str, bytes] = {}
 
     def __iter__(self) -> Iterator[Leaf]:
-        """
-        Those that are agreed on.
-        """
-        return iter([leaf for leaf in self._roll if leaf.traffic is not None])
+        return iter([leaf for leaf in self.everyone() if leaf.traffic is not None])
 
     def __len__(self) -> int:
-        return sum(leaf.traffic is not None for leaf in self._roll)
-
-    def everyone(self) -> list[Leaf]:
-        """
-        All connections, agreed on or not.
-        """
-        return list(self._roll)
+        return sum(leaf.traffic is not None for leaf in self.everyone())
 
     # Sessions.
 
@@ -186,12 +177,6 @@ class Leafs:
 
     # Coming and going.
 
-    def joined(self, leaf: Leaf) -> None:
-        """
-        There is one more connection.
-        """
-        self._roll.add(leaf)
-
     def established(self, leaf: Leaf) -> None:
         """
         A connection was counted into its account: if it is another one of the same leafnode, the
@@ -220,8 +205,8 @@ class Leafs:
         """
         A connection is gone: dial again if it was us.
         """
-        self._roll.remove(leaf)
-        if isinstance(leaf, DialledLeaf) and not self._roll.isOver:
+        super().forgotten(leaf)
+        if isinstance(leaf, DialledLeaf) and not self.isOver:
             self._redial(leaf.target)
 
     def isDialled(self, target: LeafRemote) -> bool:
@@ -240,7 +225,7 @@ class Leafs:
     def _to(self, target: LeafRemote) -> list[DialledLeaf]:
         return [
             leaf
-            for leaf in self._roll
+            for leaf in self.everyone()
             if isinstance(leaf, DialledLeaf) and leaf.target is target and not leaf.reason
         ]
 
@@ -262,14 +247,6 @@ class Leafs:
         """
         self.isLeaving = True
         self.announce()
-
-    def close(self, done: Callable[[], None]) -> None:
-        """
-        End all connections.
-
-        @param done: called when there is none.
-        """
-        self._roll.close(done)
 
 
 def _sameness(leaf: Leaf) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 from natsbroker import errors
 from natsbroker.net.link import Link
+from natsbroker.net.linkcontext import LinkContext
 
 __all__ = ["LinkRoll"]
 
@@ -21,23 +22,32 @@ AnyLink = TypeVar("AnyLink", bound=Link)
 
 class LinkRoll(Generic[AnyLink]):
     """
-    Iterating gives the links, agreed on or not; they may come and go meanwhile.
+    Iterating gives the links; they may come and go meanwhile. Each kind has a roll of its own that
+    adds what it means to come and to go.
 
+    @ivar context: what the links share.
     @ivar isOver: whether there are to be none any more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, context: LinkContext) -> None:
+        self.context = context
         self.isOver = False
         self._links: dict[int, AnyLink] = {}
         self._waiting: list[Callable[[], None]] = []
 
+    def everyone(self) -> list[AnyLink]:
+        """
+        All links, agreed on or not.
+        """
+        return list(self._links.values())
+
     def __iter__(self) -> Iterator[AnyLink]:
-        return iter(list(self._links.values()))
+        return iter(self.everyone())
 
     def __len__(self) -> int:
         return len(self._links)
 
-    def add(self, link: AnyLink) -> None:
+    def joined(self, link: AnyLink) -> None:
         """
         There is one more.
         """
@@ -45,7 +55,12 @@ class LinkRoll(Generic[AnyLink]):
         if self.isOver:
             link.close(errors.SERVER_SHUTDOWN)
 
-    def remove(self, link: AnyLink) -> None:
+    def parted(self, link: AnyLink) -> None:
+        """
+        One ends: at once it leads to nobody.
+        """
+
+    def forgotten(self, link: AnyLink) -> None:
         """
         One is gone, perhaps one that never came.
         """
@@ -66,5 +81,5 @@ class LinkRoll(Generic[AnyLink]):
             done()
             return
         self._waiting.append(done)
-        for link in self:
+        for link in self.everyone():
             link.close(errors.SERVER_SHUTDOWN)

@@ -11,10 +11,10 @@ from tests.net.clusters import Node
 
 def rollOf(node: Node, *names: str) -> tuple[LinkRoll[Route], list[Route]]:
     """A roll with routes to some peers."""
-    roll: LinkRoll[Route] = LinkRoll()
+    roll: LinkRoll[Route] = LinkRoll(node.cluster.context)
     routes = [node.joined(server_id=name).route for name in names]
     for route in routes:
-        roll.add(route)
+        roll.joined(route)
     return roll, routes
 
 
@@ -23,7 +23,7 @@ def test_links() -> None:
     roll, (first, second) = rollOf(Node(), "P1", "P2")
     assert (len(roll), list(roll)) == (2, [first, second])
     for link in roll:
-        roll.remove(link)
+        roll.forgotten(link)
     assert (len(roll), list(roll)) == (0, [])
 
 
@@ -31,7 +31,7 @@ def test_never() -> None:
     """What never came can go."""
     node = Node()
     roll, (first,) = rollOf(node, "P1")
-    roll.remove(node.joined(server_id="P2").route)
+    roll.forgotten(node.joined(server_id="P2").route)
     assert list(roll) == [first]
 
 
@@ -41,17 +41,17 @@ def test_close() -> None:
     told: list[int] = []
     roll.close(lambda: told.append(len(roll)))
     assert roll.isOver and [route.reason for route in routes] == ["Server Shutdown"] * 2
-    roll.remove(routes[0])
+    roll.forgotten(routes[0])
     assert told == []
-    roll.remove(routes[1])
-    roll.remove(routes[1])
+    roll.forgotten(routes[1])
+    roll.forgotten(routes[1])
     assert told == [0]
 
 
 def test_empty() -> None:
     """Where nobody is, the end is told at once."""
     told: list[bool] = []
-    roll: LinkRoll[Route] = LinkRoll()
+    roll: LinkRoll[Route] = LinkRoll(Node().cluster.context)
     roll.close(lambda: told.append(True))
     assert told == [True]
 
@@ -59,8 +59,8 @@ def test_empty() -> None:
 def test_late() -> None:
     """Whoever comes later is sent away."""
     node = Node()
-    roll: LinkRoll[Route] = LinkRoll()
+    roll: LinkRoll[Route] = LinkRoll(node.cluster.context)
     roll.close(lambda: None)
     late = node.joined().route
-    roll.add(late)
+    roll.joined(late)
     assert late.reason == "Server Shutdown" and list(roll) == [late]
