@@ -28,8 +28,8 @@ from natsbroker.hosting.clustersettings import (
     linkLimitsFrom,
     termsFrom,
 )
-from natsbroker.hosting.diallers import Diallers
-from natsbroker.hosting.linkports import LinkPort, ended
+from natsbroker.hosting.linkports import LinkPort
+from natsbroker.hosting.linkservice import LinkService
 from natsbroker.hosting.linksettings import linkTLSFrom
 from natsbroker.hosting.places import clientUrls
 from natsbroker.hosting.reload import Step
@@ -38,7 +38,6 @@ from natsbroker.net.cluster import Cluster
 from natsbroker.net.clusterterms import RouteTarget
 from natsbroker.net.context import ClientContext
 from natsbroker.net.dialects import RouteDialect
-from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linkprotocol import LinkFactory
 from natsbroker.wire.values import Kind
 
@@ -54,7 +53,7 @@ _NAME_LENGTH = 22
 _DIAL = 5.0
 
 
-class ClusterMembership:
+class ClusterMembership(LinkService[tuple[str, int, str]]):
     """
     One broker's part.
 
@@ -78,29 +77,36 @@ class ClusterMembership:
         @raise natsbroker.hosting.tls.TLSError: if a certificate is no good.
         """
         block = _blockOf(settings)
-        self._settings = settings
-        self._clients = clients
-        self._serverId = serverId
+        limits = linkLimitsFrom(settings, block)
+        super().__init__(reactor, settings, clients, serverId, random, limits)
         self._tls = linkTLSFrom(block.tls)
         self._name = "".join(random.choices(_LETTERS, k=_NAME_LENGTH))
-        self._diallers: Diallers[tuple[str, int, str]] = Diallers(reactor, random)
-        context = LinkContext(
-            reactor, clients.turn, clients.wheel, random, linkLimitsFrom(settings, block)
-        )
         self.cluster = Cluster(
-            context,
+            self.context,
             identityFrom(settings, block, serverId, max(block.port, 0)),
             LinkDoors(accounts, Kind.ROUTE),
             termsFrom(settings, block, self._name),
             self._dial,
             changed,
         )
-        context.fastLane = settings.fast_lane
         self._factory = LinkFactory(self.cluster.routeFor(None), self._tls)
         self._port = LinkPort(
             reactor, block.host, block.port, self._factory, "router", "nats-route"
         )
-        self.tracingChanged()
+
+    @property
+    def links(self) -> Cluster:
+        """
+        See L{LinkService.links}.
+        """
+        return self.cluster
+
+    @property
+    def block(self) -> ClusterSettings:
+        """
+        The C{cluster} block in force.
+        """
+        return _blockOf(self._settings)
 
     # Beginning and end.
 
@@ -112,20 +118,18 @@ class ClusterMembership:
         @param port: likewise.
         @raise StartError: if the place is taken.
         """
-        await self._port.open()
+        await self._listen()
         cluster = self.cluster
-        self._identify(self._settings, self.port)
         cluster.urls = clientUrls(self._settings, host, port)
-        self._diallers.open()
         for target in cluster.terms.targets:
             cluster.dial(target, 0.0)
 
-    def _identify(self, settings: Settings, port: int) -> None:
+    def _identify(self) -> None:
         """
-        Say where we are listening now; where gateways are listened for stays.
+        See L{LinkService._identify}; where gateways are listened for stays.
         """
         cluster = self.cluster
-        identity = identityFrom(settings, _blockOf(settings), self._serverId, port)
+        identity = identityFrom(self._settings, self.block, self._serverId, self.port)
         cluster.identity = replace(identity, gateway_url=cluster.identity.gateway_url)
 
     def announce(self) -> None:
@@ -141,24 +145,7 @@ class ClusterMembership:
             _log.warn("Only messages of the global account pass over classic routes")
         _log.info("Listening for route connections on {where}", where=str(self._port))
         if self._tls is not None and self._tls.insecure:
-            _log.warn(
-                "TLS certificate chain and hostname of solicited routes will not be verified. "
-                "DO NOT USE IN PRODUCTION!"
-            )
-
-    async def stopListening(self) -> None:
-        """
-        Let no member connect any more, and dial none.
-        """
-        self._diallers.close()
-        await self._port.close()
-
-    async def close(self) -> None:
-        """
-        End everything.
-        """
-        await self.stopListening()
-        await ended(self.cluster.close)
+            self._warnOfUnverified("routes")
 
     def useLeafPlace(self, place: str) -> None:
         """
@@ -173,33 +160,13 @@ class ClusterMembership:
                 if member.first is not None:
                     member.first.update()
 
-    @property
-    def settings(self) -> ClusterSettings:
-        """
-        The C{cluster} block in force.
-        """
-        return _blockOf(self._settings)
-
-    @property
-    def port(self) -> int:
-        """
-        Where it listens; 0 while it does not.
-        """
-        return self._port.number
-
-    def urls(self) -> list[str]:
-        """
-        Where it listens, as URLs.
-        """
-        return self._port.urls()
-
     # Dialling.
 
     def _dial(self, target: RouteTarget, after: float) -> None:
         self._diallers.dial(
             (target.host, target.port, target.account),
             f"route {target}",
-            dialTermsFrom(self._settings, _blockOf(self._settings), target.isConfigured),
+            dialTermsFrom(self._settings, self.block, target.isConfigured),
             lambda: self._connect(target),
             after,
         )
@@ -210,12 +177,6 @@ class ClusterMembership:
         return self._diallers.connect(target.host, target.port, _DIAL, factory)
 
     # Changing.
-
-    def tracingChanged(self) -> None:
-        """
-        How much is traced has changed.
-        """
-        self.cluster.context.useTracing(self._clients.tracing)
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
         """
@@ -229,17 +190,12 @@ class ClusterMembership:
         limits = linkLimitsFrom(new, block)
 
         def apply() -> None:
-            self._settings = new
+            self._use(new, limits)
             self._tls = self._factory.tls = tls
-            cluster = self.cluster
-            cluster.context.limits = limits
-            for route in cluster:
-                route.limitsChanged()
-            self.tracingChanged()
             self._stopUnwanted(terms.targets)
-            self._identify(new, self.port)
-            cluster.accountsChanged()
-            cluster.use(terms)
+            self._identify()
+            self.cluster.accountsChanged()
+            self.cluster.use(terms)
 
         return apply
 

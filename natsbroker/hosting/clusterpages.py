@@ -63,7 +63,7 @@ class ClusterPages:
         """
         What C{/varz} says under C{cluster}.
         """
-        block: ClusterSettings = self._membership.settings
+        block: ClusterSettings = self._membership.block
         cluster = self._membership.cluster
         hasTLS = block.tls is not None
         told = {

@@ -23,7 +23,6 @@ from natsbroker.config.gateway import Gateway
 from natsbroker.config.model import Settings
 from natsbroker.gateways.replies import ReplyNames, newHash
 from natsbroker.hosting.accounts import AccountRegistry, LinkDoors
-from natsbroker.hosting.diallers import Diallers
 from natsbroker.hosting.gatewaysettings import (
     dialTermsFrom,
     identityFrom,
@@ -31,7 +30,8 @@ from natsbroker.hosting.gatewaysettings import (
     remoteTLSFrom,
     termsFrom,
 )
-from natsbroker.hosting.linkports import LinkPort, ended
+from natsbroker.hosting.linkports import LinkPort
+from natsbroker.hosting.linkservice import LinkService
 from natsbroker.hosting.linksettings import linkTLSFrom
 from natsbroker.hosting.reload import Step
 from natsbroker.interfaces import IGatewayInterestPolicy
@@ -42,7 +42,6 @@ from natsbroker.net.gatewayremote import Remote
 from natsbroker.net.gateways import Gateways
 from natsbroker.net.gatewayterms import GatewayTarget
 from natsbroker.net.gatewaytraffic import GatewayTraffic
-from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linkprotocol import LinkFactory
 from natsbroker.wire.values import Kind
 
@@ -58,7 +57,7 @@ _DIAL = 5.0
 _SOLICIT = 1.0
 
 
-class GatewayService:
+class GatewayService(LinkService[str]):
     """
     One broker's part.
 
@@ -84,14 +83,9 @@ class GatewayService:
         @raise natsbroker.hosting.tls.TLSError: if a certificate is no good.
         """
         block = _blockOf(settings)
-        self._reactor = reactor
-        self._settings = settings
-        self._clients = clients
-        self._serverId = serverId
-        self._random = random
+        super().__init__(reactor, settings, clients, serverId, random, limitsFrom(settings, block))
         self._cluster = cluster
         self._policy = policy
-        self._diallers: Diallers[str] = Diallers(reactor, random)
         self._soliciting: Any = None
         neighbours = ClusterNeighbours(cluster, newHash)
         traffic = GatewayTraffic(
@@ -105,12 +99,8 @@ class GatewayService:
             clients.notify,
         )
         tls = linkTLSFrom(block.tls)
-        context = LinkContext(
-            reactor, clients.turn, clients.wheel, random, limitsFrom(settings, block)
-        )
-        context.fastLane = settings.fast_lane
         self.gateways = Gateways(
-            context,
+            self.context,
             identityFrom(settings, block, serverId, max(block.port, 0)),
             termsFrom(settings, block, tls, remoteTLSFrom(block), policy.tellsAll),
             traffic,
@@ -122,7 +112,20 @@ class GatewayService:
             cluster.ledBack = traffic.ledBack
         self._factory = LinkFactory(self.gateways.accepting, tls)
         self._port = LinkPort(reactor, block.host, block.port, self._factory, "gateway", "nats-gw")
-        self.tracingChanged()
+
+    @property
+    def links(self) -> Gateways:
+        """
+        See L{LinkService.links}.
+        """
+        return self.gateways
+
+    @property
+    def block(self) -> Gateway:
+        """
+        The C{gateway} block in force.
+        """
+        return _blockOf(self._settings)
 
     # Beginning and end.
 
@@ -132,17 +135,14 @@ class GatewayService:
 
         @raise StartError: if the place is taken.
         """
-        await self._port.open()
-        self._identify()
-        self._diallers.open()
+        await self._listen()
         self._soliciting = self._reactor.callLater(_SOLICIT, self._solicit)
 
     def _identify(self) -> None:
         """
-        Say where we are listening now.
+        See L{LinkService._identify}; our own cluster tells it, too.
         """
-        block = _blockOf(self._settings)
-        identity = identityFrom(self._settings, block, self._serverId, self.port)
+        identity = identityFrom(self._settings, self.block, self._serverId, self.port)
         self.gateways.identity = identity
         self.gateways.url = identity.gateway_url
         if self._cluster is not None:
@@ -166,40 +166,16 @@ class GatewayService:
         )
         terms = gateways.terms
         if any(tls is not None and tls.insecure for tls in [terms.tls, *_tlsOf(gateways)]):
-            _log.warn(
-                "TLS certificate chain and hostname of solicited gateways will not be verified. "
-                "DO NOT USE IN PRODUCTION!"
-            )
+            self._warnOfUnverified("gateways")
 
     async def stopListening(self) -> None:
         """
-        Let no gateway connect any more, and dial none.
+        See L{LinkService.stopListening}.
         """
-        self._diallers.close()
         soliciting, self._soliciting = self._soliciting, None
         if soliciting is not None:
             soliciting.cancel()
-        await self._port.close()
-
-    async def close(self) -> None:
-        """
-        End everything.
-        """
-        await self.stopListening()
-        await ended(self.gateways.close)
-
-    @property
-    def port(self) -> int:
-        """
-        Where it listens; 0 while it does not.
-        """
-        return self._port.number
-
-    def urls(self) -> list[str]:
-        """
-        Where it listens, as URLs.
-        """
-        return self._port.urls()
+        await super().stopListening()
 
     # Dialling.
 
@@ -208,7 +184,7 @@ class GatewayService:
         self._diallers.dial(
             remote.name,
             f'{kind} gateway "{remote.name}"',
-            dialTermsFrom(self._settings, _blockOf(self._settings), remote.isImplicit),
+            dialTermsFrom(self._settings, self.block, remote.isImplicit),
             lambda: ensureDeferred(self._reach(remote)),
             after,
             lambda isReached: self._dialled(remote, isReached),
@@ -250,35 +226,23 @@ class GatewayService:
 
     # Changing.
 
-    def tracingChanged(self) -> None:
-        """
-        How much is traced has changed.
-        """
-        self.gateways.context.useTracing(self._clients.tracing)
-
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
         """
         See L{natsbroker.hosting.reload.Planner}: as with nats-server, only TLS can change.
         """
         block = new.gateway
-        before = _blockOf(self._settings)
-        if block is None or _fixed(block, self.port) != _fixed(before, self.port):
+        if block is None or _fixed(block, self.port) != _fixed(self.block, self.port):
             raise ValueError("config reload not supported for Gateway")
         tls = linkTLSFrom(block.tls)
         terms = termsFrom(new, block, tls, remoteTLSFrom(block), self._policy.tellsAll)
         limits = limitsFrom(new, block)
 
         def apply() -> None:
-            self._settings = new
+            self._use(new, limits)
             self._factory.tls = tls
-            gateways = self.gateways
-            gateways.context.limits = limits
-            gateways.use(terms)
+            self.gateways.use(terms)
             self._identify()
-            self.tracingChanged()
-            for link in gateways:
-                link.limitsChanged()
-            gateways.accountsChanged()
+            self.gateways.accountsChanged()
 
         return apply
 

@@ -23,7 +23,6 @@ from natsbroker.config.diff import Change
 from natsbroker.config.leafnodes import Leafnodes
 from natsbroker.config.model import Settings
 from natsbroker.hosting.accounts import AccountRegistry
-from natsbroker.hosting.diallers import Diallers
 from natsbroker.hosting.leafsettings import (
     acceptingTLSFrom,
     authorizerFrom,
@@ -32,7 +31,8 @@ from natsbroker.hosting.leafsettings import (
     remoteFrom,
     termsFrom,
 )
-from natsbroker.hosting.linkports import LinkPort, ended
+from natsbroker.hosting.linkports import LinkPort
+from natsbroker.hosting.linkservice import LinkService
 from natsbroker.hosting.reload import Step
 from natsbroker.interfaces import IAuthorizer, IMessageBus
 from natsbroker.net.context import ClientContext
@@ -41,7 +41,6 @@ from natsbroker.net.leafprotocol import LeafFactory
 from natsbroker.net.leafremote import LeafRemote
 from natsbroker.net.leafs import Leafs
 from natsbroker.net.leafterms import RemoteTerms
-from natsbroker.net.linkcontext import LinkContext
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 
@@ -51,11 +50,6 @@ _log = Logger(namespace="natsbroker")
 
 #: What of the block can change while the broker runs.
 _CHANGEABLE = frozenset({"remotes", "tls"})
-
-_INSECURE = (
-    "TLS certificate chain and hostname of solicited leafnodes will not be verified. "
-    "DO NOT USE IN PRODUCTION!"
-)
 
 
 class LeafAccounts:
@@ -79,7 +73,7 @@ class LeafAccounts:
         self._accounts.dismiss(grant, Kind.SPOKE)
 
 
-class LeafnodeService:
+class LeafnodeService(LinkService[LeafRemote]):
     """
     @ivar leafs: the connections.
     """
@@ -104,19 +98,12 @@ class LeafnodeService:
         @raise ValueError: if the settings make no sense, or a certificate is no good.
         """
         block = _blockOf(settings)
-        self._settings = settings
-        self._clients = clients
-        self._serverId = serverId
-        self._random = random
+        super().__init__(reactor, settings, clients, serverId, random, limitsFrom(settings, block))
         self._cluster = cluster
         self._changed = changed
         self._own = authorizerFrom(settings, block, checks)
-        context = LinkContext(
-            reactor, clients.turn, clients.wheel, random, limitsFrom(settings, block)
-        )
-        context.fastLane = settings.fast_lane
         self.leafs = Leafs(
-            context,
+            self.context,
             identityFrom(settings, block, serverId, max(block.port, 0)),
             LeafAccounts(accounts),
             termsFrom(settings, block),
@@ -133,8 +120,20 @@ class LeafnodeService:
         self._remotes = {
             each.name: LeafRemote(remoteFrom(each, block), random) for each in block.remotes
         }
-        self._diallers: Diallers[LeafRemote] = Diallers(reactor, random)
-        self.tracingChanged()
+
+    @property
+    def links(self) -> Leafs:
+        """
+        See L{LinkService.links}.
+        """
+        return self.leafs
+
+    @property
+    def block(self) -> Leafnodes:
+        """
+        The C{leafnodes} block in force.
+        """
+        return _blockOf(self._settings)
 
     def _authorizer(self) -> IAuthorizer:
         return self._own or self._clients.authorizer
@@ -159,66 +158,29 @@ class LeafnodeService:
 
         @raise StartError: if the place is taken.
         """
-        await self._port.open()
-        self._identify()
-        self._diallers.open()
+        await self._listen()
         self._changed()
         for remote in self._remotes.values():
             self._dial(remote, 0.0)
 
     def _identify(self) -> None:
         """
-        Say where we are listening now.
+        See L{LinkService._identify}.
         """
-        block = _blockOf(self._settings)
-        self.leafs.identity = identityFrom(self._settings, block, self._serverId, self.port)
+        self.leafs.identity = identityFrom(self._settings, self.block, self._serverId, self.port)
 
     def announce(self) -> None:
         """
         Say where leafnodes can connect.
         """
-        block = _blockOf(self._settings)
+        block = self.block
         if self.port:
             _log.info("Listening for leafnode connections on {where}", where=str(self._port))
             if block.advertise:
                 place = self.leafs.identity.ip
                 _log.info("Advertise address for leafnode is set to {where}", where=place)
         if any(each.tls is not None and each.tls.insecure for each in block.remotes):
-            _log.warn(_INSECURE)
-
-    async def stopListening(self) -> None:
-        """
-        Let no leafnode connect any more, and dial none.
-        """
-        self._diallers.close()
-        await self._port.close()
-
-    async def close(self) -> None:
-        """
-        End everything.
-        """
-        await self.stopListening()
-        await ended(self.leafs.close)
-
-    @property
-    def port(self) -> int:
-        """
-        Where it listens; 0 while it does not.
-        """
-        return self._port.number
-
-    @property
-    def block(self) -> Leafnodes:
-        """
-        The settings in force.
-        """
-        return _blockOf(self._settings)
-
-    def urls(self) -> list[str]:
-        """
-        Where it listens, as URLs.
-        """
-        return self._port.urls()
+            self._warnOfUnverified("leafnodes")
 
     @property
     def place(self) -> str:
@@ -232,18 +194,17 @@ class LeafnodeService:
         """
         The same, for the other members of the cluster to tell their leafnodes.
         """
-        return "" if _blockOf(self._settings).no_advertise else self.place
+        return "" if self.block.no_advertise else self.place
 
     # Dialling.
 
     def _redial(self, remote: LeafRemote) -> None:
-        block = _blockOf(self._settings)
-        self._dial(remote, block.reconnect + remote.takeDelay())
+        self._dial(remote, self.block.reconnect + remote.takeDelay())
 
     def _dial(self, remote: LeafRemote, after: float) -> None:
         if not remote.isWanted:
             return
-        pause = _blockOf(self._settings).reconnect
+        pause = self.block.reconnect
         terms = DialTerms(
             pause=pause,
             longest=pause,
@@ -261,17 +222,11 @@ class LeafnodeService:
 
     # Changing.
 
-    def tracingChanged(self) -> None:
-        """
-        How much is traced has changed.
-        """
-        self.leafs.context.useTracing(self._clients.tracing)
-
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
         """
         See L{natsbroker.hosting.reload.Planner}.
         """
-        before, block = _blockOf(self._settings), _blockOf(new)
+        before, block = self.block, _blockOf(new)
         if block.port < 0 < before.port or (block.port < 0 and before.port < 0):
             block = replace(block, port=before.port)
         for each in fields(Leafnodes):
@@ -286,17 +241,12 @@ class LeafnodeService:
         self._checkRemotes(wanted_)
 
         def apply() -> None:
-            self._settings = new
+            self._use(new, limits)
             self._factory.tls = tls
-            leafs = self.leafs
-            leafs.terms = terms
-            leafs.context.limits = limits
+            self.leafs.terms = terms
             self._identify()
-            self.tracingChanged()
             self._useRemotes(wanted_)
-            for leaf in leafs.everyone():
-                leaf.limitsChanged()
-            leafs.reauthorize()
+            self.leafs.reauthorize()
 
         return apply
 

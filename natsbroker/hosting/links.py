@@ -10,7 +10,7 @@ Must never know: what is said on links, or clients.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -25,11 +25,11 @@ from natsbroker.hosting.gatewaypages import GatewayPages, showGateways
 from natsbroker.hosting.gateways import GatewayService
 from natsbroker.hosting.leafnodes import LeafnodeService
 from natsbroker.hosting.leafpages import LeafPages
+from natsbroker.hosting.linkservice import LinkService
 from natsbroker.hosting.planners import clusterPlanner, gatewayPlanner, leafnodePlanner
 from natsbroker.hosting.reload import Planner
 from natsbroker.interfaces import IGatewayInterestPolicy
 from natsbroker.net.context import ClientContext
-from natsbroker.net.linkcontext import LinkContext
 from natsbroker.stats.model import MonitoringModel
 
 __all__ = ["Links"]
@@ -192,15 +192,8 @@ class Links:
         """
         Have connections over plain TCP go through a hub.
         """
-        for context in self._contexts():
-            context.hub = hub
-
-    def _contexts(self) -> Iterator[LinkContext]:
-        yield self.leafnodes.leafs.context
-        if self.membership is not None:
-            yield self.membership.cluster.context
-        if self.gateways is not None:
-            yield self.gateways.gateways.context
+        for each in self._services():
+            each.context.hub = hub
 
     async def open(self, settings: Settings) -> None:
         """
@@ -249,6 +242,6 @@ class Links:
         for each in self._services():
             await each.close()
 
-    def _services(self) -> list[ClusterMembership | LeafnodeService | GatewayService]:
-        found = [self.leafnodes, self.membership, self.gateways]
+    def _services(self) -> list[LinkService[Any]]:
+        found: list[LinkService[Any] | None] = [self.leafnodes, self.membership, self.gateways]
         return [each for each in found if each is not None]
