@@ -13,8 +13,8 @@ from typing import Any
 from natsbroker.config.gateway import Gateway
 from natsbroker.config.model import TLS, Settings
 from natsbroker.net.gateway import GatewayLink, OutboundGateway
+from natsbroker.net.gatewayfacts import GatewayFacts, gatewayFacts
 from natsbroker.net.gateways import Gateways
-from natsbroker.net.linkfacts import LinkFacts, factsOf
 from natsbroker.stats.formats import number
 from natsbroker.stats.model import MonitoringModel
 
@@ -52,7 +52,7 @@ class LinkPage:
         link = self._link
         return isinstance(link, OutboundGateway) and not link.cluster.isImplicit
 
-    def facts(self) -> LinkFacts:
+    def facts(self) -> GatewayFacts:
         """
         What there is to tell about it now.
         """
@@ -63,8 +63,7 @@ class LinkPage:
                 figures.get("interest", 0) + figures.get("queues", 0)
                 for figures in self.accounts().values()
             )
-        document = link.document
-        return factsOf(link, count, "" if document is None else document.server_id)
+        return gatewayFacts(link, count)
 
     def accounts(self) -> Mapping[str, Mapping[str, Any]]:
         """

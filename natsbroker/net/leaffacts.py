@@ -12,37 +12,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from natsbroker.net.leaf import Leaf
-from natsbroker.net.linkbook import Traffic, trafficOf
+from natsbroker.net.linkfacts import LinkFacts, sharedFacts
 from natsbroker.wire.values import Kind
 
 __all__ = ["LeafFacts", "leafFacts"]
 
 
 @dataclass(frozen=True, slots=True)
-class LeafFacts:
+class LeafFacts(LinkFacts):
     """
-    @ivar number: of the connection.
     @ivar name: what the peer calls itself.
     @ivar isSpoke: whether we are the spoke.
     @ivar isIsolated: whether the peer hears nothing of other leafnodes.
     @ivar account: ours.
-    @ivar host: of the peer, as its connection shows it.
-    @ivar port: likewise.
-    @ivar roundTrip: as it was measured last, in seconds.
-    @ivar traffic: messages in, bytes in, messages out, bytes out.
-    @ivar subscriptions: how much interest the peer has told.
     """
 
-    number: int
     name: str
     isSpoke: bool
     isIsolated: bool
     account: str
-    host: str
-    port: int
-    roundTrip: float
-    traffic: Traffic
-    subscriptions: int
     _leaf: Leaf
 
     @property
@@ -60,15 +48,10 @@ def leafFacts(leaf: Leaf) -> LeafFacts:
     """
     traffic = leaf.traffic
     return LeafFacts(
-        leaf.number,
+        *sharedFacts(leaf, 0 if traffic is None else len(traffic.interest)),
         leaf.name,
         leaf.kind is Kind.HUB,
         leaf.isIsolated,
         leaf.account,
-        leaf.peer.host,
-        leaf.peer.port,
-        leaf.roundTrip,
-        trafficOf(leaf),
-        0 if traffic is None else len(traffic.interest),
         leaf,
     )

@@ -1,8 +1,8 @@
 """
-What there is to tell of a link at one moment.
+What there is to tell of any link at one moment.
 
 Promises: a frozen value without secrets.
-Must never know: who is told.
+Must never know: who is told, or what else there is to tell of one kind of link.
 """
 
 from __future__ import annotations
@@ -10,8 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from natsbroker.net.link import Link
+from natsbroker.net.linkbook import Traffic, trafficOf
 
-__all__ = ["LinkFacts", "factsOf"]
+__all__ = ["LinkFacts", "Shared", "sharedFacts"]
+
+#: What begins the facts of every kind of link, in the order of L{LinkFacts}.
+Shared = tuple[int, str, int, float, float, float, int, Traffic, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,44 +23,42 @@ class LinkFacts:
     """
     One link; times are seconds since the epoch, durations seconds.
 
-    @ivar cid: its number.
-    @ivar subscriptions: how many interests the peer has told.
-    @ivar name: the peer's id; empty while it is not known.
+    @ivar number: of the link.
+    @ivar host: of the peer, as its connection shows it.
+    @ivar port: likewise.
+    @ivar started: when the connection began.
+    @ivar lastActivity: when the peer last said something.
+    @ivar roundTrip: as it was measured last.
+    @ivar pending: how many bytes wait for the peer.
+    @ivar traffic: messages in, bytes in, messages out, bytes out.
+    @ivar subscriptions: how much interest the peer has told.
     """
 
-    cid: int
+    number: int
     host: str
     port: int
     started: float
     lastActivity: float
     roundTrip: float
     pending: int
-    inMessages: int
-    inBytes: int
-    outMessages: int
-    outBytes: int
-    subscriptions: int = 0
-    name: str = ""
+    traffic: Traffic
+    subscriptions: int
 
 
-def factsOf(link: Link, subscriptions: int, name: str) -> LinkFacts:
+def sharedFacts(link: Link, subscriptions: int) -> Shared:
     """
-    @param subscriptions: how many interests the peer has told.
-    @param name: the peer's id.
+    What is told of a link of any kind.
+
+    @param subscriptions: how much interest the peer has told.
     """
-    decoder, outbox = link.decoder, link.outbox
-    return LinkFacts(
-        cid=link.number,
-        host=link.peer.host,
-        port=link.peer.port,
-        started=link.started,
-        lastActivity=decoder.heard,
-        roundTrip=link.roundTrip,
-        pending=outbox.pending,
-        inMessages=decoder.messages,
-        inBytes=decoder.messageBytes,
-        outMessages=outbox.messages,
-        outBytes=outbox.messageBytes,
-        subscriptions=subscriptions,
-        name=name,
+    return (
+        link.number,
+        link.peer.host,
+        link.peer.port,
+        link.started,
+        link.decoder.heard,
+        link.roundTrip,
+        link.outbox.pending,
+        trafficOf(link),
+        subscriptions,
     )

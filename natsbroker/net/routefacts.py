@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from natsbroker.net.linkbook import Traffic, trafficOf
+from natsbroker.net.linkfacts import LinkFacts, sharedFacts
 from natsbroker.net.route import Route
 from natsbroker.wire.dialects.route import Interest
 
@@ -19,39 +19,19 @@ __all__ = ["RouteFacts", "routeFacts"]
 
 
 @dataclass(frozen=True, slots=True)
-class RouteFacts:
+class RouteFacts(LinkFacts):
     """
-    Times are seconds since the epoch, durations seconds.
-
-    @ivar number: of the route.
     @ivar remoteId: the peer's id.
     @ivar remoteName: what the peer calls itself.
     @ivar isDialled: whether it was we who dialled.
     @ivar isConfigured: whether the settings name the peer.
-    @ivar host: of the peer, as its connection shows it.
-    @ivar port: likewise.
-    @ivar started: when the connection began.
-    @ivar lastActivity: when the peer last said something.
-    @ivar roundTrip: as it was measured last.
-    @ivar pending: how many bytes wait for the peer.
-    @ivar traffic: messages in, bytes in, messages out, bytes out.
-    @ivar subscriptions: how much interest the peer has told.
     @ivar account: the account that it is dedicated to; empty for none.
     """
 
-    number: int
     remoteId: str
     remoteName: str
     isDialled: bool
     isConfigured: bool
-    host: str
-    port: int
-    started: float
-    lastActivity: float
-    roundTrip: float
-    pending: int
-    traffic: Traffic
-    subscriptions: int
     account: str
     _route: Route
 
@@ -70,19 +50,11 @@ def routeFacts(route: Route) -> RouteFacts:
     """
     target, traffic = route.target, route.traffic
     return RouteFacts(
-        route.number,
+        *sharedFacts(route, 0 if traffic is None else len(traffic.interest)),
         route.remoteId,
         route.remote,
         route.isDialled,
         target is not None and target.isConfigured,
-        route.peer.host,
-        route.peer.port,
-        route.started,
-        route.decoder.heard,
-        route.roundTrip,
-        route.outbox.pending,
-        trafficOf(route),
-        0 if traffic is None else len(traffic.interest),
         route.account,
         route,
     )

@@ -14,9 +14,9 @@ from typing import Any
 
 from natsbroker.stats.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.stats.formats import instant, shown
-from natsbroker.stats.linkrows import linkRow
-from natsbroker.stats.linkviews import GatewayLinkView, GatewaysView
+from natsbroker.stats.linkviews import GatewayFactsView, GatewayLinkView, GatewaysView
 from natsbroker.stats.queries import Query, flag, text
+from natsbroker.stats.rowparts import ages, passed, whereabouts
 from natsbroker.stats.state import BrokerState
 
 __all__ = ["Gatewayz"]
@@ -103,10 +103,22 @@ class Gatewayz:
     def _row(self, link: GatewayLinkView, wanted: _Wanted, now: float) -> Document:
         row: Document = {
             "configured": link.isConfigured,
-            "connection": linkRow(link.facts(), "Gateway", now),
+            "connection": _connection(link.facts(), now),
         }
         accounts = _accounts(link, wanted) if wanted.accounts else []
         return {**row, "accounts": accounts} if accounts else row
+
+
+def _connection(facts: GatewayFactsView, now: float) -> Document:
+    row = {
+        "cid": facts.number,
+        "kind": "Gateway",
+        **whereabouts(facts),
+        **ages(facts, now),
+        "pending_bytes": facts.pending,
+        **passed(facts.traffic, facts.subscriptions),
+    }
+    return {**row, "name": facts.name} if facts.name else row
 
 
 def _accounts(link: GatewayLinkView, wanted: _Wanted) -> list[Document]:

@@ -14,6 +14,7 @@ from natsbroker.stats.answers import JSON, Answer, Listing, bodyOf
 from natsbroker.stats.formats import instant, roundTrip, shown
 from natsbroker.stats.linkviews import LeafFactsView, LeafsView
 from natsbroker.stats.queries import Query, flag, text
+from natsbroker.stats.rowparts import passed
 from natsbroker.stats.rows import Row
 from natsbroker.stats.state import BrokerState
 from natsbroker.stats.subscribed import subscribed
@@ -65,7 +66,6 @@ class Leafz:
 
 def _rows(leafs: list[LeafFactsView], isListed: bool) -> Iterator[Row | None]:
     for leaf in leafs:
-        inMessages, inBytes, outMessages, outBytes = leaf.traffic
         row: Row = {"id": leaf.number, "name": leaf.name, "is_spoke": leaf.isSpoke}
         if leaf.isIsolated:
             row["is_isolated"] = True
@@ -74,11 +74,7 @@ def _rows(leafs: list[LeafFactsView], isListed: bool) -> Iterator[Row | None]:
             "ip": leaf.host,
             "port": leaf.port,
             "rtt": roundTrip(leaf.roundTrip),
-            "in_msgs": inMessages,
-            "out_msgs": outMessages,
-            "in_bytes": inBytes,
-            "out_bytes": outBytes,
-            "subscriptions": leaf.subscriptions,
+            **passed(leaf.traffic, leaf.subscriptions),
         }
         if isListed and leaf.subscriptions:
             sized = ((len(each) + _EACH, shown(each)) for each in leaf.patterns)

@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from natsbroker.stats.views import TrafficView
+from natsbroker.stats.views import CountedView, MomentView, PeerView
 
 __all__ = [
     "BookView",
     "ClusterView",
+    "GatewayFactsView",
     "GatewayLinkView",
     "GatewaysView",
     "InterestView",
     "LeafFactsView",
     "LeafsView",
     "LinkFactsView",
+    "LinkView",
     "RouteFactsView",
 ]
 
@@ -45,47 +47,19 @@ class InterestView(Protocol):
     def queue(self) -> bytes: ...
 
 
-class LinkFactsView(Protocol):
+class LinkView(PeerView, CountedView, Protocol):
     """
-    A link at one moment; times are seconds since the epoch, durations seconds. Nothing in it may be
-    a secret.
+    A link of any kind.
     """
 
     @property
     def number(self) -> int: ...
 
-    @property
-    def host(self) -> str: ...
 
-    @property
-    def port(self) -> int: ...
-
-    @property
-    def started(self) -> float: ...
-
-    @property
-    def lastActivity(self) -> float: ...
-
-    @property
-    def roundTrip(self) -> float: ...
-
-    @property
-    def pending(self) -> int: ...
-
-    @property
-    def traffic(self) -> tuple[int, int, int, int]:
-        """
-        Messages in, bytes in, messages out, bytes out.
-        """
-
-    @property
-    def subscriptions(self) -> int: ...
-
-    @property
-    def interest(self) -> Iterable[tuple[InterestView, int]]:
-        """
-        What the peer is subscribed to, and how many messages it has had for each.
-        """
+class LinkFactsView(LinkView, MomentView, Protocol):
+    """
+    A link at one moment.
+    """
 
 
 class RouteFactsView(LinkFactsView, Protocol):
@@ -111,6 +85,12 @@ class RouteFactsView(LinkFactsView, Protocol):
         The account that it is dedicated to; empty for none.
         """
 
+    @property
+    def interest(self) -> Iterable[tuple[InterestView, int]]:
+        """
+        What the peer is subscribed to, and how many messages it has had for each.
+        """
+
 
 class ClusterView(Protocol):
     """
@@ -128,13 +108,10 @@ class ClusterView(Protocol):
         """
 
 
-class LeafFactsView(Protocol):
+class LeafFactsView(LinkView, Protocol):
     """
     A connection to a leafnode, or as one.
     """
-
-    @property
-    def number(self) -> int: ...
 
     @property
     def name(self) -> str: ...
@@ -150,24 +127,6 @@ class LeafFactsView(Protocol):
 
     @property
     def account(self) -> str: ...
-
-    @property
-    def host(self) -> str: ...
-
-    @property
-    def port(self) -> int: ...
-
-    @property
-    def roundTrip(self) -> float: ...
-
-    @property
-    def traffic(self) -> tuple[int, int, int, int]:
-        """
-        Messages in, bytes in, messages out, bytes out.
-        """
-
-    @property
-    def subscriptions(self) -> int: ...
 
     @property
     def patterns(self) -> Iterable[bytes]:
@@ -187,19 +146,28 @@ class LeafsView(Protocol):
         """
 
 
-class BookView(Protocol):
+class BookView(CountedView, Protocol):
     """
     What has become of the links of one kind.
     """
-
-    @property
-    def traffic(self) -> tuple[int, int, int, int]: ...
 
     @property
     def slow(self) -> int: ...
 
     @property
     def stale(self) -> int: ...
+
+
+class GatewayFactsView(LinkFactsView, Protocol):
+    """
+    A connection between clusters at one moment.
+    """
+
+    @property
+    def name(self) -> str:
+        """
+        The peer's id; empty while it is not known.
+        """
 
 
 class GatewayLinkView(Protocol):
@@ -219,7 +187,7 @@ class GatewayLinkView(Protocol):
         After how many refusals an account is told of as a whole; 0 for never.
         """
 
-    def facts(self) -> TrafficView:
+    def facts(self) -> GatewayFactsView:
         """
         What there is to tell about it now.
         """

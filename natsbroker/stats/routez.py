@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from natsbroker.stats.answers import JSON, Answer, Listing, bodyOf
-from natsbroker.stats.formats import instant, roundTrip, shown, uptime
-from natsbroker.stats.linkviews import ClusterView, LinkFactsView, RouteFactsView
+from natsbroker.stats.formats import instant, shown
+from natsbroker.stats.linkviews import ClusterView, RouteFactsView
 from natsbroker.stats.queries import Query, flag, text
+from natsbroker.stats.rowparts import ages, passed, whereabouts
 from natsbroker.stats.rows import Row
 from natsbroker.stats.state import BrokerState
 from natsbroker.stats.subscribed import subscribed
@@ -79,9 +80,11 @@ def _rows(
             "did_solicit": route.isDialled,
             "is_configured": route.isConfigured,
         }
-        row |= _linkRow(route, now, permissions)
+        row |= whereabouts(route) | ages(route, now) | permissions
+        row["pending_size"] = route.pending
+        row |= passed(route.traffic, route.subscriptions)
         if route.subscriptions and (isListed or isDetailed):
-            sized = _interest(route, isDetailed, not route.account)
+            sized = _interest(route, isDetailed)
             row |= yield from subscribed(sized, route.subscriptions, isDetailed)
         if route.account:
             row["account"] = route.account
@@ -89,50 +92,22 @@ def _rows(
         yield row
 
 
-def _linkRow(link: LinkFactsView, now: float, permissions: Row) -> Row:
+def _interest(route: RouteFactsView, isDetailed: bool) -> Iterator[tuple[int, str | Row]]:
     """
-    What is shown of every link.
-
-    @param permissions: what passes, where not everything does.
+    What a peer is subscribed to, each with how much it counts. A route that is dedicated to an
+    account does not name it.
     """
-    inMessages, inBytes, outMessages, outBytes = link.traffic
-    return {
-        "ip": link.host,
-        "port": link.port,
-        "start": instant(link.started),
-        "last_activity": instant(link.lastActivity),
-        "rtt": roundTrip(link.roundTrip),
-        "uptime": uptime(now - link.started),
-        "idle": uptime(now - link.lastActivity),
-        **permissions,
-        "pending_size": link.pending,
-        "in_msgs": inMessages,
-        "out_msgs": outMessages,
-        "in_bytes": inBytes,
-        "out_bytes": outBytes,
-        "subscriptions": link.subscriptions,
-    }
-
-
-def _interest(
-    link: LinkFactsView, isDetailed: bool, namesAccount: bool
-) -> Iterator[tuple[int, str | Row]]:
-    """
-    What a peer is subscribed to, each with how much it counts.
-
-    @param namesAccount: whether the wire does.
-    """
-    for each, delivered in link.interest:
+    for each, delivered in route.interest:
         size = 2 * len(each.pattern) + len(each.queue) + _EACH
         if not isDetailed:
             yield size, shown(each.pattern)
             continue
-        names = [b"L" if each.origin else b"R", each.account if namesAccount else b""]
+        names = [b"L" if each.origin else b"R", b"" if route.account else each.account]
         sid = [*names, each.pattern, each.queue, each.origin.strip()]
         row: Row = {"subject": shown(each.pattern)}
         if each.queue:
             row["qgroup"] = shown(each.queue)
         row["sid"] = shown(b" ".join(filter(None, sid)))
         row["msgs"] = delivered
-        row["cid"] = link.number
+        row["cid"] = route.number
         yield size, row

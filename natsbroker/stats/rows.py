@@ -12,8 +12,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from natsbroker.stats.formats import instant, roundTrip, shown, uptime
+from natsbroker.stats.formats import instant, shown
 from natsbroker.stats.queries import Query, flag, text
+from natsbroker.stats.rowparts import ages, passed, whereabouts
 from natsbroker.stats.selection import Chosen, accountOf
 from natsbroker.stats.subscribed import subscribed
 from natsbroker.stats.views import FactsView, SubscriptionView
@@ -80,25 +81,15 @@ def connectionRow(
         "cid": facts.cid,
         "kind": "Client",
         "type": facts.type,
-        "ip": facts.host,
-        "port": facts.port,
-        "start": instant(facts.started),
-        "last_activity": instant(facts.lastActivity),
+        **whereabouts(facts),
     }
     if closed is not None:
         row["stop"] = instant(closed.stop)
         row["reason"] = closed.reason
-    row |= {
-        "rtt": roundTrip(facts.roundTrip),
-        "uptime": uptime(until - facts.started),
-        "idle": uptime(until - facts.lastActivity),
-        "pending_bytes": facts.pending,
-        "in_msgs": facts.inMessages,
-        "out_msgs": facts.outMessages,
-        "in_bytes": facts.inBytes,
-        "out_bytes": facts.outBytes,
-        "subscriptions": facts.subscriptions,
-    }
+    row |= ages(facts, until)
+    row["pending_bytes"] = facts.pending
+    traffic = (facts.inMessages, facts.inBytes, facts.outMessages, facts.outBytes)
+    row |= passed(traffic, facts.subscriptions)
     for key, value in (("name", facts.name), ("lang", facts.lang), ("version", facts.version)):
         if value:
             row[key] = value

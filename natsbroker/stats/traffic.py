@@ -148,8 +148,7 @@ class TrafficModel:
         if gateways is not None:
             for name, link in (*gateways.outbound(), *gateways.inbound()):
                 facts = link.facts()
-                counts = (facts.inMessages, facts.inBytes, facts.outMessages, facts.outBytes)
-                yield "", "gateway", name, facts.cid, counts
+                yield "", "gateway", name, facts.number, facts.traffic
         cluster = pages.routez.cluster
         for route in () if cluster is None else cluster.routes():
             yield route.account, "route", route.remoteName, route.number, route.traffic

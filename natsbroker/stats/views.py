@@ -21,14 +21,16 @@ __all__ = [
     "ConnectionView",
     "ConnectionsView",
     "ContextView",
+    "CountedView",
     "FactsView",
     "InfoView",
     "LimitsView",
     "MatcherView",
+    "MomentView",
+    "PeerView",
     "SettingsView",
     "SubscriptionFactsView",
     "SubscriptionView",
-    "TrafficView",
 ]
 
 
@@ -53,14 +55,22 @@ class SubscriptionFactsView(Protocol):
     def maximum(self) -> int: ...
 
 
-class TrafficView(Protocol):
+class CountedView(Protocol):
     """
-    A connection of any kind at one moment; times are seconds since the epoch, durations seconds.
-    Nothing in it may be a secret.
+    Something that messages pass.
     """
 
     @property
-    def cid(self) -> int: ...
+    def traffic(self) -> tuple[int, int, int, int]:
+        """
+        Messages in, bytes in, messages out, bytes out.
+        """
+
+
+class PeerView(Protocol):
+    """
+    A connection of any kind: who is at its other end. Durations are seconds.
+    """
 
     @property
     def host(self) -> str: ...
@@ -69,16 +79,35 @@ class TrafficView(Protocol):
     def port(self) -> int: ...
 
     @property
+    def roundTrip(self) -> float: ...
+
+    @property
+    def subscriptions(self) -> int: ...
+
+
+class MomentView(PeerView, Protocol):
+    """
+    A connection of any kind at one moment; times are seconds since the epoch. Nothing in it may be
+    a secret.
+    """
+
+    @property
     def started(self) -> float: ...
 
     @property
     def lastActivity(self) -> float: ...
 
     @property
-    def roundTrip(self) -> float: ...
+    def pending(self) -> int: ...
+
+
+class FactsView(MomentView, Protocol):
+    """
+    A connection of a client at one moment.
+    """
 
     @property
-    def pending(self) -> int: ...
+    def cid(self) -> int: ...
 
     @property
     def inMessages(self) -> int: ...
@@ -93,16 +122,7 @@ class TrafficView(Protocol):
     def outBytes(self) -> int: ...
 
     @property
-    def subscriptions(self) -> int: ...
-
-    @property
     def name(self) -> str: ...
-
-
-class FactsView(TrafficView, Protocol):
-    """
-    A connection of a client at one moment.
-    """
 
     @property
     def type(self) -> str: ...
@@ -165,7 +185,7 @@ class SubscriptionView(Protocol):
     def maximum(self) -> int: ...
 
 
-class ConnectionView(Protocol):
+class ConnectionView(CountedView, Protocol):
     """
     A connection that is there.
     """
@@ -174,12 +194,6 @@ class ConnectionView(Protocol):
     def subscriptions(self) -> Iterable[tuple[bytes, Any]] | None:
         """
         Sids and their subscriptions (L{SubscriptionView}); C{None} before it is let in.
-        """
-
-    @property
-    def traffic(self) -> tuple[int, int, int, int]:
-        """
-        Messages in, bytes in, messages out, bytes out.
         """
 
     def facts(self) -> FactsView:

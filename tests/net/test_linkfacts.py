@@ -4,7 +4,7 @@ What there is to tell of a link.
 
 from __future__ import annotations
 
-from natsbroker.net.linkfacts import factsOf
+from natsbroker.net.linkfacts import LinkFacts, sharedFacts
 from tests.net.gatewaypeers import Joined
 
 
@@ -15,8 +15,7 @@ def test_facts() -> None:
     wire = node.arrived()
     node.clock.advance(1.0)
     wire.send(b"PING\r\n")
-    facts = factsOf(wire.link, 3, "PEER")
-    assert (facts.cid, facts.host, facts.port) == (wire.link.number, "127.0.0.9", 50000)
+    facts = LinkFacts(*sharedFacts(wire.link, 3))
+    assert (facts.number, facts.host, facts.port) == (wire.link.number, "127.0.0.9", 50000)
     assert facts.started == 5.0 and facts.lastActivity == 6.0
-    assert (facts.subscriptions, facts.name) == (3, "PEER")
-    assert (facts.inMessages, facts.inBytes, facts.outMessages, facts.outBytes) == (0, 0, 0, 0)
+    assert (facts.subscriptions, facts.traffic) == (3, (0, 0, 0, 0))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
-from natsbroker.net.linkfacts import LinkFacts
+from natsbroker.net.gatewayfacts import GatewayFacts
+from natsbroker.stats.formats import uptime
 from natsbroker.stats.linkviews import GatewayLinkView
-from tests.stats.staging import Stage
+from tests.stats.staging import BEGIN, Stage
 
-FACTS = LinkFacts(7, "10.0.0.1", 7222, 0.0, 0.0, 0.001, 1, 2, 3, 4, 5, 6, "ID")
+FACTS = GatewayFacts(7, "10.0.0.1", 7222, 0.0, 0.0, 0.001, 1, (2, 3, 4, 5), 6, "ID")
 
 
 @dataclass
@@ -25,10 +26,11 @@ class Link:
     switchAfter: int = 1000
     figures: dict[str, dict[str, Any]] = field(default_factory=dict)
     wanted: list[tuple[bytes, bytes]] = field(default_factory=list)
+    name: str = "ID"
 
-    def facts(self) -> LinkFacts:
+    def facts(self) -> GatewayFacts:
         """See L{GatewayLinkView.facts}."""
-        return FACTS
+        return replace(FACTS, name=self.name)
 
     def accounts(self) -> Mapping[str, Mapping[str, Any]]:
         """See L{GatewayLinkView.accounts}."""
@@ -108,6 +110,34 @@ def test_connections() -> None:
     assert [len(rows) for rows in page["inbound_gateways"].values()] == [2]
     row = page["outbound_gateways"]["B"]
     assert row["connection"]["cid"] == 7 and "accounts" not in row
+
+
+def test_connection() -> None:
+    """All that is known of a connection, in the real server's order and units."""
+    stage = Stage()
+    stage.model.gatewayz.gateways = Links([("B", Link()), ("C", Link(name=""))], [])
+    rows = stage.page("/gatewayz")["outbound_gateways"]
+    row = rows["B"]["connection"]
+    age = uptime(BEGIN)
+    assert list(row.items()) == [
+        ("cid", 7),
+        ("kind", "Gateway"),
+        ("ip", "10.0.0.1"),
+        ("port", 7222),
+        ("start", "1970-01-01T00:00:00Z"),
+        ("last_activity", "1970-01-01T00:00:00Z"),
+        ("rtt", "1ms"),
+        ("uptime", age),
+        ("idle", age),
+        ("pending_bytes", 1),
+        ("in_msgs", 2),
+        ("out_msgs", 4),
+        ("in_bytes", 3),
+        ("out_bytes", 5),
+        ("subscriptions", 6),
+        ("name", "ID"),
+    ]
+    assert "name" not in rows["C"]["connection"]
 
 
 def test_accounts() -> None:

@@ -16,7 +16,6 @@ from natsbroker.hosting.leafpages import LeafPages
 from natsbroker.net.leaffacts import leafFacts
 from natsbroker.net.routefacts import routeFacts
 from natsbroker.stats import linkviews
-from natsbroker.stats.views import TrafficView
 from tests.net.clusters import Node
 from tests.net.gatewaypeers import Joined
 from tests.net.leaves import Broker
@@ -37,12 +36,14 @@ def provided() -> dict[str, Any]:
     return {
         "BookView": node.context.book,
         "ClusterView": ClusterPages,
+        "GatewayFactsView": page.facts(),
         "GatewayLinkView": page,
         "GatewaysView": GatewayPages(joined.gateways, Settings, 7),
         "InterestView": interest,
         "LeafFactsView": leafFacts(Broker().spoke().leaf),
         "LeafsView": LeafPages,
         "LinkFactsView": facts,
+        "LinkView": facts,
         "RouteFactsView": facts,
     }
 
@@ -59,9 +60,3 @@ def test_fits(name: str) -> None:
     assert {
         each for each in membersOf(getattr(linkviews, name)) if not hasattr(provider, each)
     } == set()
-
-
-def test_gatewayTraffic() -> None:
-    """What there is to tell about a gateway's connection fits what any connection's row shows."""
-    facts = LinkPage(Joined().arrived().link, 7).facts()
-    assert {each for each in membersOf(TrafficView) if not hasattr(facts, each)} == set()

@@ -43,14 +43,16 @@ def provided() -> dict[str, Any]:
         "ConnectionView": wire.session,
         "ConnectionsView": context.connections,
         "ContextView": context,
+        "CountedView": wire.session,
         "FactsView": facts,
         "InfoView": context.info,
         "LimitsView": context.limits,
         "MatcherView": account.matcher,
+        "MomentView": facts,
+        "PeerView": facts,
         "SettingsView": stage.settings,
         "SubscriptionFactsView": closed.facts.details[0],
         "SubscriptionView": subscription,
-        "TrafficView": facts,
     }
 
 
