@@ -6,19 +6,12 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.advisories import (
-    SlowConsumer,
-)
+from natsbroker.advisories import SlowConsumer
 from natsbroker.net.limits import Limits
 from natsbroker.net.stall import PATIENCE
 from natsbroker.wire.grants import Grant
 from tests.net.lines import MIB, msg, pub
-from tests.support import (
-    QUIET,
-    Doorkeeper,
-    World,
-    onEach,
-)
+from tests.support import QUIET, Doorkeeper, Wire, World, onEach
 
 pytestmark = pytest.mark.usefixtures("implementation")
 
@@ -140,6 +133,19 @@ class TestDeadlines:
         assert world.clock.getDelayedCalls() == []
 
 
+def lagging(world: World, messages: int = 0) -> tuple[Wire, Wire]:
+    """
+    @return: a receiver that takes nothing any more, and a publisher that has sent it some messages
+        of 600 kB.
+    """
+    slow, publisher = world.client(), world.client()
+    slow.ask(b"SUB foo 1\r\n")
+    slow.transport.taking = False
+    for _ in range(messages):
+        publisher.ask(pub(b"foo", b"x" * 600_000))
+    return slow, publisher
+
+
 @onEach
 class TestSlowReceivers:
     """Receivers that lag, and those who publish to them."""
@@ -165,9 +171,7 @@ class TestSlowReceivers:
     def test_memoryIsBounded(self) -> None:
         """No more than the limit and one transport's buffer waits for a receiver."""
         world = World(Limits(max_pending=300_000, stall=False))
-        slow, publisher = world.client(), world.client()
-        slow.ask(b"SUB foo 1\r\n")
-        slow.transport.taking = False
+        slow, publisher = lagging(world)
         for _ in range(200):
             publisher.ask(pub(b"foo", b"x" * 5000))
             assert slow.session.outbox.pending <= 300_000
@@ -192,11 +196,7 @@ class TestSlowReceivers:
     def test_patienceEnds(self) -> None:
         """A publisher goes on after a while; the receiver is not waited for again."""
         world = World()
-        slow, publisher = world.client(), world.client()
-        slow.ask(b"SUB foo 1\r\n")
-        slow.transport.taking = False
-        for _ in range(3):
-            publisher.ask(pub(b"foo", b"x" * 600_000))
+        slow, publisher = lagging(world, 3)
         world.advance(PATIENCE + 0.05)
         assert publisher.reads()
         assert slow.session.outbox.lagging
@@ -222,11 +222,7 @@ class TestSlowReceivers:
     def test_receiverGoes(self) -> None:
         """A publisher that waits goes on when the receiver goes away."""
         world = World()
-        slow, publisher = world.client(), world.client()
-        slow.ask(b"SUB foo 1\r\n")
-        slow.transport.taking = False
-        for _ in range(3):
-            publisher.ask(pub(b"foo", b"x" * 600_000))
+        slow, publisher = lagging(world, 3)
         slow.transport.hangUp()
         world.settle()
         assert publisher.reads()
@@ -234,11 +230,7 @@ class TestSlowReceivers:
     def test_publisherGoes(self) -> None:
         """A publisher that waits may go away; nothing is left of the wait."""
         world = World()
-        slow, publisher = world.client(), world.client()
-        slow.ask(b"SUB foo 1\r\n")
-        slow.transport.taking = False
-        for _ in range(3):
-            publisher.ask(pub(b"foo", b"x" * 600_000))
+        slow, publisher = lagging(world, 3)
         publisher.transport.hangUp()
         world.advance(1)
         assert world.accounts.counts["$G"] == 1
@@ -248,11 +240,7 @@ class TestSlowReceivers:
     def test_switchedOff(self) -> None:
         """Where the settings say so no publisher waits for anybody."""
         world = World(Limits(stall=False))
-        slow, publisher = world.client(), world.client()
-        slow.ask(b"SUB foo 1\r\n")
-        slow.transport.taking = False
-        for _ in range(4):
-            publisher.ask(pub(b"foo", b"x" * 600_000))
+        _, publisher = lagging(world, 4)
         assert publisher.reads()
 
     def test_nothingIsLost(self) -> None:
