@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from zope.interface import implementer
 
 from natsbroker.gateways.policies import InterestOnlyPolicy, SwitchingPolicy
-from natsbroker.interfaces import IOrigin, IOutboxLink, IOutboxSubscriber
+from natsbroker.interfaces import IOrigin, IOutboxLink
 from natsbroker.net.gatewayintake import GatewayOrigin
 from natsbroker.testing.strategies import literalSubjects, patterns, payloads
 from natsbroker.wire.dialects.gateway import commandLine
@@ -20,6 +20,7 @@ from natsbroker.wire.dialects.route import messageFrame
 from natsbroker.wire.serverinfo import GatewayCommand
 from natsbroker.wire.values import Kind, Message
 from tests.net.crossings import OURS, THEIRS, Town
+from tests.net.ears import Ear
 from tests.support import COMPILED, PURE, Names, Recorder, needsCompiled, onEach, pieces, using
 
 START = commandLine("HERE", GatewayCommand.ALL_SUBS_START, b"A")
@@ -27,37 +28,17 @@ COMPLETE = commandLine("HERE", GatewayCommand.ALL_SUBS_COMPLETE, b"A")
 HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
 
 
-@implementer(IOutboxSubscriber, IOutboxLink)
-class Ear:
+@implementer(IOutboxLink)
+class Member(Ear):
     """
-    A client, or another member of our cluster, with an outbox.
-
-    @ivar heard: the bytes that it got.
+    Another member of our cluster, with an outbox.
     """
 
     prefix = b"A "
 
-    def __init__(self, names: Names, town: Town) -> None:
-        self.heard = b""
-        self.outbox = names.Outbox(town.turn, self, self._write, 1 << 24)
-        self.outbox.headers = True
-
-    def _write(self, data: bytes) -> None:
-        self.heard += data
-
-    def deliver(self, message: Message, tag: Any) -> None:
-        """See L{natsbroker.interfaces.ISubscriber.deliver}."""
-        self.outbox.deliver(message, tag)
-
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         """See L{natsbroker.interfaces.ILinkSubscriber.forward}."""
         self.outbox.write(messageFrame(b"A", message, queues, True))
-
-    def subscriptionEnded(self, tag: Any) -> None:
-        """See L{natsbroker.interfaces.ISubscriber.subscriptionEnded}."""
-
-    def outboxOverflowed(self) -> None:
-        """See L{natsbroker.wire.outbox.OutboxOwner.outboxOverflowed}."""
 
 
 @onEach
@@ -119,7 +100,7 @@ class TestTelling:
             wire = town.arriving()
             wire.take()
             for kind, pattern in ((Kind.ROUTE, b"r"), (Kind.SPOKE, b"s"), (Kind.HUB, b"h")):
-                town.bus(kind).subscribe(pattern, Ear(names, town), b"A ")
+                town.bus(kind).subscribe(pattern, Member(names, town), b"A ")
             town.bus(Kind.LOCAL).subscribe(b"l", Recorder())
             town.leaving().say(b"RS+ A g q 1")
             assert wire.lines() == [b"RS+ A r", b"RS+ A s"]
@@ -183,7 +164,7 @@ class TestReplies:
         """A client is shown the reply subject as it was; other members get what leads back."""
         with using(names):
             town = Town()
-            ear, member = Ear(names, town), Ear(names, town)
+            ear, member = Ear(names, town), Member(names, town)
             town.bus().subscribe(b"a", ear, b"1")
             town.bus(Kind.ROUTE).subscribe(b"a", member, b"A ")
             wire, out = town.arriving(), town.leaving()
@@ -211,7 +192,7 @@ class TestReplies:
         """It is sent on unchanged to the member that asked, and delivered here without it."""
         with using(names):
             town = Town()
-            ear, member = Ear(names, town), Ear(names, town)
+            ear, member = Ear(names, town), Member(names, town)
             town.bus().subscribe(b"_INBOX.x", ear, b"1")
             wire = town.arriving()
             line = b"RMSG A %bmember._INBOX.x more 1\r\n!\r\n" % OURS.prefix[:-7]
@@ -278,7 +259,7 @@ def inbound(
         out = town.leaving()
         ears = []
         for number, (pattern, queue, kind) in enumerate(mine):
-            ear = Ear(names, town)
+            ear = Ear(names, town) if kind is Kind.CLIENT else Member(names, town)
             tag = b"%d" % number if kind is Kind.CLIENT else b"A "
             town.bus(kind).subscribe(pattern, ear, tag, queue)
             ears.append(ear)
@@ -318,7 +299,7 @@ class TestLanes:
         with using(COMPILED):
             town = Town()
             town.leaving()
-            client, member = Ear(COMPILED, town), Ear(COMPILED, town)
+            client, member = Ear(COMPILED, town), Member(COMPILED, town)
             town.bus().subscribe(b"a", client, b"1")
             town.bus(Kind.ROUTE).subscribe(b"a", member, b"A ")
             town.bus(Kind.ROUTE).subscribe(b"a", member, b"A ", b"q")
@@ -347,7 +328,7 @@ class TestLanes:
         assert COMPILED is not None
         with using(COMPILED):
             town = Town()
-            client, member = Ear(COMPILED, town), Ear(COMPILED, town)
+            client, member = Ear(COMPILED, town), Member(COMPILED, town)
             town.bus().subscribe(b"a", client, b"1", b"q")
             town.bus(Kind.ROUTE).subscribe(b"b", member, b"A ", b"q")
             wire = town.arriving()

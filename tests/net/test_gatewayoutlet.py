@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.gateways.policies import InterestOnlyPolicy
-from natsbroker.interfaces import IGatewayLink, IOutboxSubscriber
+from natsbroker.interfaces import IGatewayLink
 from natsbroker.net.gatewayoutlet import GatewayAccount
 from natsbroker.testing.strategies import literalSubjects, patterns
-from natsbroker.wire import ops
 from natsbroker.wire.dialects.gateway import commandLine
 from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument, parseDocument
 from natsbroker.wire.values import Kind, Message
 from tests.net.crossings import OURS, THEIRS, Town, Wire
+from tests.net.ears import Mouth
 from tests.support import COMPILED, PURE, Names, Recorder, needsCompiled, onEach, using
 
 
@@ -252,57 +251,6 @@ def test_placed() -> None:
     other.traffic.placed(0.1)
     town.publish(b"a")
     assert (one.take(), other.take()) == (b"", b"RMSG A a | q 1\r\nx\r\n")
-
-
-@implementer(IOutboxSubscriber)
-class Mouth:
-    """
-    A client that publishes, as a session would have it.
-
-    @ivar heard: the bytes that it got.
-    """
-
-    def __init__(self, names: Names, town: Town) -> None:
-        self.heard = b""
-        self._town = town
-        self.outbox = names.Outbox(town.turn, self, self._write, 1 << 24)
-        self.outbox.headers = True
-        self._decoder = names.Decoder()
-        self._decoder.headers = True
-        self._lane = names.Lane(self._decoder, self.outbox, town.bus().matcher, None, False)
-
-    def _write(self, data: bytes) -> None:
-        self.heard += data
-
-    def deliver(self, message: Message, tag: Any) -> None:
-        """See L{natsbroker.interfaces.ISubscriber.deliver}."""
-        self.outbox.deliver(message, tag)
-
-    def subscriptionEnded(self, tag: Any) -> None:
-        """See L{natsbroker.interfaces.ISubscriber.subscriptionEnded}."""
-
-    def outboxOverflowed(self) -> None:
-        """See L{natsbroker.wire.outbox.OutboxOwner.outboxOverflowed}."""
-
-    def say(self, data: bytes) -> int:
-        """
-        Publish.
-
-        @return: how many messages the lane took.
-        """
-        self._decoder.append(data)
-        taken = 0
-        self._town.turn.enter()
-        while True:
-            taken += int(self._lane.forward())
-            frame = self._decoder.next()
-            if frame is None:
-                break
-            assert frame[0] in (ops.PUB, ops.HPUB)
-            _, subject, reply, header, body, size, head = frame
-            self._town.bus().publish(Message(subject, body, reply, header, self, size, head))
-        self._town.turn.leave()
-        return taken
 
 
 HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"

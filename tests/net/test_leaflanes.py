@@ -19,8 +19,8 @@ from natsbroker.wire import ops
 from natsbroker.wire.dialects import leaf, route
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message
+from tests.net.ears import Ear
 from tests.net.leaves import Broker, Wire
-from tests.net.test_routelanes import Ear
 from tests.support import COMPILED, PURE, Names, needsCompiled, pieces, using
 
 HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
@@ -81,7 +81,7 @@ def played(
             "same cluster": broker.spoke(name="same", cluster=cluster or "x"),
             "hub": broker.hub(cluster="above"),
         }
-        ears: dict[str, Ear] = {"client": Ear(names, broker)}  # type: ignore[arg-type]
+        ears: dict[str, Ear] = {"client": Ear(names, broker)}
         member = RouteEar(names, broker, b"")
         ears["route"] = ears["routed leaf"] = member
         routed = type(member.account)(b"A", "A", member.outbox, "m", b"other", True)
@@ -172,7 +172,7 @@ def test_taken(isHub: bool, cluster: str) -> None:
         sender = broker.hub(cluster=cluster) if isHub else broker.spoke(cluster=cluster)
         sibling = broker.spoke(name="sibling", cluster="other")
         sibling.send(b"LS+ foo\r\n")
-        ear = Ear(names, broker)  # type: ignore[arg-type]
+        ear = Ear(names, broker)
         broker.bus().subscribe(b"foo", ear, b"1")
         member = RouteEar(names, broker, b"")
         bus = broker.doors.accounts["A"].busFor(Kind.ROUTE)

@@ -6,83 +6,19 @@ is the same, byte by byte.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from zope.interface import implementer
 
-from natsbroker.interfaces import IOutboxSubscriber
 from natsbroker.testing.strategies import literalSubjects, patterns, payloads
-from natsbroker.wire import ops
 from natsbroker.wire.dialects.route import messageFrame
 from natsbroker.wire.values import Kind, Message
 from tests.net.clusters import Node
+from tests.net.ears import Ear, Mouth
 from tests.support import COMPILED, PURE, LinkRecorder, Names, needsCompiled, pieces, using
 
 HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
-
-
-@implementer(IOutboxSubscriber)
-class Ear:
-    """
-    A client with an outbox.
-
-    @ivar heard: the bytes that it got.
-    """
-
-    def __init__(self, names: Names, node: Node) -> None:
-        self.heard = b""
-        self.outbox = names.Outbox(node.turn, self, self._write, 1 << 24)
-        self.outbox.headers = True
-
-    def _write(self, data: bytes) -> None:
-        self.heard += data
-
-    def deliver(self, message: Message, tag: Any) -> None:
-        """See L{natsbroker.interfaces.ISubscriber.deliver}."""
-        self.outbox.deliver(message, tag)
-
-    def subscriptionEnded(self, tag: Any) -> None:
-        """See L{natsbroker.interfaces.ISubscriber.subscriptionEnded}."""
-
-    def outboxOverflowed(self) -> None:
-        """See L{natsbroker.wire.outbox.OutboxOwner.outboxOverflowed}."""
-
-
-class Mouth(Ear):
-    """
-    A client that publishes, as a session would have it.
-    """
-
-    def __init__(self, names: Names, node: Node) -> None:
-        super().__init__(names, node)
-        self._node = node
-        self._decoder = names.Decoder()
-        self._decoder.headers = True
-        self._lane = names.Lane(self._decoder, self.outbox, node.bus().matcher, None, False)
-
-    def say(self, data: bytes) -> int:
-        """
-        Publish.
-
-        @return: how many messages the lane took.
-        """
-        self._decoder.append(data)
-        taken: int = 0
-        self._node.turn.enter()
-        while True:
-            taken += int(self._lane.forward())
-            frame = self._decoder.next()
-            if frame is None:
-                break
-            assert frame[0] in (ops.PUB, ops.HPUB)
-            _, subject, reply, header, body, size, head = frame
-            self._node.bus().publish(Message(subject, body, reply, header, self, size, head))
-        self._node.turn.leave()
-        return taken
-
 
 #: Queue groups; most members of one are given the same messages in any case, since which of them is
 #: chosen is a matter of luck.
