@@ -11,12 +11,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Chart", "Report", "Section", "bytesOf", "cellOf", "rateOf", "tableOf"]
+__all__ = [
+    "Amount",
+    "Chart",
+    "Report",
+    "Section",
+    "bytesOf",
+    "cellOf",
+    "numberColumns",
+    "rateOf",
+    "tableOf",
+]
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 #: Longer texts are cut in tables.
 _WIDEST = 60
+
+
+class Amount(str):
+    """
+    A number with its unit, as text: it stands in columns where numbers stand.
+    """
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -67,11 +85,13 @@ class Report:
 
     def text(self) -> str:
         """
-        All of it, without charts.
+        All of it, without charts and what is nothing else.
         """
         parts = [self.title, ""]
         parts += [f"{name}: {cellOf(value)}" for name, value in self.facts.items()]
         for each in self.sections:
+            if each.chart is not None and not each.columns:
+                continue
             parts += ["", each.title]
             if each.note:
                 parts.append(each.note)
@@ -91,9 +111,7 @@ def tableOf(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
         max(len(column), *(len(row[place]) for row in cells))
         for place, column in enumerate(columns)
     ]
-    areNumbers = [
-        all(isinstance(row[place], (int, float)) for row in rows) for place in range(len(columns))
-    ]
+    areNumbers = numberColumns(rows)
     return "\n".join(
         "  "
         + "  ".join(
@@ -102,6 +120,21 @@ def tableOf(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
         ).rstrip()
         for line in [list(columns), *cells]
     )
+
+
+def numberColumns(rows: Sequence[Sequence[Any]]) -> list[bool]:
+    """
+    Which columns have numbers and amounts, and besides these nothing but empty cells.
+    """
+    return [
+        any(_isNumber(cell) for cell in column)
+        and all(_isNumber(cell) or cell == "" for cell in column)
+        for column in zip(*rows, strict=True)
+    ]
+
+
+def _isNumber(value: Any) -> bool:
+    return isinstance(value, (int, float, Amount)) and not isinstance(value, bool)
 
 
 def cellOf(value: Any) -> str:
@@ -120,7 +153,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
 
 
-def bytesOf(count: float) -> str:
+def bytesOf(count: float) -> Amount:
     """
     A number of bytes for people.
     """
@@ -128,11 +161,11 @@ def bytesOf(count: float) -> str:
     while count >= 1024 and unit < len(_UNITS) - 1:
         count /= 1024
         unit += 1
-    return f"{count:,.0f} B" if unit == 0 else f"{count:,.1f} {_UNITS[unit]}"
+    return Amount(f"{count:,.0f} B" if unit == 0 else f"{count:,.1f} {_UNITS[unit]}")
 
 
-def rateOf(count: float) -> str:
+def rateOf(count: float) -> Amount:
     """
     Bytes in a second for people.
     """
-    return f"{bytesOf(count)}/s"
+    return Amount(f"{bytesOf(count)}/s")

@@ -4,7 +4,17 @@ Reports as tables of text.
 
 from __future__ import annotations
 
-from natsbroker.spark.jobs.report import Report, Section, bytesOf, cellOf, rateOf, tableOf
+from natsbroker.spark.jobs.report import (
+    Amount,
+    Chart,
+    Report,
+    Section,
+    bytesOf,
+    cellOf,
+    numberColumns,
+    rateOf,
+    tableOf,
+)
 
 
 def test_table() -> None:
@@ -16,6 +26,17 @@ def test_table() -> None:
         "  bcd   12,345  100.0",
     ]
     assert tableOf(("name",), []) == "  (none)"
+
+
+def test_numberColumns() -> None:
+    """Amounts stand where numbers stand, also beside empty cells; names that look so do not."""
+    rows = [(1, bytesOf(5), "", "5 B", True, ""), (2.5, rateOf(7), 3, "7", 1, "")]
+    assert numberColumns(rows) == [True, True, True, False, False, False]
+    assert numberColumns([]) == []
+    assert tableOf(("size",), [(bytesOf(5),), (bytesOf(1023),)]).splitlines()[1:] == [
+        "      5 B",
+        "  1,023 B",
+    ]
 
 
 def test_cells() -> None:
@@ -31,13 +52,18 @@ def test_units() -> None:
     found = [bytesOf(count) for count in (0, 1023, 1024, 3 << 20, 5 << 60)]
     assert found == ["0 B", "1,023 B", "1.0 KiB", "3.0 MiB", "5,120.0 PiB"]
     assert rateOf(2048) == "2.0 KiB/s"
+    assert isinstance(rateOf(1), Amount)
 
 
 def test_text() -> None:
-    """A report has its facts and sections in order."""
+    """A report has its facts and sections in order, without what is only drawn."""
     report = Report(
         "Title",
         {"Events": 3},
-        [Section("One", ("x",), [("y",)], "A note."), Section("Two")],
+        [
+            Section("One", ("x",), [("y",)], "A note."),
+            Section("Drawn", chart=Chart("bars", {})),
+            Section("Two"),
+        ],
     )
     assert report.text() == "Title\n\nEvents: 3\n\nOne\nA note.\n  x\n  y\n\nTwo\n"
