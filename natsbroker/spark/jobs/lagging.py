@@ -102,7 +102,7 @@ def reportOf(logs: Mapping[str, Mapping[str, Any]], behind: int) -> Report:
         (name, each["next"], each.get("last", ""), each.get("behind", ""), each.get("error", ""))
         for name, each in logs.items()
     ]
-    bars = [(name, float(each.get("behind", 0))) for name, each in logs.items()]
+    bars = [(name, float(each["behind"])) for name, each in logs.items() if "behind" in each]
     chart = Chart("bars", {"": bars}, "sequences")
     columns = ("log", "next", "last", "behind", "wrong")
     return Report("Lag", {"Behind": behind}, [Section("Logs", columns, rows, "", chart)])

@@ -252,18 +252,19 @@ def _over(found: Traffic, final: bool) -> Chart:
     What came in, account by account.
     """
     series: dict[str, dict[int, int]] = {}
-    for begin in found.closed(final):
+    begins = found.closed(final)
+    for begin in begins:
         for (account, kind, _, prefix), counts in found.sums[begin].items():
             if kind == "client" and prefix:
-                points = series.setdefault(account, {})
-                points[begin] = points.get(begin, 0) + counts[0]
+                points = series.setdefault(account, dict.fromkeys(begins, 0))
+                points[begin] += counts[0]
     size = found.windows.size / _SECOND
     heaviest = sorted(series, key=lambda name: sum(series[name].values()), reverse=True)
     lines: dict[str, list[tuple[Any, float]]] = {
         name: [(begin / _SECOND, count / size) for begin, count in series[name].items()]
         for name in heaviest[:_LINES]
     }
-    return Chart("lines", lines, "msgs/s")
+    return Chart("lines", lines, "msgs/s in")
 
 
 def sinceOption(since: str, options: dict[str, Any], now: Callable[[], float]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 from natsbroker.spark import cli
 from natsbroker.spark.errors import SourceError
 from natsbroker.spark.jobs.archivejob import archive
-from natsbroker.spark.jobs.lagging import placesOf
+from natsbroker.spark.jobs.lagging import placesOf, reportOf
 from natsbroker.spark.tables.formats import FORMATS
 from tests.spark.support import BrokerStation, Station
 
@@ -25,6 +25,17 @@ def ran(*arguments: str) -> tuple[int, dict[str, Any], str]:
     code = cli.main(("lag", *arguments), out, err)
     lines = out.getvalue().splitlines()
     return code, json.loads(lines[-1]) if lines else {}, err.getvalue()
+
+
+def test_unknown() -> None:
+    """Of a log that is gone nobody knows how far anything is behind it: it has no bar."""
+    logs: dict[str, dict[str, Any]] = {
+        "a": {"next": 5, "last": 4, "behind": 0},
+        "b": {"next": 5, "error": "it is gone"},
+    }
+    (section,) = reportOf(logs, 0).sections
+    assert section.chart is not None and section.chart.series == {"": [("a", 0.0)]}
+    assert list(section.rows) == [("a", 5, 4, 0, ""), ("b", 5, "", "", "it is gone")]
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -17,7 +17,8 @@ from natsbroker.spark import cli
 from natsbroker.spark.addresses import readAddresses
 from natsbroker.spark.connection import Peer, connect
 from natsbroker.spark.errors import SourceError
-from natsbroker.spark.jobs.trafficjob import traffic, windowsOf, writeRows
+from natsbroker.spark.jobs.events import readEvent
+from natsbroker.spark.jobs.trafficjob import reportOf, traffic, windowsOf, writeRows
 from tests.interop.gateways.worlds import until
 from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.spark import eventlogs
@@ -153,6 +154,17 @@ def test_inSpark(spark: Any, broker: BrokerStation) -> None:
     options = {"servers": broker.url, "channel": broker.channel(minutes(4)), "minPartitions": "3"}
     assert traffic(spark, options, final=True) == traffic(None, options, final=True)
     assert traffic(None, options, final=True)["msgs_in"] == 7 * 24
+
+
+def test_silence() -> None:
+    """An account without traffic in a window has a rate of nothing there."""
+    found = folded(windowsOf(60, 60, 0), 10, 130)
+    row = eventlogs.traffic("B", "x", msgs_in=60, bytes_in=60)
+    found.add(readEvent(event("traffic", 70, [row])))
+    chart = reportOf(found, final=True).sections[0].chart
+    assert chart is not None and chart.unit == "msgs/s in"
+    rates = {name: [rate for _, rate in points] for name, points in chart.series.items()}
+    assert rates == {"A": [1 / 60, 0, 1 / 60], "B": [0, 1, 0]}
 
 
 @pytest.mark.parametrize(
