@@ -18,6 +18,7 @@ from natsbroker.stats.linkviews import GatewayFactsView, GatewayLinkView, Gatewa
 from natsbroker.stats.queries import Query, flag, text
 from natsbroker.stats.rowparts import ages, passed, whereabouts
 from natsbroker.stats.state import BrokerState
+from natsbroker.stats.subscribed import askedFor, detailed
 
 __all__ = ["Gatewayz"]
 
@@ -40,9 +41,7 @@ class _Wanted:
     """
 
     def __init__(self, query: Query) -> None:
-        isDetail = text(query, "subs").lower() == "detail"
-        self.subs = not isDetail and flag(query, "subs")
-        self.subsDetail = isDetail
+        self.subs, self.subsDetail = askedFor(query)
         self.account = text(query, "acc_name")
         self.accounts = flag(query, "accs") or bool(self.account)
         self.gateway = text(query, "gw_name")
@@ -147,17 +146,12 @@ def _account(
         if listed and wanted.subs:
             row["subscriptions_list"] = [shown(pattern) for pattern, _ in listed]
         elif listed:
-            row["subscriptions_list_detail"] = [_detail(*each) for each in listed]
+            row["subscriptions_list_detail"] = [
+                detailed(pattern, queue, b"", 0, 0) for pattern, queue in listed
+            ]
     if figures.get("switches"):
         row["switches"] = figures["switches"]
         row["last_switch"] = instant(figures["switched"])
     if figures.get("advice"):
         row["advice"] = figures["advice"]
     return row
-
-
-def _detail(pattern: bytes, queue: bytes) -> Document:
-    row: Document = {"subject": shown(pattern)}
-    if queue:
-        row["qgroup"] = shown(queue)
-    return {**row, "sid": "", "msgs": 0, "cid": 0}

@@ -24,6 +24,8 @@ _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UNSIGNED = re.compile(r"[0-9]+", re.ASCII)
+_SIGNED_RANGE = range(-(1 << 63), 1 << 63)
+_UNSIGNED_RANGE = range(1 << 64)
 
 #: More digits than any number of 64 bits has.
 _DIGITS = 20
@@ -70,15 +72,7 @@ def integer(query: Query, name: str) -> int:
 
     @raise BadQuery: if it is none.
     """
-    value = query.get(name, "")
-    if not value:
-        return 0
-    if not _INTEGER.fullmatch(value):
-        raise _undecodable("int", name, "strconv.Atoi", value, "invalid syntax")
-    found = _number(value)
-    if found is None or not -(1 << 63) <= found < 1 << 63:
-        raise _undecodable("int", name, "strconv.Atoi", value, "value out of range")
-    return found
+    return _ranged(query, name, "int", "strconv.Atoi", _INTEGER, _SIGNED_RANGE)
 
 
 def unsigned(query: Query, name: str) -> int:
@@ -87,14 +81,24 @@ def unsigned(query: Query, name: str) -> int:
 
     @raise BadQuery: if it is none.
     """
+    return _ranged(query, name, "uint64", "strconv.ParseUint", _UNSIGNED, _UNSIGNED_RANGE)
+
+
+def _ranged(
+    query: Query, name: str, kind: str, function: str, spelling: re.Pattern[str], allowed: range
+) -> int:
+    """
+    @param kind: what a refusal calls the number.
+    @param function: what it says has refused it.
+    """
     value = query.get(name, "")
     if not value:
         return 0
-    if not _UNSIGNED.fullmatch(value):
-        raise _undecodable("uint64", name, "strconv.ParseUint", value, "invalid syntax")
+    if not spelling.fullmatch(value):
+        raise _undecodable(kind, name, function, value, "invalid syntax")
     found = _number(value)
-    if found is None or found >= 1 << 64:
-        raise _undecodable("uint64", name, "strconv.ParseUint", value, "value out of range")
+    if found is None or found not in allowed:
+        raise _undecodable(kind, name, function, value, "value out of range")
     return found
 
 

@@ -13,11 +13,11 @@ from collections.abc import Generator, Iterator
 from natsbroker.stats.answers import JSON, Answer, Listing, bodyOf
 from natsbroker.stats.formats import instant, shown
 from natsbroker.stats.linkviews import ClusterView, RouteFactsView
-from natsbroker.stats.queries import Query, flag, text
+from natsbroker.stats.queries import Query
 from natsbroker.stats.rowparts import ages, passed, whereabouts
 from natsbroker.stats.rows import Row
 from natsbroker.stats.state import BrokerState
-from natsbroker.stats.subscribed import subscribed
+from natsbroker.stats.subscribed import askedFor, detailed, subscribed
 
 __all__ = ["Routez"]
 
@@ -42,9 +42,7 @@ class Routez:
 
         @raise BadQuery: if a parameter makes no sense.
         """
-        isDetailed = text(query, "subs").lower() == "detail"
-        isListed = not isDetailed and flag(query, "subs")
-        return Answer(200, JSON, bodyOf(self.steps(isListed, isDetailed)), isLong=True)
+        return Answer(200, JSON, bodyOf(self.steps(*askedFor(query))), isLong=True)
 
     def steps(self, isListed: bool, isDetailed: bool) -> Generator[bytes, None, Listing]:
         """
@@ -104,10 +102,5 @@ def _interest(route: RouteFactsView, isDetailed: bool) -> Iterator[tuple[int, st
             continue
         names = [b"L" if each.origin else b"R", b"" if route.account else each.account]
         sid = [*names, each.pattern, each.queue, each.origin.strip()]
-        row: Row = {"subject": shown(each.pattern)}
-        if each.queue:
-            row["qgroup"] = shown(each.queue)
-        row["sid"] = shown(b" ".join(filter(None, sid)))
-        row["msgs"] = delivered
-        row["cid"] = route.number
-        yield size, row
+        told = b" ".join(filter(None, sid))
+        yield size, detailed(each.pattern, each.queue, told, delivered, route.number)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from natsbroker.stats.formats import instant, shown
-from natsbroker.stats.queries import Query, flag, text
+from natsbroker.stats.queries import Query, flag
 from natsbroker.stats.rowparts import ages, passed, whereabouts
 from natsbroker.stats.selection import Chosen, accountOf
-from natsbroker.stats.subscribed import subscribed
+from natsbroker.stats.subscribed import askedFor, detailed, subscribed
 from natsbroker.stats.views import FactsView, SubscriptionView
 from natsbroker.wire.grants import GLOBAL_ACCOUNT, Security
 
@@ -47,9 +47,7 @@ class Detail:
         """
         @raise BadQuery: if a parameter makes no sense.
         """
-        auth = flag(query, "auth")
-        isDetail = text(query, "subs").lower() == "detail"
-        return cls(auth, not isDetail and flag(query, "subs"), isDetail)
+        return cls(flag(query, "auth"), *askedFor(query))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +181,8 @@ def subscriptionRow(subscription: Any, sid: bytes, cid: int, account: str = "") 
     @param cid: of its connection; 0 for a service inside the broker.
     @param account: its account, where it is shown.
     """
-    row: Row = {"subject": shown(subscription.pattern)}
-    if subscription.queue:
-        row["qgroup"] = shown(subscription.queue)
-    row["sid"] = shown(sid)
-    row["msgs"] = subscription.delivered
-    if subscription.maximum:
-        row["max"] = subscription.maximum
-    row["cid"] = cid
+    pattern, queue = subscription.pattern, subscription.queue
+    row = detailed(pattern, queue, sid, subscription.delivered, cid, subscription.maximum)
     return _withAccount(account, row) if account else row
 
 

@@ -1,9 +1,9 @@
 """
 What a row says of what somebody is subscribed to.
 
-Promises: nats-server's keys; the list is bounded, however much there is, and says so where not
-everything is in it; making it never takes long between two steps.
-Must never know: who is subscribed, or how one subscription is shown.
+Promises: nats-server's parameter and keys in its order; the list is bounded, however much there is,
+and says so where not everything is in it; making it never takes long between two steps.
+Must never know: who is subscribed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from typing import Any
 
-__all__ = ["subscribed"]
+from natsbroker.stats.formats import shown
+from natsbroker.stats.queries import Query, flag, text
+
+__all__ = ["askedFor", "detailed", "subscribed"]
 
 #: How many bytes of subscriptions are listed: their text is at most six times as long, and an
 #: answer must have room for it.
@@ -19,6 +22,38 @@ _LISTED = 512 << 10
 
 #: How many subscriptions are gone through in one step.
 _STEP = 256
+
+
+def askedFor(query: Query) -> tuple[bool, bool]:
+    """
+    Whether subjects are listed, and whether all is instead that is known of subscriptions.
+
+    @raise BadQuery: if the parameter makes no sense.
+    """
+    isDetailed = text(query, "subs").lower() == "detail"
+    return not isDetailed and flag(query, "subs"), isDetailed
+
+
+def detailed(
+    pattern: bytes, queue: bytes, sid: bytes, delivered: int, cid: int, maximum: int = 0
+) -> dict[str, Any]:
+    """
+    All that is known of one subscription.
+
+    @param queue: empty for none.
+    @param delivered: how many messages it has had.
+    @param cid: of its connection; 0 for none.
+    @param maximum: after how many messages it ends; 0 for never.
+    """
+    row: dict[str, Any] = {"subject": shown(pattern)}
+    if queue:
+        row["qgroup"] = shown(queue)
+    row["sid"] = shown(sid)
+    row["msgs"] = delivered
+    if maximum:
+        row["max"] = maximum
+    row["cid"] = cid
+    return row
 
 
 def subscribed(

@@ -2,8 +2,45 @@
 
 from __future__ import annotations
 
+import pytest
+
 from natsbroker.stats.answers import complete
-from natsbroker.stats.subscribed import subscribed
+from natsbroker.stats.queries import BadQuery
+from natsbroker.stats.subscribed import askedFor, detailed, subscribed
+
+
+@pytest.mark.parametrize(
+    ("value", "asked"),
+    [
+        (None, (False, False)),
+        ("0", (False, False)),
+        ("1", (True, False)),
+        ("detail", (False, True)),
+        ("DETAIL", (False, True)),
+    ],
+)
+def test_askedFor(value: str | None, asked: tuple[bool, bool]) -> None:
+    """Subscriptions are shown by subject, in detail or not at all."""
+    assert askedFor({} if value is None else {"subs": value}) == asked
+
+
+def test_askedForNonsense() -> None:
+    """Anything else is refused."""
+    with pytest.raises(BadQuery):
+        askedFor({"subs": "some"})
+
+
+def test_detail() -> None:
+    """All that is known stands in nats-server's order; what there is not is absent."""
+    assert list(detailed(b"foo", b"q", b"1", 2, 3, 4).items()) == [
+        ("subject", "foo"),
+        ("qgroup", "q"),
+        ("sid", "1"),
+        ("msgs", 2),
+        ("max", 4),
+        ("cid", 3),
+    ]
+    assert list(detailed(b"foo", b"", b"", 0, 0)) == ["subject", "sid", "msgs", "cid"]
 
 
 def test_subjects() -> None:
