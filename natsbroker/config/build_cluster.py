@@ -18,6 +18,7 @@ from natsbroker.config.linkblocks import (
     advertiseProblems,
     certificateProblems,
     guardProblems,
+    isSpaced,
     listenAddress,
     loginOf,
     loginProblems,
@@ -88,9 +89,7 @@ def checkCluster(cluster: Cluster, root: Reading, findings: Findings) -> Cluster
     """
     Report what makes no sense, where the file says it if it does.
     """
-    block = root.block("cluster") or Reading("cluster", root.position)
-    for name, message in _problems(cluster):
-        findings.errorAt(block, name, message)
+    findings.errorsAt(root.blockOrEmpty("cluster"), _problems(cluster))
     if cluster.tls is not None and not cluster.tls.verify:
         # Members always show each other their certificates.
         return replace(cluster, tls=replace(cluster.tls, verify=True))
@@ -101,7 +100,7 @@ def _problems(cluster: Cluster) -> Iterator[tuple[str, str]]:
     """
     The name of each key that makes no sense, with what is wrong with it.
     """
-    if len(cluster.name.split()) > 1 or cluster.name != cluster.name.strip():
+    if isSpaced(cluster.name):
         yield "name", "cluster name cannot contain spaces or new lines"
     if cluster.routes and not cluster.port:
         message = "solicited routes require cluster capabilities, e.g. --cluster"

@@ -18,6 +18,7 @@ from natsbroker.config.linkblocks import (
     advertiseProblems,
     certificateProblems,
     guardProblems,
+    isSpaced,
     listenAddress,
     loginOf,
     loginProblems,
@@ -95,9 +96,8 @@ def checkGateway(settings: Settings, root: Reading, findings: Findings) -> Setti
     gateway = settings.gateway
     if gateway is None:
         return settings
-    block = root.block("gateway") or Reading("gateway", root.position)
-    for name, message in _problems(gateway):
-        findings.errorAt(block, name, message)
+    block = root.blockOrEmpty("gateway")
+    findings.errorsAt(block, _problems(gateway))
     for place, remote in enumerate(gateway.gateways):
         for message in _remoteProblems(place, remote, gateway):
             findings.errorAt(block, "gateways", message)
@@ -116,7 +116,7 @@ def _problems(gateway: Gateway) -> Iterator[tuple[str, str]]:
     """
     if not gateway.name and gateway.port:
         yield "name", "gateway has no name"
-    if len(gateway.name.split()) > 1 or gateway.name != gateway.name.strip():
+    if isSpaced(gateway.name):
         yield "name", "gateway name cannot contain spaces"
     if gateway.name and not gateway.port:
         message = f'gateway "{gateway.name}" has no port specified (select -1 for random port)'

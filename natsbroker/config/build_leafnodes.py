@@ -94,8 +94,7 @@ def _remote(block: Reading, findings: Findings, read: Callable[[str], str]) -> R
         disabled=block.flag("disabled"),
         ignore_discovered_servers=block.flag("ignore_discovered_servers"),
     )
-    for name, message in _remoteProblems(remote):
-        findings.errorAt(block, name, message)
+    findings.errorsAt(block, _remoteProblems(remote))
     return remote
 
 
@@ -145,12 +144,10 @@ def checkLeafnodes(
     @param accounts: the names of all.
     @param isOperated: whether accounts are their operators'.
     """
-    block = root.block("leafnodes") or Reading("leafnodes", root.position)
-    for name, message in _problems(leafnodes):
-        findings.errorAt(block, name, message)
+    block = root.blockOrEmpty("leafnodes")
+    findings.errorsAt(block, _problems(leafnodes))
     check = _operatedProblems if isOperated else _accountProblems
-    for name, message in check(leafnodes, {"", *accounts}):
-        findings.errorAt(block, name, message)
+    findings.errorsAt(block, check(leafnodes, {"", *accounts}))
 
 
 def _problems(leafnodes: Leafnodes) -> Iterator[tuple[str, str]]:

@@ -69,7 +69,7 @@ def checkStreaming(streaming: Streaming, root: Reading, findings: Findings) -> N
     """
     Report what makes no sense, where the file says it if it does.
     """
-    block = root.block("streaming") or Reading("streaming", root.position)
+    block = root.blockOrEmpty("streaming")
     limits = block.block("store_limits")
     for name, message in _problems(streaming):
         at = limits if limits is not None and name in limits else block

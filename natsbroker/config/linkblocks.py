@@ -21,6 +21,7 @@ __all__ = [
     "advertised",
     "certificateProblems",
     "guardProblems",
+    "isSpaced",
     "listenAddress",
     "loginOf",
     "loginProblems",
@@ -80,6 +81,13 @@ def loginOf(block: Reading) -> Reading:
     The C{authorization} of a block; an empty one where it has none.
     """
     return block.block("authorization") or Reading("", block.position)
+
+
+def isSpaced(name: str) -> bool:
+    """
+    Whether a name has spaces or new lines anywhere.
+    """
+    return len(name.split()) > 1 or name != name.strip()
 
 
 def guardProblems(settings: Guarded, one: str) -> Iterator[Problem]:

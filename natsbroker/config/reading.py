@@ -7,7 +7,7 @@ type, as unknown, or as not supported yet.  It must never know what a key means.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -59,6 +59,15 @@ class Findings:
         Take down an error at a key of a block, or at the block when the key is not there.
         """
         self.error(message, block.pathTo(name), block.place(name))
+
+    def errorsAt(self, block: Reading, problems: Iterable[tuple[str, str]]) -> None:
+        """
+        Take down an error at each of some keys of a block.
+
+        @param problems: the names of the keys, each with what is wrong with it.
+        """
+        for name, message in problems:
+            self.errorAt(block, name, message)
 
 
 class Entries(dict[str, object]):
@@ -146,6 +155,12 @@ class Reading:
         Get a block.
         """
         return self.take(name, Reading)
+
+    def blockOrEmpty(self, name: str) -> Reading:
+        """
+        Get a block, or an empty one that stands where this one does.
+        """
+        return self.block(name) or Reading(self.pathTo(name), self.position)
 
     def blocks(self, name: str) -> list[Reading]:
         """

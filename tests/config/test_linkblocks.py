@@ -14,6 +14,7 @@ from natsbroker.config.linkblocks import (
     advertiseProblems,
     certificateProblems,
     guardProblems,
+    isSpaced,
     listenAddress,
     loginOf,
     loginProblems,
@@ -69,6 +70,15 @@ def test_login() -> None:
     assert loginOf(blockOf("authorization { user: u }")).text("user") == "u"
     block = blockOf("")
     assert loginOf(block) == Reading("", block.position)
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [("", False), ("a", False), ("a b", True), (" a", True), ("a\n", True), (" ", True)],
+)
+def test_isSpaced(name: str, expected: bool) -> None:
+    """Spaces are seen wherever they are."""
+    assert isSpaced(name) is expected
 
 
 def test_guard() -> None:

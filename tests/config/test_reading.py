@@ -46,6 +46,22 @@ class TestValues:
             "s.conf:2:1: tls.ca_file: none",
         ]
 
+    def test_errorsAt(self) -> None:
+        """Each error stands at its key."""
+        reading, findings = readingOf("port: 1")
+        findings.errorsAt(reading, [("port", "no"), ("host", "none")])
+        assert [(error.path, error.message) for error in findings.errors] == [
+            ("port", "no"),
+            ("host", "none"),
+        ]
+
+    def test_blockOrEmpty(self) -> None:
+        """In the place of a block that is not there stands an empty one with its path."""
+        reading, _ = readingOf("tls { verify: true }")
+        assert reading.blockOrEmpty("tls") is reading.block("tls")
+        empty = reading.blockOrEmpty("cluster")
+        assert (empty.path, empty.position, empty.values) == ("cluster", reading.position, {})
+
     def test_zeroIsTheDefault(self) -> None:
         """A zero in the file means the default."""
         reading, _ = readingOf("port: 0, ping_interval: '0s'")
