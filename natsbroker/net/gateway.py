@@ -48,7 +48,6 @@ END = b"\r\n"
 class GatewayLink(Link):
     """
     @ivar document: what the peer's first INFO said.
-    @ivar traffic: what passes over it; C{None} before it is agreed on.
     """
 
     CREATED = "Gateway"
@@ -56,10 +55,9 @@ class GatewayLink(Link):
     LETTER = "gid"
 
     def __init__(self, gateways: Gateways, peer: LinkPeer) -> None:
-        super().__init__(gateways.context, peer, FROM_GATEWAY)
+        super().__init__(gateways, peer, FROM_GATEWAY)
         self._gateways = gateways
         self.document: ServerDocument | None = None
-        self.traffic: Any = None
         self.handlers[ops.INFO] = self._informed
 
     @property
@@ -126,21 +124,6 @@ class GatewayLink(Link):
         self.handlers.update(traffic.handlers)
         traffic.begin()
 
-    def ended(self) -> None:
-        """
-        See L{Link.ended}.
-        """
-        traffic, self.traffic = self.traffic, None
-        if traffic is not None:
-            traffic.end()
-        self._gateways.parted(self)
-
-    def forgotten(self) -> None:
-        """
-        See L{Link.forgotten}.
-        """
-        self._gateways.forgotten(self)
-
 
 class InboundGateway(GatewayLink):
     """
@@ -174,7 +157,6 @@ class InboundGateway(GatewayLink):
         """
         See L{Link.greet}: whoever is dialled says who it is.
         """
-        self._gateways.joined(self)
         self.tell(self._gateways.document())
 
     def _connected(self, argument: bytes) -> None:
@@ -249,7 +231,6 @@ class OutboundGateway(GatewayLink):
         """
         See L{Link.greet}: whoever dialled is silent until it knows whom it reached.
         """
-        self._gateways.joined(self)
 
     def _introduced(self, document: ServerDocument) -> None:
         gateways, name = self._gateways, self.cluster.name

@@ -64,7 +64,6 @@ class Leaf(Link):
     @ivar cluster: the peer's; empty for none.
     @ivar remoteAccount: what the peer calls the account.
     @ivar isIsolated: whether the peer hears nothing of other leafnodes.
-    @ivar traffic: what passes over it; C{None} before it is agreed on.
     """
 
     CREATED = "Leafnode"
@@ -74,7 +73,7 @@ class Leaf(Link):
     peer: LeafPeer
 
     def __init__(self, leafs: Leafs, peer: LeafPeer, kind: Kind) -> None:
-        super().__init__(leafs.context, peer, FROM_LEAF)
+        super().__init__(leafs, peer, FROM_LEAF)
         self.leafs = leafs
         self.kind = kind
         self.grant: Grant | None = None
@@ -198,18 +197,3 @@ class Leaf(Link):
         """
         The peer says what is wrong, and closes the connection if it cannot go on.
         """
-
-    def ended(self) -> None:
-        """
-        See L{Link.ended}.
-        """
-        traffic, self.traffic = self.traffic, None
-        if traffic is not None:
-            traffic.end()
-        self.leafs.parted(self)
-
-    def forgotten(self) -> None:
-        """
-        See L{Link.forgotten}.
-        """
-        self.leafs.forgotten(self)

@@ -61,7 +61,6 @@ class AcceptedLeaf(Leaf):
         """
         See L{Link.greet}: we say who we are.
         """
-        self.leafs.joined(self)
         self.say(infoLine(self.leafs.document(client_id=self.number, nonce=self._nonce)))
 
     def secured(self) -> None:

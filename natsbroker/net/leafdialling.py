@@ -76,7 +76,6 @@ class DialledLeaf(Leaf):
         """
         See L{natsbroker.net.link.Link.greet}: the peer is to say who it is first.
         """
-        self.leafs.joined(self)
         self.expect(self.target.terms.firstInfo)
 
     # Agreeing.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from twisted.logger import Logger
 
@@ -34,6 +34,21 @@ _log = Logger(namespace="natsbroker")
 Handler = Callable[..., None]
 
 
+class Roll(Protocol):
+    """
+    The links of one kind that there are, as one of them sees it: see
+    L{natsbroker.net.linkroll.LinkRoll}.
+    """
+
+    context: LinkContext
+
+    def joined(self, link: Any) -> None: ...
+
+    def parted(self, link: Any) -> None: ...
+
+    def forgotten(self, link: Any) -> None: ...
+
+
 class Link(ABC):
     """
     @cvar CREATED: what the kind of link is called when it is made.
@@ -48,13 +63,18 @@ class Link(ABC):
     @ivar isOpen: whether it can be talked on already.
     @ivar isHeld: whether nothing more is read before something that was asked is answered.
     @ivar lane: takes messages before they are frames; C{None} for nothing that does.
+    @ivar traffic: what passes over it; C{None} before it is agreed on.
     """
 
     CREATED: ClassVar[str]
     KIND: ClassVar[str]
     LETTER: ClassVar[str]
 
-    def __init__(self, context: LinkContext, peer: LinkPeer, dialect: Dialect) -> None:
+    def __init__(self, roll: Roll, peer: LinkPeer, dialect: Dialect) -> None:
+        """
+        @param roll: is told when it comes, ends and is gone.
+        """
+        context = roll.context
         limits = context.limits
         now = context.reactor.seconds()
         self.context = context
@@ -74,13 +94,14 @@ class Link(ABC):
             ops.FAULT: self.close,
         }
         self.lane: Any = None
+        self.traffic: Any = None
         self.isOpen = False
         self.isHeld = False
+        self._roll = roll
         self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
         self._handshakeBy: float | None = now + limits.handshake
         self._stuckSince: float | None = None
         self._stall: Stall | None = None
-        self._holds = 0
         self._isOver = False
 
     # What the layer above adds.
@@ -98,17 +119,14 @@ class Link(ABC):
         """
         raise RuntimeError("a handshake in the middle of a conversation")
 
-    @abstractmethod
     def ended(self) -> None:
         """
         Take back what the peer stood for. Called exactly once, and at once.
         """
-
-    @abstractmethod
-    def forgotten(self) -> None:
-        """
-        The transport is gone, too.
-        """
+        traffic, self.traffic = self.traffic, None
+        if traffic is not None:
+            traffic.end()
+        self._roll.parted(self)
 
     @property
     def remote(self) -> str:
@@ -133,9 +151,13 @@ class Link(ABC):
         self.isOpen = True
         self.context.wheel.schedule(self, self._nextDeadline())
         self.context.book.begins(self)
-        self._inTurn(self.greet)
+        self._inTurn(self._enter)
         if not self.reason:
             _log.info("{link} - {what} connection created", link=str(self), what=self.CREATED)
+
+    def _enter(self) -> None:
+        self._roll.joined(self)
+        self.greet()
 
     def received(self, data: bytes) -> None:
         """
@@ -374,7 +396,7 @@ class Link(ABC):
             why=self.reason,
             name=name,
         )
-        self.forgotten()
+        self._roll.forgotten(self)
 
     def _over(self) -> None:
         if self._isOver:

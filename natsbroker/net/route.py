@@ -58,7 +58,6 @@ class Route(Link):
     @ivar mayRedial: whether its loss is a reason to dial again.
     @ivar wantsMore: whether other connections to the peer are dialled when it has answered a PING,
         since then it is sure that it has let us in.
-    @ivar traffic: what passes over it; C{None} before it is agreed on.
     @ivar isClassic: whether the classic dialect is spoken, as far as that is known.
     @ivar isForeign: whether it was closed because there is no common dialect.
     """
@@ -68,7 +67,7 @@ class Route(Link):
     LETTER = "rid"
 
     def __init__(self, cluster: Cluster, peer: LinkPeer, target: RouteTarget | None) -> None:
-        super().__init__(cluster.context, peer, FROM_ROUTE)
+        super().__init__(cluster, peer, FROM_ROUTE)
         self._cluster = cluster
         self.target = target
         self.isDialled = target is not None
@@ -123,7 +122,6 @@ class Route(Link):
         See L{Link.greet}: whoever dialled says who it is; its INFO may have to wait for the
         peer's, which says how many connections there are to be.
         """
-        self._cluster.joined(self)
         target = self.target
         if target is not None:
             self.outbox.write(connectLine(self._cluster.connectOptions(target)))
@@ -324,20 +322,3 @@ class Route(Link):
         if self.wantsMore:
             self.wantsMore = False
             self._cluster.extend(self)
-
-    # The end.
-
-    def ended(self) -> None:
-        """
-        See L{Link.ended}.
-        """
-        traffic, self.traffic = self.traffic, None
-        if traffic is not None:
-            traffic.end()
-        self._cluster.parted(self)
-
-    def forgotten(self) -> None:
-        """
-        See L{Link.forgotten}.
-        """
-        self._cluster.forgotten(self)

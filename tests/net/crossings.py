@@ -21,6 +21,7 @@ from natsbroker.net.gatewaytraffic import GatewayTraffic
 from natsbroker.net.link import Link
 from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linkprotocol import LinkProtocol
+from natsbroker.net.linkroll import LinkRoll
 from natsbroker.wire.dialects.gateway import FROM_GATEWAY
 from natsbroker.wire.serverinfo import ServerDocument
 from natsbroker.wire.values import Kind, Message
@@ -43,23 +44,14 @@ class Crossing(Link):
     LETTER = "gid"
 
     def __init__(self, context: LinkContext, peer: Any, document: ServerDocument) -> None:
-        super().__init__(context, peer, FROM_GATEWAY)
+        super().__init__(LinkRoll(context), peer, FROM_GATEWAY)
         self.decoder.authorized = True
         self.document = document
         self.gateway = document.gateway
-        self.traffic: Any = None
 
     def greet(self) -> None:
         """See L{Link.greet}."""
         self.agreed()
-
-    def ended(self) -> None:
-        """See L{Link.ended}."""
-        if self.traffic is not None:
-            self.traffic.end()
-
-    def forgotten(self) -> None:
-        """See L{Link.forgotten}."""
 
 
 class Wire(LinkWire):

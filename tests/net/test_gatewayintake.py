@@ -139,10 +139,12 @@ class TestAccounts:
         """Nothing is told after the end."""
         town = Town(InterestOnlyPolicy())
         wire = town.arriving()
+        traffic = wire.traffic
         wire.hangUp()
         town.bus().subscribe(b"x", Recorder())
-        assert wire.traffic.figures() == {}
-        assert list(wire.traffic.interests("A")) == []
+        assert wire.traffic is None
+        assert traffic.figures() == {}
+        assert list(traffic.interests("A")) == []
 
     def test_origin(self) -> None:
         """Whoever is asked knows where a request comes from."""

@@ -4,6 +4,7 @@ A conversation with another server.
 
 from __future__ import annotations
 
+from natsbroker import errors
 from natsbroker.net.linkcontext import LinkLimits
 from tests.conftest import FlushLoggedErrors
 from tests.hosting.support import logLines
@@ -141,6 +142,17 @@ class TestEnd:
         wire.send(b"RS+ A foo\r\n")
         wire.protocol.readConnectionLost()
         assert node.publish(b"foo") == 0 and wire.closed == "Client Closed"
+
+    def test_roll(self) -> None:
+        """It is on the roll of its kind until its transport is gone, and leads nowhere before."""
+        node = Node()
+        wire = node.joined()
+        assert node.cluster.everyone() == [wire.route] and "PEER" in node.cluster.members
+        wire.route.close(errors.ROUTE_REMOVED)
+        assert wire.route.traffic is None
+        assert node.cluster.everyone() == [wire.route] and "PEER" not in node.cluster.members
+        node.settle()
+        assert node.cluster.everyone() == []
 
     def test_internalFailure(self, flushLoggedErrors: FlushLoggedErrors) -> None:
         """What fails inside ends the link, and nothing else."""
