@@ -16,9 +16,10 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
-from natsbroker.interfaces import ILinkSubscriber, IMessageBus, IOrigin
+from natsbroker.interfaces import ILinkSubscriber, IMessageBus
 from natsbroker.net.labels import quoted
 from natsbroker.net.link import Handler, Link
+from natsbroker.net.peerorigins import PeerOrigin
 from natsbroker.net.routeinterest import (
     AccountDoors,
     Announcer,
@@ -30,8 +31,7 @@ from natsbroker.subjects.grammar import isValidSubject
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import cluster
 from natsbroker.wire.dialects.route import Interest
-from natsbroker.wire.grants import Grant
-from natsbroker.wire.values import ClientInfo, GroupMessage, Message
+from natsbroker.wire.values import GroupMessage, Message
 
 __all__ = ["GLOBAL_ACCOUNT", "ClassicMember", "ClassicTraffic"]
 
@@ -47,35 +47,25 @@ _SYSTEM = b"_SYS."
 _HARMLESS = bytes(each if 0x20 < each != 0x7F else 0x78 for each in range(256))
 
 
-@implementer(ILinkSubscriber, IOrigin)
-class ClassicMember:
+@implementer(ILinkSubscriber)
+class ClassicMember(PeerOrigin):
     """
-    A peer: where messages for it are sent, and where those from it come from. Its clients were let
-    in by the peer, which checked what they may publish.
-
-    @ivar grant: whoever sends from there may do here what anybody in the account may.
+    A peer: where messages for it are sent, and where those from it come from.
     """
 
-    __slots__ = ("_link", "_traffic", "grant")
+    __slots__ = ("_traffic",)
+
+    ORIGIN = "Router"
 
     def __init__(self, traffic: ClassicTraffic, link: Link) -> None:
+        super().__init__(GLOBAL_ACCOUNT, link.remote)
         self._traffic = traffic
-        self._link = link
-        self.grant = Grant(GLOBAL_ACCOUNT)
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         """
         See L{ILinkSubscriber.forward}.
         """
         self._traffic.forward(message, queues)
-
-    def clientInfo(self, isDetailed: bool) -> ClientInfo:
-        """
-        See L{IOrigin.clientInfo}.
-        """
-        if not isDetailed:
-            return ClientInfo(acc=GLOBAL_ACCOUNT)
-        return ClientInfo(acc=GLOBAL_ACCOUNT, server=self._link.remote, kind="Router")
 
 
 class ClassicTraffic:

@@ -13,22 +13,21 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from twisted.logger import Logger
-from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.advisories import Advisory, GatewayUnwanted
-from natsbroker.interfaces import IGatewayBus, IGatewayInterestPolicy, IOrigin
+from natsbroker.interfaces import IGatewayBus, IGatewayInterestPolicy
 from natsbroker.net.gatewaytelling import Telling
 from natsbroker.net.labels import quoted
 from natsbroker.net.ledback import LedBack
 from natsbroker.net.link import Handler, Link
+from natsbroker.net.peerorigins import PeerOrigin
 from natsbroker.net.routeinterest import AccountDoors
 from natsbroker.wire import ops
 from natsbroker.wire.dialects.gateway import accountLine
-from natsbroker.wire.grants import Grant
 from natsbroker.wire.mapped import splitMapped
 from natsbroker.wire.serverinfo import ServerDocument
-from natsbroker.wire.values import ClientInfo, Message
+from natsbroker.wire.values import Message
 
 __all__ = ["GatewayOrigin", "Intake"]
 
@@ -38,32 +37,14 @@ _log = Logger(namespace="natsbroker")
 _MOST_UNKNOWN = 10_000
 
 
-@implementer(IOrigin)
-class GatewayOrigin:
+class GatewayOrigin(PeerOrigin):
     """
-    One account at another cluster, as an origin of messages. Its clients were let in over there,
-    where it was checked what they may publish.
-
-    @ivar grant: whoever sends from there may do here what anybody in the account may.
+    One account at another cluster.
     """
 
-    __slots__ = ("_server", "grant")
+    __slots__ = ()
 
-    def __init__(self, account: str, server: str) -> None:
-        """
-        @param server: the peer's name.
-        """
-        self._server = server
-        self.grant = Grant(account)
-
-    def clientInfo(self, isDetailed: bool) -> ClientInfo:
-        """
-        See L{IOrigin.clientInfo}.
-        """
-        account = self.grant.account
-        if not isDetailed:
-            return ClientInfo(acc=account)
-        return ClientInfo(acc=account, server=self._server, kind="Gateway")
+    ORIGIN = "Gateway"
 
 
 class _Account:

@@ -16,10 +16,11 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
-from natsbroker.interfaces import IMessageBus, IOrigin, IOutboxLink
+from natsbroker.interfaces import IMessageBus, IOutboxLink
 from natsbroker.net.labels import quoted
 from natsbroker.net.ledback import LedBack
 from natsbroker.net.link import Handler, Link
+from natsbroker.net.peerorigins import PeerOrigin
 from natsbroker.net.routeinterest import (
     AccountDoors,
     Announcer,
@@ -29,9 +30,8 @@ from natsbroker.net.routeinterest import (
 from natsbroker.subjects.audience import Audience, clusterOf
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import route
-from natsbroker.wire.grants import Grant
 from natsbroker.wire.mapped import splitMapped
-from natsbroker.wire.values import ClientInfo, Kind, Message
+from natsbroker.wire.values import Kind, Message
 
 __all__ = ["ModernTraffic", "RouteAccount"]
 
@@ -44,19 +44,19 @@ _NAMING = Audience({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE}, namesClusters=True)
 _SOME_LEAF = b" "
 
 
-@implementer(IOutboxLink, IOrigin)
-class RouteAccount:
+@implementer(IOutboxLink)
+class RouteAccount(PeerOrigin):
     """
-    One account at a peer: where messages for it are sent, and where those from it come from. Its
-    clients were let in by the peer, which checked what they may publish.
+    One account at a peer: where messages for it are sent, and where those from it come from.
 
     @ivar outbox: the connection's.
     @ivar cluster: of the leafnode at the peer that this is about; no bytes for none.
     @ivar prefix: the account as the wire names it, with a blank behind; no bytes where it does not.
-    @ivar grant: whoever sends from there may do here what anybody in the account may.
     """
 
-    __slots__ = ("_name", "_server", "cluster", "grant", "outbox", "prefix", "takesOrigin")
+    __slots__ = ("_name", "cluster", "outbox", "prefix", "takesOrigin")
+
+    ORIGIN = "Router"
 
     def __init__(
         self,
@@ -72,13 +72,12 @@ class RouteAccount:
         @param server: the peer's name.
         @param takesOrigin: whether the peer is told where messages of leafnodes are from.
         """
+        super().__init__(account, server)
         self._name = name
         self.cluster = cluster
         self.takesOrigin = takesOrigin
         self.prefix = name + b" " if name else b""
         self.outbox = outbox
-        self._server = server
-        self.grant = Grant(account)
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
         """
@@ -91,15 +90,6 @@ class RouteAccount:
         outbox.messageBytes += len(message.body)
         origin = clusterOf(message.origin) if self.takesOrigin else b""
         outbox.write(route.messageFrame(self._name, message, queues, outbox.headers, origin))
-
-    def clientInfo(self, isDetailed: bool) -> ClientInfo:
-        """
-        See L{IOrigin.clientInfo}.
-        """
-        account = self.grant.account
-        if not isDetailed:
-            return ClientInfo(acc=account)
-        return ClientInfo(acc=account, server=self._server, kind="Router")
 
 
 class ModernTraffic:

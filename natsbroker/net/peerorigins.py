@@ -1,0 +1,49 @@
+"""
+Accounts at other servers, as origins of messages.
+
+Promises: services that may know it are told which server a request comes from.
+Must never know: how messages come from there.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from zope.interface import implementer
+
+from natsbroker.interfaces import IOrigin
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import ClientInfo
+
+__all__ = ["PeerOrigin"]
+
+
+@implementer(IOrigin)
+class PeerOrigin:
+    """
+    One account at a peer. Its clients were let in over there, where it was checked what they may
+    publish.
+
+    @cvar ORIGIN: what services are told that it is.
+    @ivar grant: whoever sends from there may do here what anybody in the account may.
+    """
+
+    __slots__ = ("_server", "grant")
+
+    ORIGIN: ClassVar[str]
+
+    def __init__(self, account: str, server: str) -> None:
+        """
+        @param server: the peer's name.
+        """
+        self._server = server
+        self.grant = Grant(account)
+
+    def clientInfo(self, isDetailed: bool) -> ClientInfo:
+        """
+        See L{IOrigin.clientInfo}.
+        """
+        account = self.grant.account
+        if not isDetailed:
+            return ClientInfo(acc=account)
+        return ClientInfo(acc=account, server=self._server, kind=self.ORIGIN)
