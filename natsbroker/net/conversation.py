@@ -9,8 +9,7 @@ Must never know: operations, or how a client is let in; the layers above it do.
 from __future__ import annotations
 
 import base64
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from abc import abstractmethod
 from typing import Any
 
 from twisted.logger import Logger
@@ -26,6 +25,7 @@ from natsbroker.net.peer import Peer
 from natsbroker.net.stall import Stall
 from natsbroker.net.subscribing import SubscriptionTable
 from natsbroker.net.trace import Trace
+from natsbroker.net.turns import TurnTaker
 from natsbroker.wire.connect import DEFAULTS
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.keepalive import Keepalive
@@ -46,7 +46,7 @@ _QUIET = frozenset(
 )
 
 
-class Conversation(ABC):
+class Conversation(TurnTaker):
     """
     @ivar cid: the number of the connection.
     @ivar options: what CONNECT said, with the defaults for what it did not say.
@@ -73,6 +73,7 @@ class Conversation(ABC):
         "_stall",
         "_stuckSince",
         "_trace",
+        "_turn",
         "cid",
         "decoder",
         "grant",
@@ -88,6 +89,7 @@ class Conversation(ABC):
         now = context.reactor.seconds()
         self._context = context
         self._peer = peer
+        self._turn = context.turn
         self.cid = context.connections.nextNumber()
         self.options: dict[str, Any] = dict(DEFAULTS)
         self.grant: Grant | None = None
@@ -98,7 +100,7 @@ class Conversation(ABC):
         self.decoder.heard = now
         self.decoder.authorized = not context.authorizer.required
         self.decoder.announce = True
-        self.outbox = hot.Outbox(context.turn, self, peer.write, limits.max_pending)
+        self.outbox = hot.Outbox(self._turn, self, peer.write, limits.max_pending)
         self._login: Login | None = None
         self._loginBy: float | None = None
         self._expires: float | None = None
@@ -128,12 +130,6 @@ class Conversation(ABC):
     def deadlinePassed(self, now: float) -> float | None:
         """
         See L{natsbroker.net.wheel.HasDeadline}.
-        """
-
-    @abstractmethod
-    def _waitFor(self, outbox: hot.Outbox) -> None:
-        """
-        Something was put into an outbox that holds much: read nothing until it holds less.
         """
 
     @abstractmethod
@@ -198,22 +194,6 @@ class Conversation(ABC):
         """
         if not self.reason and self._login is None:
             self._inTurn(self._frames)
-
-    def _inTurn(self, call: Callable[..., None], *arguments: Any) -> None:
-        turn = self._context.turn
-        turn.enter()
-        try:
-            call(*arguments)
-            if turn.congested is not None:
-                outbox, turn.congested = turn.congested, None
-                turn.atEnd(lambda: self._waitFor(outbox))
-        except Exception:
-            _log.failure("{client} - Internal failure", client=str(self))
-            self.close(errors.INTERNAL)
-        try:
-            turn.leave()
-        except Exception:
-            _log.failure("{client} - What its input caused failed", client=str(self))
 
     def inputEnded(self) -> None:
         """

@@ -10,7 +10,7 @@ Must never know: what is spoken, or sockets. The layers above and below do.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
@@ -22,6 +22,7 @@ from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linktrace import traceCame, traceSaid
 from natsbroker.net.peer import LinkPeer
 from natsbroker.net.stall import Stall
+from natsbroker.net.turns import TurnTaker
 from natsbroker.wire import ops
 from natsbroker.wire.keepalive import Keepalive, KeepaliveAction
 from natsbroker.wire.lines import Dialect
@@ -49,7 +50,7 @@ class Roll(Protocol):
     def forgotten(self, link: Any) -> None: ...
 
 
-class Link(ABC):
+class Link(TurnTaker):
     """
     @cvar CREATED: what the kind of link is called when it is made.
     @cvar KIND: what it is called when it is closed.
@@ -98,6 +99,7 @@ class Link(ABC):
         self.isOpen = False
         self.isHeld = False
         self._roll = roll
+        self._turn = context.turn
         self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
         self._handshakeBy: float | None = now + limits.handshake
         self._stuckSince: float | None = None
@@ -174,22 +176,6 @@ class Link(ABC):
         if not self.reason and not self.isHeld:
             self._inTurn(self._frames)
 
-    def _inTurn(self, call: Callable[[], None]) -> None:
-        turn = self.context.turn
-        turn.enter()
-        try:
-            call()
-            if turn.congested is not None:
-                outbox, turn.congested = turn.congested, None
-                turn.atEnd(lambda: self._waitFor(outbox))
-        except Exception:
-            _log.failure("{link} - Internal failure", link=str(self))
-            self.close(errors.INTERNAL)
-        try:
-            turn.leave()
-        except Exception:
-            _log.failure("{link} - What its input caused failed", link=str(self))
-
     def _frames(self) -> None:
         decoder, handlers = self.decoder, self.handlers
         active = False
@@ -256,10 +242,6 @@ class Link(ABC):
         self._keepalive.estimate(self.context.reactor.seconds() - self.started)
 
     def _waitFor(self, outbox: hot.Outbox) -> None:
-        """
-        Something was put into an outbox that holds much: read nothing until it holds less, or it
-        had its chance.
-        """
         waits = outbox.pending > hot.Turn.HIGH and not outbox.lagging
         if waits and self._stall is None and not self.reason and self.context.limits.stall:
             self.peer.pauseReading()
