@@ -12,7 +12,7 @@ from typing import Protocol
 
 from tests.interop.plainclients import Client
 
-__all__ = ["HEADERS", "Linked", "answerTo", "everywhere", "shared"]
+__all__ = ["HEADERS", "Linked", "answerTo", "distantQueues", "everywhere", "requests", "shared"]
 
 HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
 
@@ -61,6 +61,28 @@ def everywhere(linked: Linked, count: int, headers: bytes = HEADERS) -> None:
         client.unsubscribe(wider[place])
 
 
+def requests(linked: Linked, *, isTold: bool = False) -> None:
+    """
+    Have every client answer every client's request.
+
+    @param isTold: whether everybody knows of an inbox before anything is sent to it.
+    """
+    for place, server in enumerate(linked.clients):
+        service = server.subscribe(b"service.%d" % place)
+        linked.sync()
+        for other in linked.clients:
+            name = b"_INBOX.%d" % id(other)
+            inbox = other.subscribe(name)
+            if isTold:
+                linked.sync()
+            other.publish(b"service.%d" % place, b"?", name)
+            ((reply, _, body),) = server.messages(service, 1)
+            server.publish(reply, b"answer to " + body)
+            assert other.take(inbox, 1) == [b"answer to ?"]
+            other.unsubscribe(inbox)
+        server.unsubscribe(service)
+
+
 def shared(linked: Linked, count: int, rounds: int = 1) -> list[list[bytes]]:
     """
     Publish at every server to a queue group with two members at each, and check that one of them
@@ -91,6 +113,39 @@ def shared(linked: Linked, count: int, rounds: int = 1) -> list[list[bytes]]:
         for sid in sids:
             client.unsubscribe(sid)
     return heard
+
+
+def distantQueues(
+    linked: Linked, first: int, count: int, headers: bytes = HEADERS, rounds: int = 1
+) -> list[list[bytes]]:
+    """
+    Publish at one of three servers to two queue groups: one with three members at the second server
+    and one at the third, the other with its one member at the third; and check that each group gets
+    each message once.
+
+    @param first: the place of the server to publish at; the others come after it, in a circle.
+    @param headers: of every other message; no bytes for none.
+    @param rounds: how often everybody is synchronized before all has arrived.
+    @return: what each member of the first group heard, the distant one last.
+    """
+    here, one, two = (linked.clients[(first + each) % 3] for each in range(3))
+    ones = [one.subscribe(b"far", b"q") for _ in range(3)]
+    twos = [two.subscribe(b"far", b"q"), two.subscribe(b"far", b"r")]
+    linked.sync()
+    expected = [b"%d" % number for number in range(count)]
+    for number, body in enumerate(expected):
+        here.publish(b"far", body, b"", headers if number % 2 else b"")
+    for _ in range(rounds):
+        linked.sync()
+    heard = [one.arrived(sid) for sid in ones]
+    second, other = (two.arrived(sid) for sid in twos)
+    assert sorted(body for each in (*heard, second) for body in each) == sorted(expected)
+    assert other == expected
+    for sid in ones:
+        one.unsubscribe(sid)
+    for sid in twos:
+        two.unsubscribe(sid)
+    return [*heard, second]
 
 
 def answerTo(client: Client, subject: bytes) -> bytes:

@@ -19,7 +19,7 @@ import pytest
 from tests.interop.certificates import writeCertificates
 from tests.interop.cluster.members import PLAIN_CONFIG, Member, Mesh, formed
 from tests.interop.conftest import showLogs
-from tests.interop.passing import HEADERS, answerTo, everywhere, shared
+from tests.interop.passing import HEADERS, answerTo, distantQueues, everywhere, requests, shared
 from tests.interop.plainclients import Client
 from tests.interop.servers import GNATSD, OURS, OURS_FAST, OURS_PURE, PATIENCE, REAL, Flavour
 
@@ -54,16 +54,6 @@ def running(
     mesh = formed(flavours, tmp_path_factory.mktemp("classic"), more, PLAIN_CONFIG)
     yield mesh
     mesh.close()
-
-
-@pytest.fixture
-def mesh(running: Mesh, request: pytest.FixtureRequest) -> Mesh:
-    """
-    The cluster, whose logs are shown if the test fails.
-    """
-    for member in running.members:
-        showLogs(request.node, member)
-    return running
 
 
 def isOurs(mesh: Mesh, place: int) -> bool:
@@ -107,18 +97,7 @@ def test_sizes(mesh: Mesh) -> None:
 
 def test_requests(mesh: Mesh) -> None:
     """Everybody answers everybody's requests."""
-    for place, server in enumerate(mesh.clients):
-        service = server.subscribe(b"service.%d" % place)
-        mesh.sync()
-        for other in mesh.clients:
-            inbox = other.subscribe(b"_INBOX.%d" % id(other))
-            mesh.sync()
-            other.publish(b"service.%d" % place, b"?", b"_INBOX.%d" % id(other))
-            ((reply, _, body),) = server.messages(service, 1)
-            server.publish(reply, b"answer to " + body)
-            assert other.take(inbox, 1) == [b"answer to ?"]
-            other.unsubscribe(inbox)
-        server.unsubscribe(service)
+    requests(mesh, isTold=True)
 
 
 def test_queues(mesh: Mesh) -> None:
@@ -131,24 +110,7 @@ def test_queues(mesh: Mesh) -> None:
 @pytest.mark.parametrize("place", range(3))
 def test_distantQueues(mesh: Mesh, place: int) -> None:
     """Of two groups that are only elsewhere, each gets each message, by its weight."""
-    here, one, two = (mesh.clients[(place + each) % 3] for each in range(3))
-    ones = [one.subscribe(b"far", b"q") for _ in range(3)]
-    twos = [two.subscribe(b"far", b"q"), two.subscribe(b"far", b"r")]
-    mesh.sync()
-    for number in range(COUNT):
-        here.publish(b"far", b"%d" % number)
-    mesh.sync()
-    mesh.sync()
-    first = [one.arrived(sid) for sid in ones]
-    second, other = (two.arrived(sid) for sid in twos)
-    expected = [b"%d" % number for number in range(COUNT)]
-    assert sorted([body for each in first for body in each] + second) == sorted(expected)
-    assert other == expected
-    assert all(first) and second
-    for sid in ones:
-        one.unsubscribe(sid)
-    for sid in twos:
-        two.unsubscribe(sid)
+    assert all(distantQueues(mesh, place, COUNT, b"", 2))
 
 
 @pytest.mark.parametrize("how", ["unsub", "max", "leave"])

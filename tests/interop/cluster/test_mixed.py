@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.interop.cluster.members import Mesh, formed
-from tests.interop.conftest import showLogs
-from tests.interop.passing import HEADERS, answerTo, everywhere, shared
+from tests.interop.passing import answerTo, distantQueues, everywhere, requests, shared
 from tests.interop.plainclients import Client
 from tests.interop.servers import OLD, OURS, OURS_FAST, OURS_PURE, REAL, Flavour
 
@@ -38,16 +37,6 @@ def running(
     mesh.close()
 
 
-@pytest.fixture
-def mesh(running: Mesh, request: pytest.FixtureRequest) -> Mesh:
-    """
-    The cluster, whose logs are shown if the test fails.
-    """
-    for member in running.members:
-        showLogs(request.node, member)
-    return running
-
-
 def test_everywhere(mesh: Mesh) -> None:
     """What is published anywhere is heard everywhere, once, in order, with headers and reply."""
     everywhere(mesh, COUNT)
@@ -55,17 +44,7 @@ def test_everywhere(mesh: Mesh) -> None:
 
 def test_requests(mesh: Mesh) -> None:
     """Everybody answers everybody's requests."""
-    for place, server in enumerate(mesh.clients):
-        service = server.subscribe(b"service.%d" % place)
-        mesh.sync()
-        for other in mesh.clients:
-            inbox = other.subscribe(b"_INBOX.%d" % id(other))
-            other.publish(b"service.%d" % place, b"?", b"_INBOX.%d" % id(other))
-            ((reply, _, body),) = server.messages(service, 1)
-            server.publish(reply, b"answer to " + body)
-            assert other.take(inbox, 1) == [b"answer to ?"]
-            other.unsubscribe(inbox)
-        server.unsubscribe(service)
+    requests(mesh)
 
 
 def test_queues(mesh: Mesh) -> None:
@@ -77,22 +56,8 @@ def test_queues(mesh: Mesh) -> None:
 
 def test_distantQueues(mesh: Mesh) -> None:
     """Of two groups that are only elsewhere, each gets each message, by its weight."""
-    here, one, two = mesh.clients
-    ones = [one.subscribe(b"far", b"q") for _ in range(3)]
-    twos = [two.subscribe(b"far", b"q"), two.subscribe(b"far", b"r")]
-    mesh.sync()
-    for number in range(COUNT):
-        here.publish(b"far", b"%d" % number, b"", HEADERS if number % 2 else b"")
-    mesh.sync()
-    first = [body for sid in ones for body in one.arrived(sid)]
-    second, other = (two.arrived(sid) for sid in twos)
-    expected = [b"%d" % number for number in range(COUNT)]
-    assert sorted(first + second) == sorted(expected) and other == expected
-    assert first and second
-    for sid in ones:
-        one.unsubscribe(sid)
-    for sid in twos:
-        two.unsubscribe(sid)
+    *first, second = distantQueues(mesh, 0, COUNT)
+    assert any(first) and second
 
 
 @pytest.mark.parametrize("how", ["unsub", "max", "leave"])
