@@ -36,7 +36,7 @@ class Answer:
 @dataclass(frozen=True)
 class Allowance:
     """
-    One accepted difference.
+    One accepted difference. What matches is a regular expression.
 
     @ivar reason: why it is accepted.
     @ivar script: matches somewhere in the scripts that it is about.
@@ -50,9 +50,9 @@ class Allowance:
     """
 
     reason: str
-    script: re.Pattern[bytes]
-    ours: re.Pattern[bytes] | None = None
-    theirs: re.Pattern[bytes] | None = None
+    script: bytes
+    ours: bytes | None = None
+    theirs: bytes | None = None
     delivers: bool = False
     ends: bool = False
     malformed: bool = False
@@ -62,46 +62,46 @@ ALLOWANCES = [
     Allowance(
         "a carriage return without a line feed is a blank; to nats-server it also means to drop "
         "the byte before the line feed, whatever that is",
-        script=re.compile(rb"\r[^\n]"),
+        script=rb"\r[^\n]",
         malformed=True,
     ),
     Allowance(
         "a line feed ends the line even where it is the first byte of the arguments; nats-server "
         "takes it for a blank there, and the next line for the arguments",
-        script=re.compile(rb"(CONNECT|H?PUB|SUB|UNSUB|INFO)[ \t]*\n", re.IGNORECASE),
+        script=rb"(?i)(CONNECT|H?PUB|SUB|UNSUB|INFO)[ \t]*\n",
         malformed=True,
     ),
     Allowance(
         "nats-server reads the arguments of a publish again, and complains again, when the payload "
         "does not come with them",
-        script=re.compile(rb"PUB", re.IGNORECASE),
-        theirs=re.compile(rb"'Invalid Publish Subject'"),
+        script=rb"(?i)PUB",
+        theirs=rb"'Invalid Publish Subject'",
     ),
     Allowance(
         "control bytes in a subject are an invalid subject: such subjects have served to attack "
         "what stands behind a broker",
-        script=re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"),
-        ours=re.compile(rb"'Invalid (Publish )?Subject'"),
-        theirs=re.compile(rb"'maximum subscriptions exceeded'"),
+        script=rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]",
+        ours=rb"'Invalid (Publish )?Subject'",
+        theirs=rb"'maximum subscriptions exceeded'",
         delivers=True,
     ),
     Allowance(
         "a wrong token is refused, also from who was let in as a guest; nats-server goes on "
         "to take the guest's own name and password then, and does not look at the token",
-        script=re.compile(rb"auth_token", re.IGNORECASE),
-        ours=re.compile(rb"'Authorization Violation'"),
+        script=rb"(?i)auth_token",
+        ours=rb"'Authorization Violation'",
         ends=True,
     ),
     Allowance(
         "a guest that names an empty user is the guest again; nats-server refuses it the second "
         "time, because it still has the guest's password",
-        script=re.compile(rb'"user"[ :\t]+""', re.IGNORECASE),
+        script=rb'(?i)"user"[ :\t]+""',
         malformed=True,
     ),
     Allowance(
         "a subscription to foo.> is wider than an allowed foo.*, and refused as such",
-        script=re.compile(rb">"),
-        ours=re.compile(rb"'Permissions Violation for Subscription to \"[^\"]*>\".*'"),
+        script=rb">",
+        ours=rb"'Permissions Violation for Subscription to \"[^\"]*>\".*'",
         delivers=True,
     ),
 ]
@@ -111,18 +111,18 @@ def allowed(script: bytes, theirs: Answer, ours: Answer) -> list[Allowance]:
     """
     @return: the allowances that together explain a difference; none if they do not.
     """
-    about = [allowance for allowance in ALLOWANCES if allowance.script.search(script)]
+    about = [allowance for allowance in ALLOWANCES if re.search(allowance.script, script)]
     if malformed := [allowance for allowance in about if allowance.malformed]:
         return malformed
     last = ours.errors[-1] if ours.errors else b""
     if ours.errors[:-1] == theirs.errors[: len(ours.errors) - 1]:
-        if ends := [a for a in about if a.ends and a.ours and a.ours.fullmatch(last)]:
+        if ends := [a for a in about if a.ends and a.ours and re.fullmatch(a.ours, last)]:
             return ends
     used = []
     for error in (Counter(ours.errors) - Counter(theirs.errors)).elements():
-        used.append(next((a for a in about if a.ours and a.ours.fullmatch(error)), None))
+        used.append(next((a for a in about if a.ours and re.fullmatch(a.ours, error)), None))
     for error in (Counter(theirs.errors) - Counter(ours.errors)).elements():
-        used.append(next((a for a in about if a.theirs and a.theirs.fullmatch(error)), None))
+        used.append(next((a for a in about if a.theirs and re.fullmatch(a.theirs, error)), None))
     explained = [allowance for allowance in used if allowance is not None]
     if not used:  # a publish that is dropped without an error
         explained = [allowance for allowance in about if allowance.delivers]
@@ -138,7 +138,8 @@ def allowed(script: bytes, theirs: Answer, ours: Answer) -> list[Allowance]:
 @dataclass(frozen=True)
 class VerdictAllowance:
     """
-    One accepted difference of verdicts about logins, publications and subscriptions.
+    One accepted difference of verdicts about logins, publications and subscriptions. What matches is
+    a regular expression.
 
     @ivar reason: why it is accepted.
     @ivar sign: matches a frame that only one of the servers sends, where it is that difference.
@@ -149,19 +150,19 @@ class VerdictAllowance:
     """
 
     reason: str
-    sign: re.Pattern[bytes]
-    matter: re.Pattern[str] = re.compile(r".*")
-    script: re.Pattern[bytes] = re.compile(rb"")
-    ours: re.Pattern[bytes] = re.compile(rb".*", re.DOTALL)
-    theirs: re.Pattern[bytes] = re.compile(rb".*", re.DOTALL)
+    sign: bytes
+    matter: str = r".*"
+    script: bytes = rb""
+    ours: bytes = rb"(?s).*"
+    theirs: bytes = rb"(?s).*"
 
 
-_WIDER = re.compile(
+_WIDER = (
     rb"-ERR 'Permissions Violation for Subscription to \"[^\"]*>\""
     rb"( using queue \"[^\"]*\")?( \(sid \"\d+\"\))?'\r\n"
 )
-_CLOSED = re.compile(rb"\[closed\]")
-_MESSAGE = re.compile(rb"H?MSG .*", re.DOTALL)
+_CLOSED = rb"\[closed\]"
+_MESSAGE = rb"(?s)H?MSG .*"
 
 VERDICTS = [
     VerdictAllowance(
@@ -173,24 +174,24 @@ VERDICTS = [
     VerdictAllowance(
         "at a reload, a client with just as many subscriptions as it may have stays, and one with "
         "more is cut at once; nats-server tells both, and cuts them 20 milliseconds later",
-        sign=re.compile(rb"-ERR 'maximum subscriptions exceeded'\r\n|\[closed\]"),
-        matter=re.compile(r"limit-subscriptions"),
+        sign=rb"-ERR 'maximum subscriptions exceeded'\r\n|\[closed\]",
+        matter=r"limit-subscriptions",
     ),
     VerdictAllowance(
         "a client that names a user although there are none stays at a reload; nats-server looks "
         "for the user and cuts the client",
         sign=_CLOSED,
-        matter=re.compile(r"mappings-new|users-to-open|token-.*"),
+        matter=r"mappings-new|users-to-open|token-.*",
         theirs=_CLOSED,
     ),
     VerdictAllowance(
         "a guest that says who it is, and is wrong, is refused; nats-server puts the guest's name, "
         "password or key in the place of what is missing",
-        sign=re.compile(rb"-ERR 'Authorization Violation'\r\n"),
-        matter=re.compile(r"guest.*"),
-        script=re.compile(rb"CONNECT \{"),
-        ours=re.compile(rb"-ERR 'Authorization Violation'\r\n|\[closed\]"),
-        theirs=re.compile(rb"(?!-ERR 'Auth).*", re.DOTALL),
+        sign=rb"-ERR 'Authorization Violation'\r\n",
+        matter=r"guest.*",
+        script=rb"CONNECT \{",
+        ours=rb"-ERR 'Authorization Violation'\r\n|\[closed\]",
+        theirs=rb"(?s)(?!-ERR 'Auth).*",
     ),
 ]
 
@@ -214,11 +215,11 @@ def explained(
         onlyOurs += (Counter(other) - Counter(one)).elements()
     for allowance in VERDICTS:
         if (
-            allowance.matter.fullmatch(matter)
-            and allowance.script.search(script)
-            and any(map(allowance.sign.fullmatch, [*onlyOurs, *onlyTheirs]))
-            and all(map(allowance.ours.fullmatch, onlyOurs))
-            and all(map(allowance.theirs.fullmatch, onlyTheirs))
+            re.fullmatch(allowance.matter, matter)
+            and re.search(allowance.script, script)
+            and any(map(re.compile(allowance.sign).fullmatch, [*onlyOurs, *onlyTheirs]))
+            and all(map(re.compile(allowance.ours).fullmatch, onlyOurs))
+            and all(map(re.compile(allowance.theirs).fullmatch, onlyTheirs))
         ):
             return allowance.reason
     return ""
