@@ -16,6 +16,7 @@ Stricter than nats-server 2.15, on purpose:
 from __future__ import annotations
 
 from collections import abc
+from typing import TypeVar
 
 from natsbroker.config.errors import Position
 from natsbroker.config.exchange import (
@@ -35,9 +36,10 @@ from natsbroker.config.exchange import (
 )
 from natsbroker.config.exchange_checks import problems
 from natsbroker.config.identity import Account
+from natsbroker.config.mappings import mappingFrom
 from natsbroker.config.reading import Entries, Findings, Reading
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject
-from natsbroker.subjects.mapping import Destination, InvalidMapping, Mapping
+from natsbroker.subjects.mapping import InvalidMapping
 
 NOBODY = (
     "an empty list of accounts is nobody here but everybody in nats-server; "
@@ -58,6 +60,8 @@ _SERVICE_ONLY = {
     "allow_trace": "allow_trace",
 }
 _HEADERS = "headers"
+
+_Made = TypeVar("_Made", Export, Import)
 
 
 class Exchanges:
@@ -83,25 +87,13 @@ class Exchanges:
         """
         Make the exports of an account.
         """
-        found: list[Export] = []
-        for entry in block.blocks("exports"):
-            export = self._export(entry)
-            if export is not None:
-                self._places[account, "exports", len(found)] = entry
-                found.append(export)
-        return tuple(found)
+        return self._placed(account, block, "exports", self._export)
 
     def imports(self, account: str, block: Reading) -> tuple[Import, ...]:
         """
         Make the imports of an account.
         """
-        found: list[Import] = []
-        for entry in block.blocks("imports"):
-            made = self._import(entry)
-            if made is not None:
-                self._places[account, "imports", len(found)] = entry
-                found.append(made)
-        return tuple(found)
+        return self._placed(account, block, "imports", self._import)
 
     def mappings(self, block: Reading) -> tuple[SubjectMapping, ...]:
         """
@@ -114,8 +106,23 @@ class Exchanges:
             destinations = self._destinations(value, path, position)
             if destinations is not None:
                 where = f' to "{value}"' if isinstance(value, str) else ""
-                self._checkMapping(source, destinations, where, path, position)
-                found.append(SubjectMapping(source, destinations))
+                mapping = SubjectMapping(source, destinations)
+                self._checkMapping(mapping, where, path, position)
+                found.append(mapping)
+        return tuple(found)
+
+    def _placed(
+        self, account: str, block: Reading, part: str, make: abc.Callable[[Reading], _Made | None]
+    ) -> tuple[_Made, ...]:
+        """
+        Make what a part of an account consists of, and remember where each stands.
+        """
+        found: list[_Made] = []
+        for entry in block.blocks(part):
+            made = make(entry)
+            if made is not None:
+                self._places[account, part, len(found)] = entry
+                found.append(made)
         return tuple(found)
 
     def _destinations(
@@ -144,24 +151,14 @@ class Exchanges:
         return MappingDestination(subject, weight, block.text("cluster"))
 
     def _checkMapping(
-        self,
-        source: str,
-        destinations: tuple[MappingDestination, ...],
-        where: str,
-        path: str,
-        position: Position,
+        self, mapping: SubjectMapping, where: str, path: str, position: Position
     ) -> None:
+        source = mapping.source
         if not _valid(source):
             self._findings.error(f'Subject "{source}" is not a valid subject', path, position)
             return
         try:
-            Mapping(
-                _bytes(source),
-                [
-                    Destination(_bytes(each.dest), each.weight, _bytes(each.cluster))
-                    for each in destinations
-                ],
-            )
+            mappingFrom(mapping)
         except InvalidMapping as error:
             message = f'Error adding mapping for "{source}"{where} : {error}'
             self._findings.error(message, path, position)

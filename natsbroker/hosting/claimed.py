@@ -33,7 +33,7 @@ from natsbroker.config.exchange import (
 )
 from natsbroker.config.exchange_checks import problems
 from natsbroker.config.identity import Account, AccountLimits
-from natsbroker.subjects import mapping
+from natsbroker.config.mappings import mappingFrom
 from natsbroker.subjects.grammar import isSubset
 from natsbroker.subjects.mapping import InvalidMapping
 
@@ -218,11 +218,7 @@ def _mappings(
 def _checkMapping(made: SubjectMapping) -> None:
     if not made.destinations:
         raise InvalidMapping("no destinations")
-    destinations = [
-        mapping.Destination(each.dest.encode("utf-8"), each.weight, each.cluster.encode("utf-8"))
-        for each in made.destinations
-    ]
-    mapping.Mapping(made.source.encode("utf-8"), destinations)
+    mappingFrom(made)
 
 
 def _withoutProblems(accounts: dict[str, Account], report: Report) -> dict[str, Account]:

@@ -17,11 +17,12 @@ from twisted.logger import Logger
 from natsbroker.config import exchange
 from natsbroker.config.exchange_checks import exportFor, problems
 from natsbroker.config.identity import Account as Described
+from natsbroker.config.mappings import mappingFrom
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
 from natsbroker.core.account import Account
 from natsbroker.core.exports import Latency, ResponseType, ServiceExport
 from natsbroker.core.imports import ServiceImport, StreamImport
-from natsbroker.subjects import mapping
+from natsbroker.subjects.mapping import MappingTable
 from natsbroker.subjects.renaming import Renaming
 
 __all__ = ["Exchanges", "checkExchange", "describedIn"]
@@ -111,17 +112,8 @@ class Exchanges:
         if self._mappings.get(account, ()) == described.mappings:
             return
         self._mappings[account] = described.mappings
-        made = [
-            mapping.Mapping(
-                _bytes(each.source),
-                [
-                    mapping.Destination(_bytes(to.dest), to.weight, _bytes(to.cluster))
-                    for to in each.destinations
-                ],
-            )
-            for each in described.mappings
-        ]
-        table = mapping.MappingTable(made, self._random.randrange, self._cluster)
+        made = map(mappingFrom, described.mappings)
+        table = MappingTable(made, self._random.randrange, self._cluster)
         account.exchange.mapSubjects(table)
         if not described.mappings:
             del self._mappings[account]
