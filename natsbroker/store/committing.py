@@ -178,7 +178,7 @@ class CommitThread(Generic[Owner]):
         Refuse what was asked, now and until the reactor knows.
         """
         with self._condition:
-            jobs = jobs + self._queue
+            jobs = jobs + self.unfinished + self._queue
             self._queue = []
             self.unfinished = []
             if not isinstance(self._refusal, StoreClosed):

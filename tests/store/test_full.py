@@ -8,6 +8,7 @@ Must never know: how the store keeps anything.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -62,6 +63,24 @@ def test_diskFull(tmp_path: Path, size: str) -> None:
     """Writers get an error, readers go on, and writing resumes when there is space again."""
     done = unshared(size, tmp_path)
     assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
+
+
+def test_severalCommits(tmp_path: Path) -> None:
+    """Who asked for what takes several commits is told when the disk is full between them."""
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
+    log: Any = reactor.wait(store.open("log"))
+    reactor.wait(log.append([(b"s", b"", b"x" * 65000, 0)] * 200))
+    reactor.wait(store.logs())
+    count = tmp_path / "store" / "commits"
+    [noting] = [each for each in Path("/proc/self/fd").iterdir() if each.resolve() == count]
+    full = os.open("/dev/full", os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(full, int(noting.name), inheritable=False)
+    os.close(full)
+    answers: list[Any] = []
+    log.discardBefore(200).addBoth(answers.append)
+    reactor.wait(store.close())
+    assert [each.type for each in answers] == [StoreFull]
 
 
 def test_limit(tmp_path: Path) -> None:
