@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MADE = 1, WRITE = 2, SYNC = 4, SIZE = 8, NAME = 16, READ = 32 };
+enum { MADE = 1, WRITE = 2, SYNC = 4, SIZE = 8, NAME = 16, READ = 32, ROOT = 64 };
 enum { NOTHING, KILL_BEFORE, KILL_AFTER, KILL_HALFWAY, FAIL, DELAY, SHORT, UNREADABLE };
 
 /* Shared with whoever gives the orders. */
@@ -211,7 +211,7 @@ static ssize_t writeOurs(int fd, const struct iovec *parts, int count, int64_t o
     for (int i = 0; i < count; i++) length += parts[i].iov_len;
     pthread_mutex_lock(&lock);
     int64_t at = offset >= 0 ? offset : lseek(fd, 0, SEEK_CUR);
-    uint64_t verdict = judge(WRITE);
+    uint64_t verdict = judge(kindOf(fd) & 4 ? WRITE | ROOT : WRITE);
     int64_t some = verdict == KILL_HALFWAY || verdict == SHORT ? length / 2 : length;
     int64_t done = -1;
     if (verdict == FAIL || !hasSpace(fd, at + some)) {

@@ -38,7 +38,8 @@ FOR_EVER = (1 << 64) - 1
 
 class Call(IntFlag):
     """
-    What a process asks of the disk.
+    What a process asks of the disk. A C{ROOT} is a C{WRITE} that is synced before it returns, as
+    LMDB writes the page that makes a commit count.
     """
 
     MAKE = 1
@@ -47,6 +48,7 @@ class Call(IntFlag):
     SIZE = 8
     NAME = 16
     READ = 32
+    ROOT = 64
     CHANGE = MAKE | WRITE | SYNC | SIZE | NAME
 
 

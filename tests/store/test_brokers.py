@@ -23,12 +23,13 @@ import nats
 import pytest
 
 from natsbroker.stan import protocol
+from natsbroker.wire.columnar import readFrame
 from tests.store import shim
 from tests.store.answers import FAILURES, measure, tell
 from tests.store.brokers import WAYS, Journal, endOnce, start
 from tests.store.history import Lost
 from tests.store.shim import FOR_EVER, Act, Call, Orders, Plan
-from tests.store.streamclient import PATIENCE, Refused, StreamClient, connectStream
+from tests.store.streamclient import CLUSTER, PATIENCE, Refused, StreamClient, connectStream
 
 WHY_NOT = shim.whyNot()
 pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
@@ -136,6 +137,25 @@ def test_measured(tmp_path: Path) -> None:
     (tmp_path / "well").mkdir()
     with pytest.raises(Lost):
         measure(tmp_path / "well", Plan())
+
+
+def test_exportsMeanwhile(tmp_path: Path) -> None:
+    """Who asks for what is stored is answered after there was no space for a commit, also if
+    nobody publishes any more."""
+
+    async def story(port: int, client: StreamClient, orders: Orders) -> None:
+        for _ in range(5):
+            assert await client.publish("full", b"x" * 1000) == ""
+        orders.give(Plan(Act.FAIL, Call.ROOT, 1, FOR_EVER, errno.ENOSPC))
+        assert (await untilRefused(client))[0] == 0
+        asked = f"$NB.API.CHANNEL.EXPORT.{CLUSTER}.full"
+        answer = await client.nc.request(asked, b'{"start": 1}', PATIENCE)
+        frame = readFrame(answer.data)
+        assert (frame.rows, frame.place.last) == (5, 5)
+        orders.clear()
+        await untilStored(client)
+
+    tell(tmp_path, story)
 
 
 def test_deliversMeanwhile(tmp_path: Path) -> None:

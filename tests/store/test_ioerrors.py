@@ -132,6 +132,26 @@ def test_noSpaceAtRoot(zygote: Zygote, tmp_path: Path) -> None:
     assert "StoreFailed" in errors(said) or "StoreFull" in errors(said)
 
 
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_noSpaceForRoot(zygote: Zygote, tmp_path: Path, number: int) -> None:
+    """So it is when nothing but that page has no space, and nobody writes afterwards: what was
+    asked may be stored, so that it does not fail for want of space, and readers do not wait."""
+    plan = Plan(Act.FAIL, Call.ROOT, number, number, errno.ENOSPC)
+    said = failing(zygote, tmp_path, plan, 6, 50)
+    assert errors(said) == ["StoreFailed"]
+    assert [each["read"] for each in said if "read" in each] == [50 * (number - 1)]
+    assert "done" in said[-1]
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_failsAgain(zygote: Zygote, tmp_path: Path, error: int) -> None:
+    """A store that could not be opened again, for whatever reason, is tried again until it is."""
+    plan = Plan(Act.FAIL, Call.SYNC | Call.ROOT, 4, 6, error)
+    said = failing(zygote, tmp_path, plan, 6, 50)
+    assert errors(said) == ["StoreFailed"] * 3
+    assert "done" in said[-1]
+
+
 def test_unreadable(zygote: Zygote, tmp_path: Path) -> None:
     """A store of which something cannot be read for a moment loses nothing by being opened."""
     store = tmp_path / "store"

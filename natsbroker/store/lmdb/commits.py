@@ -4,8 +4,9 @@ The thread that writes, and group commit.
 Each commit is one transaction that LMDB syncs before it returns; only then is the reactor told.
 
 When a commit fails because there is no space, everything in the queue fails with it and the next
-request is tried anew. When it fails for any other reason, nothing is written with this handle any
-more: the database is opened again and verified, and only if that succeeds it goes on.
+request is tried anew. When it fails for any other reason, or there was no space for the page where
+LMDB notes it, nothing is written with this handle any more: the database is opened again and
+verified, and only if that succeeds it goes on.
 
 Promises: Deferreds fire in the reactor's thread, in the order of the requests, and never
 successfully before what they stand for is on disk.
@@ -25,7 +26,7 @@ from natsbroker._istore import StoreFull
 from natsbroker.store.blocks import Block
 from natsbroker.store.committing import CommitThread, IRefusing
 from natsbroker.store.jobs import Job
-from natsbroker.store.lmdb.environment import Environment, asStoreError
+from natsbroker.store.lmdb.environment import Environment, asStoreError, asStoreFailed
 from natsbroker.store.lmdb.files import Commits, Mark, Marks
 from natsbroker.store.lmdb.layout import LogRow
 from natsbroker.store.lmdb.transaction import Transaction
@@ -277,7 +278,10 @@ class Committer(CommitThread[ICommitOwner]):
         """
         Refuse what was asked, now and until the reactor knows.
         """
+        environment = self._opened.environment
         error = asStoreError(failure)
+        if isinstance(error, StoreFull) and environment.isBroken():
+            error = asStoreFailed(failure)
         self._heads.clear()
         self._opened.base += GENERATIONS
         self._formatted = False
@@ -286,7 +290,7 @@ class Committer(CommitThread[ICommitOwner]):
             error.__cause__ = failure
         self.refuse(jobs, error)
         if not isinstance(error, StoreFull):
-            self._opened.environment.stopWriting()
+            environment.stopWriting()
 
     def openAgain(self) -> None:
         """
@@ -299,7 +303,7 @@ class Committer(CommitThread[ICommitOwner]):
             opened = self._reopen()
         except Exception as failure:
             environment.stopWriting()
-            self.reactor.callFromThread(self.owner.refused, [], asStoreError(failure))
+            self.reactor.callFromThread(self.owner.refused, [], asStoreFailed(failure))
             return
         environment.succeed(opened.environment)
         self._opened = opened

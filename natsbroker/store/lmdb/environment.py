@@ -26,7 +26,7 @@ from lmdb import verify
 
 from natsbroker._istore import StoreError, StoreFailed, StoreFull
 
-__all__ = ["Environment", "asStoreError"]
+__all__ = ["Environment", "asStoreError", "asStoreFailed"]
 
 SMALLEST_MAP = 64 << 20
 """How large the map is at first, in bytes. It takes address space, not memory."""
@@ -55,6 +55,16 @@ def asStoreError(failure: Exception) -> StoreError:
     code = failure.errno if isinstance(failure, OSError) else getattr(failure, "code", 0)
     if isinstance(failure, lmdb.MapFullError) or code in NO_SPACE:
         return StoreFull(f"no space is left: {failure}")
+    return asStoreFailed(failure)
+
+
+def asStoreFailed(failure: Exception) -> StoreFailed:
+    """
+    The same, where nothing can be written before the database was opened again, even if the disk
+    was only full.
+    """
+    if isinstance(failure, StoreFailed):
+        return failure
     return StoreFailed(f"the store failed: {failure}")
 
 
@@ -275,6 +285,17 @@ class Environment:
         A transaction that writes. There is one at a time.
         """
         return self._env.begin(write=True)
+
+    def isBroken(self) -> bool:
+        """
+        Whether LMDB refuses everything, because it could not note a commit. Nothing but opening
+        the database again helps then. Only for the thread that writes.
+        """
+        try:
+            self._env.begin().abort()
+        except lmdb.Error:
+            return True
+        return False
 
     def lastTransaction(self) -> int:
         """
