@@ -138,8 +138,8 @@ def allowed(script: bytes, theirs: Answer, ours: Answer) -> list[Allowance]:
 @dataclass(frozen=True)
 class VerdictAllowance:
     """
-    One accepted difference of verdicts about logins, publications and subscriptions. What matches is
-    a regular expression.
+    One accepted difference of verdicts about logins, publications and subscriptions. What matches
+    is a regular expression.
 
     @ivar reason: why it is accepted.
     @ivar sign: matches a frame that only one of the servers sends, where it is that difference.
