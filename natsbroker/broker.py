@@ -39,6 +39,7 @@ from natsbroker.hosting.identity import ServerKeys
 from natsbroker.hosting.lameduck import LameDuck
 from natsbroker.hosting.leafnodes import LeafnodeService
 from natsbroker.hosting.links import Links
+from natsbroker.hosting.linkservice import LinkGround
 from natsbroker.hosting.listeners import Listeners
 from natsbroker.hosting.making import (
     makeCallouts,
@@ -218,13 +219,11 @@ class Broker(MultiService):
         self._adopt(pages)
         self._adopt(authority.chosen)
         self._requireLeafAccounts()
+        ground = LinkGround(
+            self.reactor, settings, self.clientContext, self.accounts, self.serverId, self._random
+        )
         self.links = Links(
-            self.reactor,
-            settings,
-            self.clientContext,
-            self.accounts,
-            self.serverId,
-            self._random,
+            ground,
             checks,
             lambda: found.gatewayPolicy(self, settings, gatewayPolicy, POLICIES),
             lambda: self._presence.clusterChanged(),

@@ -12,7 +12,6 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -21,7 +20,7 @@ from twisted.logger import Logger
 from natsbroker.config.cluster import Cluster as ClusterSettings
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.hosting.accounts import AccountRegistry, LinkDoors
+from natsbroker.hosting.accounts import LinkDoors
 from natsbroker.hosting.clustersettings import (
     dialTermsFrom,
     identityFrom,
@@ -29,14 +28,13 @@ from natsbroker.hosting.clustersettings import (
     termsFrom,
 )
 from natsbroker.hosting.linkports import LinkPort
-from natsbroker.hosting.linkservice import LinkService
+from natsbroker.hosting.linkservice import LinkGround, LinkService
 from natsbroker.hosting.linksettings import linkTLSFrom
 from natsbroker.hosting.places import clientUrls
 from natsbroker.hosting.reload import Step
 from natsbroker.net.classic import GLOBAL_ACCOUNT
 from natsbroker.net.cluster import Cluster
 from natsbroker.net.clusterterms import RouteTarget
-from natsbroker.net.context import ClientContext
 from natsbroker.net.dialects import RouteDialect
 from natsbroker.net.linkprotocol import LinkFactory
 from natsbroker.wire.values import Kind
@@ -60,38 +58,28 @@ class ClusterMembership(LinkService[tuple[str, int, str]]):
     @ivar cluster: who is a member, and the routes.
     """
 
-    def __init__(
-        self,
-        reactor: Any,
-        settings: Settings,
-        clients: ClientContext,
-        accounts: AccountRegistry,
-        serverId: str,
-        random: Random,
-        changed: Callable[[], None],
-    ) -> None:
+    def __init__(self, ground: LinkGround, changed: Callable[[], None]) -> None:
         """
-        @param settings: with a C{cluster} block that has a port.
-        @param clients: what is shared with client connections: turns, deadlines, tracing.
+        @param ground: its settings have a C{cluster} block with a port.
         @param changed: called when it has changed where clients can connect, or the cluster's name.
         @raise natsbroker.hosting.tls.TLSError: if a certificate is no good.
         """
+        settings = ground.settings
         block = _blockOf(settings)
-        limits = linkLimitsFrom(settings, block)
-        super().__init__(reactor, settings, clients, serverId, random, limits)
+        super().__init__(ground, linkLimitsFrom(settings, block))
         self._tls = linkTLSFrom(block.tls)
-        self._name = "".join(random.choices(_LETTERS, k=_NAME_LENGTH))
+        self._name = "".join(ground.random.choices(_LETTERS, k=_NAME_LENGTH))
         self.cluster = Cluster(
             self.context,
-            identityFrom(settings, block, serverId, max(block.port, 0)),
-            LinkDoors(accounts, Kind.ROUTE),
+            identityFrom(settings, block, ground.serverId, max(block.port, 0)),
+            LinkDoors(ground.accounts, Kind.ROUTE),
             termsFrom(settings, block, self._name),
             self._dial,
             changed,
         )
         self._factory = LinkFactory(self.cluster.routeFor(None), self._tls)
         self._port = LinkPort(
-            reactor, block.host, block.port, self._factory, "router", "nats-route"
+            ground.reactor, block.host, block.port, self._factory, "router", "nats-route"
         )
 
     @property

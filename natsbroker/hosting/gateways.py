@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -22,7 +21,7 @@ from natsbroker.config.diff import Change
 from natsbroker.config.gateway import Gateway
 from natsbroker.config.model import Settings
 from natsbroker.gateways.replies import ReplyNames, newHash
-from natsbroker.hosting.accounts import AccountRegistry, LinkDoors
+from natsbroker.hosting.accounts import LinkDoors
 from natsbroker.hosting.gatewaysettings import (
     dialTermsFrom,
     identityFrom,
@@ -31,12 +30,11 @@ from natsbroker.hosting.gatewaysettings import (
     termsFrom,
 )
 from natsbroker.hosting.linkports import LinkPort
-from natsbroker.hosting.linkservice import LinkService
+from natsbroker.hosting.linkservice import LinkGround, LinkService
 from natsbroker.hosting.linksettings import linkTLSFrom
 from natsbroker.hosting.reload import Step
 from natsbroker.interfaces import IGatewayInterestPolicy
 from natsbroker.net.cluster import Cluster
-from natsbroker.net.context import ClientContext
 from natsbroker.net.gatewayneighbours import ClusterNeighbours
 from natsbroker.net.gatewayremote import Remote
 from natsbroker.net.gateways import Gateways
@@ -66,42 +64,37 @@ class GatewayService(LinkService[str]):
 
     def __init__(
         self,
-        reactor: Any,
-        settings: Settings,
-        clients: ClientContext,
-        accounts: AccountRegistry,
-        serverId: str,
-        random: Random,
+        ground: LinkGround,
         cluster: Cluster | None,
         policy: IGatewayInterestPolicy,
     ) -> None:
         """
-        @param settings: with a C{gateway} block.
-        @param clients: what is shared with client connections: turns, deadlines, tracing.
+        @param ground: its settings have a C{gateway} block.
         @param cluster: our own; C{None} for none.
         @param policy: decides what other clusters are sent and told.
         @raise natsbroker.hosting.tls.TLSError: if a certificate is no good.
         """
+        settings = ground.settings
         block = _blockOf(settings)
-        super().__init__(reactor, settings, clients, serverId, random, limitsFrom(settings, block))
+        super().__init__(ground, limitsFrom(settings, block))
         self._cluster = cluster
         self._policy = policy
         self._soliciting: Any = None
         neighbours = ClusterNeighbours(cluster, newHash)
         traffic = GatewayTraffic(
             block.name,
-            LinkDoors(accounts, Kind.GATEWAY),
+            LinkDoors(ground.accounts, Kind.GATEWAY),
             policy,
-            ReplyNames(block.name, serverId),
+            ReplyNames(block.name, ground.serverId),
             neighbours.way,
-            reactor.seconds,
+            ground.reactor.seconds,
             not settings.no_header_support,
-            clients.notify,
+            ground.clients.notify,
         )
         tls = linkTLSFrom(block.tls)
         self.gateways = Gateways(
             self.context,
-            identityFrom(settings, block, serverId, max(block.port, 0)),
+            identityFrom(settings, block, ground.serverId, max(block.port, 0)),
             termsFrom(settings, block, tls, remoteTLSFrom(block), policy.tellsAll),
             traffic,
             neighbours,
@@ -111,7 +104,9 @@ class GatewayService(LinkService[str]):
             cluster.gateways = self.gateways.gossip
             cluster.ledBack = traffic.ledBack
         self._factory = LinkFactory(self.gateways.accepting, tls)
-        self._port = LinkPort(reactor, block.host, block.port, self._factory, "gateway", "nats-gw")
+        self._port = LinkPort(
+            ground.reactor, block.host, block.port, self._factory, "gateway", "nats-gw"
+        )
 
     @property
     def links(self) -> Gateways:

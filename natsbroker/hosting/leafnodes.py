@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from random import Random
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -32,10 +31,9 @@ from natsbroker.hosting.leafsettings import (
     termsFrom,
 )
 from natsbroker.hosting.linkports import LinkPort
-from natsbroker.hosting.linkservice import LinkService
+from natsbroker.hosting.linkservice import LinkGround, LinkService
 from natsbroker.hosting.reload import Step
 from natsbroker.interfaces import IAuthorizer, IMessageBus
-from natsbroker.net.context import ClientContext
 from natsbroker.net.dialling import DialTerms
 from natsbroker.net.leafprotocol import LeafFactory
 from natsbroker.net.leafremote import LeafRemote
@@ -80,45 +78,41 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     def __init__(
         self,
-        reactor: Any,
-        settings: Settings,
-        clients: ClientContext,
-        accounts: AccountRegistry,
-        serverId: str,
-        random: Random,
+        ground: LinkGround,
         checks: PasswordChecks,
         cluster: Callable[[], str],
         changed: Callable[[], None],
     ) -> None:
         """
-        @param clients: what is shared with client connections: turns, deadlines, tracing, and who
-            decides who is let in.
+        @param ground: whoever decides there which clients are let in decides about leafnodes, too,
+            unless the settings say who may be one.
         @param cluster: gives the name of our cluster; empty for none.
         @param changed: called when it has changed where leafnodes can connect to us.
         @raise ValueError: if the settings make no sense, or a certificate is no good.
         """
+        settings = ground.settings
         block = _blockOf(settings)
-        super().__init__(reactor, settings, clients, serverId, random, limitsFrom(settings, block))
+        super().__init__(ground, limitsFrom(settings, block))
         self._cluster = cluster
         self._changed = changed
         self._own = authorizerFrom(settings, block, checks)
         self.leafs = Leafs(
             self.context,
-            identityFrom(settings, block, serverId, max(block.port, 0)),
-            LeafAccounts(accounts),
+            identityFrom(settings, block, ground.serverId, max(block.port, 0)),
+            LeafAccounts(ground.accounts),
             termsFrom(settings, block),
             self._authorizer,
             self.clusterName,
             self._redial,
             self._notify,
-            clients.nonceBytes,
+            ground.clients.nonceBytes,
         )
         self._factory = LeafFactory(self.leafs.accepted, acceptingTLSFrom(block))
         self._port = LinkPort(
-            reactor, block.host, block.port, self._factory, "leafnode", "nats-leaf"
+            ground.reactor, block.host, block.port, self._factory, "leafnode", "nats-leaf"
         )
         self._remotes = {
-            each.name: LeafRemote(remoteFrom(each, block), random) for each in block.remotes
+            each.name: LeafRemote(remoteFrom(each, block), ground.random) for each in block.remotes
         }
 
     @property

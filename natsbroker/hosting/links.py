@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from random import Random
 from typing import Any
 
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import Settings
 from natsbroker.gateways.advice import AdvisedPolicy
-from natsbroker.hosting.accounts import AccountRegistry
 from natsbroker.hosting.advising import GatewayAdvice
 from natsbroker.hosting.cluster import ClusterMembership
 from natsbroker.hosting.clusterpages import ClusterPages
@@ -25,11 +23,10 @@ from natsbroker.hosting.gatewaypages import GatewayPages, showGateways
 from natsbroker.hosting.gateways import GatewayService
 from natsbroker.hosting.leafnodes import LeafnodeService
 from natsbroker.hosting.leafpages import LeafPages
-from natsbroker.hosting.linkservice import LinkService
+from natsbroker.hosting.linkservice import LinkGround, LinkService
 from natsbroker.hosting.planners import clusterPlanner, gatewayPlanner, leafnodePlanner
 from natsbroker.hosting.reload import Planner
 from natsbroker.interfaces import IGatewayInterestPolicy
-from natsbroker.net.context import ClientContext
 from natsbroker.stats.model import MonitoringModel
 
 __all__ = ["Links"]
@@ -47,45 +44,30 @@ class Links:
 
     def __init__(
         self,
-        reactor: Any,
-        settings: Settings,
-        clients: ClientContext,
-        accounts: AccountRegistry,
-        serverId: str,
-        random: Random,
+        ground: LinkGround,
         checks: PasswordChecks,
         policy: Callable[[], IGatewayInterestPolicy],
         changed: Callable[[], None],
     ) -> None:
         """
-        @param clients: what is shared with client connections: turns, deadlines, tracing.
         @param checks: of passwords, for leafnodes.
         @param policy: makes what decides what other clusters are sent, where there may be any.
         @param changed: called when it has changed what clients are told of the cluster.
         @raise natsbroker.hosting.tls.TLSError: if a certificate is no good.
         """
         self._changed = changed
+        settings = ground.settings
         gateway = settings.gateway
         isGateway = gateway is not None and gateway.isOn
         self._isOpenEnded = isGateway or settings.leafnodes is not None
         self.membership: ClusterMembership | None = None
         if settings.cluster is not None and settings.cluster.port:
             self.membership = ClusterMembership(
-                reactor,
-                settings,
-                clients,
-                accounts,
-                serverId,
-                random,
+                ground,
                 self._clusterChanged,
             )
         self.leafnodes = LeafnodeService(
-            reactor,
-            settings,
-            clients,
-            accounts,
-            serverId,
-            random,
+            ground,
             checks,
             self._clusterName,
             self._leafPlacesChanged,
@@ -95,18 +77,13 @@ class Links:
         self._switchAfter = 0
         if settings.gateway is not None and settings.gateway.isOn:
             chosen = policy()
-            advised = AdvisedPolicy(chosen, reactor.seconds)
+            advised = AdvisedPolicy(chosen, ground.reactor.seconds)
             self.gateways = GatewayService(
-                reactor,
-                settings,
-                clients,
-                accounts,
-                serverId,
-                random,
+                ground,
                 None if self.membership is None else self.membership.cluster,
                 advised,
             )
-            self.advice = GatewayAdvice(advised, self.gateways.gateways, accounts)
+            self.advice = GatewayAdvice(advised, self.gateways.gateways, ground.accounts)
             self._switchAfter = int(getattr(chosen, "switchAfter", 0))
 
     def show(self, monitoring: MonitoringModel, settings: Callable[[], Settings]) -> None:

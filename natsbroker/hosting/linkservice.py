@@ -11,23 +11,43 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Generic, TypeVar
 
 from twisted.logger import Logger
 
 from natsbroker.config.model import Settings
+from natsbroker.hosting.accounts import AccountRegistry
 from natsbroker.hosting.diallers import Diallers
 from natsbroker.hosting.linkports import LinkPort, ended
 from natsbroker.net.context import ClientContext
 from natsbroker.net.linkcontext import LinkContext, LinkLimits
 from natsbroker.net.linkroll import LinkRoll
 
-__all__ = ["LinkService"]
+__all__ = ["LinkGround", "LinkService"]
 
 _log = Logger(namespace="natsbroker")
 
 Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkGround:
+    """
+    What a broker gives to links of every kind.
+
+    @ivar settings: those that it begins with.
+    @ivar clients: what is shared with client connections: turns, deadlines, tracing.
+    @ivar accounts: where what comes over links goes.
+    """
+
+    reactor: Any
+    settings: Settings
+    clients: ClientContext
+    accounts: AccountRegistry
+    serverId: str
+    random: Random
 
 
 class LinkService(ABC, Generic[Key]):
@@ -41,26 +61,15 @@ class LinkService(ABC, Generic[Key]):
 
     _port: LinkPort
 
-    def __init__(
-        self,
-        reactor: Any,
-        settings: Settings,
-        clients: ClientContext,
-        serverId: str,
-        random: Random,
-        limits: LinkLimits,
-    ) -> None:
-        """
-        @param clients: what is shared with client connections: turns, deadlines, tracing.
-        """
-        self._reactor = reactor
-        self._settings = settings
-        self._clients = clients
-        self._serverId = serverId
-        self._random = random
+    def __init__(self, ground: LinkGround, limits: LinkLimits) -> None:
+        self._reactor = reactor = ground.reactor
+        self._settings = ground.settings
+        self._clients = clients = ground.clients
+        self._serverId = ground.serverId
+        self._random = random = ground.random
         self._diallers: Diallers[Key] = Diallers(reactor, random)
         self.context = LinkContext(reactor, clients.turn, clients.wheel, random, limits)
-        self.context.fastLane = settings.fast_lane
+        self.context.fastLane = ground.settings.fast_lane
         self.tracingChanged()
 
     @property

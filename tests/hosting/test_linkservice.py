@@ -15,7 +15,7 @@ from twisted.internet.testing import MemoryReactorClock
 
 from natsbroker.config.model import Settings
 from natsbroker.hosting.linkports import LinkPort
-from natsbroker.hosting.linkservice import LinkService
+from natsbroker.hosting.linkservice import LinkGround, LinkService
 from natsbroker.hosting.start import StartError
 from natsbroker.net.context import ClientContext, Tracing
 from natsbroker.net.dialling import DialTerms
@@ -64,9 +64,10 @@ class Threads(LinkService[str]):
         self.clients = ClientContext(self.reactor, accounts, Doorkeeper(), info)
         self.clients.tracing = Tracing(True, maxLength=7)
         self.limits = LinkLimits(max_payload=9)
-        super().__init__(
-            self.reactor, settings or Settings(), self.clients, "ID", Random(1), self.limits
+        ground = LinkGround(
+            self.reactor, settings or Settings(), self.clients, accounts, "ID", Random(1)
         )
+        super().__init__(ground, self.limits)
         self.roll: LinkRoll[Any] = LinkRoll(self.context)
         self._port = LinkPort(self.reactor, "127.0.0.1", 4, Factory(), "thread", "nats-thread")
         self.places: list[int] = []
