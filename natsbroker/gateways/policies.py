@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from copy import copy
 
 from zope.interface import implementer
 
@@ -66,9 +67,12 @@ class ListeningPolicy:
         """
         See L{IGatewayInterestPolicy.gained}: while what nobody spoke of is sent, plain interest
         only takes back that something was refused, since nobody will tell when it ends. Whoever has
-        refused the account takes that back with the first subscription, of either kind.
+        refused the account takes that back with the first subscription, of either kind: then other
+        subjects are sent again too, which takes another table.
         """
-        table.isAccountWanted = True
+        if not table.isAccountWanted:
+            table = copy(table)
+            table.isAccountWanted = True
         if queue:
             table.want(pattern, queue)
             return table

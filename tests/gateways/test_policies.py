@@ -102,5 +102,15 @@ def test_groupTakesRefusalBack() -> None:
     policy = OptimisticPolicy()
     table = policy.connected("there", "A", False)
     policy.accountWanted(table, False)
-    policy.gained(table, b"a", b"q")
-    assert table.match(b"other") == (True, {})
+    assert policy.gained(table, b"a", b"q").match(b"other") == (True, {})
+
+
+def test_refusalTakenBackIsAnotherTable() -> None:
+    """Answers change for subjects beyond the pattern: that is not for the same table to do."""
+    policy = OptimisticPolicy()
+    table = policy.connected("there", "A", False)
+    assert policy.gained(table, b"a", b"") is table
+    policy.accountWanted(table, False)
+    again = policy.gained(table, b"a", b"")
+    assert again is not table
+    assert [each.match(b"other")[0] for each in (table, again)] == [False, True]

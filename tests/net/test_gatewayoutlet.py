@@ -62,6 +62,19 @@ class TestModes:
             sent.append(town.publish(b"x.1"))
             assert sent == [1, 0, 0, 1, 1, 1, 0, 1]
 
+    @pytest.mark.parametrize("gained", [b"RS+ A a", b"RS+ A a q 1"])
+    def test_takenBack(self, names: Names, gained: bytes) -> None:
+        """A first subscription takes back that the account was refused, for every subject."""
+        with using(names):
+            town = Town()
+            wire = town.leaving()
+            mouth = Mouth(names, town)
+            wire.say(b"A- A")
+            mouth.say(b"PUB x.1 1\r\n1\r\n")
+            wire.say(gained)
+            mouth.say(b"PUB x.1 1\r\n2\r\n")
+            assert wire.take() == b"RMSG A x.1 1\r\n2\r\n"
+
     def test_switch(self, names: Names) -> None:
         """From the end of the list on, only what is wanted; until then nothing is withheld."""
         with using(names):
