@@ -159,6 +159,7 @@ class Server:
         self._lines: list[str] = []
         self._change = threading.Condition()
         self._process: subprocess.Popen[str] | None = None
+        self._readToEnd: subprocess.Popen[str] | None = None
 
     @property
     def url(self) -> str:
@@ -304,7 +305,8 @@ class Server:
         return self._process
 
     def _ended(self) -> bool:
-        return self._process is None or self._process.poll() is not None
+        # Whose log was read to its end; the process may have ended before that.
+        return self._process is None or self._readToEnd is self._process
 
     def _readLog(self, process: subprocess.Popen[str]) -> None:
         assert process.stderr is not None
@@ -315,6 +317,7 @@ class Server:
                     self._change.notify_all()
         process.wait()
         with self._change:
+            self._readToEnd = process
             self._change.notify_all()
 
     def _portOf(self, pattern: str) -> int:

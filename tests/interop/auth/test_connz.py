@@ -64,6 +64,8 @@ def rows(server: Server, path: str) -> list[dict[str, Any]]:
         if fixed.get("reason") == "Read Error":
             # The client went while something, such as PING, was on its way to it.
             fixed["reason"] = "Client Closed"
+        if "closed" in path:
+            fixed["pending_bytes"] = 0  # how much of that there was depends on the moment
         found.append(fixed)
     return found
 
