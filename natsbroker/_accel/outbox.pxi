@@ -199,12 +199,15 @@ cdef class Outbox:
     cdef inline Py_ssize_t total(self) except -1:
         return self.waiting() if self.held is None else self.waiting() + <Py_ssize_t> self.held()
 
-    cdef void giveBack(self) noexcept:
-        global SPARE_COUNT
+    cdef inline void forgetLoans(self) noexcept:
         free(self.loans)
         self.loans = NULL
         self.loanCount = 0
         self.lent = 0
+
+    cdef void giveBack(self) noexcept:
+        global SPARE_COUNT
+        self.forgetLoans()
         if self.data != NULL:
             if self.capacity == LENT and SPARE_COUNT < SPARES:
                 SPARE[SPARE_COUNT] = self.data
@@ -491,10 +494,7 @@ cdef class Outbox:
             raise
         finally:
             free(data)
-            free(self.loans)
-            self.loans = NULL
-            self.loanCount = 0
-            self.lent = 0
+            self.forgetLoans()
         return 0
 
     cpdef unblock(self):

@@ -68,15 +68,16 @@ def checkedNames(options: Mapping[str, Any]) -> tuple[str, ...]:
     return namesGiven(options)
 
 
-def oneName(options: Mapping[str, Any], purpose: str = "") -> str:
+def oneName(options: Mapping[str, Any], purpose: str = "", isWhole: bool = False) -> str:
     """
     The name of the only log that options name.
 
     @param purpose: what it is wanted for, behind a blank.
-    @raise OptionError: if they name more.
+    @param isWhole: whether it is wanted with all its subjects.
+    @raise OptionError: if they name more, or of a whole log a part.
     """
     names = checkedNames(options)
-    if len(names) != 1 or isPattern(names[0]):
+    if len(names) != 1 or isPattern(names[0]) or (isWhole and options["subject"]):
         raise OptionError(f"name the one stream or channel{purpose}, whole")
     return names[0]
 

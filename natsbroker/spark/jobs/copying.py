@@ -219,9 +219,7 @@ def migrateMain(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int
         _addTarget(parser)
         given = parser.parse_args(list(arguments))
         options = sourceOptions(given)
-        oneName(options, " to copy")
-        if options["subject"]:
-            raise OptionError("name the one stream or channel to copy, whole")
+        oneName(options, " to copy", isWhole=True)
         progress = Progress("migrate", stderr)
         if not options["channel"] and given.protocol == "stan":
             raise OptionError("protocol: stan is for channels")

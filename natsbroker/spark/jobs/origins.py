@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from natsbroker.spark.connection import connect
-from natsbroker.spark.errors import OptionError
 from natsbroker.spark.jobs.archiving import logOf
 from natsbroker.spark.logs import logsOf, oneName
 from natsbroker.spark.reading import Loss, Span
@@ -84,9 +83,7 @@ class LogOrigin:
 
         @raise OptionError: if they name more, or a part of one.
         """
-        oneName(options)
-        if options["subject"]:
-            raise OptionError("name the one stream or channel, whole")
+        oneName(options, isWhole=True)
         return cls({**options, "failOnDataLoss": False})
 
     def state(self) -> State:
