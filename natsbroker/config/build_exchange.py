@@ -33,6 +33,7 @@ from natsbroker.config.exchange import (
     StreamExport,
     StreamImport,
     SubjectMapping,
+    bytesOf,
 )
 from natsbroker.config.exchange_checks import problems
 from natsbroker.config.identity import Account
@@ -266,7 +267,7 @@ class Exchanges:
         if prefix and to:
             message = "Stream import can not have a 'prefix' and a 'to' property"
             self._wrong(entry, "to", message)
-        if hasWildcard(_bytes(prefix)):
+        if hasWildcard(bytesOf(prefix)):
             reason = "stream import prefix can not contain wildcard tokens"
             self._error(entry, f'Error adding stream import "{subject}": {reason}')
             return subject
@@ -287,9 +288,5 @@ class Exchanges:
         self._findings.error(message, block.path, block.position)
 
 
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
 def _valid(subject: str) -> bool:
-    return isValidSubject(_bytes(subject))
+    return isValidSubject(bytesOf(subject))

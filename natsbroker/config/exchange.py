@@ -130,3 +130,11 @@ class ServiceImport:
 
 Export = StreamExport | ServiceExport
 Import = StreamImport | ServiceImport
+
+
+def bytesOf(text: str) -> bytes:
+    """
+    A subject or a name as it stands on the wire. What was no UTF-8 in the file is the same bytes
+    again.
+    """
+    return text.encode("utf-8", "surrogateescape")

@@ -27,6 +27,7 @@ from natsbroker.config.exchange import (
     ServiceImport,
     StreamExport,
     StreamImport,
+    bytesOf,
 )
 from natsbroker.config.exchange_cycles import CycleSearch
 from natsbroker.config.identity import Account
@@ -85,8 +86,8 @@ def exportFor(wanted: Import, exporter: Account, importer: str) -> Export | None
     if exact:
         admitting = [each for each in exact if each.accounts is not None] or exact
     else:
-        subject = _bytes(wanted.subject)
-        admitting = [each for each in same if isSubset(subject, _bytes(each.subject))]
+        subject = bytesOf(wanted.subject)
+        admitting = [each for each in same if isSubset(subject, bytesOf(each.subject))]
     for each in admitting:
         if _admits(each, wanted.subject, importer, bool(exact)):
             return each
@@ -122,10 +123,10 @@ def _latencyProblems(
     if not hasSystem:
         yield f"{what}: system account not setup"
         return
-    results = _bytes(latency.subject)
+    results = bytesOf(latency.subject)
     services = [each for each in account.exports if isinstance(each, ServiceExport)]
     if not isValidLiteral(results) or any(
-        isSubset(results, _bytes(each.subject)) for each in services
+        isSubset(results, bytesOf(each.subject)) for each in services
     ):
         yield f'{what} on subject "{latency.subject}": invalid publish subject'
     elif export.response_type != SINGLETON:
@@ -163,7 +164,7 @@ def _unnamed(wanted: Import) -> str:
     """
     @return: why an import's subject here does not go with the one there; empty if it does.
     """
-    theirs, ours = _bytes(wanted.subject), _bytes(wanted.to)
+    theirs, ours = bytesOf(wanted.subject), bytesOf(wanted.to)
     isService = isinstance(wanted, ServiceImport)
     if not hasWildcard(theirs) and not isService and not isValidLiteral(ours):
         return "invalid subject"
@@ -182,11 +183,11 @@ def _unnamed(wanted: Import) -> str:
 
 
 def _duplicateService(wanted: ServiceImport, before: tuple[Import, ...]) -> str:
-    ours = Renaming(_bytes(wanted.subject), _bytes(wanted.to)).ours
+    ours = Renaming(bytesOf(wanted.subject), bytesOf(wanted.to)).ours
     for each in before:
         if not isinstance(each, ServiceImport) or each.account != wanted.account:
             continue
-        if not _unnamed(each) and Renaming(_bytes(each.subject), _bytes(each.to)).ours == ours:
+        if not _unnamed(each) and Renaming(bytesOf(each.subject), bytesOf(each.to)).ours == ours:
             return (
                 f'Duplicate service import subject "{wanted.to}", previously used in import '
                 f'for account "{each.account}", subject "{each.subject}"'
@@ -198,7 +199,3 @@ def _isSameStream(wanted: Import, other: Import) -> bool:
     return isinstance(other, StreamImport) and (
         (wanted.account, wanted.subject) == (other.account, other.subject)
     )
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")

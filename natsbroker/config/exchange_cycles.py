@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from natsbroker.config.exchange import Import, ServiceImport, StreamExport, StreamImport
+from natsbroker.config.exchange import Import, ServiceImport, StreamExport, StreamImport, bytesOf
 from natsbroker.config.identity import Account
 from natsbroker.subjects.functions import InvalidMapping, isCall, wildcardNumber
 from natsbroker.subjects.grammar import hasWildcard, isSubset, overlaps
@@ -62,14 +62,14 @@ class CycleSearch:
             if isinstance(wanted, StreamImport):
                 return any(
                     self._streamCollides(wanted.account, subject, {importer})
-                    for subject in (_bytes(wanted.to), _bytes(wanted.subject))
+                    for subject in (bytesOf(wanted.to), bytesOf(wanted.subject))
                 )
-            ours = _bytes(wanted.to)
-            if hasWildcard(_bytes(wanted.subject)):
+            ours = bytesOf(wanted.to)
+            if hasWildcard(bytesOf(wanted.subject)):
                 ours = unnumbered(ours)
             if self._serviceCollides(wanted.account, ours, {importer}):
                 return True
-            start = Renaming(_bytes(wanted.subject), _bytes(wanted.to))
+            start = Renaming(bytesOf(wanted.subject), bytesOf(wanted.to))
             return self._returns(wanted, wanted.account, start.theirs, wanted, 1)
         except _TooLong:
             return True
@@ -96,7 +96,7 @@ class CycleSearch:
         if not self._exportsStream(account, subject):
             return False
         for each in self._streams.get(account, ()):
-            local = _bytes(each.to)
+            local = bytesOf(each.to)
             if not overlaps(subject, local):
                 continue
             self._step()
@@ -111,7 +111,7 @@ class CycleSearch:
     def _exportsStream(self, account: str, subject: bytes) -> bool:
         found = self._accounts.get(account)
         return found is not None and any(
-            isinstance(each, StreamExport) and isSubset(subject, _bytes(each.subject))
+            isinstance(each, StreamExport) and isSubset(subject, bytesOf(each.subject))
             for each in found.exports
         )
 
@@ -144,11 +144,11 @@ class CycleSearch:
         yield subjects
         found = self._accounts.get(account)
         for mapping in found.mappings if found is not None else ():
-            shared = intersection(subjects, _bytes(mapping.source))
+            shared = intersection(subjects, bytesOf(mapping.source))
             if shared is None:
                 continue
             for destination in mapping.destinations:
-                yield _image(shared, _bytes(mapping.source), _bytes(destination.dest))
+                yield _image(shared, bytesOf(mapping.source), bytesOf(destination.dest))
 
 
 def _image(shared: bytes, source: bytes, destination: bytes) -> bytes:
@@ -182,10 +182,6 @@ def _services(account: Account) -> Iterator[tuple[ServiceImport, Renaming]]:
     for each in account.imports:
         if isinstance(each, ServiceImport):
             try:
-                yield each, Renaming(_bytes(each.subject), _bytes(each.to))
+                yield each, Renaming(bytesOf(each.subject), bytesOf(each.to))
             except InvalidMapping:
                 continue  # reported where the import is checked
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")

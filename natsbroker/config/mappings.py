@@ -7,7 +7,7 @@ never know whose mapping it is, or where it was said.
 
 from __future__ import annotations
 
-from natsbroker.config.exchange import SubjectMapping
+from natsbroker.config.exchange import SubjectMapping, bytesOf
 from natsbroker.subjects.mapping import Destination, Mapping
 
 __all__ = ["mappingFrom"]
@@ -20,11 +20,7 @@ def mappingFrom(said: SubjectMapping) -> Mapping:
     @raise InvalidMapping: if it makes no sense.
     """
     destinations = [
-        Destination(_bytes(each.dest), each.weight, _bytes(each.cluster))
+        Destination(bytesOf(each.dest), each.weight, bytesOf(each.cluster))
         for each in said.destinations
     ]
-    return Mapping(_bytes(said.source), destinations)
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+    return Mapping(bytesOf(said.source), destinations)

@@ -15,6 +15,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker.config import exchange
+from natsbroker.config.exchange import bytesOf
 from natsbroker.config.exchange_checks import exportFor, problems
 from natsbroker.config.identity import Account as Described
 from natsbroker.config.mappings import mappingFrom
@@ -61,7 +62,7 @@ class Exchanges:
         @param cluster: the name of this broker's cluster; empty without.
         """
         self._random = random
-        self._cluster = _bytes(cluster)
+        self._cluster = bytesOf(cluster)
         self._exports: dict[tuple[Account, str], tuple[exchange.ServiceExport, ServiceExport]] = {}
         self._streams: dict[Account, list[Any]] = {}
         self._services: dict[Account, list[Any]] = {}
@@ -88,7 +89,7 @@ class Exchanges:
                 export = exportFor(each, owner, name)
                 if export is None:
                     continue
-                renaming = Renaming(_bytes(each.subject), _bytes(each.to))
+                renaming = Renaming(bytesOf(each.subject), bytesOf(each.to))
                 if isinstance(each, exchange.StreamImport):
                     streams.append((exporter, renaming))
                 elif isinstance(export, exchange.ServiceExport):
@@ -127,10 +128,10 @@ class Exchanges:
         if made is None or said != export:
             latency = export.latency
             made = ServiceExport(
-                _bytes(export.subject),
+                bytesOf(export.subject),
                 ResponseType(export.response_type),
                 export.response_threshold,
-                None if latency is None else Latency(_bytes(latency.subject), latency.sampling),
+                None if latency is None else Latency(bytesOf(latency.subject), latency.sampling),
             )
             self._exports[key] = (export, made)
         return made
@@ -169,7 +170,3 @@ def _report(account: Account, problems: list[Exception]) -> None:
             name=account.name,
             problem=str(problem),
         )
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")

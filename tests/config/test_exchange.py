@@ -16,6 +16,7 @@ from natsbroker.config.exchange import (
     StreamExport,
     StreamImport,
     SubjectMapping,
+    bytesOf,
 )
 
 VALUES = [
@@ -47,3 +48,9 @@ def test_defaults() -> None:
         120.0,
     )
     assert Latency("a").sampling == MappingDestination("a").weight == 100
+
+
+def test_bytes() -> None:
+    """Subjects are UTF-8, and what was none in the file stays what it was."""
+    assert bytesOf("\u00f6.a") == b"\xc3\xb6.a"
+    assert bytesOf(b"\xff.a".decode("utf-8", "surrogateescape")) == b"\xff.a"
