@@ -8,6 +8,23 @@ cdef inline bint isReservedReply(const char* reply, Py_ssize_t length) noexcept:
     return reply[0] == c"$" and length >= 8 and memcmp(reply, b"$JS.ACK.", 8) == 0
 
 
+cdef inline Py_ssize_t streamSubjectMark(const char* reply, Py_ssize_t length) noexcept:
+    """
+    Where the mark stands behind which a reply subject has the subject that the message has in its
+    stream, or -1: see L{natsbroker.wire.mapped.splitReply}.
+    """
+    cdef Py_ssize_t place
+    cdef int dots = 0
+    if length < 8 or memcmp(reply, b"$JS.ACK.", 8) != 0:
+        return -1
+    for place in range(length - 1):
+        if reply[place] == c".":
+            dots += 1
+        elif reply[place] == c"@" and dots >= 8:
+            return place
+    return -1
+
+
 cdef inline Py_ssize_t digitsBefore(const char* line, Py_ssize_t start, Py_ssize_t end) noexcept:
     """
     Where the digits begin that a line ends with: one to nine of them behind a single blank, or -1.
@@ -274,6 +291,9 @@ cdef class Lane:
     cdef bytes lastName
     cdef Matches lastMatches
     cdef uint64_t lastGeneration
+    # The subject that clients see instead of that of the message, if its length is not 0.
+    cdef const char* shown
+    cdef Py_ssize_t shownLength
     cdef readonly bint isShort
 
     def __init__(
@@ -690,6 +710,8 @@ cdef class Lane:
             PyBytes_FromStringAndSize(subject, length), subscription.queue
         ):
             return False
+        if self.shownLength:
+            subject, length = self.shown, self.shownLength
         if header and not outbox.headers:
             self.giveStripped(
                 subscription, subject, length, rest, restLength, lineLength, header, replyLength
@@ -948,6 +970,8 @@ cdef class LinkLane:
         cdef Decoder decoder = self.decoder
         cdef char* data = decoder.data
         cdef char reply[LONGEST_REPLY + 1]
+        cdef char shown[LONGEST_REPLY + 1]
+        cdef Py_ssize_t mark
         cdef Py_ssize_t stop = decoder.stop
         cdef Py_ssize_t start, place, end, line, subject, rest, sizeAt, headerAt
         cdef Py_ssize_t size, header, length, replyLength, count = 0
@@ -1024,6 +1048,7 @@ cdef class LinkLane:
             replyLength = headerAt - 1 - rest
             names = rest
             namesLength = 0
+            mark = -1
             if replyLength >= 0:
                 place = wordEnd(data, rest, rest + replyLength)
                 if place < rest + replyLength:
@@ -1042,6 +1067,9 @@ cdef class LinkLane:
                 # What leads an answer back to another cluster is not for clients.
                 if replyLength > 0 and isReserved(data + names, replyLength):
                     break
+                mark = streamSubjectMark(data + names, replyLength)
+                if mark > 0 and replyLength > LONGEST_REPLY:
+                    break
             end = line + 1 + size + 2
             if end > stop:
                 # What cannot become a CRLF any more is told at once, by the decoder.
@@ -1059,6 +1087,14 @@ cdef class LinkLane:
                 matches.groups, data + names, namesLength
             ):
                 break
+            # Other brokers get the reply as it came, which clients do not.
+            if mark > 0 and (matches.hasSpoke or (
+                (self.isGateway or self.leaf) and (
+                    PyTuple_GET_SIZE(matches.forward)
+                    or self.areElsewhere(matches.groups, data + names, namesLength)
+                )
+            )):
+                break
             if namesLength:
                 rest = headerAt
                 if replyLength >= 0:
@@ -1068,6 +1104,14 @@ cdef class LinkLane:
                     memcpy(reply, data + names, replyLength + 1)
                     memmove(data + names, data + names + replyLength + 1, namesLength)
                     memcpy(data + rest, reply, replyLength + 1)
+            self.giver.shownLength = 0
+            if mark > 0:
+                self.giver.shown = shown
+                self.giver.shownLength = place = replyLength - mark - 1
+                memcpy(shown, data + rest + mark + 1, place)
+                memmove(data + rest + place + 1, data + rest, mark)
+                rest += place + 1
+                replyLength = mark
             self.deliver(
                 matches, data + subject, length, data + rest, end - rest, line + 1 - rest, header,
                 replyLength, data + names, namesLength,

@@ -25,6 +25,7 @@ from natsbroker.core.relays import (
 )
 from natsbroker.subjects.renaming import Renaming, intersection
 from natsbroker.wire.clientinfo import stamped
+from natsbroker.wire.mapped import ACKNOWLEDGEMENT
 from natsbroker.wire.values import ClientInfo, Kind, Message
 
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ __all__ = ["ServiceImport", "StreamImport"]
 
 #: From these kinds of origin requests are not imported: the broker that they come from did it.
 _IMPORTED_THERE = frozenset({Kind.ROUTE, Kind.GATEWAY})
-
-#: Replies that are not renamed: they would no longer acknowledge anything.
-_ACKNOWLEDGEMENTS = b"$JS.ACK."
 
 
 class StreamImport:
@@ -108,7 +106,7 @@ class ServiceImport(Crossing, Relay):
             return False
         origin, latency, reply, answer = originOf(message), export.latency, message.reply, None
         trigger = None if latency is None else sampled(latency, message, exporter.random)
-        if reply and not reply.startswith(_ACKNOWLEDGEMENTS):
+        if reply and not reply.startswith(ACKNOWLEDGEMENT):
             answer = exporter.exchange.responses.expect(
                 self._importer, reply, self, origin, trigger
             )
@@ -119,7 +117,14 @@ class ServiceImport(Crossing, Relay):
         told = self._told(origin, passage)
         body, headerLength = stamped(message.body, message.headerLength, told)
         subject = exporter.exchange.mapped(self._renaming.toTheirs(message.subject))
-        request = Message(subject, body, reply, headerLength, message.origin)
+        request = Message(
+            subject,
+            body,
+            reply,
+            headerLength,
+            message.origin,
+            streamSubject=message.streamSubject,
+        )
         crossings = () if passage is None else passage.crossings
         reached = exporter.publish(kind, request, Passage((*crossings, self), told))
         if answer is not None and not reached:

@@ -17,6 +17,7 @@ from natsbroker.core.exports import ResponseType, ServiceExport
 from natsbroker.core.latency import Headers, answered, tell, unanswered
 from natsbroker.core.relays import Crossing, Passage, Relay, originOf, relaySubscription
 from natsbroker.subjects.grammar import hasWildcard, matches
+from natsbroker.wire.mapped import ACKNOWLEDGEMENT
 from natsbroker.wire.values import Kind, Message
 
 if TYPE_CHECKING:
@@ -126,7 +127,8 @@ class Responses(Relay):
         if response is None or (passage is not None and passage.refuses(response.export)):
             return True
         requestor, reply = response.requestor, message.reply
-        if reply:
+        # What acknowledges to JetStream would no longer do so under another name.
+        if reply and not reply.startswith(ACKNOWLEDGEMENT):
             reply = requestor.exchange.responses.expect(self._account, reply, response).subject
         self._measured(response, message)
         answer = message.readdressed(requestor.exchange.mapped(response.reply), reply)

@@ -25,7 +25,7 @@ from natsbroker.net.peerorigins import PeerOrigin
 from natsbroker.net.routeinterest import AccountDoors
 from natsbroker.wire import ops
 from natsbroker.wire.dialects.gateway import accountLine
-from natsbroker.wire.mapped import splitMapped
+from natsbroker.wire.mapped import splitReply
 from natsbroker.wire.serverinfo import ServerDocument
 from natsbroker.wire.values import Message
 
@@ -195,9 +195,18 @@ class Intake:
         if known is None:
             self._refuseAccount(account, subject, len(body))
             return
-        via, reply = splitMapped(reply)
+        via, reply, shown = splitReply(reply)
         message = Message(
-            subject, body, reply, headerLength, known.origin, sizeText, headerText, queues, via
+            subject,
+            body,
+            reply,
+            headerLength,
+            known.origin,
+            sizeText,
+            headerText,
+            queues,
+            via,
+            shown,
         )
         if self._ledBack.take(known.name, message, False):
             return

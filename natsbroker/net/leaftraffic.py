@@ -27,7 +27,7 @@ from natsbroker.subjects.permissions import Verdict
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import leaf
 from natsbroker.wire.grants import Grant
-from natsbroker.wire.mapped import splitMapped
+from natsbroker.wire.mapped import splitReply
 from natsbroker.wire.values import EVERY_GROUP, ClientInfo, Kind, Message
 
 __all__ = ["LeafAccount", "LeafTraffic"]
@@ -311,10 +311,19 @@ class LeafTraffic:
         mapped = self._bus.mapped(subject)
         # Who sent it has chosen the groups for its subject, but not for one that it is mapped to.
         chosen = queues if mapped is subject or queues else EVERY_GROUP
-        via, reply = splitMapped(reply)
+        via, reply, shown = splitReply(reply)
         self._bus.publish(
             Message(
-                mapped, body, reply, headerLength, self.target, sizeText, headerText, chosen, via
+                mapped,
+                body,
+                reply,
+                headerLength,
+                self.target,
+                sizeText,
+                headerText,
+                chosen,
+                via,
+                shown,
             )
         )
 

@@ -30,7 +30,7 @@ from natsbroker.net.routeinterest import (
 from natsbroker.subjects.audience import Audience, clusterOf
 from natsbroker.wire import ops
 from natsbroker.wire.dialects import route
-from natsbroker.wire.mapped import splitMapped
+from natsbroker.wire.mapped import splitReply
 from natsbroker.wire.values import Kind, Message
 
 __all__ = ["ModernTraffic", "RouteAccount"]
@@ -270,9 +270,9 @@ class ModernTraffic:
             )
             return
         target, bus = known
-        via, reply = splitMapped(reply)
+        via, reply, shown = splitReply(reply)
         message = Message(
-            subject, body, reply, headerLength, target, sizeText, headerText, queues, via
+            subject, body, reply, headerLength, target, sizeText, headerText, queues, via, shown
         )
         if self._ledBack is None or not self._ledBack.take(bus.account, message, True):
             bus.publish(message)

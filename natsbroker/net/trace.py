@@ -90,7 +90,7 @@ class Trace:
 
         @param headers: whether it understands headers.
         """
-        words = [b"MSG", message.subject, sid]
+        words = [b"MSG", message.shownSubject, sid]
         if message.reply:
             words.append(message.reply)
         body, headerLength = message.body, message.headerLength

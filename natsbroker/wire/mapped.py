@@ -1,9 +1,11 @@
 """
-Reply subjects as they are spelt between clusters: with something in front that leads back to where
-they are from::
+Reply subjects as they are spelt between servers. Between clusters something stands in front that
+leads back to where they are from, and an acknowledgement of JetStream's has behind it the subject
+that the message has in its stream::
 
     _GR_.<6 of the cluster>.<6 of the server>.<reply>
     $GR.<4 of the cluster>.<reply>                         as before NATS 2.1
+    $JS.ACK.<7 tokens>@<subject in the stream>
 
 Promises: pure functions over bytes.
 Must never know: who is meant.
@@ -11,10 +13,19 @@ Must never know: who is meant.
 
 from __future__ import annotations
 
-__all__ = ["NEW", "OLD", "prefixOf", "splitMapped"]
+import re
+
+__all__ = ["ACKNOWLEDGEMENT", "NEW", "OLD", "prefixOf", "splitMapped", "splitReply"]
 
 NEW = b"_GR_."
 OLD = b"$GR."
+
+#: How the reply subjects begin to which clients acknowledge JetStream's messages.
+ACKNOWLEDGEMENT = b"$JS.ACK."
+
+#: Names of streams and consumers may contain an @: the separator is the first one behind the
+#: eighth dot.
+_TOKENS = re.compile(rb"(?:[^.]*\.){8}[^@]*")
 
 _NEW_LENGTH = len(NEW) + 6 + 1 + 6 + 1
 _OLD_LENGTH = len(OLD) + 4 + 1
@@ -42,3 +53,20 @@ def splitMapped(subject: bytes) -> tuple[bytes, bytes]:
     """
     prefix = prefixOf(subject)
     return prefix, subject[len(prefix) :]
+
+
+def splitReply(reply: bytes) -> tuple[bytes, bytes, bytes]:
+    """
+    Cut the reply subject of a message from another server.
+
+    @return: what leads it back, the reply subject that receivers see, and the subject under which
+        clients see the message (see L{natsbroker.wire.values.Message}); each but the second may be
+        no bytes.
+    """
+    prefix, reply = splitMapped(reply)
+    if reply.startswith(ACKNOWLEDGEMENT):
+        tokens = _TOKENS.match(reply)
+        end = len(reply) if tokens is None else tokens.end()
+        if end < len(reply) - 1:
+            return prefix, reply[:end], reply[end + 1 :]
+    return prefix, reply, b""

@@ -334,11 +334,11 @@ def frameFor(message: Message, sid: bytes, headers: bool) -> bytes:
     """
     if not message.headerLength:
         middle = b"%b %b" % (message.reply, message.sizeText) if message.reply else message.sizeText
-        return b"MSG %b %b %b\r\n%b\r\n" % (message.subject, sid, middle, message.body)
+        return b"MSG %b %b %b\r\n%b\r\n" % (message.shownSubject, sid, middle, message.body)
     reply = message.reply + b" " if message.reply else b""
     if headers:
         return b"HMSG %b %b %b%b %b\r\n%b\r\n" % (
-            message.subject,
+            message.shownSubject,
             sid,
             reply,
             message.headerText,
@@ -346,4 +346,4 @@ def frameFor(message: Message, sid: bytes, headers: bool) -> bytes:
             message.body,
         )
     payload = message.payload
-    return b"MSG %b %b %b%d\r\n%b\r\n" % (message.subject, sid, reply, len(payload), payload)
+    return b"MSG %b %b %b%d\r\n%b\r\n" % (message.shownSubject, sid, reply, len(payload), payload)

@@ -73,6 +73,9 @@ class Message:
         chooses for every group.
     @ivar via: what other brokers are given in front of the reply subject, so that the answer finds
         the cluster that the message is from; mostly no bytes.
+    @ivar streamSubject: on a message that a JetStream consumer of another server sends: the subject
+        that it has in its stream. Clients see it under that one; C{subject} is the consumer's
+        deliver subject, or the inbox of a pull request. Mostly no bytes.
     """
 
     __slots__ = (
@@ -83,6 +86,7 @@ class Message:
         "queues",
         "reply",
         "sizeText",
+        "streamSubject",
         "subject",
         "via",
     )
@@ -98,6 +102,7 @@ class Message:
         headerText: bytes = b"",
         queues: tuple[bytes, ...] | None = None,
         via: bytes = b"",
+        streamSubject: bytes = b"",
     ) -> None:
         self.subject = subject
         self.body = body
@@ -108,6 +113,14 @@ class Message:
         self.headerText = headerText or (b"%d" % headerLength if headerLength else b"")
         self.queues = queues
         self.via = via
+        self.streamSubject = streamSubject
+
+    @property
+    def shownSubject(self) -> bytes:
+        """
+        The subject that clients see.
+        """
+        return self.streamSubject or self.subject
 
     @property
     def headers(self) -> bytes:
@@ -137,6 +150,7 @@ class Message:
             self.origin,
             self.sizeText,
             self.headerText,
+            streamSubject=self.streamSubject,
         )
 
     def led(self, via: bytes) -> Message:
@@ -153,6 +167,7 @@ class Message:
             self.headerText,
             self.queues,
             via,
+            self.streamSubject,
         )
 
     def __repr__(self) -> str:

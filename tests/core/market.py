@@ -127,11 +127,13 @@ class Market:
         kind: Kind = Kind.CLIENT,
         origin: Any = None,
         headers: bytes = b"",
+        streamSubject: bytes = b"",
     ) -> int:
         """
         @return: how many receivers there were.
         """
         message = Message(subject, headers + body, reply, len(headers), origin)
+        message.streamSubject = streamSubject
         return self[account].busFor(kind).publish(message)
 
     def advance(self, seconds: float) -> None:

@@ -101,6 +101,15 @@ class TestSingle:
         assert (subjects(back), back.bodies) == ([b"back"], [b"me"])
         assert counter.owed == (0, 0)
 
+    def test_acknowledged(self) -> None:
+        """What an answer is acknowledged with keeps its name: a JetStream message is such one."""
+        counter = Counter()
+        reply = counter.ask()
+        ack = b"$JS.ACK.S.C.1.2.3.4.5"
+        counter.market.publish("A", reply, reply=ack, streamSubject=b"s.a")
+        (answer, _), *_ = counter.inbox.got
+        assert (answer.reply, answer.shownSubject) == (ack, b"s.a")
+
     def test_mapped(self) -> None:
         """The requestor's mappings hold for the reply subject."""
         counter = Counter()

@@ -89,6 +89,14 @@ class TestDelivery:
         assert market.publish("A", b"a.x") == 2
         assert (subjects(mine), subjects(theirs)) == ([b"b.x"], [b"a.x"])
 
+    def test_streamSubject(self, market: Market) -> None:
+        """A JetStream message keeps its subject in the stream, whatever the import is called."""
+        market.stream("B", "A", b"a.>", b"from.a.>")
+        recorder = market.subscribe("B", b"from.a.x")
+        market.publish("A", b"a.x", reply=b"$JS.ACK.S.C.1.2.3.4.5", streamSubject=b"s.a")
+        ((message, _),) = recorder.got
+        assert (message.subject, message.shownSubject) == (b"from.a.x", b"s.a")
+
     def test_notFurther(self, market: Market) -> None:
         """What is imported is not imported further: only what is published counts."""
         market.stream("B", "A", b"a.>", b"b.>")

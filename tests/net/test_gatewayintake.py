@@ -21,6 +21,7 @@ from natsbroker.wire.serverinfo import GatewayCommand
 from natsbroker.wire.values import Kind, Message
 from tests.net.crossings import OURS, THEIRS, Town
 from tests.net.ears import Ear
+from tests.subjects.strategies import STREAM_REPLIES
 from tests.support import COMPILED, PURE, Names, Recorder, needsCompiled, onEach, pieces, using
 
 START = commandLine("HERE", GatewayCommand.ALL_SUBS_START, b"A")
@@ -206,6 +207,27 @@ class TestReplies:
             wire.send(line)
             assert ear.heard == b"MSG _INBOX.x 1 more 1\r\n!\r\n"
 
+    def test_streamSubject(self, names: Names) -> None:
+        """
+        Clients see what a JetStream consumer sends under its subject in the stream, and their
+        acknowledgement is led back; other members get the reply as it came.
+        """
+        ack = b"$JS.ACK.S.C.1.2.3.4.5"
+        with using(names):
+            town = Town()
+            out = town.leaving()
+            ear, member = Ear(names, town), Member(names, town)
+            town.bus().subscribe(b"in.1", ear, b"1")
+            town.bus(Kind.ROUTE).subscribe(b"in.2", member, b"A ")
+            wire = town.arriving()
+            for subject in (b"in.1", b"in.2"):
+                wire.send(b"RMSG A %b %b%b@s.a 1\r\n?\r\n" % (subject, THEIRS.prefix, ack))
+            town.settle()
+            assert ear.heard == b"MSG s.a 1 %b 1\r\n?\r\n" % ack
+            assert member.heard == b"RMSG A in.2 %b%b@s.a 1\r\n?\r\n" % (THEIRS.prefix, ack)
+            town.publish(ack, body=b"+ACK")
+            assert out.take() == b"RMSG A %b%b 4\r\n+ACK\r\n" % (THEIRS.prefix, ack)
+
     def test_notOurs(self, names: Names) -> None:
         """An answer to somebody else goes nowhere, and is not refused."""
         with using(names):
@@ -222,7 +244,7 @@ Arriving = tuple[bytes, bytes, bytes, list[bytes], bool]
 ARRIVING = st.lists(
     st.tuples(
         literalSubjects(),
-        st.just(b"") | literalSubjects() | st.just(THEIRS.prefix + b"r"),
+        st.just(b"") | literalSubjects() | st.just(THEIRS.prefix + b"r") | STREAM_REPLIES,
         payloads(),
         st.lists(st.sampled_from([b"q", b"r"]), max_size=2, unique=True),
         st.booleans(),

@@ -21,6 +21,7 @@ from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message
 from tests.net.ears import Ear
 from tests.net.leaves import Broker, Wire
+from tests.subjects.strategies import STREAM_REPLIES
 from tests.support import COMPILED, PURE, Names, needsCompiled, pieces, using
 
 HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
@@ -31,7 +32,7 @@ Sent = tuple[bytes, bytes, bytes, bool, list[bytes]]
 SENT = st.lists(
     st.tuples(
         literalSubjects(),
-        st.just(b"") | literalSubjects(),
+        st.just(b"") | literalSubjects() | STREAM_REPLIES,
         payloads(),
         st.booleans(),
         st.lists(QUEUES, max_size=2, unique=True),
@@ -189,3 +190,32 @@ def test_taken(isHub: bool, cluster: str) -> None:
             route.messageFrame(b"A", each, (), True, cluster.encode()) for each in (first, second)
         ]
         assert member.heard == (b"" if isHub else b"".join(told))
+
+
+@needsCompiled
+def test_streamSubject() -> None:
+    """
+    The lane takes what a JetStream consumer sends to clients here; what other brokers are to have
+    too is left to the readable path, which gives them the reply as it came.
+    """
+    names = COMPILED or PURE
+    with using(names):
+        broker = Broker()
+        sender, sibling = broker.spoke(), broker.spoke(name="sibling", cluster="other")
+        ear = Ear(names, broker)
+        broker.bus().subscribe(b"in.>", ear, b"1")
+        sibling.send(b"LS+ in.2\r\n")
+        sibling.take()
+        calls: list[Any] = []
+        usual = sender.leaf.handlers[ops.LMSG]
+
+        def counted(*frame: Any) -> None:
+            calls.append(frame)
+            usual(*frame)
+
+        sender.leaf.handlers[ops.LMSG] = counted
+        for subject in (b"in.1", b"in.2"):
+            sender.send(b"LMSG %b $JS.ACK.S.C.1.2.3.4.5@s.a 2\r\nhi\r\n" % subject)
+        assert len(calls) == 1
+        assert ear.heard == b"MSG s.a 1 $JS.ACK.S.C.1.2.3.4.5 2\r\nhi\r\n" * 2
+        assert sibling.take() == b"LMSG in.2 $JS.ACK.S.C.1.2.3.4.5@s.a 2\r\nhi\r\n"

@@ -16,6 +16,7 @@ from natsbroker.wire.dialects.route import messageFrame
 from natsbroker.wire.values import Kind, Message
 from tests.net.clusters import Node
 from tests.net.ears import Ear, Mouth
+from tests.subjects.strategies import STREAM_REPLIES
 from tests.support import COMPILED, PURE, LinkRecorder, Names, needsCompiled, pieces, using
 
 HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
@@ -190,7 +191,7 @@ Arriving = tuple[bytes, bytes, bytes, list[bytes], bool]
 ARRIVING = st.lists(
     st.tuples(
         literalSubjects(),
-        st.just(b"") | literalSubjects(),
+        st.just(b"") | literalSubjects() | STREAM_REPLIES,
         payloads(),
         st.lists(st.sampled_from([*QUEUES, b"unknown", b"qq"]), max_size=3),
         st.booleans(),
@@ -283,6 +284,7 @@ class TestInbound:
             (b"RMSG A foo | qq 2", b""),
             (b"RMSG A foo | 2", b""),
             (b"RMSG A foo + | q 002", b"MSG foo q | 002"),
+            (b"RMSG A foo + $JS.ACK.S.C.1.2.3.4.5@s.a q 2", b"MSG s.a q $JS.ACK.S.C.1.2.3.4.5 2"),
         ],
     )
     def test_queues(self, line: bytes, heard: bytes) -> None:
@@ -323,6 +325,34 @@ class TestInbound:
             decoder.append(b"%b\r\nhi\r\n" % line)
             assert lane.forward() == 0
             assert decoder.pending == len(line) + 6
+
+    def test_streamSubject(self) -> None:
+        """
+        The lane takes what a JetStream consumer of another member sends: clients see it under its
+        subject in the stream, and acknowledge to a reply without that.
+        """
+        assert COMPILED is not None
+        with using(COMPILED):
+            node = Node()
+            wire = node.joined()
+            ear, plain = Ear(COMPILED, node), Ear(COMPILED, node)
+            plain.outbox.headers = False
+            wire.send(b"RMSG A nobody 2\r\nhi\r\n")
+            node.bus().subscribe(b"in.1", ear, b"7")
+            node.bus().subscribe(b"in.1", plain, b"8")
+            wire.route.decoder.append(
+                b"HMSG A in.1 $JS.ACK.S.C.1.2.3.4.5@s.a 18 19\r\n%b1\r\n"
+                b"RMSG A in.1 $JS.ACK.S.C.1.2.3.4.5@s.longer 1\r\n2\r\n"
+                b"RMSG A in.1 r 1\r\n3\r\n" % HEADERS
+            )
+            assert wire.route.lane.forward() == 3
+            node.settle()
+            assert ear.heard == (
+                b"HMSG s.a 7 $JS.ACK.S.C.1.2.3.4.5 18 19\r\n%b1\r\n"
+                b"MSG s.longer 7 $JS.ACK.S.C.1.2.3.4.5 1\r\n2\r\n"
+                b"MSG in.1 7 r 1\r\n3\r\n" % HEADERS
+            )
+            assert plain.heard.startswith(b"MSG s.a 8 $JS.ACK.S.C.1.2.3.4.5 1\r\n1\r\n")
 
     def test_leafnodes(self) -> None:
         """What a leafnode is to have too is left to the readable path."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from natsbroker.testing.strategies import literalSubjects
-from natsbroker.wire.mapped import prefixOf, splitMapped
+from natsbroker.wire.mapped import prefixOf, splitMapped, splitReply
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,28 @@ def test_isUndone(subject: bytes) -> None:
     """Whatever stands behind the prefix is the subject."""
     for prefix in (b"_GR_.abcdef.ABCDEF.", b"$GR.0123."):
         assert splitMapped(prefix + subject) == (prefix, subject)
+
+
+@pytest.mark.parametrize(
+    ("reply", "parts"),
+    [
+        (b"$JS.ACK.S.C.1.2.3.4.5@s.a", (b"", b"$JS.ACK.S.C.1.2.3.4.5", b"s.a")),
+        (
+            b"_GR_.F2cAWZ.lwpwmG.$JS.ACK.S.C.1.2.3.4.5@s.a",
+            (b"_GR_.F2cAWZ.lwpwmG.", b"$JS.ACK.S.C.1.2.3.4.5", b"s.a"),
+        ),
+        (b"$JS.ACK.S@S.C@C.1.2.3.4.5@s@a", (b"", b"$JS.ACK.S@S.C@C.1.2.3.4.5", b"s@a")),
+        (
+            b"$JS.ACK.D.hash.S.C.1.2.3.4.5.x@s.a",
+            (b"", b"$JS.ACK.D.hash.S.C.1.2.3.4.5.x", b"s.a"),
+        ),
+        (b"$JS.ACK.S.C.1.2.3.4.5", (b"", b"$JS.ACK.S.C.1.2.3.4.5", b"")),
+        (b"$JS.ACK.S.C.1.2.3.4.5@", (b"", b"$JS.ACK.S.C.1.2.3.4.5@", b"")),
+        (b"$JS.ACK.S.C.1.2.3.4@s.a", (b"", b"$JS.ACK.S.C.1.2.3.4@s.a", b"")),
+        (b"_INBOX.a.b.c.d.e.f.g.h@s.a", (b"", b"_INBOX.a.b.c.d.e.f.g.h@s.a", b"")),
+        (b"", (b"", b"", b"")),
+    ],
+)
+def test_streamSubject(reply: bytes, parts: tuple[bytes, bytes, bytes]) -> None:
+    """Behind an acknowledgement of JetStream stands the subject in the stream."""
+    assert splitReply(reply) == parts

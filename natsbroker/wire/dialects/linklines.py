@@ -62,6 +62,8 @@ def frameOf(
         those too.
     """
     reply = message.via + message.reply
+    if message.streamSubject:
+        reply += b"@" + message.streamSubject
     if queues:
         chosen = b" ".join(queues)
         mark = b"+ %b" % reply if reply else b"|"
