@@ -1,20 +1,22 @@
 """
 The console script: nats-server's command line, and what it prints; and C{natsbroker spark}.
 
-Promises: the words, streams and exit codes of nats-server wherever a program reads them. C{spark}
+The words, streams and exit codes are nats-server's wherever a program reads them. C{spark}
 as the first word, which nats-server refuses, leads to L{natsbroker.spark.cli}.
-Must never know: how a broker works.
+
+Each action imports what it needs: C{--version}, C{--signal} and C{-t} load neither Twisted nor the
+broker, so that launchers which wait a few seconds for them do not give up on a busy machine.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from natsbroker import __version__
-from natsbroker.config.build import buildFile
+from natsbroker import NATS_VERSION, __version__
 from natsbroker.config.commandline import (
     Action,
     Invocation,
@@ -23,18 +25,20 @@ from natsbroker.config.commandline import (
     validReport,
 )
 from natsbroker.config.errors import ConfigError
-from natsbroker.config.helptext import tlsHelp, usage
-from natsbroker.config.model import Settings
-from natsbroker.hosting.files import programName
-from natsbroker.hosting.identity import NATS_VERSION
-from natsbroker.hosting.operators import withOperators
-from natsbroker.hosting.process import ServerProcess
-from natsbroker.hosting.signals import SignalError, sendSignal
+
+if TYPE_CHECKING:
+    from natsbroker.config.model import Settings
 
 __all__ = ["main", "run"]
 
 #: What programs look for at the beginning of a line.
 _PROGRAM = "nats-server"
+
+#: What the usage calls the program.
+_OURS = "natsbroker"
+
+#: The exit code of a program that a closed pipe ends, as shells show it.
+_BROKEN_PIPE = 128 + signal.SIGPIPE
 
 
 def run(argv: Sequence[str] | None = None) -> None:
@@ -45,7 +49,15 @@ def run(argv: Sequence[str] | None = None) -> None:
     @raise SystemExit: always.
     """
     arguments = sys.argv[1:] if argv is None else argv
-    sys.exit(main(arguments, os.environ, sys.stdout, sys.stderr))
+    try:
+        code = main(arguments, os.environ, sys.stdout, sys.stderr)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # C{natsbroker --help | head}. The interpreter flushes once more when it exits, and that
+        # must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _BROKEN_PIPE
+    sys.exit(code)
 
 
 def main(
@@ -55,6 +67,7 @@ def main(
     Do what the command line asks for.
 
     @return: the exit code.
+    @raise BrokenPipeError: if nobody reads C{stdout} any more.
     """
     if arguments and arguments[0] == "spark":
         from natsbroker.spark import cli
@@ -62,16 +75,20 @@ def main(
         return cli.main(arguments[1:], stdout, stderr)
     try:
         invocation = invocationFrom(arguments, environment)
-        if invocation.action is Action.SIGNAL:
-            sendSignal(invocation.signal, invocation.process)
     except UsageError as error:
         print(error, file=stderr)
-        print(usage(_PROGRAM), file=stdout)
+        _printUsage(stdout)
         return error.exitCode
-    except (ConfigError, SignalError) as error:
+    except ConfigError as error:
         print(f"{_PROGRAM}: {error}", file=stderr)
         return 1
     return _ACTIONS[invocation.action](invocation, environment, stdout, stderr)
+
+
+def _printUsage(stdout: TextIO) -> None:
+    from natsbroker.config.helptext import usage
+
+    print(usage(_OURS), file=stdout)
 
 
 def _version(
@@ -85,20 +102,29 @@ def _version(
 def _help(
     invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
-    print(usage(_PROGRAM), file=stdout)
+    _printUsage(stdout)
     return 0
 
 
 def _helpTLS(
     invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
+    from natsbroker.config.helptext import tlsHelp
+
     print(tlsHelp(), file=stdout)
     return 0
 
 
-def _signalled(
+def _signal(
     invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
+    from natsbroker.hosting.processes import SignalError, sendSignal
+
+    try:
+        sendSignal(invocation.signal, invocation.process)
+    except SignalError as error:
+        print(f"{_PROGRAM}: {error}", file=stderr)
+        return 1
     return 0
 
 
@@ -107,7 +133,7 @@ def _test(
 ) -> int:
     settings = _settingsOf(invocation)
     try:
-        withOperators(settings)
+        _checkOperators(settings)
     except ValueError as error:
         print(f"{_PROGRAM}: {error}", file=stderr)
         return 1
@@ -115,10 +141,25 @@ def _test(
     return 0
 
 
+def _checkOperators(settings: Settings) -> None:
+    """
+    Check the JWTs of operators, if the settings name any.
+
+    @raise ValueError: if they cannot be served.
+    """
+    if settings.operator.isOn:
+        from natsbroker.hosting.operators import operatorsIn
+
+        operatorsIn(settings)
+
+
 def _serve(
     invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
     from twisted.internet import reactor
+
+    from natsbroker.hosting.files import programName
+    from natsbroker.hosting.process import ServerProcess
 
     settings = _settingsOf(invocation)
     process = ServerProcess(
@@ -148,18 +189,20 @@ def _reader(
     invocation: Invocation, environment: Mapping[str, str]
 ) -> Callable[[], Settings] | None:
     """
-    What reads the configuration file anew, with the flags of the command line on top.
+    What reads the configuration file again, with the flags of the command line on top.
     """
     path, override = _settingsOf(invocation).config_file, invocation.override
     if not path or override is None:
         return None
+    from natsbroker.config.build import buildFile
+
     return lambda: buildFile(path, environment, override).settings
 
 
 _ACTIONS: dict[Action, Callable[[Invocation, Mapping[str, str], TextIO, TextIO], int]] = {
     Action.RUN: _serve,
     Action.TEST: _test,
-    Action.SIGNAL: _signalled,
+    Action.SIGNAL: _signal,
     Action.VERSION: _version,
     Action.HELP: _help,
     Action.HELP_TLS: _helpTLS,

@@ -100,8 +100,9 @@ MAP: dict[str, Row] = {
 }
 """
 The whole map; layers that are not written yet have their row already. Every module may also read
-C{natsbroker.__version__}, because C{natsbroker/__init__.py} imports nothing. C{wire.grants} is the
-part of C{wire.values} that fills a file of its own. docs/topics/layers.md gives the reasons.
+C{natsbroker.__version__} and C{natsbroker.NATS_VERSION}, because C{natsbroker/__init__.py} imports
+nothing. C{wire.grants} is the part of C{wire.values} that fills a file of its own.
+docs/topics/layers.md gives the reasons.
 """
 
 PURE = {
@@ -240,7 +241,7 @@ def isAllowed(layer: str, edge: Edge) -> bool:
     row = MAP[layer]
     if top != "natsbroker":
         return top in row.others or (edge.typing and top in row.typing)
-    if edge.base == "natsbroker" and edge.name in ("", "__version__"):
+    if edge.base == "natsbroker" and edge.name in ("", "NATS_VERSION", "__version__"):
         return True
     ours = row.ours | {layer} | (row.typing if edge.typing else frozenset())
     return any(edge.within(f"natsbroker.{name}") for name in ours)

@@ -6,7 +6,10 @@ What a server prints while it runs is tested in tests/hosting/test_process.py.
 
 from __future__ import annotations
 
+import errno
 import io
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +17,15 @@ from typing import Any
 
 import pytest
 
-from natsbroker import __version__, main
+from natsbroker import NATS_VERSION, __version__, main
 from natsbroker.config.model import Settings
-from natsbroker.hosting.identity import NATS_VERSION
-from natsbroker.hosting.signals import SignalError
+from natsbroker.hosting import process as processModule
+from natsbroker.hosting import processes
+from natsbroker.hosting.processes import SignalError
 from tests.auth.chain import Operator
+
+#: A process id that the kernel gives nobody.
+NOBODY = 2**22 + 1
 
 
 class Process:
@@ -45,7 +52,7 @@ class Process:
 def process(monkeypatch: pytest.MonkeyPatch) -> type[Process]:
     """No server runs in here."""
     kind = type("Process", (Process,), {"made": []})
-    monkeypatch.setattr(main, "ServerProcess", kind)
+    monkeypatch.setattr(processModule, "ServerProcess", kind)
     return kind
 
 
@@ -71,6 +78,7 @@ class TestInformation:
         """The usage is printed."""
         code, out, _ = ran(flag)
         assert code == 0
+        assert out.startswith("\nUsage: natsbroker ")
         assert "--ports_file_dir" in out
 
     def test_helpTLS(self) -> None:
@@ -84,6 +92,74 @@ class TestInformation:
         code, out, err = ran("--foo")
         assert (code, err) == (0, "flag provided but not defined: -foo\n")
         assert "--ports_file_dir" in out
+
+
+class ClosedPipe(io.StringIO):
+    """
+    The writing end of a pipe that nobody reads any more.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        """See L{io.IOBase.fileno}."""
+        return self._descriptor
+
+    def write(self, text: str) -> int:
+        """See L{io.TextIOBase.write}."""
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+
+def test_closedPipe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """
+    C{--help} into a pipe that closes ends as with other programs: the code of SIGPIPE, and no
+    traceback.
+    """
+    with open(tmp_path / "pipe", "w") as pipe:
+        monkeypatch.setattr(sys, "stdout", ClosedPipe(pipe.fileno()))
+        with pytest.raises(SystemExit) as exited:
+            main.run(["--help"])
+    assert exited.value.code == 128 + signal.SIGPIPE
+
+
+LOADING = """
+import io, sys
+from natsbroker.main import main
+main(sys.argv[1:], {}, io.StringIO(), io.StringIO())
+print(*sorted(sys.modules))
+"""
+
+
+def loadedBy(*arguments: str) -> set[str]:
+    """The modules that a command line loads in an interpreter of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING, *arguments], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+class TestLoading:
+    """What the short actions load: neither Twisted nor the broker."""
+
+    HEAVY = frozenset({"twisted", "zope.interface", "cryptography", "natsbroker.broker"})
+
+    @pytest.mark.parametrize("arguments", ["--version", "--help", "--signal ldm=1", "--foo"])
+    def test_noSettings(self, arguments: str) -> None:
+        """The version, the usage and a signal need no settings either."""
+        loaded = loadedBy(*arguments.replace("=1", f"={NOBODY}").split())
+        assert loaded & (self.HEAVY | {"natsbroker.config.model"}) == set()
+
+    def test_check(self, tmp_path: Path) -> None:
+        """C{-t} loads the settings, and of the rare blocks only those that the file has."""
+        path = tmp_path / "x.conf"
+        path.write_text("port: 4222\ngateway { name: A }")
+        loaded = loadedBy("-t", "-c", str(path))
+        assert loaded & self.HEAVY == set()
+        rare = {"cluster", "exchange", "leafnodes", "streaming"}
+        assert loaded & {f"natsbroker.config.build_{name}" for name in rare} == set()
+        assert "natsbroker.config.build_gateway" in loaded
 
 
 class TestChecking:
@@ -125,14 +201,14 @@ class TestSignal:
     def test_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The signal is sent to the process that is named."""
         sent: list[tuple[str, str]] = []
-        monkeypatch.setattr(main, "sendSignal", lambda *given: sent.append(given))
+        monkeypatch.setattr(processes, "sendSignal", lambda *given: sent.append(given))
         assert ran("--signal", "ldm=42") == (0, "", "")
         assert sent == [("ldm", "42")]
 
     def test_pidFile(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A pid file will do as a name."""
         sent: list[tuple[str, str]] = []
-        monkeypatch.setattr(main, "sendSignal", lambda *given: sent.append(given))
+        monkeypatch.setattr(processes, "sendSignal", lambda *given: sent.append(given))
         path = tmp_path / "pid"
         path.write_text("43")
         assert ran("-sl", f"reload={path}")[0] == 0
@@ -144,7 +220,7 @@ class TestSignal:
         def fail(name: str, process: str) -> None:
             raise SignalError("no natsbroker processes running")
 
-        monkeypatch.setattr(main, "sendSignal", fail)
+        monkeypatch.setattr(processes, "sendSignal", fail)
         assert ran("--signal", "stop") == (
             1,
             "",

@@ -14,12 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-from natsbroker.config.build_cluster import clusterFrom
-from natsbroker.config.build_exchange import Exchanges
-from natsbroker.config.build_gateway import gatewayFrom
 from natsbroker.config.build_identity import Identities
-from natsbroker.config.build_leafnodes import leafnodesFrom
 from natsbroker.config.build_operator import operatorModeFrom
 from natsbroker.config.build_server import (
     connectionSettings,
@@ -28,16 +25,13 @@ from natsbroker.config.build_server import (
     operationSettings,
     timeSettings,
 )
-from natsbroker.config.build_streaming import streamingFrom
 from natsbroker.config.build_tls import tlsOf
 from natsbroker.config.checks import check
-from natsbroker.config.digest import digestOf
 from natsbroker.config.errors import ConfigError, ConfigErrors, Position
 from natsbroker.config.features import NOT_YET
 from natsbroker.config.model import SYSTEM_ACCOUNT, Router, Settings
 from natsbroker.config.reading import Findings, Reading, readTable, recorded
-from natsbroker.config.schema import ROOT
-from natsbroker.config.syntax import parse, parseFile, readText
+from natsbroker.config.textfiles import readText
 from natsbroker.config.tree import Table
 
 __all__ = ["Built", "buildDefaults", "buildFile", "buildText", "buildTree"]
@@ -75,6 +69,8 @@ def buildFile(
     @param read: gives the text of a path, or raises L{OSError}.
     @raise ConfigErrors: with every mistake.
     """
+    from natsbroker.config.syntax import parseFile
+
     tree = _parsed(lambda: parseFile(path, environment, read))
     return buildTree(tree, path, override, read)
 
@@ -91,6 +87,8 @@ def buildText(
 
     @param source: what errors name as the file.
     """
+    from natsbroker.config.syntax import parse
+
     tree = _parsed(lambda: parse(text, environment, source, read))
     return buildTree(tree, source, override, read)
 
@@ -116,6 +114,9 @@ def buildTree(
     """
     Make settings from a tree; see L{buildFile}.
     """
+    from natsbroker.config.digest import digestOf
+    from natsbroker.config.schema import ROOT
+
     findings = Findings()
     if not tree.entries:
         message = f"{source}: config has no values or is empty"
@@ -163,12 +164,38 @@ def _settings(reading: Reading, findings: Findings, read: Callable[[str], str]) 
         router=Router(router.text("plugin"), router.others) if router else Router(),
         plugins=_sections(reading, "plugins"),
         services=_sections(reading, "services"),
-        streaming=streamingFrom(reading),
-        cluster=clusterFrom(reading, findings, read),
-        gateway=gatewayFrom(reading, findings, read),
-        leafnodes=leafnodesFrom(reading, findings, read),
         deferred=_deferred(reading),
+        **_rareBlocks(reading, findings, read),
     )
+
+
+def _rareBlocks(reading: Reading, findings: Findings, read: Callable[[str], str]) -> dict[str, Any]:
+    """
+    The blocks that few configurations have. What reads one loads only where the file has it, so
+    that the others start sooner.
+    """
+    found: dict[str, Any] = {}
+    if "streaming" in reading:
+        from natsbroker.config.build_streaming import streamingFrom
+
+        found["streaming"] = streamingFrom(reading)
+    if "cluster" in reading:
+        from natsbroker.config.build_cluster import clusterFrom
+
+        found["cluster"] = clusterFrom(reading, findings, read)
+    if "gateway" in reading:
+        from natsbroker.config.build_gateway import gatewayFrom
+
+        found["gateway"] = gatewayFrom(reading, findings, read)
+    if "leafnodes" in reading:
+        from natsbroker.config.build_leafnodes import leafnodesFrom
+
+        found["leafnodes"] = leafnodesFrom(reading, findings, read)
+    if "mappings" in reading:
+        from natsbroker.config.build_exchange import Exchanges
+
+        found["mappings"] = Exchanges(findings).mappings(reading)
+    return found
 
 
 def _identitySettings(settings: Settings, reading: Reading, findings: Findings) -> Settings:
@@ -177,7 +204,6 @@ def _identitySettings(settings: Settings, reading: Reading, findings: Findings) 
         settings,
         authorization=authorization,
         accounts=accounts,
-        mappings=Exchanges(findings).mappings(reading),
         no_auth_user=reading.text("no_auth_user"),
         system_account=reading.text("system_account") or SYSTEM_ACCOUNT,
         no_system_account=reading.flag("no_system_account"),

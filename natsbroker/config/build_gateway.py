@@ -88,14 +88,13 @@ def _tls(block: Reading, findings: Findings, read: Callable[[str], str]) -> TLS 
     return None if tls is None else replace(tls, verify=True)
 
 
-def checkGateway(settings: Settings, root: Reading, findings: Findings) -> Settings:
+def checkGateway(
+    settings: Settings, gateway: Gateway, root: Reading, findings: Findings
+) -> Settings:
     """
     Report what makes no sense, where the file says it if it does, and give the cluster the
     gateway's name if it has none.
     """
-    gateway = settings.gateway
-    if gateway is None:
-        return settings
     block = root.blockOrEmpty("gateway")
     findings.errorsAt(block, _problems(gateway))
     for place, remote in enumerate(gateway.gateways):

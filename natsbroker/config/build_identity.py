@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from natsbroker.config.build_callout import calloutFrom
-from natsbroker.config.build_exchange import Exchanges
 from natsbroker.config.build_permissions import permissionsFrom
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.identity import (
@@ -25,6 +26,9 @@ from natsbroker.config.identity import (
 )
 from natsbroker.config.keys import ACCOUNT, USER, isPublicKey
 from natsbroker.config.reading import Findings, Reading
+
+if TYPE_CHECKING:
+    from natsbroker.config.build_exchange import Exchanges
 
 MOST_BCRYPT_ROUNDS = 14
 """The highest cost of a bcrypt hash; a login at 14 takes seconds of a core."""
@@ -46,8 +50,16 @@ class Identities:
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
-        self._exchanges = Exchanges(findings)
         self._names: set[str] = set()
+
+    @cached_property
+    def _exchanges(self) -> Exchanges:
+        """
+        Reads what accounts exchange; it loads with the first account.
+        """
+        from natsbroker.config.build_exchange import Exchanges
+
+        return Exchanges(self._findings)
 
     def everybody(self, root: Reading) -> tuple[Authorization, dict[str, Account]]:
         """
@@ -61,7 +73,7 @@ class Identities:
             authorization = self._authorization(root)
             accounts = self._accounts(root)
         self._checkSingles(root, accounts)
-        if not self._findings.errors:
+        if accounts and not self._findings.errors:
             self._exchanges.check(accounts, not root.flag("no_system_account"))
         return authorization, accounts
 

@@ -22,15 +22,15 @@ Stricter than nats-server 2.15, on purpose:
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from natsbroker.config.build_cluster import checkCluster
-from natsbroker.config.build_gateway import checkGateway
-from natsbroker.config.build_leafnodes import checkLeafnodes
 from natsbroker.config.build_operator import checkOperators
-from natsbroker.config.build_streaming import checkStreaming
 from natsbroker.config.loopback import isLoopback
-from natsbroker.config.model import GLOBAL_ACCOUNT, Cluster, Monitoring, Settings
+from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
 from natsbroker.config.reading import Findings, Reading
+
+if TYPE_CHECKING:
+    from natsbroker.config.cluster import Cluster
 
 LOOPBACK = "127.0.0.1"
 AUTH_TIMEOUT = 2.0
@@ -58,7 +58,11 @@ def check(settings: Settings, root: Reading, findings: Findings) -> Settings:
         authorization=authorization,
         cluster=checker.cluster(),
     )
-    return checkGateway(settings, root, findings)
+    if settings.gateway is not None:
+        from natsbroker.config.build_gateway import checkGateway
+
+        settings = checkGateway(settings, settings.gateway, root, findings)
+    return settings
 
 
 class _Checker:
@@ -148,6 +152,8 @@ class _Checker:
         """
         streaming = self._settings.streaming
         if streaming is not None:
+            from natsbroker.config.build_streaming import checkStreaming
+
             checkStreaming(streaming, self._root, self._findings)
 
     def leafnodes(self) -> None:
@@ -157,6 +163,8 @@ class _Checker:
         settings = self._settings
         if settings.leafnodes is None:
             return
+        from natsbroker.config.build_leafnodes import checkLeafnodes
+
         names = {GLOBAL_ACCOUNT, *settings.accounts}
         if not settings.no_system_account:
             names.add(settings.system_account)
@@ -170,6 +178,8 @@ class _Checker:
         cluster = self._settings.cluster
         if cluster is None:
             return None
+        from natsbroker.config.build_cluster import checkCluster
+
         return checkCluster(cluster, self._root, self._findings)
 
     def monitoring(self) -> Monitoring:

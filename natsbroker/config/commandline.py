@@ -13,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from natsbroker.config.build import Built, buildDefaults, buildFile
 from natsbroker.config.errors import ConfigError, ConfigErrors, NotSupportedYet
 from natsbroker.config.features import missing
 from natsbroker.config.flags import KINDS, STREAMING_FLAGS, TUNING_FLAGS, flagNamed
 from natsbroker.config.goflags import FlagError, FlagValue, parseFlags, takeFlags
-from natsbroker.config.model import Settings
-from natsbroker.config.overrides import overriding
-from natsbroker.config.syntax import readText
+from natsbroker.config.textfiles import readText
+
+if TYPE_CHECKING:
+    from natsbroker.config.model import Settings
 
 __all__ = [
     "Action",
@@ -236,6 +237,10 @@ def _configured(
     environment: Mapping[str, str],
     read: Callable[[str], str],
 ) -> Invocation:
+    # Loaded here, because the version and signals need no settings.
+    from natsbroker.config.build import buildDefaults, buildFile
+    from natsbroker.config.overrides import overriding
+
     path, testing = configurationFile(given), bool(given.get("t"))
     if testing and not path:
         raise ConfigError("must specify [-c, --config] option to check configuration file syntax")
@@ -243,7 +248,8 @@ def _configured(
     built = buildFile(path, environment, override, read) if path else buildDefaults(override)
     if testing and built.warnings:
         raise ConfigErrors(built.warnings)
-    return _invocation(Action.TEST if testing else Action.RUN, built, override)
+    action = Action.TEST if testing else Action.RUN
+    return Invocation(action, built.settings, built.warnings, override)
 
 
 def configurationFile(given: Mapping[str, FlagValue]) -> str:
@@ -257,9 +263,3 @@ def configurationFile(given: Mapping[str, FlagValue]) -> str:
     if path and other and path != other:
         raise ConfigError("one configuration file for both: -c or -sc")
     return path or other
-
-
-def _invocation(
-    action: Action, built: Built, override: Callable[[Settings], Settings]
-) -> Invocation:
-    return Invocation(action, built.settings, built.warnings, override)

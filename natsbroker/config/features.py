@@ -112,7 +112,6 @@ NOT_YET: dict[str, Missing] = {
     "resolver_tls.cert_match_skip_invalid": _CERTIFICATE_STORE,
     "resolver_tls.cert_store": _CERTIFICATE_STORE,
     "resolver_tls.ocsp_peer": Missing("OCSP", _OFF),
-    "store_dir": Missing("JetStream"),
     "streaming.cluster": Missing("clusters of NATS Streaming servers"),
     "streaming.credentials": _OUTSIDE,
     "streaming.encrypt": _ENCRYPTION,

@@ -6,7 +6,8 @@ This module promises text for a person.  It must never know how flags are read.
 
 from __future__ import annotations
 
-from natsbroker.config.build_tls import CIPHER_SUITES, CURVES, INSECURE_CIPHER_SUITES
+REFUSED = "Known, and refused until their feature is there"
+"""The title of the flags that end a start."""
 
 _FLAGS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
@@ -61,6 +62,17 @@ _FLAGS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     (
+        "Cluster Options",
+        (
+            ("--routes <urls>", "members to connect to, with commas between them"),
+            ("--cluster, --cluster_listen <url>", "where to listen for members"),
+            ("--cluster_name <name>", "name of the cluster (default: the members agree on one)"),
+            ("--cluster_advertise <host[:port]>", "address that members are told to use"),
+            ("--no_advertise", "do not tell clients of the other members"),
+            ("--connect_retries <number>", "how often a member that was heard of is dialled"),
+        ),
+    ),
+    (
         "Streaming Options, any of which asks for NATS Streaming",
         (
             ("--streaming", "NATS Streaming with its defaults"),
@@ -85,8 +97,9 @@ _FLAGS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     (
-        "Accepted from nats-streaming-server, without effect",
+        "Accepted, without effect",
         (
+            ("-sd, --store_dir <dir>", "folder of JetStream, which is not there yet"),
             ("--file_compact_enabled; --file_compact_frag; --file_compact_interval", ""),
             ("--file_compact_min_size; --file_buffer_size; --file_read_buffer_size", ""),
             ("--file_crc; --file_crc_poly; --file_sync; --file_auto_sync", ""),
@@ -99,14 +112,10 @@ _FLAGS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     (
-        "Known, and refused until their feature is there",
+        REFUSED,
         (
             ("-s, --syslog; -r, --remote_syslog <url>", ""),
-            ("-js, --jetstream; -sd, --store_dir <dir>", ""),
-            ("--routes <urls>; --cluster, --cluster_listen <url>", ""),
-            ("--cluster_name <name>; --cluster_advertise <host:port>", ""),
-            ("--no_advertise; --connect_retries <number>", ""),
-            ("--profile <port>", ""),
+            ("-js, --jetstream; --profile <port>", ""),
             ("-ns, --nats_server <url>; --secure", ""),
             ("--tls_client_cert <file>; --tls_client_key <file>", ""),
             ("--tls_client_cacert <file>", ""),
@@ -143,7 +152,8 @@ def usage(program: str) -> str:
     """
     Describe the command line.
     """
-    lines = ["", f"Usage: {program} [options]"]
+    lines = ["", f"Usage: {program} [options]", f"       {program} spark JOB [options]"]
+    lines += ["", f"'{program} spark --help' lists the jobs for Apache Spark."]
     for title, flags in _FLAGS:
         lines += ["", f"{title}:"]
         lines += [f"    {names:<36} {meaning}".rstrip() for names, meaning in flags]
@@ -154,6 +164,8 @@ def tlsHelp() -> str:
     """
     Describe a C{tls} block and list the names that it may use.
     """
+    from natsbroker.config.build_tls import CIPHER_SUITES, CURVES, INSECURE_CIPHER_SUITES
+
     groups = (
         ("Cipher suites:", CIPHER_SUITES),
         ("With allow_insecure_cipher_suites: true also:", INSECURE_CIPHER_SUITES),

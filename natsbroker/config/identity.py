@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from natsbroker.config.exchange import Export, Import, SubjectMapping
+if TYPE_CHECKING:
+    from natsbroker.config.exchange import Export, Import, SubjectMapping
 
 GLOBAL_ACCOUNT = "$G"
 """The account of everybody who is not given another one."""

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from natsbroker.config.cluster import Cluster
-from natsbroker.config.exchange import SubjectMapping
-from natsbroker.config.gateway import Gateway, InterestPolicy, RemoteGateway
 from natsbroker.config.identity import (
     GLOBAL_ACCOUNT,
     SYSTEM_ACCOUNT,
@@ -30,10 +29,15 @@ from natsbroker.config.identity import (
     SubjectPermission,
     User,
 )
-from natsbroker.config.leafnodes import Leafnodes
 from natsbroker.config.operator import OperatorMode, Resolver
-from natsbroker.config.streaming import Streaming
 from natsbroker.config.tlsblock import TLS
+
+if TYPE_CHECKING:
+    from natsbroker.config.cluster import Cluster
+    from natsbroker.config.exchange import SubjectMapping
+    from natsbroker.config.gateway import Gateway, InterestPolicy, RemoteGateway
+    from natsbroker.config.leafnodes import Leafnodes
+    from natsbroker.config.streaming import Streaming
 
 __all__ = [
     "DEFAULT_PORT",
@@ -65,6 +69,23 @@ __all__ = [
 
 DEFAULT_PORT = 4222
 RANDOM_PORT = -1
+
+_LOADED_LATE = {
+    "Cluster": "cluster",
+    "Gateway": "gateway",
+    "InterestPolicy": "gateway",
+    "Leafnodes": "leafnodes",
+    "RemoteGateway": "gateway",
+    "Streaming": "streaming",
+}
+"""The blocks that few configurations have, and the module of each: it loads with its first use,
+since defining a frozen class costs a start half a millisecond."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LOADED_LATE:
+        return getattr(import_module(f"natsbroker.config.{_LOADED_LATE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from natsbroker.config.addresses import checkPort
-from natsbroker.config.cluster import Cluster
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import RANDOM_PORT, Settings
+
+if TYPE_CHECKING:
+    from natsbroker.config.cluster import Cluster
 
 __all__ = ["withCluster"]
 
@@ -41,6 +43,8 @@ def withCluster(settings: Settings, given: Mapping[str, FlagValue]) -> Settings:
     """
     if not _ASKING & set(given):
         return settings
+    from natsbroker.config.cluster import Cluster
+
     cluster = settings.cluster or Cluster()
     for name in _LISTENING:
         if name in given:

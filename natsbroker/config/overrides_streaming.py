@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from natsbroker.config.build_streaming import storeNamed
 from natsbroker.config.flags import STREAMING_FLAGS
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import Settings
-from natsbroker.config.streaming import Streaming
 
 __all__ = ["withStreaming"]
 
@@ -62,6 +60,9 @@ def withStreaming(settings: Settings, given: Mapping[str, FlagValue]) -> Setting
         settings = replace(settings, logging=replace(settings.logging, debug=True))
     if not _ASKING & set(given):
         return settings
+    from natsbroker.config.build_streaming import storeNamed
+    from natsbroker.config.streaming import Streaming
+
     streaming = settings.streaming or Streaming()
     changes: dict[str, Any] = {_FIELDS[name]: given[name] for name in given if name in _FIELDS}
     options = {_OPTIONS[name]: given[name] for name in given if name in _OPTIONS}

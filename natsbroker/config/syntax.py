@@ -28,9 +28,10 @@ from natsbroker.config.errors import ConfigError, Position, SyntaxProblem
 from natsbroker.config.lexer import Lexer
 from natsbroker.config.numbers import booleanFrom, datetimeFrom, floatFrom, integerFrom
 from natsbroker.config.scalars import Kind
+from natsbroker.config.textfiles import readText
 from natsbroker.config.tree import Array, Entry, Leaf, Node, Scalar, Table, moved
 
-__all__ = ["MAX_EXPANSION", "MAX_INCLUDES", "parse", "parseFile", "readText"]
+__all__ = ["MAX_EXPANSION", "MAX_INCLUDES", "parse", "parseFile"]
 
 MAX_INCLUDES = 1000
 """How many files one configuration may include, and how often."""
@@ -53,16 +54,6 @@ _CONVERSIONS: dict[Kind, Callable[[str], Scalar]] = {
     Kind.FLOAT: floatFrom,
     Kind.DATETIME: datetimeFrom,
 }
-
-
-def readText(path: str) -> str:
-    """
-    Read a file; bytes that are not UTF-8 become surrogate escapes.
-
-    @raise OSError: when it cannot be read.
-    """
-    with open(path, "rb") as stream:
-        return stream.read().decode("utf-8", "surrogateescape")
 
 
 def parseFile(

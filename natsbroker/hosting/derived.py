@@ -7,9 +7,8 @@ Must never know: connections, files, or the reactor.
 
 from __future__ import annotations
 
-from natsbroker import __version__
+from natsbroker import NATS_VERSION, __version__
 from natsbroker.config.model import Settings
-from natsbroker.hosting.identity import NATS_VERSION
 from natsbroker.net.context import Tracing
 from natsbroker.net.info import ServerInfo
 from natsbroker.net.limits import Limits

@@ -1,5 +1,5 @@
 """
-Who a broker is: its keys and the versions that it announces.
+Who a broker is: its keys.
 
 Promises: an id looks like a real server's, the public half of an nkey of kind server; keys are
 others at each start, and their secret halves never leave the process.
@@ -14,11 +14,7 @@ from collections.abc import Callable
 from natsbroker.auth.nkeys import Role, Signer
 from natsbroker.auth.xkeys import CurveKeys
 
-__all__ = ["NATS_VERSION", "ServerKeys"]
-
-#: The release of nats-server whose behaviour we match, as INFO and C{/varz} show it in C{version}:
-#: clients switch features off for less. Our own version stands in a field of its own.
-NATS_VERSION = "2.15.1"
+__all__ = ["ServerKeys"]
 
 #: How many secret bytes a key is made of.
 KEY_SIZE = 32

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from natsbroker import __version__
+from natsbroker import NATS_VERSION, __version__
 from natsbroker.config.model import TLS, Settings
-from natsbroker.hosting.identity import NATS_VERSION
 from natsbroker.hosting.tls import bothContextsFrom
 from natsbroker.net.clusterterms import Identity
 from natsbroker.net.dialling import DialTerms

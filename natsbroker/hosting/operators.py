@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from natsbroker import NATS_VERSION
 from natsbroker.auth.accountclaims import AccountClaims
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operatorclaims import OperatorClaims, Trust, undecorated
@@ -18,7 +19,6 @@ from natsbroker.auth.terms import Terms
 from natsbroker.auth.userclaims import UserClaims
 from natsbroker.config.model import SYSTEM_ACCOUNT, Resolver, Settings
 from natsbroker.config.operator import CACHE, FULL, MEMORY, URL
-from natsbroker.hosting.identity import NATS_VERSION
 
 __all__ = ["Operators", "operatorsIn", "withOperators"]
 

@@ -17,7 +17,8 @@ from zope.interface.exceptions import Invalid
 from zope.interface.interface import InterfaceClass
 from zope.interface.verify import verifyObject
 
-from natsbroker.config.model import Gateway, Settings
+from natsbroker.config.gateway import Gateway
+from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import (
     IAuthorizer,

@@ -13,12 +13,11 @@ from typing import Any
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
-from natsbroker import __version__, hot
+from natsbroker import NATS_VERSION, __version__, hot
 from natsbroker.auth.passwords import isHash
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
 from natsbroker.hosting.accounts import accountNames
-from natsbroker.hosting.identity import NATS_VERSION
 from natsbroker.net.listen import Listener, describe
 
 __all__ = ["StartError", "announceListener", "announceStart", "cannotListen", "listenDetail"]

@@ -196,7 +196,6 @@ def test_usageErrors(line: str, message: str) -> None:
 MISSING = [
     ("-js", "--jetstream: not supported yet (JetStream)"),
     ("--jetstream", "--jetstream: not supported yet (JetStream)"),
-    ("-sd d", "--store_dir: not supported yet (JetStream)"),
     ("-s", "--syslog: not supported yet (logging to syslog)"),
     ("-r udp://x", "--remote_syslog: not supported yet (logging to syslog)"),
     ("--profile 6060", "--profile: not supported yet (profiling)"),
@@ -211,7 +210,7 @@ def test_missingFeatures(line: str, message: str) -> None:
     assert str(problem) == message
 
 
-@pytest.mark.parametrize("line", ["-js=false", "-s=false", "--profile 0"])
+@pytest.mark.parametrize("line", ["-js=false", "-s=false", "--profile 0", "-sd d", "--store_dir d"])
 def test_askingForNothing(line: str) -> None:
     """A flag that switches its feature off is fine."""
     assert settingsOf(line) == Settings()

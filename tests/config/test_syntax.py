@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from natsbroker.config.errors import ConfigError, Position
 from natsbroker.config.forms import plain
-from natsbroker.config.syntax import MAX_EXPANSION, parse, parseFile, readText
+from natsbroker.config.syntax import MAX_EXPANSION, parse, parseFile
 from natsbroker.config.tree import Array, Table
 from tests.config.support import filesystem
 
@@ -296,13 +295,6 @@ class TestIncludes:
         with pytest.raises(ConfigError) as raised:
             parseFile("nope.conf", {}, filesystem({}))
         assert str(raised.value) == "nope.conf: open nope.conf: No such file or directory"
-
-
-def test_readText(tmp_path: Path) -> None:
-    """Bytes that are not UTF-8 survive as surrogate escapes; line ends stay as they are."""
-    path = tmp_path / "s.conf"
-    path.write_bytes(b"a: \xff\r\n")
-    assert readText(str(path)) == "a: \udcff\r\n"
 
 
 _FRAGMENTS = (

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker import __version__
+from natsbroker import NATS_VERSION, __version__
 from natsbroker.hosting.derived import infoFrom, limitsFrom, tracingFrom
-from natsbroker.hosting.identity import NATS_VERSION
 from tests.hosting.support import settingsOf
 
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import os
 
+from natsbroker import NATS_VERSION
 from natsbroker.auth.nkeys import Role, decodeKey, isSignature
 from natsbroker.auth.xkeys import CurveKeys
-from natsbroker.hosting.identity import NATS_VERSION, ServerKeys
+from natsbroker.hosting.identity import ServerKeys
 
 
 class TestServerKeys:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from natsbroker import NATS_VERSION
 from natsbroker.config.cluster import Cluster
 from natsbroker.config.gateway import Gateway
 from natsbroker.config.leafnodes import Leafnodes
 from natsbroker.config.model import TLS, Settings
-from natsbroker.hosting.identity import NATS_VERSION
 from natsbroker.hosting.linksettings import (
     backoffTerms,
     handshakeOf,

@@ -11,9 +11,8 @@ import pytest
 from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactor
 
-from natsbroker import __version__, hot
+from natsbroker import NATS_VERSION, __version__, hot
 from natsbroker.config.model import TLS, Settings
-from natsbroker.hosting.identity import NATS_VERSION
 from natsbroker.hosting.start import announceListener, announceStart, cannotListen, listenDetail
 from natsbroker.net.listen import Listener, addressEndpoint
 from tests.hosting.support import logLines, settingsOf

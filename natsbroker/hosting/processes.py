@@ -1,0 +1,96 @@
+"""
+The other broker processes of this machine: which ones run, and signals to them.
+
+C{--signal} needs nothing else of a broker, so this module loads without Twisted.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from natsbroker.errors import BrokerError
+
+__all__ = ["SIGNALS", "SignalError", "runningBrokers", "sendSignal"]
+
+#: What C{--signal} calls them, as with nats-server.
+SIGNALS = {
+    "stop": signal.SIGKILL,
+    "quit": signal.SIGINT,
+    "term": signal.SIGTERM,
+    "reopen": signal.SIGUSR1,
+    "reload": signal.SIGHUP,
+    "ldm": signal.SIGUSR2,
+}
+
+
+class SignalError(BrokerError):
+    """
+    A signal cannot be sent.
+    """
+
+
+def runningBrokers(processes: Path = Path("/proc")) -> list[int]:
+    """
+    The ids of all other processes that run the console script or the module.
+
+    @param processes: the folder in which the kernel describes processes.
+    @raise SignalError: if that is not there.
+    """
+    if not (processes / "self").exists():
+        raise SignalError("unable to resolve pid, try providing one")
+    found = []
+    for place in processes.iterdir():
+        if place.name.isdigit() and int(place.name) != os.getpid():
+            try:
+                arguments = (place / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if _isBroker([each.decode("utf-8", "replace") for each in arguments]):
+                found.append(int(place.name))
+    return sorted(found)
+
+
+def _isBroker(arguments: list[str]) -> bool:
+    if "-m" in arguments[1:3] and "natsbroker" in arguments[2:4]:
+        return True
+    names = [os.path.basename(each) for each in arguments[:2]]
+    return "natsbroker" in names
+
+
+def sendSignal(
+    name: str,
+    process: str,
+    running: Callable[[], Iterable[int]] = runningBrokers,
+    kill: Callable[[int, int], object] = os.kill,
+) -> None:
+    """
+    Send a signal to one broker or several.
+
+    @param name: one of L{SIGNALS}.
+    @param process: a process id; with C{*} at its end every id that begins so; empty for the only
+        one that runs.
+    @raise SignalError: if there is none, more than one, or one cannot be reached.
+    """
+    isPattern = process.endswith("*")
+    prefix = process.rstrip("*")
+    if prefix and not isPattern:
+        chosen = [int(prefix)]
+    else:
+        chosen = list(running())
+        if len(chosen) > 1 and not isPattern:
+            listed = "\n".join(str(each) for each in chosen)
+            raise SignalError(f"multiple natsbroker processes running:\n{listed}")
+        if not chosen:
+            raise SignalError("no natsbroker processes running")
+        chosen = [each for each in chosen if str(each).startswith(prefix)]
+    failures = []
+    for each in chosen:
+        try:
+            kill(each, SIGNALS[name])
+        except OSError as error:
+            failures.append(f'\nsignal "{name}" {each}: {(error.strerror or str(error)).lower()}')
+    if failures:
+        raise SignalError("".join(failures))

@@ -1,0 +1,51 @@
+"""
+What a start costs, in seconds of the processor.
+
+Launchers give a server 5 or 10 seconds of a machine that may be busy. CPU seconds of the child
+process are bounded, not the time that passes; the least of a few runs counts, because a cold disk
+cache and other programs only ever add to it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+#: How often a command is run; the cheapest run counts.
+RUNS = 5
+
+#: The most CPU seconds of an action that needs no broker.
+SHORT = 0.15
+
+
+def secondsOf(command: list[str], code: int) -> float:
+    """CPU seconds of a command of the broker that ends by itself, user and system."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == code
+    return usage.ru_utime + usage.ru_stime
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--version"], 0),
+        (["--help"], 0),
+        (["-t", "-c", "x.conf"], 0),
+        (["--signal", f"ldm={2**22 + 1}"], 1),
+    ],
+    ids=["version", "help", "check", "signal"],
+)
+def test_shortActions(
+    arguments: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The version, the usage, a check of a file and a signal cost 0.15 s at most."""
+    (tmp_path / "x.conf").write_text("port: 4222\nserver_name: x\nmax_payload: 1MB\n")
+    monkeypatch.chdir(tmp_path)
+    command = [sys.executable, "-m", "natsbroker", *arguments]
+    assert min(secondsOf(command, code) for _ in range(RUNS)) <= SHORT
