@@ -7,7 +7,7 @@ Must never know: any implementation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from zope.interface import Attribute, Interface
@@ -288,20 +288,30 @@ class IMessageBus(Interface):
 class ISubjectRouter(Interface):
     """
     Which subscriptions a subject reaches. Entries are opaque; an entry is inserted at most once
-    under a pattern. Answers are cached by the bus: third-party code runs when subscriptions
-    change, not for every message.
+    under a pattern. A router need not follow NATS's rules of matching.
+
+    The bus remembers answers, so a router runs when subscriptions change and not for every message.
+    After each C{insert} and C{remove} the bus forgets its answers for the subjects that the pattern
+    matches by NATS's rules. The router announces every other change of an answer, whatever causes
+    it, with the callable that C{watchChanges} gave it.
+
+    Interest that other servers are sent consists of the patterns that clients subscribe to. Routes
+    and leafnodes insert such patterns on the other side, so a cluster behaves alike where all its
+    brokers have the same router; gateways judge interest by NATS's rules. Permissions are checked
+    for a subject as it was published.
     """
 
     def insert(pattern: bytes, entry: object) -> None:
         """
-        Add an entry under a valid pattern.
+        Add an entry under a valid pattern. Subjects that it reaches although the pattern does not
+        match them by NATS's rules are announced before this returns.
 
         @raise natsbroker.errors.BrokerError: if the router takes no more.
         """
 
     def remove(pattern: bytes, entry: object) -> bool:
         """
-        Take an entry out.
+        Take an entry out, with the announcement that its C{insert} made.
 
         @return: whether it was there.
         """
@@ -317,11 +327,12 @@ class ISubjectRouter(Interface):
         Whether L{match} would give anything.
         """
 
-    def watchChanges(changed: Any) -> None:
+    def watchChanges(changed: Callable[[bytes], None]) -> None:
         """
-        Register a callable that the router calls with a pattern whenever its answers for subjects
-        that match the pattern change by themselves, that is, without C{insert} or C{remove}.
-        A router whose answers depend on its entries alone ignores this.
+        Register a callable that the router calls, in the reactor's thread, with a pattern when its
+        answers change for subjects that the pattern matches by NATS's rules; C{>} covers all
+        subjects. Calls during C{insert} and C{remove} are allowed. Changes that these cause for the
+        subjects of their own pattern need no call.
         """
 
     def __iter__() -> Iterator[Any]:

@@ -42,7 +42,8 @@ class BuiltInRouter(hot.SubjectIndex):  # type: ignore[type-arg]
 
     def watchChanges(self, changed: Callable[[bytes], None]) -> None:
         """
-        See L{ISubjectRouter.watchChanges}: its answers never change by themselves.
+        See L{ISubjectRouter.watchChanges}. This router follows NATS's rules, so it has nothing to
+        announce.
         """
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
@@ -139,12 +139,24 @@ def _same(found: Iterable[Any], expected: Iterable[Any]) -> bool:
     return sorted(map(id, found)) == sorted(map(id, expected))
 
 
-def subjectRouterTests(factory: Callable[[], ISubjectRouter]) -> type[SynchronousTestCase]:
+def subjectRouterTests(
+    factory: Callable[[], ISubjectRouter],
+    reaches: Callable[[bytes, bytes], bool] = matches,
+    samples: Sequence[bytes] = (),
+) -> type[SynchronousTestCase]:
     """
     Tests for an L{ISubjectRouter}.
 
     @param factory: makes an empty one.
+    @param reaches: for a pattern and a subject, whether an entry under the one is reached by the
+        other; by default NATS's rules.
+    @param samples: patterns and subjects that the tests combine besides their own: the ones for
+        which C{reaches} differs from NATS's rules.
     """
+    somePatterns, someSubjects = patterns(), literalSubjects() | patterns()
+    if samples:
+        somePatterns |= st.sampled_from(samples)
+        someSubjects |= st.sampled_from(samples)
 
     class SubjectRouterTests(Contract):
         """
@@ -158,8 +170,9 @@ def subjectRouterTests(factory: Callable[[], ISubjectRouter]) -> type[Synchronou
             self.same((len(router), list(router)), (0, []))
 
         def test_matches(self) -> None:
-            """An entry is reached by the subjects that its pattern matches, and by no others."""
-            for pattern, subject, answer in MATCHES:
+            """An entry is reached by the subjects that its pattern reaches, and by no others."""
+            for pattern, subject, byNATS in MATCHES:
+                answer = byNATS if reaches is matches else reaches(pattern, subject)
                 router, entry = factory(), _Entry()
                 router.insert(pattern, entry)
                 self.same(_same(router.match(subject), [entry]), answer, (pattern, subject))
@@ -198,19 +211,41 @@ def subjectRouterTests(factory: Callable[[], ISubjectRouter]) -> type[Synchronou
                 router.remove(pattern, entry)
             self.same(list(router.match(b"a.b")), [])
 
-        def test_watchChanges(self) -> None:
-            """A router takes a callable to tell of changes; its own entries are none."""
+        @given(
+            st.lists(st.tuples(st.booleans(), somePatterns), max_size=15),
+            st.lists(someSubjects, min_size=1, max_size=6),
+        )
+        @example([(removes, each) for each in samples for removes in (False, True)], list(samples))
+        @QUICK
+        def test_announcesChanges(
+            self, steps: list[tuple[bool, bytes]], subjects: list[bytes]
+        ) -> None:
+            """An answer that a bus still remembers is the one that the router would give."""
             router = factory()
-            told: list[bytes] = []
-            router.watchChanges(told.append)
-            entry = _Entry()
-            router.insert(b"a", entry)
-            router.remove(b"a", entry)
-            self.same(told, [])
+            remembered: dict[bytes, list[Any]] = {}
+
+            def changed(pattern: bytes) -> None:
+                for subject in [each for each in remembered if matches(pattern, each)]:
+                    del remembered[subject]
+
+            router.watchChanges(changed)
+            held: list[tuple[bytes, _Entry]] = []
+            for removes, pattern in steps:
+                for subject in subjects:
+                    remembered[subject] = list(router.match(subject))
+                if removes and held:
+                    pattern, entry = held.pop()
+                    router.remove(pattern, entry)
+                else:
+                    held.append((pattern, _Entry()))
+                    router.insert(*held[-1])
+                changed(pattern)
+                for subject, found in remembered.items():
+                    self.holds(_same(found, router.match(subject)), (pattern, subject))
 
         @given(
-            st.lists(st.tuples(st.booleans(), patterns()), max_size=15),
-            st.lists(literalSubjects() | patterns(), max_size=4),
+            st.lists(st.tuples(st.booleans(), somePatterns), max_size=15),
+            st.lists(someSubjects, max_size=4),
         )
         @QUICK
         def test_anything(self, steps: list[tuple[bool, bytes]], subjects: list[bytes]) -> None:
@@ -225,7 +260,7 @@ def subjectRouterTests(factory: Callable[[], ISubjectRouter]) -> type[Synchronou
                     router.insert(*held[-1])
             self.holds(_same(router, [entry for _, entry in held]))
             for subject in subjects:
-                expected = [entry for pattern, entry in held if matches(pattern, subject)]
+                expected = [entry for pattern, entry in held if reaches(pattern, subject)]
                 self.holds(_same(router.match(subject), expected), subject)
                 self.same(bool(router.hasInterest(subject)), bool(expected))
 
