@@ -65,12 +65,7 @@ from natsbroker.hosting.tls import termsFrom
 from natsbroker.hosting.traffic import TrafficPlugin
 from natsbroker.hosting.userinfo import UserInfo
 from natsbroker.interfaces import (
-    IAuthorizer,
-    IAuthorizerPlugin,
     IBrokerHost,
-    IBrokerService,
-    IGatewayInterestPolicy,
-    IGatewayPolicyPlugin,
     IObserver,
     IPrepared,
     IPublishFilter,
@@ -116,31 +111,37 @@ class Broker(MultiService):
         settings: Settings | None = None,
         *,
         reactor: Any = None,
-        authorizer: IAuthorizer | IAuthorizerPlugin | None = None,
-        routerFactory: Callable[[str], ISubjectRouter] | None = None,
-        services: Sequence[IBrokerService] = (),
-        observers: Sequence[IObserver] = (),
+        authorizer: Any = None,
+        routerFactory: Callable[[str], Any] | None = None,
+        services: Sequence[Any] = (),
+        observers: Sequence[Any] = (),
         endpoints: Sequence[str | IStreamServerEndpoint] | None = None,
         plugins: Plugins | None = None,
         random: Random | None = None,
         keys: ServerKeys | None = None,
-        gatewayPolicy: IGatewayInterestPolicy | IGatewayPolicyPlugin | None = None,
+        gatewayPolicy: Any = None,
     ) -> None:
         """
+        What provides an interface is annotated as C{Any}, because type checkers without
+        C{mypy-zope} do not know what provides which.
+
         @param settings: what nats-server.conf would say; by default what an empty one says.
         @param reactor: by default the global one.
-        @param authorizer: decides who is let in, instead of the settings, or makes what does. One
-            that is a service is started and stopped with the broker.
-        @param routerFactory: makes the subject router for an account's name.
-        @param services: services beside ours.
-        @param observers: those who are told what happens.
+        @param authorizer: an L{natsbroker.interfaces.IAuthorizer}, or an
+            L{natsbroker.interfaces.IAuthorizerPlugin} that makes one, instead of what the settings
+            say. One that is a service is started and stopped with the broker.
+        @param routerFactory: makes the L{natsbroker.interfaces.ISubjectRouter} for an account's
+            name.
+        @param services: further services, each an L{natsbroker.interfaces.IBrokerService}.
+        @param observers: receivers of advisories, each an L{natsbroker.interfaces.IObserver}.
         @param endpoints: where clients can connect, as descriptions (C{tcp:4222}) or objects,
             instead of the settings' address; an empty sequence for nowhere.
         @param plugins: where plugins are looked for.
         @param random: for choices and jitter; a seeded one makes them repeatable.
         @param keys: who the broker is; by default somebody new.
-        @param gatewayPolicy: decides what other clusters are sent, instead of the settings, or
-            makes what does.
+        @param gatewayPolicy: an L{natsbroker.interfaces.IGatewayInterestPolicy}, or an
+            L{natsbroker.interfaces.IGatewayPolicyPlugin} that makes one, instead of what the
+            settings say.
         @raise natsbroker.errors.BrokerError: if a plugin is missing or refuses.
         @raise ValueError: if the settings contradict themselves, or a certificate is no good.
         """

@@ -4,6 +4,9 @@ The public facade of the contracts: every interface, under one name.
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 from natsbroker._iauth import IAccountResolver, IAuthorizer
 from natsbroker._ibus import (
     IBatchSubscriber,
@@ -92,3 +95,20 @@ __all__ = [
     "ISubscriber",
     "ISubscription",
 ]
+
+
+class _Documented(ModuleType):
+    """
+    A module of interfaces whose documentation shows their methods, which C{help()} leaves out of
+    what it says about instances.
+    """
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        from zope.interface.document import asStructuredText
+
+        opening: str = self.__dict__["__doc__"]
+        return "\n".join([opening, *(asStructuredText(getattr(self, name)) for name in __all__)])
+
+
+sys.modules[__name__].__class__ = _Documented

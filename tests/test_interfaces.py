@@ -4,6 +4,7 @@ Our own providers keep the contracts that they declare.
 
 from __future__ import annotations
 
+import pydoc
 from typing import Any
 
 import pytest
@@ -63,3 +64,11 @@ def test_extensions() -> None:
     assert interfaces.IRunSubscriber.extends(interfaces.ISubscriber)
     assert interfaces.IOutboxSubscriber.extends(interfaces.ISubscriber)
     assert not interfaces.ILinkSubscriber.extends(interfaces.ISubscriber)
+
+
+def test_help() -> None:
+    """C{help(natsbroker.interfaces)} shows every interface with its methods and attributes."""
+    text = pydoc.plain(pydoc.render_doc(interfaces))
+    for name in interfaces.__all__:
+        for member in getattr(interfaces, name).names():
+            assert f" {member}" in text, (name, member)

@@ -140,7 +140,7 @@ def _same(found: Iterable[Any], expected: Iterable[Any]) -> bool:
 
 
 def subjectRouterTests(
-    factory: Callable[[], ISubjectRouter],
+    factory: Callable[[], Any],
     reaches: Callable[[bytes, bytes], bool] = matches,
     samples: Sequence[bytes] = (),
 ) -> type[SynchronousTestCase]:
@@ -286,7 +286,7 @@ def _onlyDenied(failure: Failure) -> None:
 
 
 def authorizerTests(
-    factory: Callable[[], IAuthorizer],
+    factory: Callable[[], Any],
     goodHello: Hello,
     badHello: Hello,
     revoke: Callable[[Any], object] | None = None,
@@ -437,7 +437,7 @@ class _Watcher:
 
 
 def messageBusTests(
-    factory: Callable[[], IMessageBus], settle: Callable[[], object] = lambda: None
+    factory: Callable[[], Any], settle: Callable[[], object] = lambda: None
 ) -> type[SynchronousTestCase]:
     """
     Tests for an L{IMessageBus} of clients or services.
@@ -607,7 +607,7 @@ _MESSAGES = (
 
 
 def subscriberTests(
-    factory: Callable[[], ISubscriber], tags: Sequence[Any] = (None,)
+    factory: Callable[[], Any], tags: Sequence[Any] = (None,)
 ) -> type[SynchronousTestCase]:
     """
     Tests for an L{ISubscriber}.
@@ -639,7 +639,7 @@ def subscriberTests(
     return SubscriberTests
 
 
-def interestWatcherTests(factory: Callable[[], IInterestWatcher]) -> type[SynchronousTestCase]:
+def interestWatcherTests(factory: Callable[[], Any]) -> type[SynchronousTestCase]:
     """
     Tests for an L{IInterestWatcher}.
 

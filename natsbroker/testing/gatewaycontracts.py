@@ -13,6 +13,7 @@ Must never know: any implementation.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +31,7 @@ _FIGURES = {"mode", "no_interest", "interest", "queues", "switches", "switched"}
 
 
 def gatewayPolicyTests(
-    factory: Callable[[], IGatewayInterestPolicy], subject: bytes = b"foo.bar"
+    factory: Callable[[], Any], subject: bytes = b"foo.bar"
 ) -> type[SynchronousTestCase]:
     """
     Tests for an L{IGatewayInterestPolicy}.

@@ -10,6 +10,7 @@ Must never know: what is tested with it.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
@@ -224,7 +225,8 @@ class MemoryBroker:
         """
         @param settings: the settings. A broker that would listen on all addresses listens on
             127.0.0.1.
-        @param configText: or the same in the language of the configuration file.
+        @param configText: or the same in the language of the configuration file. What the broker
+            would log as a warning about it is a L{UserWarning}.
         @param seed: of everything that is left to chance.
         @param environment: the environment variables that C{configText} can refer to.
         @param parts: further arguments of L{Broker}.
@@ -233,7 +235,10 @@ class MemoryBroker:
         if configText is not None:
             if settings is not None:
                 raise ValueError("settings or their text, not both")
-            settings = buildText(configText, environment or {}, "memory.conf").settings
+            built = buildText(configText, environment or {}, "memory.conf")
+            for each in built.warnings:
+                warnings.warn(str(each), stacklevel=2)
+            settings = built.settings
         settings = settings or Settings()
         if settings.host == _ANYWHERE:
             settings = replace(settings, host="127.0.0.1")

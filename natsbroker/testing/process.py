@@ -17,7 +17,11 @@ from pathlib import Path
 from threading import Thread
 from types import TracebackType
 
-__all__ = ["BrokerProcess", "DidNotStart", "startBroker"]
+__all__ = ["PATIENCE", "BrokerProcess", "DidNotStart", "startBroker"]
+
+#: How long a broker may take to be ready by default, in seconds: enough for a machine that is busy
+#: with other tests.
+PATIENCE = 60.0
 
 _LISTENING = re.compile(r"Listening for client connections on \S+:(\d+)")
 
@@ -86,7 +90,7 @@ class BrokerProcess:
 
 
 def startBroker(
-    *arguments: str, environment: dict[str, str] | None = None, patience: float = 20.0
+    *arguments: str, environment: dict[str, str] | None = None, patience: float = PATIENCE
 ) -> BrokerProcess:
     """
     Start a broker.

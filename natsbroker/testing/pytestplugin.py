@@ -17,20 +17,33 @@ if TYPE_CHECKING:
     from natsbroker.testing.memory import MemoryBroker
     from natsbroker.testing.process import BrokerProcess
 
-__all__ = ["memoryBroker", "natsbroker", "natsbrokerFactory"]
+__all__ = ["memoryBroker", "natsbroker", "natsbrokerFactory", "pytest_addoption"]
+
+_START_TIMEOUT = "natsbroker_start_timeout"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """
+    Add the setting C{natsbroker_start_timeout} of pytest's configuration file.
+    """
+    parser.addini(
+        _START_TIMEOUT, "seconds that a natsbroker process may take to be ready", "string"
+    )
 
 
 @pytest.fixture
-def natsbrokerFactory() -> Iterator[Callable[..., BrokerProcess]]:
+def natsbrokerFactory(pytestconfig: pytest.Config) -> Iterator[Callable[..., BrokerProcess]]:
     """
-    Starts brokers; its arguments are those of the C{natsbroker} command. They end with the test.
+    Starts brokers; its arguments are those of the C{natsbroker} command, and C{patience}, the
+    seconds that one may take to be ready. They end with the test.
     """
-    from natsbroker.testing.process import startBroker
+    from natsbroker.testing.process import PATIENCE, startBroker
 
+    configured = float(pytestconfig.getini(_START_TIMEOUT) or PATIENCE)
     started: list[BrokerProcess] = []
 
-    def start(*arguments: str) -> BrokerProcess:
-        started.append(startBroker(*arguments))
+    def start(*arguments: str, patience: float = configured) -> BrokerProcess:
+        started.append(startBroker(*arguments, patience=patience))
         return started[-1]
 
     yield start

@@ -11,7 +11,7 @@ import nats
 import pytest
 
 from examples import custom_auth
-from examples.custom_auth import TableAuthenticator
+from examples.custom_auth import TableAuthenticator, TablePlugin
 from natsbroker.testing.contracts import authorizerTests
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection
 from natsbroker.wire.grants import Hello
@@ -99,3 +99,19 @@ def test_runs() -> None:
 
     with running("custom_auth.py", "0") as [port]:
         assert asyncio.run(talk(port)) == (b"tea", True)
+
+
+class TestPlugin:
+    """The plugin that a configuration file names."""
+
+    def test_options(self) -> None:
+        """The options of the C{authorization} block reach the authenticator."""
+        text = "authorization { plugin: table, clerk: bob }"
+        with MemoryBroker(configText=text, authorizer=TablePlugin()) as broker:
+            bob = broker.connect({"verbose": False, "user": "bob", "pass": "banana"})
+            assert bob.request(b"SUB orders.anna.new 1\r\nPING\r\n") == b"PONG\r\n"
+
+    def test_unknownOption(self) -> None:
+        """An option that the plugin does not have is refused."""
+        with pytest.raises(ValueError, match='only option is "clerk"'):
+            TablePlugin().makeAuthorizer(MemoryBroker().broker, {"color": "red"})

@@ -337,7 +337,7 @@ WRONG: list[tuple[str, type[SynchronousTestCase], set[str]]] = [
         {"test_announcesChanges"},
     ),
     ("lying router", subjectRouterTests(Lying), {"test_matches", "test_anything"}),
-    ("no router", subjectRouterTests(Incomplete), {"test_provides"}),  # type: ignore[arg-type]
+    ("no router", subjectRouterTests(Incomplete), {"test_provides"}),
     ("careless authorizer", authorizerTests(Careless, GOOD, BAD), {"test_bad", "test_strange"}),
     ("fragile authorizer", authorizerTests(Fragile, GOOD, BAD), {"test_nobody", "test_strange"}),
     (
@@ -409,12 +409,12 @@ WRONG: list[tuple[str, type[SynchronousTestCase], set[str]]] = [
         messageBusTests(broken(subscribe=lambda real, *arguments, **named: Recorder())),
         {"test_invalid", "test_delivers", "test_publishingFromWithin", "test_wholeMessage"},
     ),
-    ("no bus", messageBusTests(Incomplete), {"test_provides"}),  # type: ignore[arg-type]
-    ("no authorizer", authorizerTests(Incomplete, GOOD, BAD), {"test_provides"}),  # type: ignore[arg-type]
+    ("no bus", messageBusTests(Incomplete), {"test_provides"}),
+    ("no authorizer", authorizerTests(Incomplete, GOOD, BAD), {"test_provides"}),
     ("clumsy subscriber", subscriberTests(Clumsy), {"test_takesAnything"}),
-    ("no subscriber", subscriberTests(Incomplete), {"test_provides"}),  # type: ignore[arg-type]
+    ("no subscriber", subscriberTests(Incomplete), {"test_provides"}),
     ("watcher of ASCII", interestWatcherTests(Ascii), {"test_takesAnything"}),
-    ("no watcher", interestWatcherTests(Incomplete), {"test_provides"}),  # type: ignore[arg-type]
+    ("no watcher", interestWatcherTests(Incomplete), {"test_provides"}),
 ]
 
 

@@ -24,6 +24,12 @@ from tests.support import Doorkeeper
 QUIET = {"verbose": False, "pedantic": False}
 
 
+def test_configurationWarning() -> None:
+    """What the broker would log about its configuration is a warning."""
+    with pytest.warns(UserWarning, match="ping_interval should be converted to a duration"):
+        MemoryBroker(configText="ping_interval: 1m").stop()
+
+
 class TestReactor:
     """Its time and its threads."""
 
@@ -98,7 +104,7 @@ class TestConnections:
 
     def test_time(self) -> None:
         """Keep-alive PINGs come when the clock says so."""
-        with MemoryBroker(configText="ping_interval: 1m") as broker:
+        with MemoryBroker(configText="ping_interval: '1m'") as broker:
             client = broker.connect(QUIET)
             broker.advance(1.9)
             assert client.receive() == b""

@@ -8,9 +8,12 @@ import asyncio
 from collections.abc import Callable
 
 import nats
+import pytest
 
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.testing.process import BrokerProcess
+
+pytest_plugins = ["pytester"]
 
 
 def test_natsbroker(natsbroker: BrokerProcess) -> None:
@@ -47,3 +50,22 @@ def test_memoryBroker(memoryBroker: MemoryBroker) -> None:
     client = memoryBroker.connect()
     client.send(b"SUB a 1\r\nPUB a 2\r\nhi\r\n")
     assert b"MSG a 1 2\r\nhi\r\n" in client.receive()
+
+
+@pytest.mark.parametrize(
+    ("setting", "arguments"), [("0.001", ""), ("", "patience=0.001")], ids=["setting", "argument"]
+)
+def test_patience(pytester: pytest.Pytester, setting: str, arguments: str) -> None:
+    """A broker that is not ready within the configured time fails the test that wants it."""
+    pytester.makeini(f"[pytest]\nnatsbroker_start_timeout = {setting}\n")
+    pytester.makepyfile(
+        f"""
+        import pytest
+        from natsbroker.testing.process import DidNotStart
+
+        def test_it(natsbrokerFactory):
+            with pytest.raises(DidNotStart):
+                natsbrokerFactory({arguments})
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=1)
