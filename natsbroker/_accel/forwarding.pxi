@@ -100,6 +100,20 @@ cdef bint takesHeaders(tuple links):
     return True
 
 
+cdef bint isDeserted(tuple members):
+    """
+    Whether all of a queue group's members here are gone. They are direct (L{isDirect}).
+    """
+    cdef Subscription member
+    for member in members:
+        if not member.isClosed:
+            if member.isShadow:
+                member = (<Shadow> member).original
+            if member.outbox is not None and not (<Outbox> member.outbox).closed:
+                return False
+    return True
+
+
 @cython.final
 cdef class Choice:
     """
@@ -1083,15 +1097,15 @@ cdef class LinkLane:
                 and self.isSettled(matcher, data + subject, length)
             ):
                 break
-            if namesLength and (self.leaf or matches.hasSpoke) and self.areElsewhere(
-                matches.groups, data + names, namesLength
+            if namesLength and not self.isGateway and self.areElsewhere(
+                matches.groups, data + names, namesLength, self.leaf or matches.hasSpoke
             ):
                 break
             # Other brokers get the reply as it came, which clients do not.
             if mark > 0 and (matches.hasSpoke or (
                 (self.isGateway or self.leaf) and (
                     PyTuple_GET_SIZE(matches.forward)
-                    or self.areElsewhere(matches.groups, data + names, namesLength)
+                    or self.areElsewhere(matches.groups, data + names, namesLength, True)
                 )
             )):
                 break
@@ -1268,14 +1282,18 @@ cdef class LinkLane:
         return answer
 
     cdef bint areElsewhere(
-        self, tuple groups, const char* names, Py_ssize_t namesLength
+        self, tuple groups, const char* names, Py_ssize_t namesLength, bint isShared
     ) except -1:
         """
-        Whether a group that was chosen has members behind links: then one of them may be the one.
+        Whether a group that was chosen has members behind links that may be the one.
+
+        @param isShared: whether they may be that although there is a member here.
         """
         cdef bytes name
         for group in groups:
-            if PyTuple_GET_SIZE(<tuple> (<tuple> group)[2]) == 0:
+            if PyTuple_GET_SIZE(<tuple> (<tuple> group)[2]) == 0 or not (
+                isShared or isDeserted(<tuple> (<tuple> group)[1])
+            ):
                 continue
             name = <bytes?> (<tuple> group)[0]
             if isNamed(names, namesLength, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):

@@ -24,6 +24,15 @@ from natsbroker.core.clocks import Clock, Timeless
 from natsbroker.core.exchange import Exchange
 from natsbroker.core.gateways import Gateways
 from natsbroker.core.interest import Interest
+from natsbroker.core.links import (
+    DIRECTED,
+    Group,
+    isDeserted,
+    linkOf,
+    mayForward,
+    nearest,
+    successors,
+)
 from natsbroker.core.reach import REACH
 from natsbroker.core.relays import Passage, Relay
 from natsbroker.interfaces import (
@@ -36,9 +45,9 @@ from natsbroker.interfaces import (
     IRunSubscriber,
     ISubjectRouter,
 )
-from natsbroker.subjects.audience import Audience, clusterOf
+from natsbroker.subjects.audience import Audience
 from natsbroker.subjects.grammar import isValidSubject
-from natsbroker.wire.values import GroupMessage, Kind, Message
+from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message
 
 __all__ = ["Account"]
 
@@ -281,9 +290,12 @@ class Account:
             if queues is not None:
                 if group[0] not in queues:
                     continue
-            elif kind in _DIRECTED and passage is None:
+            elif kind in DIRECTED and passage is None:
                 continue
-            delivered += self._deliverToGroup(kind, group, message, links, passage)
+            if self._deliverToGroup(kind, group, message, links, passage):
+                delivered += 1
+            elif queues and queues is not EVERY_GROUP and isDeserted(kind, group, message):
+                self._chooseLink(successors(kind, matches, group, message), group[0], links)
         for link, chosen in links.values():
             link.forward(message, tuple(chosen))
         return delivered + len(links)
@@ -357,8 +369,8 @@ class Account:
         links: dict[int, tuple[ILinkSubscriber, list[bytes]]] = {}
         for subscription in matches.links:
             subscriber = subscription.subscriber
-            if subscription.kind in reached and _mayForward(subscription, message):
-                key = _linkOf(subscription)
+            if subscription.kind in reached and mayForward(subscription, message):
+                key = linkOf(subscription)
                 if key not in links:
                     links[key] = (subscriber, [])
                     subscription.delivered += 1
@@ -367,31 +379,41 @@ class Account:
     def _deliverToGroup(
         self,
         kind: Kind,
-        group: tuple[bytes, tuple[hot.Subscription, ...], tuple[hot.Subscription, ...]],
+        group: Group,
         message: Message,
         links: dict[int, tuple[ILinkSubscriber, list[bytes]]],
         passage: Passage | None,
-    ) -> int:
+    ) -> bool:
+        """
+        @return: whether a member here took it. One behind a link is added to C{links}.
+        """
         name, here, there = group
         if here:
             start = self.random.randrange(len(here)) if len(here) > 1 else 0
             for subscription in here[start:] + here[:start]:
                 if self.deliverTo(subscription, message, kind, passage):
-                    return 1
+                    return True
         reached = REACH[kind]
         candidates = [
             subscription
             for subscription in there
-            if subscription.kind in reached and _mayForward(subscription, message)
+            if subscription.kind in reached and mayForward(subscription, message)
         ]
-        if candidates:
-            nearest = min(map(_distance, candidates))
-            candidates = [each for each in candidates if _distance(each) == nearest]
-            weights = [subscription.weight for subscription in candidates]
-            chosen = self.random.choices(candidates, weights)[0]
-            chosen.delivered += 1
-            links.setdefault(_linkOf(chosen), (chosen.subscriber, []))[1].append(name)
-        return 0
+        self._chooseLink(nearest(candidates), name, links)
+        return False
+
+    def _chooseLink(
+        self,
+        candidates: list[hot.Subscription],
+        queue: bytes,
+        links: dict[int, tuple[ILinkSubscriber, list[bytes]]],
+    ) -> None:
+        if not candidates:
+            return
+        weights = [subscription.weight for subscription in candidates]
+        chosen = self.random.choices(candidates, weights)[0]
+        chosen.delivered += 1
+        links.setdefault(linkOf(chosen), (chosen.subscriber, []))[1].append(queue)
 
     def deliverTo(
         self,
@@ -442,27 +464,6 @@ class Account:
 #: Those who answer requests of other clusters by themselves.
 _OURS = frozenset({Kind.CLIENT, Kind.INTERNAL})
 
-#: Links whose sender has chosen the queue groups: without a list, only plain subscriptions.
-_DIRECTED = frozenset({Kind.ROUTE, Kind.GATEWAY, Kind.HUB, Kind.SPOKE})
-
-
-def _linkOf(subscription: hot.Subscription) -> int:
-    """
-    What tells the connection of a link's subscription from others.
-    """
-    outbox = subscription.outbox
-    return id(subscription.subscriber if outbox is None else outbox)
-
-
-def _distance(subscription: hot.Subscription) -> int:
-    """
-    How far a member of a queue group behind a link is: another member of this cluster serves its
-    own before leafnodes, and those before other clusters.
-    """
-    if subscription.kind == Kind.ROUTE:
-        return 1 if clusterOf(subscription.subscriber) else 0
-    return 2 if subscription.kind == Kind.GATEWAY else 1
-
 
 class _Merged:
     """
@@ -480,21 +481,6 @@ class _Merged:
         All entries for a literal subject.
         """
         return self._gateways.match(self._match(subject), subject)
-
-
-def _mayForward(subscription: hot.Subscription, message: Message) -> bool:
-    """
-    Whether a link's subscription may have a message: not back where it came from, nor to where
-    another leafnode of the same cluster is.
-    """
-    subscriber = subscription.subscriber
-    if subscription.closed or subscriber is message.origin:
-        return False
-    cluster = clusterOf(subscriber)
-    if cluster and cluster == clusterOf(message.origin):
-        return False
-    permissions = subscription.permissions
-    return permissions is None or permissions.mayDeliver(message.subject, subscription.queue)
 
 
 def _takes(subscriber: Any, subject: bytes, kind: Kind, hops: int) -> bool:

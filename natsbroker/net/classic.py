@@ -3,8 +3,9 @@ What passes over a route in the dialect before NATS 2.0: interest of the global 
 messages without headers.
 
 Promises: a message that came is given to what this member serves, of a queue group to one member if
-it was sent to that, and to no other route; a peer gets a message once for everybody there who is
-subscribed without a group, and once for each queue group that was chosen there.
+it was sent to that, and to another route only if the group's last member here has gone; a peer gets
+a message once for everybody there who is subscribed without a group, and once for each queue group
+that was chosen there.
 Must never know: how the connection came about, or who else is in the cluster.
 """
 
@@ -180,7 +181,8 @@ class ClassicTraffic:
         if self._isOldest and subject.startswith(_SYSTEM):
             return
         matches = bus.matcher.match(subject)
-        chosen = self._among(matches.links, message)[:1]
+        isForGroups = isinstance(message, GroupMessage)
+        chosen = [] if isForGroups else self._among(matches.links, message)[:1]
         for name, _, there in matches.groups:
             if name in queues:
                 chosen += self._oneOf(self._among(there, message))

@@ -2,8 +2,8 @@
 What passes over a route in the dialect since NATS 2.0: interest by account, and messages.
 
 Promises: a message that came is given to what this member serves, of each queue group that its
-sender chose to one member, and to no other route; interest of accounts is told over the connection
-that is theirs.
+sender chose to one member, and to another route only for a group whose last member here has gone;
+interest of accounts is told over the connection that is theirs.
 Must never know: how the connection came about, or who else is in the cluster.
 """
 

@@ -28,7 +28,7 @@ from natsbroker.interfaces import (
 )
 from natsbroker.subjects.grammar import matches
 from natsbroker.subjects.permissions import SubscribePermissions
-from natsbroker.wire.values import GroupMessage, Kind, Message
+from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message
 from tests.subjects.strategies import DELIVERABLE, PATTERNS
 from tests.support import (
     BatchRecorder,
@@ -536,7 +536,29 @@ class TestLinks:
         link = LinkRecorder()
         hall.door(Kind.SPOKE).subscribe(b"foo", link)
         hall.door(Kind.SPOKE).subscribe(b"foo", link, b"", b"q")
-        assert hall.publish(b"foo", kind=Kind.SPOKE, origin=link, queues=(b"q",)) == 0
+        assert hall.publish(b"foo", kind=Kind.SPOKE, origin=link, queues=(b"r",)) == 0
+        assert link.got == []
+
+    @pytest.mark.parametrize("kind", [Kind.ROUTE, Kind.HUB, Kind.SPOKE])
+    def test_lastMemberGone(self, hall: Hall, kind: Kind) -> None:
+        """
+        What another server sent for a queue group is handed over when the last member here is gone.
+        """
+        member, sender, other = Recorder(), LinkRecorder(), LinkRecorder()
+        subscription = hall.bus.subscribe(b"foo", member, b"", b"q")
+        for each in (sender, other):
+            hall.door(kind).subscribe(b"foo", each, b"", b"q")
+        chosen: Any = {"kind": kind, "origin": sender, "queues": (b"q",)}
+        hall.publish(b"foo", b"1", **chosen)
+        subscription.cancel()
+        hall.publish(b"foo", b"2", **chosen)
+        assert (member.bodies, other.got, sender.got) == ([b"1"], [(b"2", (b"q",))], [])
+
+    def test_mappedHere(self, hall: Hall) -> None:
+        """Where the sender could not choose the group, since the subject is ours, it stays here."""
+        link = LinkRecorder()
+        hall.door(Kind.HUB).subscribe(b"foo", link, b"", b"q")
+        assert hall.publish(b"foo", kind=Kind.HUB, origin=link, queues=EVERY_GROUP) == 0
         assert link.got == []
 
     def test_cancelledOnTheWay(self, hall: Hall) -> None:

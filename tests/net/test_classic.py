@@ -83,7 +83,7 @@ class TestTelling:
             wire.take()
         one.send(b"SUB foo  RSID:1:1\r\nSUB foo q QRSID:1:2\r\n")
         two.send(b"MSG foo RSID:1:1 1\r\nx\r\nPUB foo 1\r\nx\r\nMSG foo QRSID:1:1 1\r\nx\r\n")
-        three.send(b"RMSG $G foo | q 1\r\nx\r\n")
+        three.send(b"RMSG $G foo | r 1\r\nx\r\n")
         assert one.lines() == two.lines() == three.lines() == []
 
     def test_permissions(self) -> None:
@@ -174,6 +174,25 @@ class TestHearing:
             b"MSG job QRSID:1:2 0",
             b"MSG job QRSID:1:2 0",
         ]
+
+    def test_lastMemberGone(self) -> None:
+        """
+        What was on its way to a queue group whose last member here is gone goes to a member
+        elsewhere, at the sender if nobody else has one; plain subscribers there have it already.
+        """
+        node = Node.classic()
+        one, two = node.joinedOld(), node.joinedOld(server_id="P2")
+        member = node.subscribe(b"foo", b"q", "$G")
+        one.send(b"SUB foo q QRSID:1:1\r\n")
+        two.send(b"SUB foo  RSID:2:1\r\nSUB foo q QRSID:2:2\r\n")
+        one.take(), two.take()
+        member.subscription.cancel()
+        assert one.lines() == two.lines() == [b"UNSUB QRSID:1:1"]
+        one.send(b"MSG foo QRSID:1:1 2\r\nhi\r\n")
+        assert (one.lines(), two.lines()) == ([], [b"MSG foo QRSID:2:2 2", b"hi"])
+        two.hangUp()
+        one.send(b"MSG foo QRSID:1:1 2\r\nho\r\n")
+        assert one.lines() == [b"MSG foo QRSID:1:1 2", b"ho"]
 
     def test_overflow(self) -> None:
         """A peer that takes nothing is cut in the middle of a message, and all of it forgotten."""

@@ -159,6 +159,21 @@ class TestMessages:
         broker.publish(b"foo")
         assert (len(route.got), len(member.got)) == (5, 1)
 
+    @pytest.mark.parametrize("cluster, lines", [("", [b"LMSG foo | q 2", b"hi"]), ("C2", [])])
+    def test_lastMemberGone(self, cluster: str, lines: list[bytes]) -> None:
+        """
+        What was on its way to a queue group whose last member here is gone goes back, unless the
+        hub is one of a cluster: as nats-server does.
+        """
+        broker = Broker()
+        hub = broker.hub(cluster=cluster)
+        hub.send(b"LS+ foo q 1\r\n")
+        member = broker.subscribe(b"foo", b"q")
+        member.subscription.cancel()
+        hub.take()
+        hub.send(b"LMSG foo | q 2\r\nhi\r\n")
+        assert (hub.lines(), member.got) == (lines, [])
+
     def test_afterwards(self) -> None:
         """A message for who is gone is for nobody."""
         broker = Broker()

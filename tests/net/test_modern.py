@@ -228,13 +228,33 @@ class TestMessages:
         node = Node()
         one, two = node.joined(), node.joined(server_id="P2", server_name="p2")
         for wire in (one, two):
-            wire.send(b"RS+ A foo\r\nRS+ A foo q 1\r\n")
+            wire.send(b"RS+ A foo\r\nRS+ A foo r 1\r\n")
             wire.take()
         recorder = node.subscribe(b"foo")
         one.take(), two.take()
         one.send(b"RMSG A foo | q 2\r\nhi\r\n")
         assert recorder.bodies == [b"hi"]
         assert one.lines() == two.lines() == []
+
+    def test_lastMemberGone(self) -> None:
+        """
+        What was on its way to a queue group whose last member here is gone goes to another member
+        of the cluster, and back if nobody else has one, behind the news that the group is gone.
+        """
+        node = Node()
+        one, two = node.joined(), node.joined(server_id="P2", server_name="p2")
+        member = node.subscribe(b"foo", b"q")
+        for wire in (one, two):
+            wire.send(b"RS+ A foo q 1\r\n")
+            wire.take()
+        member.subscription.cancel()
+        one.send(b"RMSG A foo + r q 2\r\nhi\r\n")
+        assert one.lines() == [b"RS- A foo q"]
+        assert two.lines() == [b"RS- A foo q", b"RMSG A foo + r q 2", b"hi"]
+        two.hangUp()
+        one.send(b"RMSG A foo | q 2\r\nho\r\n")
+        assert one.lines() == [b"RMSG A foo | q 2", b"ho"]
+        assert member.got == []
 
     def test_accounts(self) -> None:
         """A message stays in its account; one for an unknown account reaches nobody."""

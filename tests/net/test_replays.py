@@ -642,7 +642,8 @@ ROWS = {
         <- SUB q W QRSID:7:7
         <- MSG q {one} 1
         <- 0
-        -> nothing  # ours: gnatsd 1.4.1 sends it on, and what came over a route goes no further
+        -> MSG q QRSID:7:7 1
+        -> 0
     """,
     "14 what only servers may say, to the oldest": """
         accept

@@ -370,6 +370,34 @@ class TestInbound:
             assert [leaf.got for leaf in leafs] == [[(b"hi", ())], [(b"yo", (b"q",))]]
             assert ear.heard == b"MSG foo 1 2\r\nhi\r\n"
 
+    @pytest.mark.parametrize("isClosed", [False, True])
+    def test_lastMemberGone(self, isClosed: bool) -> None:
+        """
+        What is for a queue group whose members here are gone goes the readable path, to a member
+        elsewhere; the lane takes what a member here can take.
+
+        @param isClosed: whether they are gone since nothing can be sent to them any more.
+        """
+        assert COMPILED is not None
+        with using(COMPILED):
+            node = Node()
+            one, two = node.joined(), node.joined(server_id="P2", server_name="p2")
+            ear = Ear(COMPILED, node)
+            member = node.bus().subscribe(b"foo", ear, b"1", b"q")
+            two.send(b"RS+ A foo q 1\r\n")
+            one.send(b"RMSG A foo | q 1\r\na\r\n")
+            one.link.decoder.append(b"RMSG A foo | q 1\r\nb\r\n")
+            assert one.link.lane.forward() == 1
+            node.settle()
+            assert ear.heard == b"MSG foo 1 1\r\na\r\nMSG foo 1 1\r\nb\r\n"
+            two.take()
+            if isClosed:
+                ear.outbox.close()
+            else:
+                member.cancel()
+            one.send(b"RMSG A foo | q 1\r\nc\r\n")
+            assert two.lines()[-2:] == [b"RMSG A foo | q 1", b"c"]
+
     def test_accountReplaced(self) -> None:
         """After a reload it delivers in the accounts that there are then."""
         assert COMPILED is not None
