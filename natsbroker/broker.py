@@ -9,8 +9,9 @@ Must never know: bytes, files, signals, or the command line.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import IService, MultiService
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -26,20 +27,14 @@ from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import GLOBAL_ACCOUNT, TLS, Settings
 from natsbroker.core.bus import Bus
 from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
-from natsbroker.hosting.advising import Advising
 from natsbroker.hosting.authority import Authority
-from natsbroker.hosting.authorizers import READY_MADE
 from natsbroker.hosting.clients import closeAll, sessionsOf
-from natsbroker.hosting.cluster import ClusterMembership
 from natsbroker.hosting.descriptions import describing, identifying
-from natsbroker.hosting.gatewaypolicies import READY_MADE as POLICIES
-from natsbroker.hosting.gateways import GatewayService
 from natsbroker.hosting.health import listeningCheck, storeCheck
 from natsbroker.hosting.identity import ServerKeys
 from natsbroker.hosting.lameduck import LameDuck
-from natsbroker.hosting.leafnodes import LeafnodeService
+from natsbroker.hosting.linkground import LinkGround
 from natsbroker.hosting.links import Links
-from natsbroker.hosting.linkservice import LinkGround
 from natsbroker.hosting.listeners import Listeners
 from natsbroker.hosting.making import (
     makeCallouts,
@@ -49,7 +44,6 @@ from natsbroker.hosting.making import (
     makePages,
 )
 from natsbroker.hosting.observers import Observers
-from natsbroker.hosting.operators import withOperators
 from natsbroker.hosting.planners import (
     limitsPlanner,
     sectionsPlanner,
@@ -60,9 +54,7 @@ from natsbroker.hosting.presence import Presence
 from natsbroker.hosting.readiness import Readiness
 from natsbroker.hosting.reload import Planner, ReloadError, logChanges, plan, settled
 from natsbroker.hosting.start import announceListener, announceStart
-from natsbroker.hosting.streaming import streamingService
 from natsbroker.hosting.tls import termsFrom
-from natsbroker.hosting.traffic import TrafficPlugin
 from natsbroker.hosting.userinfo import UserInfo
 from natsbroker.interfaces import (
     IBrokerHost,
@@ -75,17 +67,60 @@ from natsbroker.net.client import ClientFactory
 from natsbroker.net.context import ClientContext
 from natsbroker.net.fast import Hub
 from natsbroker.net.listen import addressEndpoint
-from natsbroker.stan.monitoring import StreamingModel
 from natsbroker.stats.model import MonitoringModel
 from natsbroker.stats.rows import Namers
 from natsbroker.wire.values import Kind
+
+if TYPE_CHECKING:
+    from natsbroker.hosting.cluster import ClusterMembership
+    from natsbroker.hosting.gateways import GatewayService
+    from natsbroker.hosting.leafnodes import LeafnodeService
+    from natsbroker.interfaces import IAuthorizerPlugin, IBrokerService, IGatewayPolicyPlugin
+    from natsbroker.stan.monitoring import StreamingModel
 
 __all__ = ["Broker"]
 
 _log = Logger(namespace="natsbroker")
 
-#: The services that C{services { NAME { ... } }} finds without anybody's installing them.
-SERVICES = (TrafficPlugin(),)
+
+def _authorizers() -> Sequence[IAuthorizerPlugin]:
+    """
+    The authorizers that C{authorization { plugin: NAME }} finds without an installation.
+    """
+    from natsbroker.hosting.authorizers import READY_MADE
+
+    return READY_MADE
+
+
+def _policies() -> Sequence[IGatewayPolicyPlugin]:
+    """
+    The policies that C{gateway { interest { plugin: NAME } }} finds without an installation.
+    """
+    from natsbroker.hosting.gatewaypolicies import READY_MADE
+
+    return READY_MADE
+
+
+def _servicePlugins() -> Sequence[IBrokerService]:
+    """
+    The services that C{services { NAME { ... } }} finds without an installation.
+    """
+    from natsbroker.hosting.traffic import TrafficPlugin
+
+    return (TrafficPlugin(),)
+
+
+def _complete(settings: Settings) -> Settings:
+    """
+    Settings with what their operators add.
+
+    @raise ValueError: if the operators cannot be served.
+    """
+    if not settings.operator.isOn:
+        return settings
+    from natsbroker.hosting.operators import withOperators
+
+    return withOperators(settings)
 
 
 @implementer(IBrokerHost)
@@ -147,7 +182,7 @@ class Broker(MultiService):
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.reactor = reactor if reactor is not None else _globalReactor()
-        self.settings = settings = withOperators(settings or Settings())
+        self.settings = settings = _complete(settings or Settings())
         self.keys = keys or ServerKeys()
         self.startTime: float = self.reactor.seconds()
         self._random = random or Random()
@@ -169,8 +204,10 @@ class Broker(MultiService):
         makeRouter = routerFactory or found.routerFactory(settings) or self._builtInRouter
         self.accounts = AccountRegistry(turn, makeRouter, self._random, self.reactor)
         self.accounts.configure(settings)
-        callouts = makeCallouts(
-            self.reactor, self.keys, self.accounts, self._shared, lambda: self.settings
+        callouts = cache(
+            lambda: makeCallouts(
+                self.reactor, self.keys, self.accounts, self._shared, lambda: self.settings
+            )
         )
         checks = PasswordChecks(self._inThread, self.reactor)
         operators = makeOperators(
@@ -186,7 +223,7 @@ class Broker(MultiService):
         self._adopt(operators)
         self._authority = authority = Authority(checks, callouts, operators)
         inForce = authority.choose(
-            settings, found.authorizer(self, settings, authorizer, READY_MADE)
+            settings, found.authorizer(self, settings, authorizer, _authorizers)
         )
         called = authority.nameOf
         if not settings.no_system_account:
@@ -216,7 +253,7 @@ class Broker(MultiService):
             healthChecks=[listeningCheck(self.listeners.closed)],
             namers=Namers(called, described),
         )
-        pages = makePages(self.reactor, self.monitoring, settings)
+        pages = makePages(self.reactor, lambda: self.monitoring, settings)
         self._adopt(pages)
         self._adopt(authority.chosen)
         self._requireLeafAccounts()
@@ -226,19 +263,24 @@ class Broker(MultiService):
         self.links = Links(
             ground,
             checks,
-            lambda: found.gatewayPolicy(self, settings, gatewayPolicy, POLICIES),
+            lambda: found.gatewayPolicy(self, settings, gatewayPolicy, _policies),
             lambda: self._presence.clusterChanged(),
         )
         self._presence = Presence(self.keys, self.clientContext, self.listeners, pages, self.links)
         self.links.show(self.monitoring, lambda: self.settings)
         advice = self.links.advice
         if advice is not None:
+            from natsbroker.hosting.advising import Advising
+
             self._adopt(
                 Advising(advice, self._systemBus, lambda: self.serverId, self.reactor.seconds)
             )
-        self._services = dict(found.services(self, settings, services, SERVICES))
+        self._services = dict(found.services(self, settings, services, _servicePlugins))
         self.streaming: StreamingModel | None = None
         if settings.streaming is not None:
+            from natsbroker.hosting.streaming import streamingService
+            from natsbroker.stan.monitoring import StreamingModel
+
             streaming = streamingService(self, settings.streaming, found)
             self._services["streaming"] = streaming
             self.streaming = StreamingModel(streaming)
@@ -303,9 +345,9 @@ class Broker(MultiService):
         return self.links.membership
 
     @property
-    def leafnodes(self) -> LeafnodeService:
+    def leafnodes(self) -> LeafnodeService | None:
         """
-        Its leafnode connections.
+        Its leafnode connections; C{None} until the settings name some.
         """
         return self.links.leafnodes
 
@@ -433,7 +475,7 @@ class Broker(MultiService):
         @raise natsbroker.hosting.reload.ReloadError: if they cannot be taken; nothing has changed.
         """
         try:
-            settings = withOperators(settings)
+            settings = _complete(settings)
         except ValueError as error:
             raise ReloadError([str(error)]) from error
         new = settled(self.settings, settings, self._isElsewhere)
@@ -450,7 +492,7 @@ class Broker(MultiService):
             grant = session.grant
             if account is None or grant is None or grant.account == account:
                 session.reauthorize()
-        self.links.leafnodes.leafs.reauthorize(account)
+        self.links.reauthorize(account)
 
     # Stopping.
 

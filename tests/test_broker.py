@@ -5,9 +5,10 @@ The composition root: a whole broker in memory.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from twisted.application.service import IService, Service
@@ -371,6 +372,59 @@ class TestStarting:
         from twisted.internet import reactor
 
         assert Broker(endpoints=[]).reactor is reactor
+
+
+LOADING = """
+import sys
+from twisted.internet.testing import MemoryReactorClock
+from natsbroker.broker import Broker
+from natsbroker.config.build import buildText
+broker = Broker(buildText(sys.argv[1], {}).settings, reactor=MemoryReactorClock())
+broker.startService()
+print(*sorted(sys.modules))
+"""
+
+
+class TestLoading:
+    """
+    What a broker loads: the parts that its settings ask for, so that it starts quickly.
+    """
+
+    PARTS: ClassVar[dict[str, str]] = {
+        "natsbroker.auth.callouts": "",
+        "natsbroker.auth.operatorclaims": "",
+        "natsbroker.gateways": "gateway { name: A, listen: '127.0.0.1:7222' }",
+        "natsbroker.hosting.authorizers": "authorization { plugin: cred, checkers: anonymous }",
+        "natsbroker.hosting.cluster": "cluster { listen: '127.0.0.1:6222' }",
+        "natsbroker.hosting.leafnodes": "leafnodes { listen: '127.0.0.1:7422' }",
+        "natsbroker.hosting.monitoring": "http: '127.0.0.1:8222'",
+        "natsbroker.net.link": "leafnodes { listen: '127.0.0.1:7422' }",
+        "natsbroker.net.monitor": "http: '127.0.0.1:8222'",
+        "natsbroker.pipeline": "streaming { store: memory }",
+        "natsbroker.stan": "streaming { store: memory }",
+        "natsbroker.stats.trafficservice": "services { traffic { } }",
+        "natsbroker.store": "streaming { store: memory }",
+        "google.protobuf": "streaming { store: memory }",
+        "twisted.cred": "authorization { plugin: cred, checkers: anonymous }",
+        "twisted.web": "http: '127.0.0.1:8222'",
+    }
+    """Modules that a plain broker does without -> settings with which it needs them, if any."""
+
+    def loaded(self, text: str) -> set[str]:
+        """The modules of an interpreter whose broker has some settings."""
+        done = subprocess.run(
+            [sys.executable, "-c", LOADING, text], capture_output=True, text=True, check=True
+        )
+        return set(done.stdout.split())
+
+    def test_plain(self) -> None:
+        """Without settings, nothing of these is loaded."""
+        assert self.loaded("") & set(self.PARTS) == set()
+
+    @pytest.mark.parametrize("text", sorted({*PARTS.values()} - {""}))
+    def test_asked(self, text: str) -> None:
+        """What settings ask for is loaded with the broker, and not when a client comes."""
+        assert self.loaded(text) >= {part for part, each in self.PARTS.items() if each == text}
 
 
 class TestClosedConnections:

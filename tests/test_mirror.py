@@ -24,6 +24,7 @@ ELSEWHERE = {
     "_istore.py": "declarations only: held by tests/test_exports.py and the contract suites",
     "stan/figures.py": "counters: held by tests/stan/test_publishing.py and test_monitoring.py",
     "stan/options.py": "values: held by the tests of what they change",
+    "hosting/linkground.py": "a value: held by tests/hosting/test_links.py",
     "interfaces.py": "a list of names: held by tests/test_exports.py",
     "net/peer.py": "declarations only: what provides it is tested with its own module",
     "auth/signatures.py": "ed25519 in two lines: held by tests of nkeys and tokens",

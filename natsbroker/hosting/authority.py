@@ -8,18 +8,23 @@ Must never know: connections.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from zope.interface.verify import verifyObject
 
-from natsbroker.auth.callouts import Callouts
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import Settings
 from natsbroker.hosting.accounts import AccountRegistry
 from natsbroker.hosting.authorization import Authorization
-from natsbroker.hosting.operatorservice import OperatorService
 from natsbroker.hosting.planners import authorizationPlanner, operatorPlanner
 from natsbroker.hosting.reload import Planner
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.net.context import ClientContext
+
+if TYPE_CHECKING:
+    from natsbroker.auth.callouts import Callouts
+    from natsbroker.hosting.operatorservice import OperatorService
 
 __all__ = ["Authority"]
 
@@ -33,11 +38,14 @@ class Authority:
     """
 
     def __init__(
-        self, checks: PasswordChecks, callouts: Callouts, operators: OperatorService | None
+        self,
+        checks: PasswordChecks,
+        callouts: Callable[[], Callouts],
+        operators: OperatorService | None,
     ) -> None:
         """
         @param checks: compares secrets.
-        @param callouts: asks services.
+        @param callouts: gives what asks services.
         @param operators: takes accounts from JWTs; C{None} without an operator.
         """
         self._operators = operators

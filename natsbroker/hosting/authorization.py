@@ -9,15 +9,17 @@ Must never know: connections.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from natsbroker.auth.calloutauthorizer import CalloutAuthorizer
-from natsbroker.auth.callouts import Callouts, CalloutService
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import Settings, User
 from natsbroker.hosting.accounts import accountNames
 from natsbroker.hosting.credentials import authorizerFrom, grantFrom
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import Grant
+
+if TYPE_CHECKING:
+    from natsbroker.auth.callouts import Callouts
 
 __all__ = ["Authorization"]
 
@@ -27,10 +29,10 @@ class Authorization:
     Makes authorizers.
     """
 
-    def __init__(self, checks: PasswordChecks, callouts: Callouts) -> None:
+    def __init__(self, checks: PasswordChecks, callouts: Callable[[], Callouts]) -> None:
         """
         @param checks: compares secrets.
-        @param callouts: asks services.
+        @param callouts: gives what asks services; called where the settings name one.
         """
         self._checks = checks
         self._callouts = callouts
@@ -45,9 +47,12 @@ class Authorization:
         callout = settings.authorization.auth_callout
         if callout is None:
             return authorizer
+        from natsbroker.auth.calloutauthorizer import CalloutAuthorizer
+        from natsbroker.auth.callouts import CalloutService
+
         return CalloutAuthorizer(
             authorizer,
-            self._callouts,
+            self._callouts(),
             CalloutService(callout.account, callout.issuer, callout.xkey),
             frozenset(callout.auth_users),
             frozenset(callout.allowed_accounts),

@@ -27,8 +27,9 @@ from natsbroker.hosting.clustersettings import (
     linkLimitsFrom,
     termsFrom,
 )
+from natsbroker.hosting.linkground import LinkGround
 from natsbroker.hosting.linkports import LinkPort
-from natsbroker.hosting.linkservice import LinkGround, LinkService
+from natsbroker.hosting.linkservice import LinkService
 from natsbroker.hosting.linksettings import linkTLSFrom
 from natsbroker.hosting.places import clientUrls
 from natsbroker.hosting.reload import Step

@@ -29,8 +29,9 @@ from natsbroker.hosting.gatewaysettings import (
     remoteTLSFrom,
     termsFrom,
 )
+from natsbroker.hosting.linkground import LinkGround
 from natsbroker.hosting.linkports import LinkPort
-from natsbroker.hosting.linkservice import LinkGround, LinkService
+from natsbroker.hosting.linkservice import LinkService
 from natsbroker.hosting.linksettings import linkTLSFrom
 from natsbroker.hosting.reload import Step
 from natsbroker.interfaces import IGatewayInterestPolicy

@@ -30,8 +30,9 @@ from natsbroker.hosting.leafsettings import (
     remoteFrom,
     termsFrom,
 )
+from natsbroker.hosting.linkground import LinkGround
 from natsbroker.hosting.linkports import LinkPort
-from natsbroker.hosting.linkservice import LinkGround, LinkService
+from natsbroker.hosting.linkservice import LinkService
 from natsbroker.hosting.reload import Step
 from natsbroker.interfaces import IAuthorizer, IMessageBus
 from natsbroker.net.dialling import DialTerms

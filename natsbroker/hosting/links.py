@@ -1,33 +1,34 @@
 """
 Everything that connects a broker with others: its cluster, its leafnodes, and other clusters.
 
-Promises: what one kind of link has to know of another is passed on here; where a kind is not
-configured, nothing of it is there; they begin and end together, in an order in which each finds
-what it needs.
-Must never know: what is said on links, or clients.
+What one kind of link has to know of another is passed on here. A kind that is not configured is
+not there, and its modules are not loaded. All begin and end together, in an order in which each
+finds what it needs. Nothing here knows what is said on links, or clients.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import ensureDeferred
 
 from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
-from natsbroker.gateways.advice import AdvisedPolicy
-from natsbroker.hosting.advising import GatewayAdvice
-from natsbroker.hosting.cluster import ClusterMembership
-from natsbroker.hosting.clusterpages import ClusterPages
-from natsbroker.hosting.gatewaypages import GatewayPages, showGateways
-from natsbroker.hosting.gateways import GatewayService
-from natsbroker.hosting.leafnodes import LeafnodeService
-from natsbroker.hosting.leafpages import LeafPages
-from natsbroker.hosting.linkservice import LinkGround, LinkService
-from natsbroker.hosting.planners import clusterPlanner, gatewayPlanner, leafnodePlanner
-from natsbroker.hosting.reload import Planner
+from natsbroker.hosting.linkground import LinkGround
+from natsbroker.hosting.planners import clusterPlanner, gatewayPlanner, nothing
+from natsbroker.hosting.reload import Planner, Step
 from natsbroker.interfaces import IGatewayInterestPolicy
-from natsbroker.stats.model import MonitoringModel
+
+if TYPE_CHECKING:
+    from natsbroker.hosting.advising import GatewayAdvice
+    from natsbroker.hosting.cluster import ClusterMembership
+    from natsbroker.hosting.gateways import GatewayService
+    from natsbroker.hosting.leafnodes import LeafnodeService
+    from natsbroker.hosting.linkservice import LinkService
+    from natsbroker.stats.model import MonitoringModel
 
 __all__ = ["Links"]
 
@@ -37,7 +38,7 @@ class Links:
     The links of one broker.
 
     @ivar membership: its part in a cluster; C{None} without.
-    @ivar leafnodes: its leafnode connections.
+    @ivar leafnodes: its leafnode connections; C{None} until the settings name some.
     @ivar gateways: its part in a super-cluster; C{None} without.
     @ivar advice: takes advice about what other clusters send; C{None} without.
     """
@@ -55,36 +56,44 @@ class Links:
         @param changed: called when it has changed what clients are told of the cluster.
         @raise natsbroker.hosting.tls.TLSError: if a certificate is no good.
         """
+        self._ground = ground
+        self._checks = checks
         self._changed = changed
+        self._hub: Any = None
+        self._monitoring: MonitoringModel | None = None
         settings = ground.settings
-        gateway = settings.gateway
-        isGateway = gateway is not None and gateway.isOn
-        self._isOpenEnded = isGateway or settings.leafnodes is not None
         self.membership: ClusterMembership | None = None
-        if settings.cluster is not None and settings.cluster.port:
-            self.membership = ClusterMembership(
-                ground,
-                self._clusterChanged,
-            )
-        self.leafnodes = LeafnodeService(
-            ground,
-            checks,
-            self._clusterName,
-            self._leafPlacesChanged,
-        )
+        self.leafnodes: LeafnodeService | None = None
         self.gateways: GatewayService | None = None
         self.advice: GatewayAdvice | None = None
         self._switchAfter = 0
+        if settings.cluster is not None and settings.cluster.port:
+            from natsbroker.hosting.cluster import ClusterMembership
+
+            self.membership = ClusterMembership(ground, self._clusterChanged)
+        if settings.leafnodes is not None:
+            self.leafnodes = self._makeLeafnodes()
         if settings.gateway is not None and settings.gateway.isOn:
-            chosen = policy()
-            advised = AdvisedPolicy(chosen, ground.reactor.seconds)
-            self.gateways = GatewayService(
-                ground,
-                None if self.membership is None else self.membership.cluster,
-                advised,
-            )
-            self.advice = GatewayAdvice(advised, self.gateways.gateways, ground.accounts)
-            self._switchAfter = int(getattr(chosen, "switchAfter", 0))
+            self._makeGateways(policy())
+
+    def _makeLeafnodes(self) -> LeafnodeService:
+        from natsbroker.hosting.leafnodes import LeafnodeService
+
+        return LeafnodeService(
+            self._ground, self._checks, self._clusterName, self._leafPlacesChanged
+        )
+
+    def _makeGateways(self, policy: IGatewayInterestPolicy) -> None:
+        from natsbroker.gateways.advice import AdvisedPolicy
+        from natsbroker.hosting.advising import GatewayAdvice
+        from natsbroker.hosting.gateways import GatewayService
+
+        ground, membership = self._ground, self.membership
+        advised = AdvisedPolicy(policy, ground.reactor.seconds)
+        cluster = None if membership is None else membership.cluster
+        self.gateways = GatewayService(ground, cluster, advised)
+        self.advice = GatewayAdvice(advised, self.gateways.gateways, ground.accounts)
+        self._switchAfter = int(getattr(policy, "switchAfter", 0))
 
     def show(self, monitoring: MonitoringModel, settings: Callable[[], Settings]) -> None:
         """
@@ -92,13 +101,24 @@ class Links:
 
         @param settings: gives those in force.
         """
+        self._monitoring = monitoring
         if self.membership is not None:
+            from natsbroker.hosting.clusterpages import ClusterPages
+
             ClusterPages(self.membership).contribute(monitoring)
-        LeafPages(self.leafnodes).contribute(monitoring)
+        self._showLeafnodes()
         if self.gateways is not None and self.advice is not None:
+            from natsbroker.hosting.gatewaypages import GatewayPages, showGateways
+
             gateways = self.gateways.gateways
             pages = GatewayPages(gateways, settings, self._switchAfter, self.advice.shown)
             showGateways(monitoring, pages, gateways)
+
+    def _showLeafnodes(self) -> None:
+        if self.leafnodes is not None and self._monitoring is not None:
+            from natsbroker.hosting.leafpages import LeafPages
+
+            LeafPages(self.leafnodes).contribute(self._monitoring)
 
     def planners(self) -> Sequence[Planner]:
         """
@@ -106,9 +126,25 @@ class Links:
         """
         return [
             clusterPlanner(self.membership),
-            leafnodePlanner(self.leafnodes),
+            self._planLeafnodes,
             gatewayPlanner(self.gateways),
         ]
+
+    def _planLeafnodes(self, new: Settings, changes: Sequence[Change]) -> Step:
+        """
+        Leafnodes. It comes after whoever changes accounts, and who is let in.
+
+        Settings that are the first to name leafnodes find the service of a broker without them: it
+        listens nowhere, which a reload cannot change, and dials nobody yet.
+        """
+        if self.leafnodes is None:
+            if new.leafnodes is None:
+                return nothing
+            self.leafnodes = self._makeLeafnodes()
+            self.leafnodes.context.hub = self._hub
+            ensureDeferred(self.leafnodes.open())
+            self._showLeafnodes()
+        return self.leafnodes.plan(new, changes)
 
     # What clients, and each other, are told.
 
@@ -130,7 +166,7 @@ class Links:
         How many other brokers there are; infinity where nobody here knows how many are behind those
         that we are connected to.
         """
-        if self._isOpenEnded:
+        if self.gateways is not None or self.leafnodes is not None:
             return math.inf
         routes = () if self.membership is None else self.membership.cluster
         return len({route.document.server_id for route in routes if route.document is not None})
@@ -141,7 +177,7 @@ class Links:
         """
         return {
             "cluster": [] if self.membership is None else self.membership.urls(),
-            "leafnodes": self.leafnodes.urls(),
+            "leafnodes": [] if self.leafnodes is None else self.leafnodes.urls(),
             "gateway": [] if self.gateways is None else self.gateways.urls(),
         }
 
@@ -156,6 +192,8 @@ class Links:
         """
         Members of the cluster tell each other where leafnodes can connect.
         """
+        if self.leafnodes is None:
+            return
         place = self.leafnodes.place
         others: tuple[str, ...] = ()
         if self.membership is not None:
@@ -169,6 +207,7 @@ class Links:
         """
         Have connections over plain TCP go through a hub.
         """
+        self._hub = hub
         for each in self._services():
             each.context.hub = hub
 
@@ -179,7 +218,8 @@ class Links:
         @param settings: in force, with the ports that the kernel chose.
         @raise StartError: if a place is taken.
         """
-        await self.leafnodes.open()
+        if self.leafnodes is not None:
+            await self.leafnodes.open()
         if self.gateways is not None:
             await self.gateways.open()
         if self.membership is not None:
@@ -193,7 +233,17 @@ class Links:
             self.gateways.announce()
         if self.membership is not None:
             self.membership.announce()
-        self.leafnodes.announce()
+        if self.leafnodes is not None:
+            self.leafnodes.announce()
+
+    def reauthorize(self, account: str | None) -> None:
+        """
+        Ask again whether leafnodes may stay connected.
+
+        @param account: those of one account; C{None} for all.
+        """
+        if self.leafnodes is not None:
+            self.leafnodes.leafs.reauthorize(account)
 
     def leave(self) -> None:
         """
@@ -201,7 +251,8 @@ class Links:
         """
         if self.membership is not None:
             self.membership.cluster.leave()
-        self.leafnodes.leafs.leave()
+        if self.leafnodes is not None:
+            self.leafnodes.leafs.leave()
         if self.gateways is not None:
             self.gateways.gateways.leave()
 

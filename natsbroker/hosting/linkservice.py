@@ -11,43 +11,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
-from dataclasses import dataclass
-from random import Random
 from typing import Any, Generic, TypeVar
 
 from twisted.logger import Logger
 
 from natsbroker.config.model import Settings
-from natsbroker.hosting.accounts import AccountRegistry
 from natsbroker.hosting.diallers import Diallers
+from natsbroker.hosting.linkground import LinkGround
 from natsbroker.hosting.linkports import LinkPort, ended
-from natsbroker.net.context import ClientContext
 from natsbroker.net.linkcontext import LinkContext, LinkLimits
 from natsbroker.net.linkroll import LinkRoll
 
-__all__ = ["LinkGround", "LinkService"]
+__all__ = ["LinkService"]
 
 _log = Logger(namespace="natsbroker")
 
 Key = TypeVar("Key", bound=Hashable)
-
-
-@dataclass(frozen=True, slots=True)
-class LinkGround:
-    """
-    What a broker gives to links of every kind.
-
-    @ivar settings: those that it begins with.
-    @ivar clients: what is shared with client connections: turns, deadlines, tracing.
-    @ivar accounts: where what comes over links goes.
-    """
-
-    reactor: Any
-    settings: Settings
-    clients: ClientContext
-    accounts: AccountRegistry
-    serverId: str
-    random: Random
 
 
 class LinkService(ABC, Generic[Key]):

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from natsbroker import hot
 from natsbroker.advisories import Advisory
 from natsbroker.auth.answering import Describe
-from natsbroker.auth.callouts import Callouts
 from natsbroker.config.model import Settings
 from natsbroker.core.bus import Bus
 from natsbroker.hosting.accounts import AccountRegistry
@@ -25,13 +24,15 @@ from natsbroker.hosting.derived import infoFrom, limitsFrom, tracingFrom
 from natsbroker.hosting.descriptions import identifying
 from natsbroker.hosting.events import ClientEvents
 from natsbroker.hosting.identity import ServerKeys
-from natsbroker.hosting.monitoring import MonitoringService
-from natsbroker.hosting.operatorservice import OperatorService
-from natsbroker.hosting.tls import pagesCreatorFrom
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.net.context import REMEMBERED, ClientContext, Connections
-from natsbroker.stats.model import MonitoringModel
 from natsbroker.wire.values import Kind
+
+if TYPE_CHECKING:
+    from natsbroker.auth.callouts import Callouts
+    from natsbroker.hosting.monitoring import MonitoringService
+    from natsbroker.hosting.operatorservice import OperatorService
+    from natsbroker.stats.model import MonitoringModel
 
 __all__ = ["makeCallouts", "makeContext", "makeEvents", "makeOperators", "makePages"]
 
@@ -104,6 +105,8 @@ def makeCallouts(
     """
     Who asks other programs about clients.
     """
+    from natsbroker.auth.callouts import Callouts
+
     identify = identifying(lambda: shared().info, settings)
 
     def timeout() -> float:
@@ -122,14 +125,18 @@ def makeOperators(
     shared: Shared,
     inThread: Callable[..., Any],
     describe: Describe,
-    callouts: Callouts,
+    callouts: Callable[[], Callouts],
     countNeighbours: Callable[[], float],
 ) -> OperatorService | None:
     """
     Who takes accounts from JWTs; C{None} where the settings name no operator.
+
+    @param callouts: gives who asks other programs about clients.
     """
     if not settings.operator.isOn:
         return None
+    from natsbroker.hosting.operatorservice import OperatorService
+
     return OperatorService(
         settings,
         accounts,
@@ -137,16 +144,23 @@ def makeOperators(
         inThread,
         describe,
         lambda account: closeExcess(shared(), accounts, account),
-        callouts,
+        callouts(),
         countNeighbours,
     )
 
 
-def makePages(reactor: Any, model: MonitoringModel, settings: Settings) -> MonitoringService | None:
+def makePages(
+    reactor: Any, model: Callable[[], MonitoringModel], settings: Settings
+) -> MonitoringService | None:
     """
     The monitoring port; C{None} where the settings name none.
+
+    @param model: gives what is behind the pages.
     """
     if not (settings.monitoring.http_port or settings.monitoring.https_port):
         return None
+    from natsbroker.hosting.monitoring import MonitoringService
+    from natsbroker.hosting.tls import pagesCreatorFrom
+
     creator = None if settings.tls is None else pagesCreatorFrom(settings.tls)
-    return MonitoringService(reactor, model, settings, creator)
+    return MonitoringService(reactor, model(), settings, creator)

@@ -9,7 +9,7 @@ Must never know: where new settings come from.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import IService
 
@@ -18,27 +18,28 @@ from natsbroker.config.diff import Change
 from natsbroker.config.model import TLS, Settings
 from natsbroker.hosting.accounts import AccountRegistry
 from natsbroker.hosting.clients import closeExcess, sessionsOf
-from natsbroker.hosting.cluster import ClusterMembership
 from natsbroker.hosting.derived import limitsFrom, tracingFrom
 from natsbroker.hosting.exchange import checkExchange
-from natsbroker.hosting.gateways import GatewayService
-from natsbroker.hosting.leafnodes import LeafnodeService
 from natsbroker.hosting.listeners import Listeners
-from natsbroker.hosting.monitoring import MonitoringService
-from natsbroker.hosting.operatorservice import OperatorService
 from natsbroker.hosting.reload import Planner, Step
 from natsbroker.hosting.tls import pagesCreatorFrom, termsFrom
 from natsbroker.interfaces import IAuthorizer, IReloadable
 from natsbroker.net.context import ClientContext
 from natsbroker.net.tls import TLSClientProtocol
 
+if TYPE_CHECKING:
+    from natsbroker.hosting.cluster import ClusterMembership
+    from natsbroker.hosting.gateways import GatewayService
+    from natsbroker.hosting.monitoring import MonitoringService
+    from natsbroker.hosting.operatorservice import OperatorService
+
 __all__ = [
     "authorizationPlanner",
     "below",
     "clusterPlanner",
     "gatewayPlanner",
-    "leafnodePlanner",
     "limitsPlanner",
+    "nothing",
     "operatorPlanner",
     "sectionsPlanner",
     "tlsPlanner",
@@ -104,7 +105,7 @@ def authorizationPlanner(
         checkExchange(new)
         concerned = below(changes, *paths, "max_payload", "max_subscriptions")
         authorizer = context.authorizer
-        plugin = _nothing
+        plugin = nothing
         if makeAuthorizer is None:
             plugin = _planPlugin(authorizer, new, changes)
         else:
@@ -152,7 +153,7 @@ def _planPlugin(authorizer: Any, new: Settings, changes: Sequence[Change]) -> St
     An authorizer that is not ours takes its own section, if it can.
     """
     if not below(changes, "authorization.plugin", "authorization.options"):
-        return _nothing
+        return nothing
     if below(changes, "authorization.plugin") or not IReloadable.providedBy(authorizer):
         raise ValueError("config reload not supported for authorization plugin")
     step: Step = authorizer.planReload(new.authorization.options)
@@ -226,7 +227,7 @@ def clusterPlanner(membership: ClusterMembership | None) -> Planner:
             return membership.plan(new, changes)
         if new.cluster is not None and new.cluster.port:
             raise ValueError("config reload not supported for cluster: it cannot be joined")
-        return _nothing
+        return nothing
 
     return plan
 
@@ -243,16 +244,9 @@ def gatewayPlanner(gateways: GatewayService | None) -> Planner:
             return gateways.plan(new, changes)
         if new.gateway is not None and new.gateway.isOn:
             raise ValueError("config reload not supported for Gateway")
-        return _nothing
+        return nothing
 
     return plan
-
-
-def leafnodePlanner(leafnodes: LeafnodeService) -> Planner:
-    """
-    Leafnodes. It comes after whoever changes accounts, and who is let in.
-    """
-    return leafnodes.plan
 
 
 def _sectionsIn(changes: Iterable[Change]) -> set[str]:
@@ -260,7 +254,7 @@ def _sectionsIn(changes: Iterable[Change]) -> set[str]:
     return {part[1] for part in parts if len(part) > 1 and part[0] in ("services", "plugins")}
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """
     Nothing changes.
     """

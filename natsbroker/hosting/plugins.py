@@ -9,7 +9,7 @@ Must never know: any particular plugin.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from twisted.application.service import IService
 from twisted.plugin import getPlugins
@@ -17,7 +17,6 @@ from zope.interface.exceptions import Invalid
 from zope.interface.interface import InterfaceClass
 from zope.interface.verify import verifyObject
 
-from natsbroker.config.gateway import Gateway
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import (
@@ -34,6 +33,12 @@ from natsbroker.interfaces import (
 __all__ = ["PluginError", "Plugins", "nameOf"]
 
 Find = Callable[[Any], Iterable[Any]]
+
+_Plugin = TypeVar("_Plugin")
+
+#: Gives the plugins that come with the broker. A function, because their modules load only when the
+#: settings name a plugin.
+ReadyMade = Callable[[], Sequence[_Plugin]]
 
 
 class PluginError(BrokerError):
@@ -53,15 +58,15 @@ class Plugins:
         """
         self._find = find
 
-    def named(self, interface: InterfaceClass, name: str, readyMade: Iterable[Any] = ()) -> Any:
+    def named(self, interface: InterfaceClass, name: str, readyMade: ReadyMade[Any] = tuple) -> Any:
         """
         The plugin with a name.
 
-        @param readyMade: those that nobody needs to install; one that is installed does not hide
-            them.
+        @param readyMade: loads those that need no installation; one that is installed does not
+            hide them.
         @raise PluginError: if there is none.
         """
-        known = {each.name: each for each in readyMade}
+        known = {each.name: each for each in readyMade()}
         if name in known:
             return known[name]
         known.update((each.name, each) for each in self._find(interface))
@@ -76,14 +81,14 @@ class Plugins:
         host: IBrokerHost,
         settings: Settings,
         given: IAuthorizer | IAuthorizerPlugin | None = None,
-        readyMade: Iterable[IAuthorizerPlugin] = (),
+        readyMade: ReadyMade[IAuthorizerPlugin] = tuple,
     ) -> IAuthorizer | None:
         """
         The authorizer that was given, or what the C{authorization} block names; C{None} if there
         is neither.
 
         @param given: an authorizer, or what makes one.
-        @param readyMade: plugins that nobody needs to install.
+        @param readyMade: loads the plugins that need no installation.
         @raise PluginError: if it cannot be made, or is no authorizer.
         """
         authorization = settings.authorization
@@ -107,22 +112,25 @@ class Plugins:
         host: IBrokerHost,
         settings: Settings,
         given: IGatewayInterestPolicy | IGatewayPolicyPlugin | None = None,
-        readyMade: Sequence[IGatewayPolicyPlugin] = (),
+        readyMade: ReadyMade[IGatewayPolicyPlugin] = tuple,
     ) -> IGatewayInterestPolicy:
         """
         The policy that was given, or what C{gateway { interest }} names.
 
         @param given: a policy, or what makes one.
-        @param readyMade: plugins that nobody needs to install; the first one is the default.
+        @param readyMade: loads the plugins that need no installation; the first one is the
+            default.
         @raise PluginError: if it cannot be made, or is no policy.
         """
         if given is not None and not IGatewayPolicyPlugin.providedBy(given):
             verifyObject(IGatewayInterestPolicy, given)
             return given
+        from natsbroker.config.gateway import Gateway
+
         interest = (settings.gateway or Gateway()).interest
         plugin: Any = given
         if given is None:
-            name = interest.plugin or readyMade[0].name
+            name = interest.plugin or readyMade()[0].name
             plugin = self.named(IGatewayPolicyPlugin, name, readyMade)
         what = f'gateway policy "{plugin.name}"'
         made: IGatewayInterestPolicy = _made(
@@ -158,14 +166,14 @@ class Plugins:
         host: IBrokerHost,
         settings: Settings,
         given: Sequence[IBrokerService],
-        readyMade: Iterable[IBrokerService] = (),
+        readyMade: ReadyMade[IBrokerService] = tuple,
     ) -> list[tuple[str, IService]]:
         """
         The services of the C{services} and C{plugins} blocks, and those that were given.
 
         @param given: objects that were handed to the broker; their section is empty if the
             settings have none of their name.
-        @param readyMade: plugins that nobody needs to install.
+        @param readyMade: loads the plugins that need no installation.
         """
         sections: dict[str, Mapping[str, object]] = {**settings.plugins, **settings.services}
         byName = {service.name: service for service in given}

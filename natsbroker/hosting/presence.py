@@ -9,6 +9,7 @@ Must never know: who asks.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from natsbroker.config.model import Monitoring, Settings
 from natsbroker.hosting.clients import sessionsOf
@@ -16,9 +17,11 @@ from natsbroker.hosting.derived import infoFrom
 from natsbroker.hosting.identity import ServerKeys
 from natsbroker.hosting.links import Links
 from natsbroker.hosting.listeners import Listeners
-from natsbroker.hosting.monitoring import MonitoringService
 from natsbroker.net.context import ClientContext
 from natsbroker.net.listen import urlOf
+
+if TYPE_CHECKING:
+    from natsbroker.hosting.monitoring import MonitoringService
 
 __all__ = ["Presence"]
 

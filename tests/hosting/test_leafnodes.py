@@ -206,9 +206,9 @@ class TestReload:
         host.answer()
         host.reload(f"remotes: [ {other} ]")
         host.wait(5.0)
-        assert (
-            not hub.connected and len(host.dialled()) == 2 and len(host.broker.leafnodes.leafs) == 1
-        )
+        service = host.broker.leafnodes
+        assert not hub.connected and len(host.dialled()) == 2
+        assert service is not None and len(service.leafs) == 1
 
     def test_disabling(self) -> None:
         """One can be disabled, and enabled again."""

@@ -7,10 +7,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
+from tests.hosting.support import Host, settingsOf
 from tests.hosting.test_leafnodes import HUB, SPOKE, Leafy
 
 
-def page(host: Leafy, path: str) -> Any:
+def page(host: Host, path: str) -> Any:
     """A page."""
     answer = host.broker.monitoring.answer(path, {})
     assert answer is not None
@@ -42,7 +45,20 @@ def test_spoke() -> None:
     assert "u:p@" not in json.dumps(varz)
 
 
-def test_none() -> None:
-    """Without leafnodes there are none."""
-    host = Leafy("").start()
-    assert page(host, "/leafz")["leafnodes"] == 0 and page(host, "/varz")["leaf"] == {}
+@pytest.mark.parametrize("kind", [Leafy, Host])
+def test_none(kind: type[Host]) -> None:
+    """Without leafnodes there are none, whether or not the settings have a block for them."""
+    host = kind("").start()
+    assert page(host, "/leafz")["leafnodes"] == 0
+    varz = page(host, "/varz")
+    assert (varz["leaf"], varz["leafnodes"]) == ({}, 0)
+    assert varz["slow_consumer_stats"]["leafs"] == 0
+
+
+def test_addedByReload() -> None:
+    """Remotes that come with a reload are shown, although there were no leafnodes before."""
+    accounts = "port: 4222, server_name: n1, accounts { A {}, B {} }"
+    host = Host(accounts).start()
+    host.broker.reload(settingsOf(f"{accounts}\nleafnodes {{ {SPOKE} }}"))
+    (remote,) = page(host, "/varz")["leaf"]["remotes"]
+    assert remote["urls"] == ["10.0.0.1:7422"]

@@ -32,7 +32,7 @@ def links(text: str) -> Links:
 def test_nothing() -> None:
     """A broker without any of them has none, listens nowhere, and tells its clients nothing."""
     found = links('listen: "127.0.0.1:4222"')
-    assert (found.membership, found.gateways) == (None, None)
+    assert (found.membership, found.leafnodes, found.gateways) == (None, None, None)
     assert found.addresses() == {"cluster": [], "leafnodes": [], "gateway": []}
     assert (found.clusterInfo(), found.countNeighbours()) == ({}, 0)
 
@@ -54,6 +54,7 @@ def test_hub() -> None:
     hub: Any = object()
     found.useHub(hub)
     assert found.membership is not None and found.gateways is not None
+    assert found.leafnodes is not None
     contexts = [
         found.membership.cluster.context,
         found.leafnodes.leafs.context,

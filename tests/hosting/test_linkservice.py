@@ -14,8 +14,9 @@ from twisted.internet.protocol import Factory
 from twisted.internet.testing import MemoryReactorClock
 
 from natsbroker.config.model import Settings
+from natsbroker.hosting.linkground import LinkGround
 from natsbroker.hosting.linkports import LinkPort
-from natsbroker.hosting.linkservice import LinkGround, LinkService
+from natsbroker.hosting.linkservice import LinkService
 from natsbroker.hosting.start import StartError
 from natsbroker.net.context import ClientContext, Tracing
 from natsbroker.net.dialling import DialTerms

@@ -49,4 +49,4 @@ def test_nothing() -> None:
         broker.reactor, settings, broker.accounts, unused, unused, unused, unused, lambda: 0
     )
     assert made is None
-    assert makePages(broker.reactor, broker.monitoring, settings) is None
+    assert makePages(broker.reactor, unused, settings) is None

@@ -147,11 +147,11 @@ class TestAuthorizer:
         own, installed = AuthorizerPlugin(), AuthorizerPlugin()
         settings = settingsOf("authorization { plugin: mine }")
         found = plugins(installed)
-        assert found.authorizer(HOST, settings, readyMade=[own]) is own.made
+        assert found.authorizer(HOST, settings, readyMade=lambda: [own]) is own.made
         assert found.authorizer(HOST, settings) is installed.made
         missing = settingsOf("authorization { plugin: x }")
         with pytest.raises(PluginError, match=r"\(there is a, mine\)"):
-            found.authorizer(HOST, missing, readyMade=[AuthorizerPlugin("a")])
+            found.authorizer(HOST, missing, readyMade=lambda: [AuthorizerPlugin("a")])
 
 
 class TestRouter:

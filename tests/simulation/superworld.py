@@ -162,7 +162,9 @@ class SuperWorld(World):
     def start(self, number: int) -> None:
         """See L{World.start}: nonces are left to chance, but to ours."""
         super().start(number)
-        self.brokers[number].leafnodes.leafs.nonceBytes = self.random.randbytes
+        service = self.brokers[number].leafnodes
+        if service is not None:
+            service.leafs.nonceBytes = self.random.randbytes
 
     def _watch(self, wire: Wire, data: bytes) -> None:
         ends = {wire.target.getHost().port, wire.source.getHost().port}
