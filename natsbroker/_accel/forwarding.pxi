@@ -5,7 +5,10 @@ cdef inline bint isReservedReply(const char* reply, Py_ssize_t length) noexcept:
         return (length >= 4 and memcmp(reply, b"_R_.", 4) == 0) or (
             length >= 5 and memcmp(reply, b"_GR_.", 5) == 0
         )
-    return reply[0] == c"$" and length >= 8 and memcmp(reply, b"$JS.ACK.", 8) == 0
+    return reply[0] == c"$" and (
+        (length >= 4 and memcmp(reply, b"$GR.", 4) == 0)
+        or (length >= 8 and memcmp(reply, b"$JS.ACK.", 8) == 0)
+    )
 
 
 cdef inline Py_ssize_t streamSubjectMark(const char* reply, Py_ssize_t length) noexcept:

@@ -16,7 +16,10 @@ SUBJECTS = (b"_GR_.", b"$GR.")
 CLUSTER_SUBJECTS = b"$NRG."
 
 #: Replies of service imports, acknowledgements, and replies mapped between clusters.
-REPLIES = (b"_R_.", b"$JS.ACK.", b"_GR_.")
+REPLIES = (b"_R_.", b"$JS.ACK.", *SUBJECTS)
+
+#: What has nothing behind its prefix is not reserved, except for replies of service imports.
+_BARE = frozenset({b"$JS.ACK.", *SUBJECTS})
 
 _FIRST = (b"_", b"$")
 
@@ -25,11 +28,11 @@ def isReserved(subject: bytes) -> bool:
     """
     Whether nobody may publish to a subject.
     """
-    return subject[:1] in _FIRST and subject.startswith(SUBJECTS)
+    return subject[:1] in _FIRST and subject.startswith(SUBJECTS) and subject not in _BARE
 
 
 def isReservedReply(reply: bytes) -> bool:
     """
     Whether nobody may ask for an answer at a subject.
     """
-    return reply[:1] in _FIRST and reply.startswith(REPLIES)
+    return reply[:1] in _FIRST and reply.startswith(REPLIES) and reply not in _BARE

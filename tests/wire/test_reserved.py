@@ -9,25 +9,30 @@ import pytest
 from natsbroker.wire.reserved import isReserved, isReservedReply
 
 
-@pytest.mark.parametrize("subject", [b"_GR_.a.b.c", b"$GR.x", b"_GR_."])
+@pytest.mark.parametrize("subject", [b"_GR_.a.b.c", b"$GR.x"])
 def test_reservedSubjects(subject: bytes) -> None:
     """Replies mapped between clusters, in either spelling, are nobody's to publish to."""
     assert isReserved(subject)
 
 
-@pytest.mark.parametrize("subject", [b"", b"_", b"$", b"_GR_", b"a._GR_.b", b"$SYS.x", b"_R_.x"])
+@pytest.mark.parametrize(
+    "subject",
+    [b"", b"_", b"$", b"_GR_", b"_GR_.", b"$GR.", b"a._GR_.b", b"$SYS.x", b"_R_.x"],
+)
 def test_otherSubjects(subject: bytes) -> None:
     """What only resembles a reserved subject, or is another reserved one, is not."""
     assert not isReserved(subject)
 
 
-@pytest.mark.parametrize("reply", [b"_R_.abc", b"$JS.ACK.a.b", b"_GR_.x.y.z"])
+@pytest.mark.parametrize("reply", [b"_R_.abc", b"_R_.", b"$JS.ACK.a.b", b"_GR_.x.y.z", b"$GR.x"])
 def test_reservedReplies(reply: bytes) -> None:
     """Replies of imports, of acknowledgements and between clusters cannot be asked for."""
     assert isReservedReply(reply)
 
 
-@pytest.mark.parametrize("reply", [b"", b"_INBOX.x", b"$JS.ACKS.a", b"$SYS.x", b"rep"])
+@pytest.mark.parametrize(
+    "reply", [b"", b"_INBOX.x", b"$JS.ACKS.a", b"$JS.ACK.", b"_GR_.", b"$GR.", b"$SYS.x", b"rep"]
+)
 def test_otherReplies(reply: bytes) -> None:
     """An inbox, or what only resembles a reserved reply, can."""
     assert not isReservedReply(reply)

@@ -229,8 +229,11 @@ INVALID = (b"foo.", b".foo", b"foo..bar", b".", b"..")
 WILDCARDS = (b"foo.*", b"foo.>", b"*", b">")
 RESERVED = (b"_GR_.x.y.z", b"_GR_.abcdef.ghijkl.x", b"$GR.x", b"$NRG.x")
 ALLOWED = (b"$SYS.foo", b"_R_.x", b"$GNR.a", b"$JS.ACK.a", b"foo*", b"f*o", b"foo>", "fö".encode())
-RESERVED_REPLIES = (b"_R_.abc", b"$JS.ACK.a.b", b"_GR_.x.y.z")
-ALLOWED_REPLIES = (b"rep.*", b">", b"foo..", b".foo", b"$SYS.x", b"$NRG.x")
+RESERVED_REPLIES = (b"_R_.abc", b"_R_.", b"$JS.ACK.a.b", b"_GR_.x.y.z", b"$GR.x", b"$GR.abcd.x")
+ALLOWED_REPLIES = (
+    *(b"rep.*", b">", b"foo..", b".foo", b"$SYS.x", b"$NRG.x"),
+    *(b"$JS.ACK.", b"_GR_.", b"$GR."),
+)
 
 SUBJECTS = [
     *(
