@@ -38,6 +38,7 @@ class AccountTerms:
 
     @ivar payload: bytes of a message.
     @ivar noBearers: whether its users may not log in with a JWT alone.
+    @ivar jetstream: whether it may store anything in JetStream.
     """
 
     connections: int = NO_LIMIT
@@ -45,6 +46,7 @@ class AccountTerms:
     subscriptions: int = NO_LIMIT
     payload: int = NO_LIMIT
     noBearers: bool = False
+    jetstream: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,13 @@ class AccountClaims:
         _checkNumbers(limits, claims)
         return claims
 
+    @property
+    def exchanges(self) -> bool:
+        """
+        Whether it exports or imports anything, JetStream included, or maps subjects.
+        """
+        return bool(self.exports or self.imports or self.mappings or self.terms.jetstream)
+
     def isRevoked(self, user: str, issuedAt: int) -> bool:
         """
         Whether the JWT of a user counts no more.
@@ -143,6 +152,8 @@ def _terms(limits: Fields) -> AccountTerms:
         _limit(limits, "subs"),
         _limit(limits, "payload"),
         limits.flag("disallow_bearer"),
+        any(limits.integer(name) for name in ("mem_storage", "disk_storage"))
+        or limits.block("tiered_limits") is not None,
     )
 
 

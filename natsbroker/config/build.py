@@ -191,6 +191,10 @@ def _rareBlocks(reading: Reading, findings: Findings, read: Callable[[str], str]
         from natsbroker.config.build_leafnodes import leafnodesFrom
 
         found["leafnodes"] = leafnodesFrom(reading, findings, read)
+    if "jetstream" in reading or "default_js_domain" in reading:
+        from natsbroker.config.build_jetstream import jetstreamFrom
+
+        found["jetstream"] = jetstreamFrom(reading)
     if "mappings" in reading:
         from natsbroker.config.build_exchange import Exchanges
 

@@ -155,6 +155,7 @@ class Identities:
             exports=self._exchanges.exports(name, block),
             imports=self._exchanges.imports(name, block),
             mappings=self._exchanges.mappings(block),
+            jetstream=block.flag("jetstream") or block.block("jetstream") is not None,
         )
 
     def _limits(self, block: Reading | None) -> AccountLimits:

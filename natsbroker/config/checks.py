@@ -46,6 +46,7 @@ def check(settings: Settings, root: Reading, findings: Findings) -> Settings:
     checker.tls()
     checker.streaming()
     checker.leafnodes()
+    checker.jetstream()
     checkOperators(settings, root, findings)
     monitoring = checker.monitoring()
     authorization = settings.authorization
@@ -155,6 +156,15 @@ class _Checker:
             from natsbroker.config.build_streaming import checkStreaming
 
             checkStreaming(streaming, self._root, self._findings)
+
+    def jetstream(self) -> None:
+        """
+        Check what is said of the JetStream of other servers.
+        """
+        if self._settings.jetstream.isSaid:
+            from natsbroker.config.build_jetstream import checkJetStream
+
+            checkJetStream(self._settings, self._root, self._findings)
 
     def leafnodes(self) -> None:
         """

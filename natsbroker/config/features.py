@@ -61,7 +61,6 @@ def _linkTLS(path: str, what: str) -> dict[str, Missing]:
 
 
 NOT_YET: dict[str, Missing] = {
-    "accounts.*.jetstream": Missing("JetStream", _OFF),
     "accounts.*.msg_trace": Missing("message tracing"),
     "accounts.*.users[].proxy_required": _PROXIES,
     "authorization.proxy_required": _PROXIES,
@@ -70,7 +69,6 @@ NOT_YET: dict[str, Missing] = {
     "cluster.compression": Missing("compression of routes", _UNCOMPRESSED),
     **_linkTLS("cluster.tls", "routes"),
     "cluster.write_timeout": _WRITE_TIMEOUT,
-    "default_js_domain": Missing("JetStream"),
     "feature_flags": Missing("feature flags"),
     "gateway.authorization.proxy_required": _PROXIES,
     **_linkTLS("gateway.gateways[].tls", "gateways"),

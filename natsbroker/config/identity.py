@@ -118,6 +118,8 @@ class Account:
     @ivar exports: what others may import.
     @ivar imports: what it has of others.
     @ivar mappings: where its subjects lead; the first that matches decides.
+    @ivar jetstream: its requests to JetStream go to the servers that have it, through the system
+        account.
     """
 
     name: str
@@ -127,6 +129,7 @@ class Account:
     exports: tuple[Export, ...] = ()
     imports: tuple[Import, ...] = ()
     mappings: tuple[SubjectMapping, ...] = ()
+    jetstream: bool = False
 
 
 @dataclass(frozen=True, slots=True)

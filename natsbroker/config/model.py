@@ -29,6 +29,7 @@ from natsbroker.config.identity import (
     SubjectPermission,
     User,
 )
+from natsbroker.config.jetstream import JetStream
 from natsbroker.config.operator import OperatorMode, Resolver
 from natsbroker.config.tlsblock import TLS
 
@@ -52,6 +53,7 @@ __all__ = [
     "Cluster",
     "Gateway",
     "InterestPolicy",
+    "JetStream",
     "Leafnodes",
     "Logging",
     "Monitoring",
@@ -188,6 +190,7 @@ class Settings:
     @ivar cluster: how the broker takes part in a cluster, or L{None} when it does not.
     @ivar gateway: how it is joined to other clusters, or L{None} when it is not.
     @ivar leafnodes: which leafnodes there are, or L{None} for none.
+    @ivar jetstream: how the JetStream of other servers is reached.
     @ivar fast_lane: use the compiled fast lane where it is installed.
     @ivar max_subject_shapes: distinct sets of wildcard positions that one account's
         subscriptions may have.
@@ -240,6 +243,7 @@ class Settings:
     cluster: Cluster | None = None
     gateway: Gateway | None = None
     leafnodes: Leafnodes | None = None
+    jetstream: JetStream = field(default_factory=JetStream)
     fast_lane: bool = True
     max_subject_shapes: int = 1024
     deferred: Mapping[str, object] = field(default_factory=dict, repr=False)

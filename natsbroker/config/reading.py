@@ -273,7 +273,9 @@ class _Walk:
                 self._findings.errors.append(UnknownField(entry.key, path, entry.position))
 
     def _checkFeature(self, value: object, at: _Place) -> None:
-        feature = missing(at.pattern, value)
+        # A block that is switched off asks for nothing, whatever else it says.
+        isOff = isinstance(value, Reading) and not value.flag("enabled", True)
+        feature = missing(at.pattern, False if isOff else value)
         if feature is not None:
             error = NotSupportedYet(str(feature), at.path, at.position)
             self._findings.errors.append(error)

@@ -64,6 +64,8 @@ class Account:
     @ivar exchange: what it has of other accounts, and they of it.
     @ivar gateways: what it sends to other clusters.
     @ivar isSystem: whether this is the system account.
+    @ivar location: gives the name of this broker's cluster, empty for none, and those of the other
+        clusters that are joined to it, nearest first.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Account:
         self.random = random or Random()
         self.clock: Clock = clock or Timeless()
         self.isSystem = False
+        self.location: Callable[[], tuple[str, tuple[str, ...]]] = lambda: ("", ())
         self._router = router
         self._turn = turn
         self._failed = failed

@@ -36,6 +36,11 @@ __all__ = ["ServiceImport", "StreamImport"]
 #: From these kinds of origin requests are not imported: the broker that they come from did it.
 _IMPORTED_THERE = frozenset({Kind.ROUTE, Kind.GATEWAY})
 
+#: Servers with JetStream answer these requests in the account of whoever asks: the import of the
+#: whole API leaves them alone. (nats-server's C{processServiceImport}.)
+_ALL_OF_JETSTREAM = b"$JS.API.>"
+_NOT_IMPORTED = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.DIRECT.GET")
+
 
 class StreamImport:
     """
@@ -102,7 +107,9 @@ class ServiceImport(Crossing, Relay):
         Make a request of the service.
         """
         export, exporter = self.export, self._exporter
-        if kind in _IMPORTED_THERE or (passage is not None and passage.refuses(export)):
+        if kind in _IMPORTED_THERE or self._leavesAlone(message.subject):
+            return False
+        if passage is not None and passage.refuses(export):
             return False
         origin, latency, reply, answer = originOf(message), export.latency, message.reply, None
         trigger = None if latency is None else sampled(latency, message, exporter.random)
@@ -135,10 +142,17 @@ class ServiceImport(Crossing, Relay):
         """
         See L{Relay.reaches}.
         """
-        if kind in _IMPORTED_THERE or hops >= MOST_HOPS:
+        if kind in _IMPORTED_THERE or hops >= MOST_HOPS or self._leavesAlone(subject):
             return False
         theirs = self._exporter.exchange.mapped(self._renaming.toTheirs(subject))
         return self._exporter.hasInterest(kind, theirs, hops + 1)
+
+    def _leavesAlone(self, subject: bytes) -> bool:
+        """
+        Whether a request is answered in this account.
+        """
+        isAll = self._renaming.theirs == _ALL_OF_JETSTREAM and self._exporter.isSystem
+        return isAll and subject.startswith(_NOT_IMPORTED)
 
     def _told(self, origin: Any, passage: Passage | None) -> ClientInfo:
         """
@@ -155,8 +169,10 @@ class ServiceImport(Crossing, Relay):
         else:
             return ClientInfo(acc=self._importer.name)
         if wantsServer and origin is not None:
-            detailed = origin.clientInfo(True)
-            told = replace(told, server=detailed.server, cluster=detailed.cluster)
+            told = replace(told, server=origin.clientInfo(True).server)
+        if told.server:
+            cluster, alternates = self._importer.location()
+            told = replace(told, cluster=cluster, alts=alternates)
         return told
 
     def __repr__(self) -> str:

@@ -77,6 +77,8 @@ def accountNames(settings: Settings) -> dict[str, AccountLimits]:
 class AccountRegistry:
     """
     Every account of one broker. Provides what L{natsbroker.net.context.Accounts} asks for.
+
+    @ivar location: see L{Account}.
     """
 
     def __init__(
@@ -103,6 +105,7 @@ class AccountRegistry:
         self._described: set[str] = set()
         self._watchers: list[Callable[[Account], None]] = []
         self._system = ""
+        self.location: Callable[[], tuple[str, tuple[str, ...]]] = lambda: ("", ())
 
     def configure(self, settings: Settings) -> None:
         """
@@ -129,6 +132,8 @@ class AccountRegistry:
             place.leaving = True
             self._exchanges.forget(place.account)
             self._forget(name)
+        self._exchanges.jetstream = settings.jetstream
+        self._exchanges.system = accounts.get(self._system)
         self._exchanges.apply(accounts, describedIn(settings))
 
     def watch(self, watcher: Callable[[Account], None]) -> None:
@@ -149,6 +154,8 @@ class AccountRegistry:
         if place is None:
             place = self._places[name] = _Place(self._made(name))
             place.account.isSystem = self.isSystem(name)
+            if name in self._exchanges.jetstream.default_domains:
+                self._exchanges.apply({name: place.account}, {})
         place.limits = limits
         place.leaving = False
         place.isIncluded = True
@@ -187,6 +194,7 @@ class AccountRegistry:
         made = Account(
             name, router, self._turn, self._random, self._clock, self._remembers, _log.failure
         )
+        made.location = lambda: self.location()
         for watcher in self._watchers:
             watcher(made)
         return made

@@ -60,7 +60,7 @@ def accountsFrom(
     known: Mapping[str, AccountClaims], now: float, report: Report
 ) -> dict[str, Account]:
     """
-    The accounts that exchange something, or map subjects.
+    The accounts that exchange something, map subjects, or have JetStream.
 
     @param known: every account, by its public key.
     @param now: for activation tokens that expire, in seconds since the epoch.
@@ -76,9 +76,10 @@ def accountsFrom(
             exports=tuple(_export(each, name, imports) for each in claims.exports),
             imports=tuple(map(_import, imports[name])),
             mappings=tuple(_mappings(name, claims.mappings, report)),
+            jetstream=claims.terms.jetstream,
         )
         for name, claims in known.items()
-        if claims.exports or claims.imports or claims.mappings
+        if claims.exchanges
     }
     return _withoutProblems(accounts, report)
 

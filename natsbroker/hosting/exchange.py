@@ -15,9 +15,11 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker.config import exchange
+from natsbroker.config.domains import API, fromDomain, toDomain
 from natsbroker.config.exchange import bytesOf
 from natsbroker.config.exchange_checks import exportFor, problems
 from natsbroker.config.identity import Account as Described
+from natsbroker.config.jetstream import JetStream
 from natsbroker.config.mappings import mappingFrom
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
 from natsbroker.core.account import Account
@@ -46,14 +48,27 @@ def describedIn(settings: Settings) -> dict[str, Described]:
     The accounts that settings describe, with what they say about the global one.
     """
     described = dict(settings.accounts)
-    if settings.mappings:
-        described[GLOBAL_ACCOUNT] = Described(GLOBAL_ACCOUNT, mappings=settings.mappings)
+    others = settings.accounts.keys() - {settings.system_account}
+    isJoined = settings.cluster is not None or settings.gateway is not None
+    # nats-server does the same: without accounts everybody has the cluster's JetStream.
+    hasJetStream = isJoined and not others and not settings.operator.isOn
+    if settings.mappings or hasJetStream or GLOBAL_ACCOUNT in settings.jetstream.default_domains:
+        described[GLOBAL_ACCOUNT] = Described(
+            GLOBAL_ACCOUNT, mappings=settings.mappings, jetstream=hasJetStream
+        )
     return described
+
+
+#: What the system account exports to the accounts that have JetStream.
+_JETSTREAM = exchange.ServiceExport(API)
 
 
 class Exchanges:
     """
     What is exchanged now.
+
+    @ivar jetstream: how the JetStream of other servers is reached.
+    @ivar system: the system account; C{None} without.
     """
 
     def __init__(self, random: Random, cluster: str = "") -> None:
@@ -61,6 +76,8 @@ class Exchanges:
         @param random: decides between destinations of a mapping.
         @param cluster: the name of this broker's cluster; empty without.
         """
+        self.jetstream = JetStream()
+        self.system: Account | None = None
         self._random = random
         self._cluster = bytesOf(cluster)
         self._exports: dict[tuple[Account, str], tuple[exchange.ServiceExport, ServiceExport]] = {}
@@ -95,6 +112,7 @@ class Exchanges:
                 elif isinstance(export, exchange.ServiceExport):
                     made = self._exportFor(exporter, export)
                     services.append((exporter, made, renaming, each.share))
+            services += self._jetstreamOf(account, about, services)
             self._importStreams(account, streams)
             self._importServices(account, services)
 
@@ -110,14 +128,46 @@ class Exchanges:
             del self._exports[key]
 
     def _map(self, account: Account, described: Described) -> None:
-        if self._mappings.get(account, ()) == described.mappings:
+        wanted = described.mappings + self._domainsOf(described)
+        if self._mappings.get(account, ()) == wanted:
             return
-        self._mappings[account] = described.mappings
-        made = map(mappingFrom, described.mappings)
+        self._mappings[account] = wanted
+        made = map(mappingFrom, wanted)
         table = MappingTable(made, self._random.randrange, self._cluster)
         account.exchange.mapSubjects(table)
-        if not described.mappings:
+        if not wanted:
             del self._mappings[account]
+
+    # The JetStream of other servers.
+
+    def _domainsOf(self, described: Described) -> tuple[exchange.SubjectMapping, ...]:
+        """
+        What leads to JetStream's domains, besides what the account maps itself.
+        """
+        jetstream = self.jetstream
+        if described.jetstream:
+            found = fromDomain(jetstream.domain) if jetstream.domain else ()
+        else:
+            domain = jetstream.default_domains.get(described.name, "")
+            found = toDomain(domain) if domain else ()
+        own = {each.source for each in described.mappings}
+        return tuple(each for each in found if each.source not in own)
+
+    def _jetstreamOf(
+        self,
+        account: Account,
+        described: Described,
+        services: list[tuple[Account, ServiceExport, Renaming, bool]],
+    ) -> list[tuple[Account, ServiceExport, Renaming, bool]]:
+        """
+        The import of JetStream's API, unless the account has it anyway.
+        """
+        system, renaming = self.system, Renaming(bytesOf(API), bytesOf(API))
+        if system is None or system is account or not described.jetstream:
+            return []
+        if any(each[0] is system and each[2].ours == renaming.ours for each in services):
+            return []
+        return [(system, self._exportFor(system, _JETSTREAM), renaming, True)]
 
     def _exportFor(self, owner: Account, export: exchange.ServiceExport) -> ServiceExport:
         """

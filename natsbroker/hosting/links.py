@@ -67,6 +67,7 @@ class Links:
         self.gateways: GatewayService | None = None
         self.advice: GatewayAdvice | None = None
         self._switchAfter = 0
+        ground.accounts.location = self._location
         if settings.cluster is not None and settings.cluster.port:
             from natsbroker.hosting.cluster import ClusterMembership
 
@@ -183,6 +184,18 @@ class Links:
 
     def _clusterName(self) -> str:
         return "" if self.membership is None else self.membership.cluster.terms.name
+
+    def _location(self) -> tuple[str, tuple[str, ...]]:
+        """
+        The name of our cluster, and those of the others that are joined to it, nearest first.
+        """
+        if self.gateways is None:
+            leafnodes = self.leafnodes
+            return self._clusterName() if leafnodes is None else leafnodes.clusterName(), ()
+        gateways = self.gateways.gateways
+        outbound = gateways.outbound
+        nearest = sorted(outbound, key=lambda name: outbound[name].roundTrip)
+        return gateways.terms.name, tuple(nearest)
 
     def _clusterChanged(self) -> None:
         self._leafPlacesChanged()

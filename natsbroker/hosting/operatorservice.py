@@ -258,7 +258,7 @@ class OperatorService(Service):
         account = claims.token.subject
         self._ended.discard(account)
         self._registry.include(account, limitsFrom(claims))
-        if claims.exports or claims.imports or claims.mappings:
+        if claims.exchanges:
             self._exchanging.add(account)
         if account in self._exchanging:
             self._exchange()

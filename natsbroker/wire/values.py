@@ -247,6 +247,8 @@ class ClientInfo:
     @ivar ver: of its library.
     @ivar rtt: the round trip in nanoseconds.
     @ivar server: the name of the server that it is connected to.
+    @ivar cluster: the name of that server's cluster.
+    @ivar alts: the other clusters that are joined to it, nearest first.
     @ivar client_type: C{nats}, C{websocket} or C{mqtt}.
     """
 
@@ -262,5 +264,6 @@ class ClientInfo:
     rtt: int = 0
     server: str = ""
     cluster: str = ""
+    alts: tuple[str, ...] = ()
     kind: str = ""
     client_type: str = ""

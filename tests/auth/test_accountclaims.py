@@ -62,6 +62,21 @@ class TestAccountClaims:
         assert claims.mappings == {"m.*": (MappingClaim("n.$1", 40), MappingClaim("o.$1", 60, "c"))}
         assert claims.external.accounts == (EVERYBODY,)
 
+    @pytest.mark.parametrize(
+        ("limits", "isThere"),
+        [
+            ({}, False),
+            ({"mem_storage": 0, "disk_storage": 0}, False),
+            ({"mem_storage": -1}, True),
+            ({"disk_storage": 1024}, True),
+            ({"tiered_limits": {"R1": {"disk_storage": 1}}}, True),
+        ],
+    )
+    def test_jetstream(self, limits: dict[str, Any], isThere: bool) -> None:
+        """An account has JetStream when it may store anything there."""
+        claims = AccountClaims.decode(ACCOUNT.jwt(limits=limits))
+        assert claims.terms.jetstream is claims.exchanges is isThere
+
     def test_limitsThatAreNotThere(self) -> None:
         """A limit that the operator does not set allows nothing, as in the real server."""
         body = claimsOf("account", OPERATOR, ACCOUNT.key, {})

@@ -24,7 +24,6 @@ VALID = [
     "ocsp { mode: always, urls: [a] }",
     "ocsp_cache { type: local, save_interval: 10 }",
     "proxies { trusted: [ {key: a} ] }",
-    "accounts { A { jetstream { max_mem: 1k, streams: 3, max_bytes_required: true } } }",
     "accounts { A { msg_trace { dest: x, sampling: 50% } } }",
 ]
 
@@ -36,6 +35,7 @@ def test_valid(text: str) -> None:
 
 
 SUPPORTED = [
+    "accounts { A { jetstream { max_mem: 1k, streams: 3, max_bytes_required: true } } }",
     "resolver { type: full, dir: a, allow_delete: true, limit: 5, interval: '1m' }",
     "resolver { type: cache, dir: a, ttl: '1h' }",
     "resolver: MEMORY",

@@ -154,6 +154,17 @@ class TestRequestor:
         market.publish("B", b"req", origin=Person("B", "bob", 5))
         assert requestor(service.got[0][0]) == {"acc": "B", "rtt": 5, "server": "here"}
 
+    @pytest.mark.parametrize("isShared", [False, True])
+    def test_location(self, market: Market, isShared: bool) -> None:
+        """With the server goes its cluster, and the clusters that are joined to it."""
+        market["A"].isSystem = True
+        market["B"].location = lambda: ("C1", ("near", "far"))
+        market.service("B", "A", b"req", share=isShared)
+        service = market.subscribe("A", b"req")
+        market.publish("B", b"req", origin=Person("B", rtt=5))
+        told = requestor(service.got[0][0])
+        assert (told["server"], told["cluster"], told["alts"]) == ("here", "C1", ["near", "far"])
+
     @pytest.mark.parametrize(
         "forged",
         [
@@ -342,3 +353,29 @@ def test_describedBySystemAndShare() -> None:
     assert made._told(None, None) == ClientInfo(acc="B")
     assert not made.reaches(b"req", Kind.CLIENT, MOST_HOPS)
     assert Message(b"a").readdressed(b"b", b"c").subject == b"b"
+
+
+class TestJetStream:
+    """The system account's service that stands for JetStream on other servers."""
+
+    def reached(self, market: Market, subject: bytes, system: str = "A") -> tuple[int, list[bytes]]:
+        """
+        How many receivers a request has, and what of it the exporter got.
+        """
+        market[system].isSystem = True
+        market.service("B", "A", b"$JS.API.>")
+        service = market.subscribe("A", b"$JS.API.>")
+        count = market.publish("B", subject, reply=b"inbox", origin=Person("B"))
+        assert bool(count) is market["B"].hasInterest(Kind.CLIENT, subject)
+        return count, subjects(service)
+
+    def test_imported(self, market: Market) -> None:
+        """Requests about streams and consumers go there."""
+        subject = b"$JS.API.STREAM.INFO.S"
+        assert self.reached(market, subject) == (1, [subject])
+
+    @pytest.mark.parametrize("subject", [b"$JS.API.CONSUMER.MSG.NEXT.S.C", b"$JS.API.DIRECT.GET.S"])
+    def test_leftAlone(self, market: Market, subject: bytes) -> None:
+        """Pulls and direct gets are answered in the account itself, and nowhere else."""
+        assert self.reached(market, subject) == (0, [])
+        assert self.reached(Market("A", "B", "C"), subject, "C") == (1, [subject])

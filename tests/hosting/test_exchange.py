@@ -142,6 +142,93 @@ class TestApplied:
         assert not town.registry["A"].isSystem
 
 
+def apiImports(town: Town, account: str) -> list[bytes]:
+    """The patterns that an account imports of JetStream's API."""
+    return [
+        each.pattern
+        for each in town.registry[account].subscriptions()
+        if each.pattern.startswith(b"$JS.")
+    ]
+
+
+class TestJetStream:
+    """How the JetStream of other servers is reached."""
+
+    IN_CLUSTER = 'cluster { name: C1, listen: "127.0.0.1:6222" }\n'
+
+    def test_import(self) -> None:
+        """Requests of an account that has it come to the system account, with who asks."""
+        town = Town("accounts { SYS {}, A { jetstream: enabled }, B {} }\nsystem_account: SYS")
+        api = town.subscribe("SYS", b"$JS.API.>")
+        assert town.publish("A", b"$JS.API.INFO", b"inbox") == 1
+        assert town.publish("B", b"$JS.API.INFO", b"inbox") == 0
+        message = api.got[0][0]
+        assert (message.subject, message.reply[:4]) == (b"$JS.API.INFO", b"_R_.")
+        assert b'Nats-Request-Info: {"acc":"A"}' in message.headers
+
+    def test_reload(self) -> None:
+        """It comes and goes with a reload."""
+        text = "accounts { A { jetstream: %s } }"
+        town = Town(text % "disabled")
+        assert apiImports(town, "A") == []
+        town.configure(text % "enabled")
+        assert apiImports(town, "A") == [b"$JS.API.>"]
+        town.configure(text % "disabled")
+        assert apiImports(town, "A") == []
+
+    @pytest.mark.parametrize(
+        ("text", "isThere"),
+        [
+            (IN_CLUSTER, True),
+            ('gateway { name: C1, listen: "127.0.0.1:7222" }', True),
+            ("", False),
+            (IN_CLUSTER + "no_system_account: true", False),
+            (IN_CLUSTER + "accounts { A {} }", False),
+        ],
+    )
+    def test_withoutAccounts(self, text: str, isThere: bool) -> None:
+        """Where no accounts are named, everybody has that of the cluster."""
+        assert apiImports(Town(text + "\nport: 4222"), "$G") == [b"$JS.API.>"] * isThere
+
+    def test_ownImport(self) -> None:
+        """An account that imports the API by itself does not have it twice."""
+        town = Town(
+            """
+            system_account: SYS
+            accounts {
+                SYS { exports: [ {service: "$JS.API.>"} ] }
+                A {
+                    jetstream: enabled
+                    imports: [ {service: {account: SYS, subject: "$JS.API.>"}} ]
+                }
+            }
+            """
+        )
+        assert apiImports(town, "A") == [b"$JS.API.>"]
+
+    def test_domain(self) -> None:
+        """Requests may name the domain; what an account maps itself stays."""
+        town = Town(
+            """
+            jetstream { enabled: false, domain: hub }
+            accounts {
+                A { jetstream: enabled, mappings { "$JS.hub.API.INFO": mine } }
+                B {}
+            }
+            """
+        )
+        assert town.mapped("A", b"$JS.hub.API.STREAM.INFO.S") == b"$JS.API.STREAM.INFO.S"
+        assert town.mapped("A", b"$JS.hub.API.INFO") == b"mine"
+        assert town.mapped("B", b"$JS.hub.API.INFO") == b"$JS.hub.API.INFO"
+
+    def test_defaultDomain(self) -> None:
+        """Requests of other accounts that name no domain get the one that is theirs."""
+        town = Town('accounts { A {}, B {} }\ndefault_js_domain { A: hub, "$G": far }')
+        assert town.mapped("A", b"$JS.API.STREAM.INFO.S") == b"$JS.hub.API.STREAM.INFO.S"
+        assert town.mapped("$G", b"$JS.API.INFO") == b"$JS.far.API.INFO"
+        assert town.mapped("B", b"$JS.API.INFO") == b"$JS.API.INFO"
+
+
 class TestReload:
     """What is different changes, and nothing else."""
 

@@ -4,11 +4,13 @@ What connects a broker with others, as a whole.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from natsbroker.hosting.links import Links
+from natsbroker.net.gatewayremote import Remote
 from tests.hosting.support import Host
 from tests.hosting.test_cluster import Member
 from tests.net.clusters import info
@@ -46,6 +48,24 @@ def test_everything() -> None:
         "gateway": 1,
     }
     assert found.clusterInfo()["cluster"] == "C1"
+
+
+def test_location() -> None:
+    """
+    Accounts are told which cluster this is, and which others are joined to it, nearest first.
+    """
+    found = Host(ALL).start().broker
+    account = found.accounts["$G"]
+    assert account.location() == ("C1", ())
+    assert found.links.gateways is not None
+    remotes = found.links.gateways.gateways.remotes
+    for name, roundTrip in (("far", 0.2), ("near", 0.1)):
+        link: Any = SimpleNamespace(roundTrip=roundTrip)
+        remotes[name] = Remote(name, None)
+        remotes[name].link = link
+    assert account.location() == ("C1", ("near", "far"))
+    alone = Host('server_name: n1, listen: "127.0.0.1:4222"').start().broker
+    assert alone.accounts["$G"].location() == ("", ())
 
 
 def test_hub() -> None:

@@ -341,6 +341,16 @@ class TestExchange:
             one.request(pub("news.a", b"x"))
             assert two.receive() == b"MSG one.news.a 1 1\r\nx\r\n"
 
+    def test_jetstream(self, memory: Memory) -> None:
+        """An account that may store something has the JetStream of other servers."""
+        memory.texts[ONE] = ONE.jwt(limits={"disk_storage": -1})
+        with memory.start() as broker:
+            user, _ = broker.login(ONE.user(USER), USER)
+            system, _ = broker.login(SYSTEM.user(USER), USER)
+            system.request(b"SUB $JS.API.> 1\r\n")
+            user.request(pub("$JS.API.INFO", b"", "_INBOX.x"))
+            assert b"$JS.API.INFO 1 _R_." in system.receive()
+
     def test_service(self, memory: Memory) -> None:
         """Requests of one account are answered by the other."""
         self.accounts(memory, False)

@@ -1,0 +1,46 @@
+"""
+Mappings between the API of this JetStream domain and that of another.
+
+This module promises the mappings that nats-server makes.  It must never know whose they are.
+"""
+
+from __future__ import annotations
+
+from natsbroker.config.exchange import MappingDestination, SubjectMapping
+
+__all__ = ["API", "fromDomain", "toDomain"]
+
+API = "$JS.API.>"
+"""The requests of JetStream's API."""
+
+_MAPPED = {
+    "INFO": "$JS.API.INFO",
+    **{
+        f"{group}.>": f"$JS.API.{group}.>"
+        for group in ("STREAM", "CONSUMER", "DIRECT", "META", "SERVER", "ACCOUNT")
+    },
+    "$KV.>": "$KV.>",
+    "$OBJ.>": "$OBJ.>",
+}
+"""
+What stands behind the prefix of a domain's API, and what it is called without a domain.
+(nats-server's C{generateJSMappingTable}.)
+"""
+
+
+def fromDomain(domain: str) -> tuple[SubjectMapping, ...]:
+    """
+    The mappings by which clients reach their own domain by its name.
+    """
+    return tuple(_mapping(f"$JS.{domain}.API.{tail}", plain) for tail, plain in _MAPPED.items())
+
+
+def toDomain(domain: str) -> tuple[SubjectMapping, ...]:
+    """
+    The mappings by which clients reach another domain without naming it.
+    """
+    return tuple(_mapping(plain, f"$JS.{domain}.API.{tail}") for tail, plain in _MAPPED.items())
+
+
+def _mapping(source: str, target: str) -> SubjectMapping:
+    return SubjectMapping(source, (MappingDestination(target),))
