@@ -88,6 +88,7 @@ def chosenContestants(
     found += ours.lanes.values()
     if options.old:
         found.append(contestants.natsServer("old", options.old))
+    found.append(contestants.relay(built))
     if options.ceiling:
         found.append(contestants.mirror(built))
     return found, ours.remarks

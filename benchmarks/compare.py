@@ -106,6 +106,9 @@ def basesOf(
     if row.against is not None:
         yield row.against, (lane, row.against), bound
         return
+    if row.isRelayed:
+        yield "relay", ("relay", "plain"), bound
+        return
     yield "reference", ("reference", row.setting), bound
     yield "old", ("old", row.setting), figure.old if lane == "fast" else None
 
@@ -147,7 +150,7 @@ def besides(
     limit, alone = figure.limit, True
     for base, key, bound in basesOf(row, figure, lane):
         theirs = one(results, key, figure, statistic)
-        if theirs is not None and (base == "reference" or base == row.against or bound or alone):
+        if theirs is not None and (base in ("reference", "relay", row.against) or bound or alone):
             yield Comparison(row, figure, lane, base, mine, theirs, bound, limit, remark)
             limit, alone = None, False
     if alone:

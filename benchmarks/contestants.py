@@ -1,5 +1,6 @@
 """
-Who takes part: nats-server, an older one, ours with the compiled lane and without, and the mirror.
+Who takes part: nats-server, an older one, ours with the compiled lane and without, the relay and
+the mirror.
 
 Promises: a server that is not there, or does not run the lane that it is named after, is said so
 before anything is measured. Must never know: rows.
@@ -19,9 +20,9 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from benchmarks.generator import Generator
-from benchmarks.servers import Contestant, Mirror, NatsServer
+from benchmarks.servers import Contestant, NatsServer, StandIn
 
-__all__ = ["Absent", "Ours", "findOurs", "mirror", "namedOurs", "natsServer", "versionIn"]
+__all__ = ["Absent", "Ours", "findOurs", "mirror", "namedOurs", "natsServer", "relay", "versionIn"]
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 
@@ -165,4 +166,12 @@ def mirror(generator: Generator) -> Contestant:
     """
     @return: the generator's stand-in server, which shows what the generator can reach.
     """
-    return Mirror("ceiling", "generator's ceiling", (str(generator.program),))
+    return StandIn("ceiling", "generator's ceiling", (str(generator.program),), mode="mirror")
+
+
+def relay(generator: Generator) -> Contestant:
+    """
+    @return: a server in C with one thread that does nothing but find frames and copy them, which
+        shows what a server with one thread can reach.
+    """
+    return StandIn("relay", "relay in C", (str(generator.program),), mode="relay")

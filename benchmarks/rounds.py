@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from benchmarks.generator import Generator, GeneratorFailed
 from benchmarks.measure import Sample, measure
 from benchmarks.rows import Row
-from benchmarks.servers import Contestant, Mirror, Server, ServerFailed, started
+from benchmarks.servers import Contestant, Server, ServerFailed, StandIn, started
 from benchmarks.settings import SETTINGS
 
 __all__ = ["Entry", "Results", "Rounds", "entriesOf"]
@@ -77,14 +77,19 @@ class Results:
 def entriesOf(row: Row, contestants: Sequence[Contestant]) -> list[Entry]:
     """
     @return: who is measured for C{row}: a row that compares ours with ours needs nobody else, the
-        mirror plays only plain traffic, and the older nats-server what has a bound beside it.
+        mirror plays only plain traffic, the older nats-server what has a bound beside it, and the
+        relay its own rows, beside our compiled lane.
     """
     entries = []
     for each in contestants:
         own = each.name in OWN
         if each.name == "old" and not any(figure.old for figure in row.figures):
             continue
-        if isinstance(each, Mirror) and (row.kind != "traffic" or row.setting != "plain"):
+        if each.name == "relay" or row.isRelayed:
+            if row.isRelayed and each.name in ("relay", "fast"):
+                entries.append(Entry(each, row.setting if own else "plain"))
+            continue
+        if each.name == "ceiling" and (row.kind != "traffic" or row.setting != "plain"):
             continue
         if row.against is None or own:
             settings = row.settings if own else (row.setting,)
@@ -133,7 +138,7 @@ class Rounds:
         Measure one entry and note the outcome; a failure gets a second try on a new server.
         """
         for _attempt in range(2):
-            if results.row.fresh or isinstance(entry.contestant, Mirror):
+            if results.row.fresh or isinstance(entry.contestant, StandIn):
                 place.clear()
             try:
                 server = place.server(self, results.row, entry)

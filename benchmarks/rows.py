@@ -54,6 +54,7 @@ class Row:
     @ivar against: the setting of our own server to compare with, or C{None} to compare with
         nats-server.
     @ivar fresh: whether each round needs a newly started server.
+    @ivar isRelayed: whether ours is compared with the relay, which reads no configuration.
     """
 
     key: str
@@ -64,6 +65,7 @@ class Row:
     setting: str = "plain"
     against: str | None = None
     fresh: bool = False
+    isRelayed: bool = False
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -138,6 +140,21 @@ def permitted(row: Row) -> Row:
         figures=figures,
         setting="permissions",
         against="plain",
+    )
+
+
+def relayed(row: Row) -> Row:
+    """
+    @return: C{row} with per-user permissions on, compared with the relay, which has none.
+    """
+    figures = tuple(replace(each, fast=atLeast(0.8), pure=None, old=None) for each in row.figures)
+    return replace(
+        row,
+        key=f"relay-{row.key}",
+        title=f"permissions on, beside a relay in C: {row.title}",
+        figures=figures,
+        setting="permissions",
+        isRelayed=True,
     )
 
 
@@ -322,6 +339,9 @@ def table() -> Iterator[Row]:
     yield from (requests(inFlight, most) for inFlight, most in ((1, 1.0), (16, 1.2), (64, 1.2)))
     yield from map(permitted, traffic("one", "1 to 1", SIZES[:2], 0, *ONE))
     yield from map(permitted, traffic("fan8", "fan-out 1 to 8", SIZES[1:2], 0, *FAN))
+    yield from map(relayed, traffic("publish", "publish only", SIZES[:1], 0))
+    yield from map(relayed, traffic("one", "1 to 1", SIZES, 0, *ONE))
+    yield from map(relayed, traffic("fan8", "fan-out 1 to 8", SIZES[:2], 0, *FAN))
     yield from map(encrypted, traffic("one", "1 to 1", SIZES, 0, *ONE))
     yield from map(encrypted, traffic("fan8", "fan-out 1 to 8", SIZES[1:2], 0, *FAN))
     yield encrypted(requests(1, 0))

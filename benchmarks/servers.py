@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.places import pinned
 from benchmarks.settings import Setting
 
-__all__ = ["Contestant", "Mirror", "NatsServer", "Server", "ServerFailed", "parsePort", "started"]
+__all__ = ["Contestant", "NatsServer", "Server", "ServerFailed", "StandIn", "parsePort", "started"]
 
 STARTING = 20.0
 STOPPING = 10.0
@@ -137,16 +137,20 @@ class NatsServer(Contestant):
 
 
 @dataclass(frozen=True)
-class Mirror(Contestant):
+class StandIn(Contestant):
     """
-    The load generator's own stand-in, which needs to know what it is going to be sent.
+    A server that is part of the load generator, and is told what it is going to be sent.
+
+    @ivar mode: which of the generator's modes it is.
     """
+
+    mode: str = ""
 
     def commandLine(self, folder: Path, setting: Path | None, load: Sequence[str]) -> list[str]:
         """
         @return: the command line; there is no configuration.
         """
-        return [*self.command, "--mode", "mirror", "--port", "0", *load]
+        return [*self.command, "--mode", self.mode, "--port", "0", *load]
 
 
 def parsePort(ports: Sequence[str], log: str) -> int | None:

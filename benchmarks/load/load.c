@@ -25,6 +25,7 @@ static const char usage[] =
     "  storm          open --connections as fast as they are served, then check that each one answers\n"
     "  stalled        --connections subscribers that never read, one that does, and a publisher\n"
     "  mirror         a stand-in server that only copies: what the generator itself can reach\n"
+    "  relay          a server in one thread that finds frames and copies them: what such a server can reach\n"
     "  store          publish to a stream, --window unacknowledged at most, while another client sends PING\n"
     "  replay         store --count messages, then have them delivered to one subscriber that acknowledges\n"
     "  answer         connect to the stream that is there, and end\n"
@@ -111,8 +112,8 @@ static void raiseDescriptorLimit(void) {
 int main(int argc, char **argv) {
     static const struct { const char *name; void (*run)(void); } modes[] = {
         {"traffic", runTraffic}, {"request", runRequests}, {"idle", runIdle}, {"subscriptions", runSubscriptions},
-        {"storm", runStorm}, {"stalled", runStalled}, {"mirror", runMirror}, {"store", runStore},
-        {"replay", runReplay}, {"answer", runAnswer},
+        {"storm", runStorm}, {"stalled", runStalled}, {"mirror", runMirror}, {"relay", runRelay},
+        {"store", runStore}, {"replay", runReplay}, {"answer", runAnswer},
     };
     readOptions(argc, argv);
     signal(SIGPIPE, SIG_IGN);

@@ -54,6 +54,9 @@ double share(double before, double after, double wall); /* cores used, or -1 whe
 void sortSamples(uint32_t *samples, long count);
 double microseconds(const uint32_t *sorted, long count, double quantile); /* of samples in units of 10 ns */
 
+/* mirror.c: a socket that listens, and a line on stderr that says where. */
+int listenOn(void);
+
 /* the modes: each returns only through exit() or a report on stdout */
 void runTraffic(void);
 void runRequests(void);
@@ -62,6 +65,7 @@ void runSubscriptions(void);
 void runStorm(void);
 void runStalled(void);
 void runMirror(void);
+void runRelay(void);
 void runStore(void);
 void runReplay(void);
 void runAnswer(void);

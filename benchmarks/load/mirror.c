@@ -147,15 +147,20 @@ static void *serveOne(void *argument) {
     return NULL; /* fd stays open: a peer may still be written to */
 }
 
-void runMirror(void) {
-    int one = 1, listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+int listenOn(void) {
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t) opt.port)};
     socklen_t length = sizeof address;
     inet_pton(AF_INET, opt.host, &address.sin_addr);
-    if (listener < 0 || bind(listener, (void *) &address, sizeof address) || listen(listener, 4096) ||
+    if (listener < 0 || bind(listener, (void *) &address, length) || listen(listener, 4096) ||
         getsockname(listener, (void *) &address, &length))
         fail("listen on %s:%d: %s", opt.host, opt.port, strerror(errno));
     fprintf(stderr, "Listening for client connections on %s:%d\n", opt.host, ntohs(address.sin_port));
+    return listener;
+}
+
+void runMirror(void) {
+    int one = 1, listener = listenOn();
     for (;;) {
         pthread_t thread;
         int fd = accept(listener, NULL, NULL);

@@ -364,6 +364,7 @@ cdef class Lane:
         cdef Py_ssize_t nameLength
         cdef bytes mapped
         cdef Matches matches
+        cdef Frames run
         cdef bint isHeader
         self.isShort = False
         if decoder.head is not None or decoder.fault is not None or decoder.skipping:
@@ -492,7 +493,55 @@ cdef class Lane:
             decoder.messages += 1
             decoder.messageBytes += size
             count += 1
+            if (
+                matches.isRunnable and 2 * end - start <= stop and end - rest < LEAST_LENT
+                and nb_same(data + start, data + end, line + 1 - start)
+            ):
+                run.first = data + start
+                run.line = line + 1 - start
+                run.whole = end - start
+                run.rest = data + rest
+                run.restLength = line + 1 - rest
+                run.subject = name
+                run.length = nameLength
+                run.hasHeader = header > 0
+                run.count = nb_alike(
+                    run.first, run.line, run.whole, stop - start, RUN_SIZE // run.whole
+                )
+                if run.count:
+                    count += self.repeat(&run, matches, size, replyLength >= 0)
         return count
+
+    cdef Py_ssize_t repeat(
+        self, Frames* run, Matches matches, Py_ssize_t size, bint hasReply
+    ) except -1:
+        """
+        Forward what follows a publish and has the same line.
+
+        @param size: of each one's headers and payload.
+        @return: how many that were: none if something may happen in the middle of it.
+        """
+        cdef Py_ssize_t place
+        cdef Subscription subscription
+        cdef Decoder decoder = self.decoder
+        if (
+            self.lastMatches is not matches or self.lastGeneration != self.matcher.generation
+            or not mayRun(run, matches.plain, self.outbox, hasReply and self.noResponders)
+        ):
+            return 0
+        for place in range(PyTuple_GET_SIZE(matches.plain)):
+            subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
+            if not isPassedOver(subscription, self.outbox):
+                giveRun(run, subscription)
+        if matches.tally is not None:
+            matches.tally.messages += run.count
+            matches.tally.size += run.count * size
+            matches.tally.copies += run.count * matches.copies
+            matches.tally.copiedSize += run.count * size * matches.copies
+        decoder.start += run.count * run.whole
+        decoder.messages += run.count
+        decoder.messageBytes += run.count * size
+        return run.count
 
     cdef bint isFresh(self, const char* reply, Py_ssize_t length) except -1:
         """

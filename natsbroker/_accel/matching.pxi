@@ -110,6 +110,8 @@ cdef class Matches:
     cdef readonly long long copies
     # Whether all receivers are connections with an outbox or batchers, and whether any is a batcher.
     cdef bint fast, hasBatcher
+    # Whether all receivers are plain connections with an outbox each.
+    cdef bint isRunnable
     # Whether any of it goes to another cluster, to a leafnode, or to a hub.
     cdef bint hasGateway, hasSpoke, hasHub
     # Whether all that other brokers are subscribed to may be written to, and whether one connection
@@ -134,6 +136,7 @@ cdef class Matches:
                 self.copies += 1
         self.fast = False
         self.hasBatcher = False
+        self.isRunnable = False
         self.hasGateway = False
         self.hasSpoke = False
         self.hasHub = False
@@ -270,6 +273,11 @@ cdef Matches sortEntries(object entries):
         tuple(links),
     )
     matches.fast = fast
+    matches.isRunnable = (
+        fast and not hasBatcher and groups is None and not links
+        and not any([(<Subscription> each).isShadow for each in plain])
+        and len({id((<Subscription> each).outbox) for each in plain}) == len(plain)
+    )
     matches.forward = tuple(forward)
     matches.reachable = tuple(reachable)
     matches.isPlainDirect = isPlainDirect

@@ -90,22 +90,24 @@ class Complaints:
 
 def operation(random: Random) -> bytes:
     """
-    @return: an operation, mostly a right one.
+    @return: an operation, mostly a right one; or several publishes with the same line.
     """
     subject = random.choice(ODD if random.random() < 0.1 else SUBJECTS)
     reply = random.choice((b"", b"", b"_INBOX.1 ", b"_R_.x ", b"$JS.ACK.a ", b"r\x01 "))
     size = random.choice((0, 1, 5, 64, 65, 2000, 3))
     if random.random() < 0.1:
         size = random.choice((4090, 5000, 9000, 70_000))
-    payload = bytes(random.getrandbits(8) for _ in range(min(size, 64))).ljust(size, b"z")
+    count = random.choice((1, 1, 1, 2, 9, 300)) if size < 100 else random.choice((1, 1, 2))
+    payloads = [random.randbytes(min(size, 64)).ljust(size, b"z") for _ in range(count)]
     sid = b"%d" % random.randrange(6)
     kind = random.randrange(10)
     if kind < 5:
-        return b"PUB %b %b%d\r\n%b\r\n" % (subject, reply, size, payload)
+        line = b"PUB %b %b%d" % (subject, reply, size)
+        return b"".join(b"%b\r\n%b\r\n" % (line, each) for each in payloads)
     if kind == 5:
         block = b"NATS/1.0\r\nA: b\r\n\r\n"
-        total = len(block) + size
-        return b"HPUB %b %b%d %d\r\n%b%b\r\n" % (subject, reply, len(block), total, block, payload)
+        line = b"HPUB %b %b%d %d" % (subject, reply, len(block), len(block) + size)
+        return b"".join(b"%b\r\n%b%b\r\n" % (line, block, each) for each in payloads)
     if kind == 6:
         queue = random.choice((b"", b"q ", b"p "))
         return b"SUB %b %b%b\r\n" % (random.choice(PATTERNS), queue, sid)

@@ -69,6 +69,12 @@ def test_permissionsBesidePlain() -> None:
     assert summaries(rateResults("permissions-one-16", rates)) == [("fast", "plain", 0.9, True)]
 
 
+def test_besideTheRelay() -> None:
+    """A row of the relay compares the compiled lane with it."""
+    rates = {("fast", "permissions"): [0.9e6], ("relay", "plain"): [1.0e6]}
+    assert summaries(rateResults("relay-one-16", rates)) == [("fast", "relay", 0.9, True)]
+
+
 @pytest.mark.parametrize(("mine", "holds"), [(99.0, True), (101.0, False)])
 def test_latencyIsBoundedAbove(mine: float, holds: bool) -> None:
     """A latency meets its target when the ratio is no more than the bound."""

@@ -71,6 +71,18 @@ def test_permissionsAreComparedWithOurs() -> None:
     assert found.figures[0].fast == Bound(0.85, least=True)
 
 
+def test_relayTargets() -> None:
+    """Beside a relay in C, ours has permissions on and is to reach 0.8 of it."""
+    rows = choose(["relay-*"])
+    assert {each.key for each in rows} == {
+        "relay-publish-16",
+        *(f"relay-one-{size}" for size in (16, 128, 1024, 16384)),
+        *(f"relay-fan8-{size}" for size in (16, 128)),
+    }
+    for each in rows:
+        assert (each.setting, each.figures[0].fast) == ("permissions", Bound(0.8, least=True))
+
+
 def test_tlsTargets() -> None:
     """Over TLS, throughput is to be no less than nats-server's."""
     assert row("tls-one-1024").figures[0].fast == Bound(1.0, least=True)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.servers import (
-    Mirror,
     NatsServer,
     Server,
     ServerFailed,
+    StandIn,
     environmentOf,
     parseLinkPort,
     parsePort,
@@ -74,7 +74,7 @@ def test_commandLine() -> None:
 
 def test_mirrorKnowsTheLoad() -> None:
     """The stand-in is told what it is going to be sent."""
-    mirror = Mirror("ceiling", "ceiling", ("load",))
+    mirror = StandIn("ceiling", "ceiling", ("load",), mode="mirror")
     assert mirror.commandLine(Path("folder"), None, ["--size", "16"])[-2:] == ["--size", "16"]
 
 

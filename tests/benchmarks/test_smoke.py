@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.contestants import Absent, mirror, natsServer
+from benchmarks.contestants import Absent, mirror, natsServer, relay
 from benchmarks.generator import Generator, GeneratorFailed, build
 from benchmarks.measure import Sample, measure
 from benchmarks.rounds import Entry, Rounds, entriesOf
@@ -198,6 +198,15 @@ def test_mirror(key: str, generator: Generator) -> None:
     assert sample.figures["rate"] > 0
 
 
+@pytest.mark.parametrize("key", [row.key for row in choose(["relay-*"])])
+def test_relay(key: str, generator: Generator) -> None:
+    """The relay serves each of its rows, and no message is lost or changed by it."""
+    row = inSmall(key)
+    with started(relay(generator), SETTINGS["plain"], row.load) as server:
+        sample = measure(generator, server, row, "plain", 0.05)
+    assert sample.figures["rate"] > 0
+
+
 def test_roundsInterleave(generator: Generator) -> None:
     """Servers take turns; one that fails is tried twice and then left out, the others go on."""
     broken = NatsServer("reference", "broken", ("false",))
@@ -214,7 +223,7 @@ def test_roundsInterleave(generator: Generator) -> None:
 def test_whoIsMeasured(generator: Generator) -> None:
     """Nobody is measured whom nothing is compared with."""
     fast, reference, old = (NatsServer(name, name, ("x",)) for name in ("fast", "reference", "old"))
-    everybody = [reference, old, fast, mirror(generator)]
+    everybody = [reference, old, fast, relay(generator), mirror(generator)]
 
     def keys(key: str) -> list[tuple[str, str]]:
         return [each.key for each in entriesOf(choose([key])[0], everybody)]
@@ -222,6 +231,7 @@ def test_whoIsMeasured(generator: Generator) -> None:
     assert keys("one-16") == [(each, "plain") for each in ("reference", "old", "fast", "ceiling")]
     assert keys("one-1024") == [(each, "plain") for each in ("reference", "fast", "ceiling")]
     assert keys("storm") == [("reference", "plain"), ("fast", "plain")]
+    assert keys("relay-one-16") == [("fast", "permissions"), ("relay", "plain")]
     assert keys("permissions-one-16") == [("fast", "permissions"), ("fast", "plain")]
     assert Entry(fast, "tls").key == ("fast", "tls")
 
