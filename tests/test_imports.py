@@ -81,7 +81,7 @@ MAP: dict[str, Row] = {
     "auth": row(_SERVICE, f"{_TWISTED} {_TLS} bcrypt nacl nkeys passlib"),
     "store": row(f"{_SERVICE} hot", f"{_TWISTED} lmdb psycopg xxhash google_crc32c"),
     "gateways": row(f"{_SERVICE} wire.mapped", _TWISTED),
-    "stan": row(f"{_SERVICE} hot", f"{_TWISTED} google"),
+    "stan": row(f"{_SERVICE} hot", f"{_TWISTED} google cryptography"),
     "jetstream": row(_SERVICE, _TWISTED),
     "pipeline": row(f"{_SERVICE} wire.columnar wire.instants store.exports", _TWISTED),
     "stats": row(f"{_SERVICE} hot wire.instants", _TWISTED),

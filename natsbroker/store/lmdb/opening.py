@@ -40,7 +40,7 @@ from natsbroker.store.lmdb.survey import Survey, survey
 from natsbroker.store.lmdb.transaction import Transaction
 from natsbroker.store.records import Damaged
 
-__all__ = ["openDirectory"]
+__all__ = ["STORE", "openDirectory"]
 
 STORE, DATABASE, COMMITS = "STORE", "data.mdb", "commits"
 

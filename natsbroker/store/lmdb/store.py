@@ -31,6 +31,7 @@ from natsbroker._istore import (
 )
 from natsbroker.interfaces import IStreamLog, IStreamStore
 from natsbroker.store.checks import checkLogName, checkSpace
+from natsbroker.store.foreign import refuseForeign
 from natsbroker.store.jobs import BarrierJob, Job
 from natsbroker.store.lmdb.cache import BlockCache
 from natsbroker.store.lmdb.commits import Committer, Opened, Outcome
@@ -39,7 +40,7 @@ from natsbroker.store.lmdb.files import Lock, syncDirectory
 from natsbroker.store.lmdb.jobs import CreateJob, DropJob
 from natsbroker.store.lmdb.layout import LogRow
 from natsbroker.store.lmdb.log import LMDBLog
-from natsbroker.store.lmdb.opening import openDirectory
+from natsbroker.store.lmdb.opening import STORE, openDirectory
 from natsbroker.store.lmdb.states import LMDBStates
 from natsbroker.store.policy import Policy
 from natsbroker.store.threaded import ThreadedStore
@@ -105,6 +106,8 @@ def _openBlocking(path: Path, maxSize: int) -> tuple[Lock, Opened]:
     @raise StoreError: if that cannot be.
     """
     try:
+        if not (path / STORE).exists():
+            refuseForeign(path)
         if not path.exists():
             path.mkdir(mode=0o700, parents=True)
             syncDirectory(path.parent)
