@@ -1,8 +1,10 @@
 """
-The console script: nats-server's command line, and what it prints; and C{natsbroker spark}.
+The console script: nats-server's command line, and what it prints; C{natsbroker spark}
+and C{natsbroker streaming}.
 
 The words, streams and exit codes are nats-server's wherever a program reads them. C{spark}
-as the first word, which nats-server refuses, leads to L{natsbroker.spark.cli}.
+as the first word, which nats-server refuses, leads to L{natsbroker.spark.cli}, and C{streaming} to
+L{natsbroker.hosting.streamingcli}.
 
 Each action imports what it needs: C{--version}, C{--signal} and C{-t} load neither Twisted nor the
 broker, so that launchers which wait a few seconds for them do not give up on a busy machine.
@@ -73,6 +75,10 @@ def main(
         from natsbroker.spark import cli
 
         return cli.main(arguments[1:], stdout, stderr)
+    if arguments and arguments[0] == "streaming":
+        from natsbroker.hosting import streamingcli
+
+        return streamingcli.main(arguments[1:], environment, stdout, stderr)
     try:
         invocation = invocationFrom(arguments, environment)
     except UsageError as error:

@@ -63,6 +63,12 @@ def ran(*arguments: str, environment: dict[str, str] | None = None) -> tuple[int
     return code, stdout.getvalue(), stderr.getvalue()
 
 
+def test_streaming() -> None:
+    """C{natsbroker streaming} leads to a command line of its own."""
+    code, out, _ = ran("streaming", "--help")
+    assert (code, out.startswith("Usage: natsbroker streaming import DIR")) == (0, True)
+
+
 class TestInformation:
     """What only prints."""
 

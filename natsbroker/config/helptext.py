@@ -153,7 +153,9 @@ def usage(program: str) -> str:
     Describe the command line.
     """
     lines = ["", f"Usage: {program} [options]", f"       {program} spark JOB [options]"]
+    lines += [f"       {program} streaming import DIR [options]"]
     lines += ["", f"'{program} spark --help' lists the jobs for Apache Spark."]
+    lines += [f"'{program} streaming --help' tells how data of nats-streaming-server is imported."]
     for title, flags in _FLAGS:
         lines += ["", f"{title}:"]
         lines += [f"    {names:<36} {meaning}".rstrip() for names, meaning in flags]

@@ -9,6 +9,7 @@ Must never know: how the service works.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -26,7 +27,7 @@ from natsbroker.stan.limits import ChannelLimits, ChannelOverrides, Limits
 from natsbroker.stan.options import Heartbeats, StreamingOptions
 from natsbroker.stan.service import StreamingService
 
-__all__ = ["optionsFrom", "streamingService"]
+__all__ = ["optionsFrom", "storeMaker", "streamingService"]
 
 
 def optionsFrom(streaming: Streaming) -> StreamingOptions:
@@ -56,20 +57,18 @@ def _overrides(limits: ChannelSettings) -> ChannelOverrides:
     return ChannelOverrides(said.pop("max_subs"), **said)
 
 
-def streamingService(host: IBrokerHost, streaming: Streaming, plugins: Plugins) -> StreamingService:
+def storeMaker(
+    host: IBrokerHost, streaming: Streaming, plugins: Plugins
+) -> Callable[[], Deferred[IStreamStore]]:
     """
-    Make the service, with jobs that read what it stores served beside it.
+    What opens the store that the settings describe.
 
-    @raise BrokerError: if there is no such store or account.
-    @raise ValueError: if the settings make no sense.
+    @return: a callable that raises L{StartError} if the store's options make no sense.
+    @raise BrokerError: if there is no such store.
     """
     opener = storeOpener(streaming.store, plugins)
     section: dict[str, Any] = {"dir": streaming.dir} if streaming.dir else {}
     section.update(streaming.store_options)
-    try:
-        bus = host.bus(streaming.account)
-    except KeyError:
-        raise BrokerError(f'"streaming" names an unknown account: {streaming.account}') from None
 
     def openStore() -> Deferred[IStreamStore]:
         try:
@@ -78,6 +77,21 @@ def streamingService(host: IBrokerHost, streaming: Streaming, plugins: Plugins) 
             raise StartError(f'store "{streaming.store}": {error}') from error
         return opening
 
+    return openStore
+
+
+def streamingService(host: IBrokerHost, streaming: Streaming, plugins: Plugins) -> StreamingService:
+    """
+    Make the service, with jobs that read what it stores served beside it.
+
+    @raise BrokerError: if there is no such store or account.
+    @raise ValueError: if the settings make no sense.
+    """
+    openStore = storeMaker(host, streaming, plugins)
+    try:
+        bus = host.bus(streaming.account)
+    except KeyError:
+        raise BrokerError(f'"streaming" names an unknown account: {streaming.account}') from None
     monotonic, now = monotonicOf(host.reactor), wallClockOf(host.reactor)
     # What jobs take is counted in the processor's time, so that a busy machine does not slow them.
     worked = time.process_time if host.reactor.seconds is time.time else monotonic

@@ -335,7 +335,9 @@ class Channels:
         """
         channel.isDeleted = True
         del self._channels[channel.name]
-        del self._lowered[channel.name.lower()]
+        # Imported channels may have names that differ in case only.
+        if self._lowered.get(channel.name.lower()) is channel:
+            del self._lowered[channel.name.lower()]
 
     def __len__(self) -> int:
         return len(self._channels)

@@ -7,7 +7,8 @@ so a broker that ends unexpectedly may send again what was acknowledged just bef
 leaves anything out: every change of a group is written with all others of that group, at once.
 Must never know: why anything changes.
 
-Keys: C{service}; C{client/ID}; C{subscription/NUMBER}.
+Keys: C{service}; C{client/ID}; C{subscription/NUMBER}; C{import}, written by
+L{natsbroker.stan.importing}.
 """
 
 from __future__ import annotations
@@ -29,7 +30,20 @@ from natsbroker.stan.groups import Subscription
 from natsbroker.stan.protocol import Malformed
 from natsbroker.stan.schema import messageClasses
 
-__all__ = ["FORMAT", "Ledger", "Remembered"]
+__all__ = [
+    "FORMAT",
+    "IMPORT_KEY",
+    "SERVICE_KEY",
+    "ClientState",
+    "ImportState",
+    "Ledger",
+    "Remembered",
+    "ServiceState",
+    "SubscriptionState",
+    "clientKey",
+    "ledgerSpace",
+    "subscriptionKey",
+]
 
 _log = Logger(namespace="natsbroker.stan")
 
@@ -49,12 +63,21 @@ _text = files("natsbroker.stan").joinpath("state.proto").read_text("utf-8")
 _classes = messageClasses(_text, "natsbroker/stan/state.proto")
 
 ServiceState: Any = _classes["ServiceState"]
+ImportState: Any = _classes["ImportState"]
 ClientState: Any = _classes["ClientState"]
 SubscriptionState: Any = _classes["SubscriptionState"]
 
-_SERVICE = b"service"
+SERVICE_KEY = b"service"
+IMPORT_KEY = b"import"
 _CLIENT = b"client/"
 _SUBSCRIPTION = b"subscription/"
+
+
+def ledgerSpace(clusterId: str) -> str:
+    """
+    The name of the space in the store that has the state of a cluster's service.
+    """
+    return f"stan/{clusterId}"
 
 
 class Remembered(NamedTuple):
@@ -89,12 +112,19 @@ class Ledger:
         Find out what there is, and claim an empty state for this format.
 
         @raise UnknownFormat: if it was written by a version that does otherwise.
+        @raise StoreError: if an import was begun and has not been finished.
         """
         values: dict[bytes, bytes] = await self._states.load()
-        if _SERVICE not in values:
-            await self._states.put(_SERVICE, ServiceState(format=FORMAT).SerializeToString())
+        if IMPORT_KEY in values:
+            imported = _read(ImportState, IMPORT_KEY, values[IMPORT_KEY])
+            if imported is None or not imported.isFinished:
+                raise StoreError(
+                    "an import into this store was begun and not finished: run it again"
+                )
+        if SERVICE_KEY not in values:
+            await self._states.put(SERVICE_KEY, ServiceState(format=FORMAT).SerializeToString())
             return Remembered([], [])
-        written = _read(ServiceState, _SERVICE, values[_SERVICE])
+        written = _read(ServiceState, SERVICE_KEY, values[SERVICE_KEY])
         if written is None or written.format != FORMAT:
             raise UnknownFormat("the state of the streaming service has an unknown format")
         clients = [_read(ClientState, *each) for each in values.items() if _isA(_CLIENT, each)]
@@ -111,13 +141,13 @@ class Ledger:
         """
         Remember a client.
         """
-        return self._write({_clientKey(client.clientID): _clientState(client)})
+        return self._write({clientKey(client.clientID): _clientState(client)})
 
     def clientWent(self, client: Client, ended: Iterable[Subscription] = ()) -> Deferred[None]:
         """
         Forget a client, with subscriptions of its that are no more.
         """
-        changes: dict[bytes, bytes | None] = {_clientKey(client.clientID): None}
+        changes: dict[bytes, bytes | None] = {clientKey(client.clientID): None}
         changes.update(self._gone(ended))
         return self._write(changes)
 
@@ -138,7 +168,7 @@ class Ledger:
         changes: dict[bytes, bytes | None] = {}
         for each in subscriptions:
             self._touched.pop(each.number, None)
-            changes[_subscriptionKey(each.number)] = None
+            changes[subscriptionKey(each.number)] = None
         return changes
 
     # What is written a little later.
@@ -183,7 +213,7 @@ class Ledger:
         owed, self._owed = self._owed, {}
         for number, subscription in touched.items():
             state = _subscriptionState(subscription, self._isFinal)
-            changes.setdefault(_subscriptionKey(number), state)
+            changes.setdefault(subscriptionKey(number), state)
         changes = {**owed, **changes}
         if not changes:
             return succeed(None)
@@ -232,12 +262,18 @@ def _read(stateClass: Any, key: bytes, value: bytes) -> Any:
         return None
 
 
-def _clientKey(clientID: str) -> bytes:
+def clientKey(clientID: str) -> bytes:
+    """
+    The key of a C{ClientState}.
+    """
     name = clientID.encode("ascii")
     return _CLIENT + (name if len(name) <= 200 else b"sha256:" + sha256(name).hexdigest().encode())
 
 
-def _subscriptionKey(number: int) -> bytes:
+def subscriptionKey(number: int) -> bytes:
+    """
+    The key of a C{SubscriptionState}.
+    """
     return _SUBSCRIPTION + b"%016x" % number
 
 

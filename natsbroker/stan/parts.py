@@ -25,7 +25,7 @@ from natsbroker.stan.figures import Traffic
 from natsbroker.stan.idleness import Idleness
 from natsbroker.stan.intake import Intake
 from natsbroker.stan.leaving import Leaving
-from natsbroker.stan.ledger import Ledger
+from natsbroker.stan.ledger import Ledger, ledgerSpace
 from natsbroker.stan.names import Subjects
 from natsbroker.stan.options import StreamingOptions
 from natsbroker.stan.publishing import Publishing
@@ -69,7 +69,7 @@ class Parts:
         self.channels = channels = Channels(
             store, options.limits, options.clusterId, idleness.created
         )
-        self.ledger = ledger = Ledger(store.states(f"stan/{options.clusterId}"), deadlines)
+        self.ledger = ledger = Ledger(store.states(ledgerSpace(options.clusterId)), deadlines)
         self.intake = Intake(bus, subjects)
         delivery = Delivery(bus, deadlines, ledger, traffic, run)
         self.redelivery = redelivery = Redelivery(delivery, deadlines, ledger, run)
