@@ -22,15 +22,14 @@ from zope.interface import implementer
 
 from natsbroker import errors, hot
 from natsbroker.advisories import LameDuckStarted, Reloaded
-from natsbroker.auth.certificates import described
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import GLOBAL_ACCOUNT, TLS, Settings
 from natsbroker.core.bus import Bus
+from natsbroker.hosting import builtin
 from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
 from natsbroker.hosting.authority import Authority
 from natsbroker.hosting.clients import closeAll, sessionsOf
 from natsbroker.hosting.descriptions import describing, identifying
-from natsbroker.hosting.health import listeningCheck, storeCheck
 from natsbroker.hosting.identity import ServerKeys
 from natsbroker.hosting.lameduck import LameDuck
 from natsbroker.hosting.linkground import LinkGround
@@ -40,8 +39,11 @@ from natsbroker.hosting.making import (
     makeCallouts,
     makeContext,
     makeEvents,
+    makeMonitoring,
     makeOperators,
     makePages,
+    makeTerms,
+    withOperators,
 )
 from natsbroker.hosting.observers import Observers
 from natsbroker.hosting.planners import (
@@ -54,7 +56,6 @@ from natsbroker.hosting.presence import Presence
 from natsbroker.hosting.readiness import Readiness
 from natsbroker.hosting.reload import Planner, ReloadError, logChanges, plan, settled
 from natsbroker.hosting.start import announceListener, announceStart
-from natsbroker.hosting.tls import termsFrom
 from natsbroker.hosting.userinfo import UserInfo
 from natsbroker.interfaces import (
     IBrokerHost,
@@ -67,60 +68,18 @@ from natsbroker.net.client import ClientFactory
 from natsbroker.net.context import ClientContext
 from natsbroker.net.fast import Hub
 from natsbroker.net.listen import addressEndpoint
-from natsbroker.stats.model import MonitoringModel
-from natsbroker.stats.rows import Namers
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
     from natsbroker.hosting.cluster import ClusterMembership
     from natsbroker.hosting.gateways import GatewayService
     from natsbroker.hosting.leafnodes import LeafnodeService
-    from natsbroker.interfaces import IAuthorizerPlugin, IBrokerService, IGatewayPolicyPlugin
     from natsbroker.stan.monitoring import StreamingModel
+    from natsbroker.stats.model import MonitoringModel
 
 __all__ = ["Broker"]
 
 _log = Logger(namespace="natsbroker")
-
-
-def _authorizers() -> Sequence[IAuthorizerPlugin]:
-    """
-    The authorizers that C{authorization { plugin: NAME }} finds without an installation.
-    """
-    from natsbroker.hosting.authorizers import READY_MADE
-
-    return READY_MADE
-
-
-def _policies() -> Sequence[IGatewayPolicyPlugin]:
-    """
-    The policies that C{gateway { interest { plugin: NAME } }} finds without an installation.
-    """
-    from natsbroker.hosting.gatewaypolicies import READY_MADE
-
-    return READY_MADE
-
-
-def _servicePlugins() -> Sequence[IBrokerService]:
-    """
-    The services that C{services { NAME { ... } }} finds without an installation.
-    """
-    from natsbroker.hosting.traffic import TrafficPlugin
-
-    return (TrafficPlugin(),)
-
-
-def _complete(settings: Settings) -> Settings:
-    """
-    Settings with what their operators add.
-
-    @raise ValueError: if the operators cannot be served.
-    """
-    if not settings.operator.isOn:
-        return settings
-    from natsbroker.hosting.operators import withOperators
-
-    return withOperators(settings)
 
 
 @implementer(IBrokerHost)
@@ -136,7 +95,6 @@ class Broker(MultiService):
     @ivar accounts: all accounts.
     @ivar clientContext: what client connections share; a connection that is made by hand needs it.
     @ivar listeners: where clients can connect.
-    @ivar monitoring: what is behind the monitoring pages.
     @ivar streaming: what there is to know about NATS Streaming; C{None} without.
     @ivar links: what connects it with other brokers.
     """
@@ -182,7 +140,7 @@ class Broker(MultiService):
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.reactor = reactor if reactor is not None else _globalReactor()
-        self.settings = settings = _complete(settings or Settings())
+        self.settings = settings = withOperators(settings or Settings())
         self.keys = keys or ServerKeys()
         self.startTime: float = self.reactor.seconds()
         self._random = random or Random()
@@ -223,11 +181,11 @@ class Broker(MultiService):
         self._adopt(operators)
         self._authority = authority = Authority(checks, callouts, operators)
         inForce = authority.choose(
-            settings, found.authorizer(self, settings, authorizer, _authorizers)
+            settings, found.authorizer(self, settings, authorizer, builtin.authorizers)
         )
-        called = authority.nameOf
         if not settings.no_system_account:
-            self.accounts.watch(UserInfo(self._describe, self.reactor.seconds, called).serve)
+            userInfo = UserInfo(self._describe, self.reactor.seconds, authority.nameOf)
+            self.accounts.watch(userInfo.serve)
         self.clientContext = makeContext(
             self.reactor,
             settings,
@@ -239,23 +197,16 @@ class Broker(MultiService):
             self._random,
         )
         inForce.watchRevocations(self._revoked)
-        terms = None if settings.tls is None else termsFrom(settings.tls, settings.allow_non_tls)
         self._isElsewhere = endpoints is not None
         if endpoints is None:
             endpoints = [addressEndpoint(self.reactor, settings.host, settings.port)]
         policy = settings.tls or TLS()
-        self.listeners = Listeners(self.reactor, self.clientContext, endpoints, terms, policy)
-        self.monitoring = MonitoringModel(
-            self.clientContext,
-            self.accounts,
-            settings,
-            self.startTime,
-            healthChecks=[listeningCheck(self.listeners.closed)],
-            namers=Namers(called, described),
+        self.listeners = Listeners(
+            self.reactor, self.clientContext, endpoints, makeTerms(settings), policy
         )
-        pages = makePages(self.reactor, lambda: self.monitoring, settings)
-        self._adopt(pages)
-        self._adopt(authority.chosen)
+        self._monitoring: MonitoringModel | None = None
+        self._loadTime = self.startTime
+        self._storeTrouble: Callable[[], str] = lambda: ""
         self._requireLeafAccounts()
         ground = LinkGround(
             self.reactor, settings, self.clientContext, self.accounts, self.serverId, self._random
@@ -263,11 +214,13 @@ class Broker(MultiService):
         self.links = Links(
             ground,
             checks,
-            lambda: found.gatewayPolicy(self, settings, gatewayPolicy, _policies),
+            lambda: found.gatewayPolicy(self, settings, gatewayPolicy, builtin.policies),
             lambda: self._presence.clusterChanged(),
         )
+        pages = makePages(self.reactor, lambda: self.monitoring, settings)
+        self._adopt(pages)
+        self._adopt(authority.chosen)
         self._presence = Presence(self.keys, self.clientContext, self.listeners, pages, self.links)
-        self.links.show(self.monitoring, lambda: self.settings)
         advice = self.links.advice
         if advice is not None:
             from natsbroker.hosting.advising import Advising
@@ -275,7 +228,7 @@ class Broker(MultiService):
             self._adopt(
                 Advising(advice, self._systemBus, lambda: self.serverId, self.reactor.seconds)
             )
-        self._services = dict(found.services(self, settings, services, _servicePlugins))
+        self._services = dict(found.services(self, settings, services, builtin.services))
         self.streaming: StreamingModel | None = None
         if settings.streaming is not None:
             from natsbroker.hosting.streaming import streamingService
@@ -284,7 +237,7 @@ class Broker(MultiService):
             streaming = streamingService(self, settings.streaming, found)
             self._services["streaming"] = streaming
             self.streaming = StreamingModel(streaming)
-            self.monitoring.healthz.checks.append(storeCheck(lambda: streaming.trouble))
+            self._storeTrouble = lambda: streaming.trouble
         for name, service in self._services.items():
             service.setName(name)
             service.setServiceParent(self)
@@ -336,6 +289,31 @@ class Broker(MultiService):
         if block is not None:
             for each in (block.account, *(remote.account for remote in block.remotes)):
                 self._authority.require(each)
+
+    @property
+    def monitoring(self) -> MonitoringModel:
+        """
+        What is behind the monitoring pages. It is made when it is first asked for: a broker without
+        the pages starts sooner.
+        """
+        if self._monitoring is None:
+            self._monitoring = makeMonitoring(
+                self.clientContext,
+                self.accounts,
+                self.settings,
+                (self.startTime, self._loadTime),
+                self.listeners.closed,
+                lambda: self._storeTrouble(),
+                self._authority.nameOf,
+            )
+            self.links.show(self._monitoring, lambda: self.settings)
+        return self._monitoring
+
+    def _settingsLoaded(self, settings: Settings) -> None:
+        self.settings = settings
+        self._loadTime = self.reactor.seconds()
+        if self._monitoring is not None:
+            self._monitoring.reloaded(settings)
 
     @property
     def membership(self) -> ClusterMembership | None:
@@ -444,8 +422,7 @@ class Broker(MultiService):
             if IPrepared.providedBy(part):
                 await part.whenPrepared()
         await self.listeners.open(self._hub)
-        self.settings = self._presence.inUse(self.settings)
-        self.monitoring.reloaded(self.settings)
+        self._settingsLoaded(self._presence.inUse(self.settings))
         await self.links.open(self.settings)
         self._presence.refresh(self.settings, self.isLameDuck)
 
@@ -475,7 +452,7 @@ class Broker(MultiService):
         @raise natsbroker.hosting.reload.ReloadError: if they cannot be taken; nothing has changed.
         """
         try:
-            settings = _complete(settings)
+            settings = withOperators(settings)
         except ValueError as error:
             raise ReloadError([str(error)]) from error
         new = settled(self.settings, settings, self._isElsewhere)
@@ -483,7 +460,7 @@ class Broker(MultiService):
         self.settings = new
         apply()
         self._presence.refresh(new, self.isLameDuck)
-        self.monitoring.reloaded(new)
+        self._settingsLoaded(new)
         logChanges(changes, new)
         self._observers.notify(Reloaded(tuple(change.path for change in changes)))
 

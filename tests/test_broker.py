@@ -396,12 +396,14 @@ class TestLoading:
         "natsbroker.gateways": "gateway { name: A, listen: '127.0.0.1:7222' }",
         "natsbroker.hosting.authorizers": "authorization { plugin: cred, checkers: anonymous }",
         "natsbroker.hosting.cluster": "cluster { listen: '127.0.0.1:6222' }",
+        "natsbroker.hosting.tls": "",
         "natsbroker.hosting.leafnodes": "leafnodes { listen: '127.0.0.1:7422' }",
         "natsbroker.hosting.monitoring": "http: '127.0.0.1:8222'",
         "natsbroker.net.link": "leafnodes { listen: '127.0.0.1:7422' }",
         "natsbroker.net.monitor": "http: '127.0.0.1:8222'",
         "natsbroker.pipeline": "streaming { store: memory }",
         "natsbroker.stan": "streaming { store: memory }",
+        "natsbroker.stats.model": "http: '127.0.0.1:8222'",
         "natsbroker.stats.trafficservice": "services { traffic { } }",
         "natsbroker.store": "streaming { store: memory }",
         "google.protobuf": "streaming { store: memory }",
@@ -542,6 +544,31 @@ class TestLameDuck:
         host.settle()
         assert (done, stopped) == ([None], [None])
         assert client.closed
+
+
+class TestMonitoring:
+    """What is behind the pages is made when it is asked for."""
+
+    def test_madeLate(self) -> None:
+        """The pages of a model that is made late tell the same times as of one made early."""
+        early, late = Host("max_payload: 10").start(), Host("max_payload: 10").start()
+        first = early.broker.monitoring
+        for host in (early, late):
+            host.reactor.advance(100)
+            host.broker.reload(settingsOf("max_payload: 20"))
+            host.reactor.advance(100)
+        assert early.broker.monitoring is first
+        told, toldLate = self.shown(early), self.shown(late)
+        assert told == toldLate
+        assert told["max_payload"] == 20 and told["start"] != told["config_load_time"]
+
+    def shown(self, host: Host) -> dict[str, Any]:
+        """What /varz tells of times and of one setting."""
+        answer = host.broker.monitoring.answer("/varz", {})
+        assert answer is not None
+        page = json.loads(b"".join(answer.body))
+        keys = ("start", "config_load_time", "uptime", "max_payload")
+        return {key: page[key] for key in keys}
 
 
 class TestReload:

@@ -14,7 +14,7 @@ from typing import Any
 from natsbroker.auth.answering import Describe
 from natsbroker.config.model import Settings
 from natsbroker.net.info import ServerInfo
-from natsbroker.stats.formats import instant
+from natsbroker.wire.instants import instant
 
 __all__ = ["describing", "identifying"]
 

@@ -8,20 +8,22 @@ Must never know: what is spoken there, or why they are closed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IStreamServerEndpoint
 from twisted.internet.protocol import Factory
 
 from natsbroker.config.model import TLS
-from natsbroker.hosting.sslendpoints import SSLEndpoint
 from natsbroker.hosting.start import cannotListen
 from natsbroker.net.client import ClientFactory
 from natsbroker.net.context import ClientContext
 from natsbroker.net.fast import Hub
 from natsbroker.net.listen import Listener, endpointFor, urlOf
-from natsbroker.net.tls import TLSClientFactory, TLSTerms
+
+if TYPE_CHECKING:
+    from natsbroker.hosting.sslendpoints import SSLEndpoint
+    from natsbroker.net.tls import TLSTerms
 
 __all__ = ["Listeners"]
 
@@ -51,19 +53,30 @@ class Listeners:
         self._listeners: list[Listener] = []
         self._secured: dict[Listener, SSLEndpoint] = {}
         for each in endpoints:
-            if isinstance(each, str) and SSLEndpoint.isMeant(each):
-                described = SSLEndpoint.fromDescription(each)
-                factory = self._factoryFor(described.terms(policy))
-                listener = Listener(described.endpoint(reactor), factory)
-                self._secured[listener] = described
+            if isinstance(each, str):
+                listener = self._described(reactor, each, terms, policy)
             else:
-                endpoint = endpointFor(reactor, each) if isinstance(each, str) else each
-                listener = Listener(endpoint, self._factoryFor(terms))
+                listener = Listener(each, self._factoryFor(terms))
             self._listeners.append(listener)
+
+    def _described(
+        self, reactor: Any, description: str, terms: TLSTerms | None, policy: TLS
+    ) -> Listener:
+        from natsbroker.hosting.sslendpoints import SSLEndpoint
+
+        if not SSLEndpoint.isMeant(description):
+            return Listener(endpointFor(reactor, description), self._factoryFor(terms))
+        described = SSLEndpoint.fromDescription(description)
+        factory = self._factoryFor(described.terms(policy))
+        listener = Listener(described.endpoint(reactor), factory)
+        self._secured[listener] = described
+        return listener
 
     def _factoryFor(self, terms: TLSTerms | None) -> Factory:
         if terms is None:
             return ClientFactory(self._context)
+        from natsbroker.net.tls import TLSClientFactory
+
         return TLSClientFactory(self._context, terms)
 
     def planTerms(
@@ -89,6 +102,8 @@ class Listeners:
         return apply
 
     def _use(self, listener: Listener, terms: TLSTerms | None) -> None:
+        from natsbroker.net.tls import TLSClientFactory
+
         factory = listener.factory
         if terms is not None and isinstance(factory, TLSClientFactory):
             factory.terms = terms

@@ -10,6 +10,7 @@ Must never know: which parts there are, or their order; the broker does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +33,19 @@ if TYPE_CHECKING:
     from natsbroker.auth.callouts import Callouts
     from natsbroker.hosting.monitoring import MonitoringService
     from natsbroker.hosting.operatorservice import OperatorService
+    from natsbroker.net.tls import TLSTerms
     from natsbroker.stats.model import MonitoringModel
 
-__all__ = ["makeCallouts", "makeContext", "makeEvents", "makeOperators", "makePages"]
+__all__ = [
+    "makeCallouts",
+    "makeContext",
+    "makeEvents",
+    "makeMonitoring",
+    "makeOperators",
+    "makePages",
+    "makeTerms",
+    "withOperators",
+]
 
 #: Gives what client connections share, once there is such a thing.
 Shared = Callable[[], ClientContext]
@@ -146,6 +157,66 @@ def makeOperators(
         lambda account: closeExcess(shared(), accounts, account),
         callouts(),
         countNeighbours,
+    )
+
+
+def withOperators(settings: Settings) -> Settings:
+    """
+    Settings with the system account that their operators name.
+
+    @raise ValueError: see L{natsbroker.hosting.operators.operatorsIn}.
+    """
+    if not settings.operator.isOn:
+        return settings
+    from natsbroker.hosting.operators import operatorsIn
+
+    return replace(settings, system_account=operatorsIn(settings).systemAccount)
+
+
+def makeTerms(settings: Settings) -> TLSTerms | None:
+    """
+    How client listeners do TLS; C{None} for not at all.
+
+    @raise ValueError: if a certificate is no good.
+    """
+    if settings.tls is None:
+        return None
+    from natsbroker.hosting.tls import termsFrom
+
+    return termsFrom(settings.tls, settings.allow_non_tls)
+
+
+def makeMonitoring(
+    context: ClientContext,
+    accounts: AccountRegistry,
+    settings: Settings,
+    times: tuple[float, float],
+    closed: Callable[[], list[str]],
+    trouble: Callable[[], str],
+    nameOf: Callable[[str], str],
+) -> MonitoringModel:
+    """
+    What is behind the monitoring pages.
+
+    @param times: when the broker began, and when the settings were loaded.
+    @param closed: see L{natsbroker.hosting.health.listeningCheck}.
+    @param trouble: see L{natsbroker.hosting.health.storeCheck}.
+    @param nameOf: how an account is called for people.
+    """
+    from natsbroker.auth.certificates import described
+    from natsbroker.hosting.health import listeningCheck, storeCheck
+    from natsbroker.stats.model import MonitoringModel
+    from natsbroker.stats.rows import Namers
+
+    start, loaded = times
+    return MonitoringModel(
+        context,
+        accounts,
+        settings,
+        start,
+        healthChecks=[listeningCheck(closed), storeCheck(trouble)],
+        namers=Namers(nameOf, described),
+        loadTime=loaded,
     )
 
 

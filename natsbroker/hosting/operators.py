@@ -9,7 +9,7 @@ Must never know: connections, or where accounts are found.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from natsbroker import NATS_VERSION
 from natsbroker.auth.accountclaims import AccountClaims
@@ -20,7 +20,7 @@ from natsbroker.auth.userclaims import UserClaims
 from natsbroker.config.model import SYSTEM_ACCOUNT, Resolver, Settings
 from natsbroker.config.operator import CACHE, FULL, MEMORY, URL
 
-__all__ = ["Operators", "operatorsIn", "withOperators"]
+__all__ = ["Operators", "operatorsIn"]
 
 #: What the three numbers of a version are called.
 _PARTS = ("major", "minor", "update")
@@ -39,17 +39,6 @@ class Operators:
     trust: Trust
     resolver: Resolver
     systemAccount: str
-
-
-def withOperators(settings: Settings) -> Settings:
-    """
-    Settings with the system account that their operators name.
-
-    @raise ValueError: see L{operatorsIn}.
-    """
-    if not settings.operator.isOn:
-        return settings
-    return replace(settings, system_account=operatorsIn(settings).systemAccount)
 
 
 def operatorsIn(settings: Settings) -> Operators:

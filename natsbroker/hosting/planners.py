@@ -22,10 +22,8 @@ from natsbroker.hosting.derived import limitsFrom, tracingFrom
 from natsbroker.hosting.exchange import checkExchange
 from natsbroker.hosting.listeners import Listeners
 from natsbroker.hosting.reload import Planner, Step
-from natsbroker.hosting.tls import pagesCreatorFrom, termsFrom
 from natsbroker.interfaces import IAuthorizer, IReloadable
 from natsbroker.net.context import ClientContext
-from natsbroker.net.tls import TLSClientProtocol
 
 if TYPE_CHECKING:
     from natsbroker.hosting.cluster import ClusterMembership
@@ -170,6 +168,9 @@ def tlsPlanner(
     """
 
     def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        from natsbroker.hosting.tls import pagesCreatorFrom, termsFrom
+        from natsbroker.net.tls import TLSClientProtocol
+
         terms = None if new.tls is None else termsFrom(new.tls, new.allow_non_tls)
         if terms is None and monitoring is not None and monitoring.scheme == "https":
             raise ValueError("config reload not supported for TLS: the monitoring pages need it")

@@ -57,6 +57,7 @@ class MonitoringModel:
         healthChecks: Iterable[HealthCheck] = (),
         process: ProcessUsage | None = None,
         namers: Namers | None = None,
+        loadTime: float | None = None,
     ) -> None:
         """
         @param context: what client connections share; its reactor tells the time.
@@ -66,9 +67,11 @@ class MonitoringModel:
         @param healthChecks: what C{/healthz} asks.
         @param process: what the process uses; by default this process.
         @param namers: how accounts and certificates are called.
+        @param loadTime: when the settings were loaded; by default when the broker began.
         """
+        loaded = startTime if loadTime is None else loadTime
         process = process or ProcessUsage(context.reactor.seconds)
-        self._state = BrokerState(context, accounts, settings, startTime, startTime, process)
+        self._state = BrokerState(context, accounts, settings, startTime, loaded, process)
         self.requests: dict[str, int] = {}
         self.varz = Varz(self._state, self.requests)
         self.connz = Connz(context, namers)

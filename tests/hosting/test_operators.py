@@ -7,7 +7,8 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.config.model import OperatorMode, Resolver, Settings
-from natsbroker.hosting.operators import operatorsIn, withOperators
+from natsbroker.hosting.making import withOperators
+from natsbroker.hosting.operators import operatorsIn
 from tests.auth.chain import Account, Identity, Operator
 from tests.hosting.support import settingsOf
 

@@ -22,13 +22,41 @@ RUNS = 5
 SHORT = 0.15
 
 
-def secondsOf(command: list[str], code: int) -> float:
-    """CPU seconds of a command of the broker that ends by itself, user and system."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+#: The most CPU seconds from the start of the process to C{Server is ready}.
+READY = 0.4
+
+
+def usedBy(process: subprocess.Popen[str]) -> float:
+    """Wait for the end of a process; CPU seconds that it used, user and system."""
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == code
     return usage.ru_utime + usage.ru_stime
+
+
+def secondsOf(command: list[str], code: int) -> float:
+    """CPU seconds of a command of the broker that ends by itself."""
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdout=quiet, stderr=quiet, text=True)
+    used = usedBy(process)
+    assert process.returncode == code
+    return used
+
+
+def secondsUntilReady() -> float:
+    """CPU seconds of a broker with default settings, but for the port, until it is ready."""
+    command = [sys.executable, "-m", "natsbroker", "-a", "127.0.0.1", "-p", "-1"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        isReady = any("Server is ready" in line for line in process.stderr)
+        process.kill()
+        used = usedBy(process)
+    assert isReady
+    return used
+
+
+def test_ready() -> None:
+    """A broker with default settings is ready after 0.4 s."""
+    assert min(secondsUntilReady() for _ in range(RUNS)) <= READY
 
 
 @pytest.mark.parametrize(
