@@ -11,8 +11,8 @@ The forwarding rules: from which kind of origin to which kind of target a messag
     SPOKE         yes      yes     no     yes     yes    yes   yes
 
 A route message takes one hop: the sender reached every other member by itself, so it goes only to
-what this member serves, which includes the leafnodes that it is the hub of (C{SPOKE}). Only
-what is for a queue group whose last member here has gone goes on (L{natsbroker.core.links}). A gateway
+what this member serves, which includes the leafnodes that it is the hub of (C{SPOKE}). Only what is
+for a queue group whose last member here has gone goes on (L{natsbroker.core.links}). A gateway
 message was sent to one member of the cluster, which spreads it, but never to a third cluster. A
 message from a hub of ours (C{HUB}) is not given to routes, because every member of this cluster has
 an uplink of its own; one from a spoke is treated as if a client of ours had published it. Services
