@@ -593,7 +593,7 @@ cdef class Lane:
                     self.verdicts.put(hash, text, answer, 1)
                 if not answer:
                     return None
-            elif verdict != <PyObject*> True:
+            elif <object> verdict is not True:
                 return None
         matches = self.matcher.lookUp(name, nameLength)
         if length <= SHORT:
@@ -1326,7 +1326,7 @@ cdef class LinkLane:
         cdef PyObject* known = self.verdicts.get(hash, subject, length)
         cdef bint answer
         if known != NULL:
-            return known == <PyObject*> True
+            return <object> known is True
         text = PyBytes_FromStringAndSize(subject, length)
         answer = bool(self.gate.allows(text))
         if length <= LONGEST_REMEMBERED:

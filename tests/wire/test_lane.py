@@ -105,6 +105,14 @@ def test_permissions(names: Names) -> None:
 
 
 @onEach
+def test_permissionsByTurns(names: Names) -> None:
+    """What may be published stays in the lane when subjects take turns."""
+    with using(names):
+        pair = Pair(grant=Grant(publish=PermissionSet([b"a.>"])))
+        assert pair.lanes((PUB + b"PUB a.c 1\r\nx\r\n") * 3) == 6
+
+
+@onEach
 def test_changedSubscriptions(names: Names) -> None:
     """What was worked out for a line is worked out anew when subscriptions change."""
     with using(names):
