@@ -47,8 +47,9 @@ def run(argv: Sequence[str] | None = None) -> None:
     """
     The console script.
 
-    @param argv: the arguments without the program; by default those of the process.
-    @raise SystemExit: always.
+    @param argv: the arguments without the program; by default those of the process, which then ends
+        without taking the interpreter apart.
+    @raise SystemExit: if arguments are given.
     """
     arguments = sys.argv[1:] if argv is None else argv
     try:
@@ -59,6 +60,11 @@ def run(argv: Sequence[str] | None = None) -> None:
         # must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = _BROKEN_PIPE
+    if argv is None and arguments[:1] != ["spark"]:
+        # Everything that must be closed has been. Python takes 50 ms for its own end, in which
+        # clients find other servers while the launcher still waits for this one.
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
 
 
