@@ -272,7 +272,7 @@ def linked(kind: str, title: str) -> Iterator[Row]:
     equal = {"rate": atLeast(1.0)}
     queue = ("--subscribers", "4", "--queue", "workers")
     rows = [
-        *traffic("", f"{title}, 1 to 1", SMALL, 0, *ONE),
+        *traffic("", f"{title}, 1 to 1", SIZES, 0, *ONE),
         *traffic("-queue", f"{title}, queue group of 4", SIZES[1:2], 0, *queue),
         replace(requests(1, 1.2), key="-request-1"),
     ]

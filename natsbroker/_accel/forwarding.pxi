@@ -196,18 +196,22 @@ cdef bint giveLink(
     Py_ssize_t header,
     Py_ssize_t replyLength,
     Choice choice,
+    Turn turn,
     bytes origin=b"",
 ) except -1:
     """
     Put a message into a link's outbox. The arguments are those of C{Lane.give}.
 
     @param choice: names the queue groups that the message is for over there; None for none.
+    @param turn: see L{Outbox.mayBorrow}.
     @param origin: the cluster of the leafnode that it is from, with a blank behind it, for routes
         that want to know; no bytes for none.
     @return: whether it took it.
     """
     cdef Py_ssize_t originLength = 0
-    cdef Py_ssize_t head
+    # How much of the rest has to stand in front of something else.
+    cdef Py_ssize_t head = 0
+    cdef bint isLent
     cdef Outbox outbox
     cdef const char* account
     cdef Py_ssize_t accountLength, total
@@ -227,6 +231,11 @@ cdef bint giveLink(
     total = 5 + accountLength + length + 1 + restLength + (names + 2 if names else 0)
     if originLength:
         total += originLength + (0 if header else 2)
+    if replyLength > 0 and (names or (originLength and not header)):
+        head = replyLength + 1
+    isLent = outbox.mayBorrow(restLength - head, turn)
+    if isLent:
+        total -= restLength - head
     out = outbox.reserve(total)
     if originLength:
         memcpy(out, b"LMSG ", 5)
@@ -250,21 +259,20 @@ cdef bint giveLink(
         out[0] = c"+" if replyLength > 0 else c"|"
         out[1] = c" "
         out += 2
-        if replyLength > 0:
-            memcpy(out, rest, replyLength + 1)
-            out += replyLength + 1
-            rest += replyLength + 1
-            restLength -= replyLength + 1
+    memcpy(out, rest, head)
+    out += head
+    rest += head
+    restLength -= head
+    if names:
         out = choice.write(subscription, out)
     if originLength and not header:
         # The size of the headers stands there in any case.
-        head = replyLength + 1 if replyLength > 0 and not names else 0
-        memcpy(out, rest, head)
-        memcpy(out + head, b"0 ", 2)
-        out += head + 2
-        rest += head
-        restLength -= head
-    memcpy(out, rest, restLength)
+        memcpy(out, b"0 ", 2)
+        out += 2
+    if isLent:
+        outbox.borrow(out, rest, restLength)
+    else:
+        memcpy(out, rest, restLength)
     outbox.grown(total)
     outbox.messages += 1
     subscription.delivered += 1
@@ -653,7 +661,7 @@ cdef class Lane:
             subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
             if giveLink(
                 subscription, subject, length, rest, restLength, lineLength, header, replyLength,
-                choice,
+                choice, self.turn,
             ):
                 reached = True
         if choice is None:
@@ -661,7 +669,7 @@ cdef class Lane:
         for place in range(PyList_GET_SIZE(choice.members)):
             if not choice.isServed(place, matches.forward) and giveLink(
                 <Subscription> PyList_GET_ITEM(choice.members, place), subject, length, rest,
-                restLength, lineLength, header, replyLength, choice,
+                restLength, lineLength, header, replyLength, choice, self.turn,
             ):
                 reached = True
         choice.clear()
@@ -1305,14 +1313,14 @@ cdef class LinkLane:
             if subscription.kind == ROUTE:
                 giveLink(
                     subscription, subject, length, rest, restLength, lineLength, header,
-                    replyLength, choice,
+                    replyLength, choice, self.own.turn,
                 )
         if choice is not None:
             for place in range(PyList_GET_SIZE(choice.members)):
                 if not choice.isServed(place, matches.forward):
                     giveLink(
                         <Subscription> PyList_GET_ITEM(choice.members, place), subject, length,
-                        rest, restLength, lineLength, header, replyLength, choice,
+                        rest, restLength, lineLength, header, replyLength, choice, self.own.turn,
                     )
             choice.clear()
         return 0
@@ -1383,7 +1391,7 @@ cdef class LinkLane:
                 continue
             giveLink(
                 subscription, subject, length, rest, restLength, lineLength, header, replyLength,
-                None, self.originFor(subscription),
+                None, self.own.turn, self.originFor(subscription),
             )
         return 0
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,8 @@ from natsbroker.net.limits import Limits
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from tests._accel.sockets import SocketPeer
+from tests.net.clusters import Node
+from tests.net.ears import Mouth
 from tests.support import COMPILED, HEADERS, QUIET, Doorkeeper, Names, World, needsCompiled, using
 
 pytestmark = needsCompiled
@@ -284,6 +287,76 @@ def test_manyAtOnce() -> None:
         publisher.say(b"".join(publish(*each) for each in bodies))
         here.settle()
         assert receiver.messages() == [each for each in bodies for _ in range(3)]
+
+
+class Spoken:
+    """
+    A member of a cluster behind a socket that holds little.
+    """
+
+    def __init__(self, node: Node, interest: bytes) -> None:
+        ours, self._socket = socket.socketpair()
+        for each in (ours, self._socket):
+            each.setblocking(False)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        self._ours = ours
+        self.wire = node.joined()
+        self.wire.send(interest)
+        self.wire.take()
+        self.outbox: Any = self.wire.link.outbox
+        self.outbox.attach(ours.fileno(), lambda: None)
+
+    def hear(self) -> bytes:
+        """All that was sent to it."""
+        heard = b""
+        while True:
+            self.outbox.unblock()
+            try:
+                heard += self._socket.recv(1 << 20)
+            except BlockingIOError:
+                return heard
+
+    def close(self) -> None:
+        """End."""
+        self.outbox.attach(-1, None)
+        self._socket.close()
+        self._ours.close()
+
+
+LINES = (b"RS+ A a\r\n", b"RS+ A a q 1\r\n", b"RS+ A a q 1\r\nRS+ A a\r\nRS+ A * r 1\r\n")
+
+
+@pytest.mark.parametrize("interest", LINES)
+@pytest.mark.parametrize("reply", [b"", b"_R.1"])
+@pytest.mark.parametrize("hasHeaders", [False, True])
+def test_links(interest: bytes, reply: bytes, hasHeaders: bool) -> None:
+    """What goes to another server is whole, whatever was read into its place meanwhile."""
+    assert COMPILED is not None
+    block = b"NATS/1.0\r\nA: b\r\n\r\n" if hasHeaders else b""
+    names = b"a %b" % reply if reply else b"a"
+    head = b"HPUB %b %d" % (names, len(block)) if hasHeaders else b"PUB %b" % names
+    bodies = [block + body(7, number, SIZES[number % len(SIZES)]) for number in range(24)]
+    with using(COMPILED):
+        node = Node()
+        member = Spoken(node, interest)
+        mouth = Mouth(COMPILED, node)
+        try:
+            for place in range(0, len(bodies), 6):
+                some = bodies[place : place + 6]
+                said = b"".join(b"%b %d\r\n%b\r\n" % (head, len(each), each) for each in some)
+                assert mouth.say(said) == len(some)
+            heard = member.hear()
+        finally:
+            member.close()
+    for each in bodies:
+        line, _, heard = heard.partition(b"\r\n")
+        words = line.split(b" ")
+        assert words[:3] == [b"HMSG" if hasHeaders else b"RMSG", b"A", b"a"]
+        assert int(words[-1]) == len(each) and (reply in words or not reply)
+        assert (b"q" in words) == (b" q " in interest)
+        assert heard.startswith(each + b"\r\n")
+        heard = heard[len(each) + 2 :]
+    assert heard == b""
 
 
 class Unsure(SubscribePermissions):

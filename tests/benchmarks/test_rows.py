@@ -89,7 +89,7 @@ def test_tlsTargets() -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind, _ in LINKS])
-@pytest.mark.parametrize("size", [16, 128, 1024])
+@pytest.mark.parametrize("size", [16, 128, 1024, 16384])
 def test_linkTargets(kind: str, size: int) -> None:
     """Over a link between two servers, throughput is to be no less than nats-server's."""
     found = row(f"{kind}-{size}")
