@@ -223,6 +223,18 @@ STREAMS = (
         fresh=True,
     ),
     Row(
+        "stream-one-synced",
+        "acknowledged publishes, 128 B, one in flight: synced beside synced",
+        "store",
+        ("--window", "1", "--size", "128"),
+        (
+            Figure("rate", STORED, "acknowledged", atLeast(1.0)),
+            Figure("ping_p99", Unit.MILLISECONDS, "PING p99 of another", limit=atMost(20)),
+        ),
+        setting="stream-synced",
+        fresh=True,
+    ),
+    Row(
         "stream-replay",
         "replay to one subscriber that acknowledges, 128 B",
         "replay",

@@ -46,6 +46,7 @@ ELSEWHERE = {
     "store/memorylog.py": "held by tests/store/test_memory.py",
     "store/memoryrows.py": "held by tests/store/test_memory.py",
     "store/walking.py": _PARTS,
+    "store/lmdb/backlog.py": _PARTS,
     "store/lmdb/blocklog.py": _PARTS,
     "store/lmdb/cache.py": _PARTS,
     "store/lmdb/commits.py": _PARTS,

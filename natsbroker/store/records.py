@@ -201,6 +201,14 @@ def sequenceOf(blob: bytes, start: int) -> int:
     return found
 
 
+def identityOf(blob: bytes, start: int) -> int:
+    """
+    The identity of the log in the head of the record at C{start}, unverified.
+    """
+    found: int = IDENTITY.unpack_from(blob, start + IDENTITY_OFFSET)[0]
+    return found
+
+
 def timestampOf(blob: bytes, start: int) -> int:
     """
     The timestamp in the head of the record at C{start}, unverified.

@@ -9,13 +9,15 @@ Must never know: where it will be hit.
 from __future__ import annotations
 
 import functools
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lmdb
 
 from natsbroker._istore import StoreError, StoreFailed
-from natsbroker.store.lmdb import environment, files, opening
+from natsbroker.store.lmdb import environment, files, journal, opening
 from natsbroker.store.lmdb.store import _openBlocking, openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 from tests.store.shim import Orders, Plan
@@ -107,11 +109,27 @@ def _withoutSync(**how: Any) -> None:
     environment.Environment.sync = _nothing  # type: ignore[method-assign]
 
 
+def _withoutAnySync() -> None:
+    """
+    Sync neither databases nor the journal.
+    """
+    _withoutSync(sync=False)
+    _withoutJournalSync()
+
+
+def _withoutJournalSync() -> None:
+    """
+    Acknowledge what is in the journal before it is on disk.
+    """
+    quick: Any = SimpleNamespace(**{**vars(os), "fdatasync": lambda _: None})
+    journal.os = quick  # type: ignore[attr-defined]
+
+
 def _withoutNames() -> None:
     """
     Never make names in a directory durable.
     """
-    for module in (files, opening):
+    for module in (files, journal, opening):
         module.syncDirectory = lambda _: None  # type: ignore[attr-defined]
 
 
@@ -135,7 +153,8 @@ def _early() -> None:
 
 CARELESS = {
     "": lambda: None,
-    "nothing synced": lambda: _withoutSync(sync=False),
+    "nothing synced": _withoutAnySync,
+    "journal not synced": _withoutJournalSync,
     "roots not synced": lambda: _withoutSync(metasync=False),
     "names not synced": _withoutNames,
     "acknowledged early": _early,

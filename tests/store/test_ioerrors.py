@@ -35,6 +35,10 @@ def zygote() -> Iterator[Zygote]:
     zygote.close()
 
 
+LARGE = 200
+"""How many records are too many for the journal, so that they are committed to the database."""
+
+
 def failing(
     zygote: Zygote, directory: Path, plan: Plan, steps: int = 12, count: int = 5
 ) -> list[dict[str, Any]]:
@@ -127,7 +131,7 @@ def test_noSpaceAtRoot(zygote: Zygote, tmp_path: Path) -> None:
     """A disk that has no space for the page where LMDB notes a commit stops writing, but not
     reading, and the store goes on when it was opened again."""
     plan = Plan(Act.FAIL, Call.WRITE, 3, 4, errno.ENOSPC)
-    said = failing(zygote, tmp_path, plan, 6, 50)
+    said = failing(zygote, tmp_path, plan, 6, LARGE)
     assert "done" in said[-1]
     assert "StoreFailed" in errors(said) or "StoreFull" in errors(said)
 
@@ -137,9 +141,9 @@ def test_noSpaceForRoot(zygote: Zygote, tmp_path: Path, number: int) -> None:
     """So it is when nothing but that page has no space, and nobody writes afterwards: what was
     asked may be stored, so that it does not fail for want of space, and readers do not wait."""
     plan = Plan(Act.FAIL, Call.ROOT, number, number, errno.ENOSPC)
-    said = failing(zygote, tmp_path, plan, 6, 50)
+    said = failing(zygote, tmp_path, plan, 6, LARGE)
     assert errors(said) == ["StoreFailed"]
-    assert [each["read"] for each in said if "read" in each] == [50 * (number - 1)]
+    assert [each["read"] for each in said if "read" in each] == [LARGE * (number - 1)]
     assert "done" in said[-1]
 
 
@@ -147,7 +151,7 @@ def test_noSpaceForRoot(zygote: Zygote, tmp_path: Path, number: int) -> None:
 def test_failsAgain(zygote: Zygote, tmp_path: Path, error: int) -> None:
     """A store that could not be opened again, for whatever reason, is tried again until it is."""
     plan = Plan(Act.FAIL, Call.SYNC | Call.ROOT, 4, 6, error)
-    said = failing(zygote, tmp_path, plan, 6, 50)
+    said = failing(zygote, tmp_path, plan, 6, LARGE)
     assert errors(said) == ["StoreFailed"] * 3
     assert "done" in said[-1]
 

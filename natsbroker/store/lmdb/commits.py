@@ -1,7 +1,11 @@
 """
 The thread that writes, and group commit.
 
-Each commit is one transaction that LMDB syncs before it returns; only then is the reactor told.
+A group of requests is one transaction, which LMDB syncs before it returns; or, if it only appends a
+few records, one frame of the journal, which needs one sync. Only then is the reactor told. What is
+in the journal is applied with the next transaction: when anything but a small append is asked for,
+or the journal is full. Tallies are kept and limits are applied in transactions; so what is appended
+to a log of several subjects, or to one that is at its limit, is committed to the database at once.
 
 When a commit fails because there is no space, everything in the queue fails with it and the next
 request is tried anew. When it fails for any other reason, or there was no space for the page where
@@ -15,33 +19,37 @@ Must never know: what the requests are about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Protocol
 
 import lmdb
 from twisted.internet.interfaces import IReactorFromThreads
+from twisted.logger import Logger
 
-from natsbroker._istore import StoreFull
+from natsbroker._istore import StoreError, StoreFull
 from natsbroker.store.blocks import Block
 from natsbroker.store.committing import CommitThread, IRefusing
 from natsbroker.store.jobs import Job
+from natsbroker.store.lmdb.backlog import LOG_WEIGHT, Backlog
 from natsbroker.store.lmdb.environment import Environment, asStoreError, asStoreFailed
 from natsbroker.store.lmdb.files import Commits, Mark, Marks
+from natsbroker.store.lmdb.jobs import AppendJob
+from natsbroker.store.lmdb.journal import Journal
 from natsbroker.store.lmdb.layout import LogRow
 from natsbroker.store.lmdb.transaction import Transaction
 from natsbroker.store.policy import Policy, sweepAgain
 
 __all__ = ["Committer", "ICommitOwner", "Opened", "Outcome"]
 
-LOG_WEIGHT = 16384
-"""How many bytes of pages a commit may write for each log in it, beside its records."""
-
 RESERVED = 16384
 """How many sequences are reserved at a time."""
 
 GENERATIONS = 16
 """By how much generations jump when the database is opened, or a commit failed."""
+
+_log = Logger(namespace="natsbroker.store.lmdb")
 
 
 @dataclass
@@ -56,6 +64,8 @@ class Opened:
     @ivar holds: their holds.
     @ivar marks: what is reserved.
     @ivar commits: the count of commits.
+    @ivar generation: of what is committed.
+    @ivar journal: the journal, unless there was no space for it.
     @ivar damage: records that are lost: a log's name, a range and a reason.
     @ivar states: values of state that are lost: the space, the key and a reason.
     @ivar repaired: what was done about it, for the log of the broker; empty if nothing was.
@@ -68,6 +78,8 @@ class Opened:
     holds: dict[int, dict[str, int]]
     marks: Marks
     commits: Commits
+    generation: int
+    journal: Journal | None
     damage: list[tuple[str, int, int, str]] = field(default_factory=list)
     states: list[tuple[str, bytes, str]] = field(default_factory=list)
     repaired: str = ""
@@ -77,7 +89,15 @@ class Opened:
         Let go of the files.
         """
         self.environment.close()
+        self.closeFiles()
+
+    def closeFiles(self) -> None:
+        """
+        Let go of the files beside the database.
+        """
         self.commits.close()
+        if self.journal is not None:
+            self.journal.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +109,16 @@ class Outcome:
     @ivar rows: the logs in it, by identity; they are not changed afterwards.
     @ivar oldest: timestamps of the oldest records, of those among them that limit the age.
     @ivar touched: blocks that are not what they were.
+    @ivar ahead: records that are in the journal and not in the database yet, by log.
+    @ivar caughtUp: whether the database has all that was in the journal.
     """
 
     jobs: Sequence[Job]
     rows: dict[int, LogRow] = field(default_factory=dict)
     oldest: dict[int, int] = field(default_factory=dict)
     touched: set[tuple[int, int]] = field(default_factory=set)
+    ahead: Mapping[int, Sequence[bytes]] = field(default_factory=dict)
+    caughtUp: bool = False
 
 
 class ICommitOwner(IRefusing, Protocol):
@@ -142,9 +166,11 @@ class Committer(CommitThread[ICommitOwner]):
         self._release = release
         self._rows = dict(opened.rows)
         self._heads: dict[int, Block] = {}
+        self._oldest: dict[int, int] = {}
         self._formatted = False
         self.leftover = {row.identity for row in self._rows.values() if row.dropped}
         self._unmarked: set[int] = set()
+        self._backlog = Backlog()
 
     def commitGroup(self, jobs: list[Job]) -> None:
         """
@@ -154,6 +180,8 @@ class Committer(CommitThread[ICommitOwner]):
             self.reactor.callFromThread(self.owner.committed, Outcome(jobs))
             return
         try:
+            if self._journalled(jobs):
+                return
             transaction, gone = self._commit(jobs)
         except lmdb.MapFullError as failure:
             if self._opened.environment.grow():
@@ -167,13 +195,48 @@ class Committer(CommitThread[ICommitOwner]):
             self.reactor.callFromThread(self.owner.committed, outcome)
             self._note(transaction)
 
+    def _journalled(self, jobs: list[Job]) -> bool:
+        """
+        Write what the jobs ask to the journal, and tell the reactor, if they only append a few
+        records to logs that are within their limits.
+        """
+        opened, backlog = self._opened, self._backlog
+        if opened.journal is None or self.leftover:
+            return False
+        rows = backlog.after(jobs, self._rows, self._policies)
+        if not rows:
+            return False
+        room = backlog.roomFor(jobs)
+        if room > backlog.room:
+            # What is acknowledged must get into the database even if the disk is full by then.
+            opened.environment.prepare(room)
+            backlog.room = room
+        self._reserve(rows)
+        opened.base += 1
+        self._formatted = False
+        generation = opened.base + opened.environment.lastTransaction()
+        ahead: dict[int, list[bytes]] = {}
+        for job in jobs:
+            if isinstance(job, AppendJob):
+                ahead.setdefault(job.identity, []).extend(job.blobs)
+        blobs = list(chain.from_iterable(ahead.values()))
+        if not opened.journal.append(generation, opened.generation, blobs):
+            return False
+        backlog.add(jobs, rows)
+        oldest = {each: self._oldest[each] for each in rows if each in self._oldest}
+        outcome = Outcome(jobs, rows, oldest, ahead=ahead)
+        self.reactor.callFromThread(self.owner.committed, outcome)
+        self._noteGeneration(generation)
+        return True
+
     def _commit(self, jobs: list[Job]) -> tuple[Transaction, list[int]]:
         """
-        Do what the jobs ask in one transaction, and have it synced.
+        Do what the jobs ask, and what is in the journal, in one transaction, and have it synced.
 
         @return: the transaction, and dropped logs of which nothing is left.
         """
         opened = self._opened
+        jobs = self._backlog.jobs + jobs
         identities = {job.identity for job in jobs} | self.leftover
         weight = sum(job.weight for job in jobs) + LOG_WEIGHT * len(identities)
         opened.environment.prepare(weight)
@@ -189,7 +252,7 @@ class Committer(CommitThread[ICommitOwner]):
                 self._now(),
             )
             gone = self._apply(transaction, jobs)
-            self._reserve(transaction)
+            self._reserve({key: writer.row for key, writer in transaction.writers.items()})
             txn.commit()
         except BaseException:
             txn.abort()
@@ -216,14 +279,15 @@ class Committer(CommitThread[ICommitOwner]):
         transaction.finish()
         return gone
 
-    def _reserve(self, transaction: Transaction) -> None:
+    def _reserve(self, rows: Mapping[int, LogRow]) -> None:
         """
         Have it on disk how far the logs may write, before they do.
+
+        @param rows: the logs as they will be.
         """
         marks = self._opened.marks
         logs = dict(marks.logs)
-        for identity, writer in transaction.writers.items():
-            row = writer.row
+        for identity, row in rows.items():
             known = logs.get(identity)
             if not row.dropped and (known is None or row.last > known.reserved):
                 logs[identity] = Mark(row.name, row.last + RESERVED)
@@ -236,14 +300,21 @@ class Committer(CommitThread[ICommitOwner]):
         """
         Take over what is durable now.
         """
+        opened = self._opened
         self._formatted = True
-        outcome = Outcome([job for job in jobs if job.isDone()], touched=transaction.touched)
+        opened.generation = opened.base + opened.environment.lastTransaction()
+        if opened.journal is not None:
+            opened.journal.rewind()
+        self._backlog = Backlog()
+        done = [job for job in jobs if job.isDone()]
+        outcome = Outcome(done, touched=transaction.touched, caughtUp=True)
         self.unfinished = [job for job in jobs if not job.isDone()]
         for identity, writer in transaction.writers.items():
             self._rows[identity] = writer.row
             outcome.rows[identity] = writer.row
+            self._oldest.pop(identity, None)
             if writer.oldest is not None:
-                outcome.oldest[identity] = writer.oldest
+                outcome.oldest[identity] = self._oldest[identity] = writer.oldest
             if writer.row.dropped or identity in transaction.unfinished:
                 self.leftover.add(identity)
             else:
@@ -263,14 +334,23 @@ class Committer(CommitThread[ICommitOwner]):
         its generation is that of the next one, and may not be noted yet.
         """
         opened = self._opened
+        if transaction.generation <= opened.generation:
+            self._noteGeneration(transaction.generation)
         try:
-            if transaction.generation <= opened.base + opened.environment.lastTransaction():
-                opened.commits.write(transaction.generation)
             marks = opened.marks
             if self._unmarked & marks.logs.keys():
                 kept = {key: each for key, each in marks.logs.items() if key not in self._unmarked}
                 marks.write(opened.mark, kept)
             self._unmarked.clear()
+        except OSError as failure:
+            self._fail([], failure)
+
+    def _noteGeneration(self, generation: int) -> None:
+        """
+        Write down the last commit, or frame of the journal. If that fails, no more is taken.
+        """
+        try:
+            self._opened.commits.write(generation)
         except OSError as failure:
             self._fail([], failure)
 
@@ -298,7 +378,7 @@ class Committer(CommitThread[ICommitOwner]):
         """
         environment = self._opened.environment
         environment.suspend()
-        self._opened.commits.close()
+        self._opened.closeFiles()
         try:
             opened = self._reopen()
         except Exception as failure:
@@ -308,6 +388,8 @@ class Committer(CommitThread[ICommitOwner]):
         environment.succeed(opened.environment)
         self._opened = opened
         self._rows = dict(opened.rows)
+        self._backlog = Backlog()
+        self._oldest.clear()
         self.leftover = {row.identity for row in self._rows.values() if row.dropped}
         self._formatted = False
         self.takeAgain()
@@ -315,7 +397,15 @@ class Committer(CommitThread[ICommitOwner]):
 
     def leave(self) -> None:
         """
-        Let go of everything.
+        Let go of everything, when the database has caught up with the journal. If it cannot, it
+        does when the store is opened next.
         """
+        if self._backlog.jobs:
+            try:
+                transaction, gone = self._commit([])
+                self._committed(transaction, [], gone)
+                self._note(transaction)
+            except (lmdb.Error, OSError, StoreError) as failure:
+                _log.warn("The journal is applied at the next start: {why}", why=failure)
         self._opened.close()
         self._release()

@@ -7,8 +7,9 @@ sequence is never used twice, even if the database is damaged or is an old copy:
   - C{STORE} says what the directory is, for people and for versions to come.
   - C{marks-0} and C{marks-1} list the logs, each with a sequence below which it may write. They
     are written in turn, and are on disk before a log goes beyond.
-  - C{commits} has the number of the last commit. It is written after each commit and not synced:
-    it survives the end of the process, though not the loss of power.
+  - C{commits} has the generation of the last commit, or of the last frame of the journal. It is
+    written after each and not synced: it survives the end of the process, though not the loss of
+    power.
   - C{lock} is locked while a process has the store, and has its number.
 
 Promises: a file that is damaged reads as if it were not there.
@@ -35,7 +36,9 @@ __all__ = [
     "Mark",
     "Marks",
     "readFormat",
+    "readPiece",
     "syncDirectory",
+    "writeAt",
     "writeFormat",
     "writeWhole",
 ]
@@ -66,7 +69,19 @@ def _contents(path: Path) -> bytes | None:
         return None
 
 
-def _writeAt(descriptor: int, data: bytes, offset: int) -> None:
+def readPiece(descriptor: int, start: int, length: int) -> bytes | None:
+    """
+    A part of a file, or L{None} if the disk cannot read it any more.
+    """
+    try:
+        return os.pread(descriptor, length, start)
+    except OSError as failure:
+        if failure.errno != errno.EIO:
+            raise
+        return None
+
+
+def writeAt(descriptor: int, data: bytes, offset: int) -> None:
     """
     Write all of it.
     """
@@ -81,7 +96,7 @@ def writeWhole(path: Path, data: bytes) -> None:
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
-        _writeAt(descriptor, data, 0)
+        writeAt(descriptor, data, 0)
         os.ftruncate(descriptor, len(data))
         os.fdatasync(descriptor)
     finally:
@@ -281,7 +296,7 @@ class Commits:
         """
         data = _COMMIT.pack(self._mark, generation, 0)[:-4]
         data += crc32c(data).to_bytes(4, "little")
-        _writeAt(self._descriptor, data, (generation & 1) * _SLOT)
+        writeAt(self._descriptor, data, (generation & 1) * _SLOT)
 
     def close(self) -> None:
         """

@@ -50,7 +50,7 @@ class Place(NamedTuple):
     """
     Where a record lies.
 
-    @ivar offset: in the file.
+    @ivar offset: in the file; negative if the record is none of the file's.
     @ivar length: with its head.
     """
 
@@ -68,6 +68,7 @@ class FoundLog:
     @ivar current: whether the tree led to the row, so that there is no newer one.
     @ivar blocks: heads, and where they lie.
     @ivar dead: sequences that were deleted: for good, since they are never given again.
+    @ivar journalled: records that are in the journal beyond it.
     """
 
     row: LogRow | None = None
@@ -75,6 +76,7 @@ class FoundLog:
     current: bool = False
     blocks: list[tuple[Head, int]] = field(default_factory=list)
     dead: set[int] = field(default_factory=set)
+    journalled: Sequence[bytes] = ()
 
     def covers(self, sequence: int) -> bool:
         """
@@ -179,6 +181,7 @@ class Finder:
         self._mark = mark
         self._trust = trust
         self._broken: dict[bytes, Entry] = {}
+        self._added: list[bytes] = []
         self.logs: dict[int, FoundLog] = {}
         self.values: dict[bytes, tuple[int, bytes]] = {}
         self.generation = 0
@@ -356,8 +359,17 @@ class Finder:
                 if self._trust.allows(place.offset):
                     yield sequence, place
 
+    def add(self, blob: bytes) -> Place:
+        """
+        Take a record that was found elsewhere.
+        """
+        self._added.append(blob)
+        return Place(-len(self._added), len(blob))
+
     def blob(self, place: Place) -> bytes:
         """
         The bytes of a record.
         """
+        if place.offset < 0:
+            return self._added[-1 - place.offset]
         return self._raw[place.offset : place.offset + place.length]

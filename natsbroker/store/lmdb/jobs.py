@@ -13,8 +13,52 @@ from natsbroker.store.jobs import Job, LogJob, RunJob
 from natsbroker.store.lmdb.layout import LogRow, stateKey
 from natsbroker.store.lmdb.transaction import Transaction
 from natsbroker.store.lmdb.writing import LogWriter
+from natsbroker.store.records import HEAD_SIZE, sequenceOf, subjectOf, timestampOf
 
-__all__ = ["AppendJob", "ChangeJob", "CreateJob", "DropJob"]
+__all__ = [
+    "AppendJob",
+    "ChangeJob",
+    "CreateJob",
+    "DropJob",
+    "isTallied",
+    "jobFor",
+]
+
+
+LONGEST_SOLE = 1000
+"""A log of one subject has no tallies unless that subject is longer than this."""
+
+
+def isTallied(indexed: bool, sole: bytes, uniform: bool) -> bool:
+    """
+    Whether a log has tallies after records are appended.
+
+    @param indexed: whether it has some already.
+    @param sole: otherwise its only subject.
+    @param uniform: whether all records have that one.
+    """
+    return indexed or not uniform or not 0 < len(sole) <= LONGEST_SOLE
+
+
+def jobFor(row: LogRow, blobs: list[bytes]) -> AppendJob:
+    """
+    The request to append records that are encoded already.
+
+    @param row: the log as it is.
+    @param blobs: records whose sequences follow each other.
+    """
+    subjects = [subjectOf(each, 0) for each in blobs]
+    sole = row.sole or subjects[0]
+    indexed = isTallied(row.indexed, sole, all(each == sole for each in subjects))
+    return AppendJob(
+        row.identity,
+        sequenceOf(blobs[0], 0),
+        blobs,
+        sum(map(len, blobs)) - HEAD_SIZE * len(blobs),
+        timestampOf(blobs[-1], 0),
+        sole,
+        subjects if indexed else None,
+    )
 
 
 class AppendJob(RunJob):
@@ -48,6 +92,18 @@ class AppendJob(RunJob):
             writer.append(
                 self.first, self.blobs, self.size, self.lastTime, self._sole, self._subjects
             )
+
+    def extend(self, row: LogRow) -> bool:
+        """
+        Have a row say what it will once this is applied.
+
+        @return: whether that can be known beforehand: not for a log that has tallies.
+        """
+        if self._subjects is not None:
+            return False
+        row.sole = self._sole
+        row.grow(self.first, len(self.blobs), self.size, self.lastTime)
+        return True
 
 
 class CreateJob(Job):

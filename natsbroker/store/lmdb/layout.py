@@ -231,6 +231,20 @@ class LogRow:
             list(self.tail),
         )
 
+    def grow(self, first: int, count: int, size: int, lastTime: int) -> None:
+        """
+        Count records that are appended.
+
+        @param first: the sequence of the first one; those of the others follow.
+        @param size: bytes of their subjects, headers and payloads.
+        """
+        if not self.count:
+            self.first = first
+        self.count += count
+        self.size += size
+        self.last = first + count - 1
+        self.lastTime = lastTime
+
     def bounds(self) -> LogBounds:
         """
         What everybody may know.

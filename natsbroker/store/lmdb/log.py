@@ -25,7 +25,7 @@ from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
 from natsbroker.store.blocks import Block
 from natsbroker.store.exports import Page
 from natsbroker.store.jobs import BarrierJob, Job
-from natsbroker.store.lmdb.jobs import AppendJob
+from natsbroker.store.lmdb.jobs import AppendJob, isTallied
 from natsbroker.store.lmdb.layout import LogRow, Tally
 from natsbroker.store.lmdb.reading import (
     fetchTallies,
@@ -41,9 +41,6 @@ T = TypeVar("T")
 
 AHEAD = 1 << 18
 """How many bytes of blocks are fetched at a time."""
-
-LONGEST_SOLE = 1000
-"""A log of one subject has no tallies unless that subject is longer than this."""
 
 SCANNED = 16384
 """How many records one call looks at in search of subjects."""
@@ -107,7 +104,7 @@ class LMDBLog(ReadableLog):
         if not (self._indexed or sole):
             sole = batch[0][0]
         encoded = encodeBatch(self.identity, first, batch, self._owner.now(), self._lastTime, sole)
-        indexed = self._indexed or not encoded.uniform or not 0 < len(sole) <= LONGEST_SOLE
+        indexed = isTallied(self._indexed, sole, encoded.uniform)
         subjects = [each[0] for each in batch] if indexed else None
         job = AppendJob(
             self.identity, first, encoded.blobs, encoded.size, encoded.lastTime, sole, subjects

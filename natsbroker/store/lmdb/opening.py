@@ -3,9 +3,10 @@ Opening a store: what is verified before anything is served, and what is done ab
 
 First the file that says what the directory is, so that the files of a later version are not
 touched. Then LMDB's structure, page by page, without LMDB; then the heads of all blocks and the
-rows of all logs. If anything is not in order, what is whole is salvaged into a new database. Last
-the database is compared with what was noted beside it: if it is older than the last commit, the
-logs go on beyond every sequence that may have been used.
+rows of all logs. If anything is not in order, what is whole is salvaged into a new database. What
+the journal holds beyond the database is put into it. Last the database is compared with what was
+noted beside it: if it is older than the last commit, the logs go on beyond every sequence that may
+have been used.
 
 Promises: what was opened can be read without danger to the process. It blocks: call it in a
 thread.
@@ -16,16 +17,21 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lmdb import verify
+from twisted.logger import Logger
 
 from natsbroker._istore import StoreFailed
 from natsbroker.store.envelopes import unwrapAt, wrapTwice
+from natsbroker.store.lmdb.backlog import LOG_WEIGHT
 from natsbroker.store.lmdb.commits import GENERATIONS, Opened
-from natsbroker.store.lmdb.environment import UNVERIFIABLE, Environment
+from natsbroker.store.lmdb.environment import NO_SPACE, UNVERIFIABLE, Environment
 from natsbroker.store.lmdb.files import Commits, Marks, readFormat, syncDirectory, writeFormat
 from natsbroker.store.lmdb.finding import Finder, Trust, findMark
+from natsbroker.store.lmdb.jobs import jobFor
+from natsbroker.store.lmdb.journal import Frame, Journal, readFrames, runsIn
 from natsbroker.store.lmdb.layout import (
     FORMAT_KEY,
     LogRow,
@@ -38,11 +44,13 @@ from natsbroker.store.lmdb.pages import PageFile
 from natsbroker.store.lmdb.salvage import REPORT, keep, salvage
 from natsbroker.store.lmdb.survey import Survey, survey
 from natsbroker.store.lmdb.transaction import Transaction
-from natsbroker.store.records import Damaged
+from natsbroker.store.records import Damaged, sequenceOf
 
 __all__ = ["STORE", "openDirectory"]
 
-STORE, DATABASE, COMMITS = "STORE", "data.mdb", "commits"
+STORE, DATABASE, COMMITS, JOURNAL = "STORE", "data.mdb", "commits", "journal"
+
+_log = Logger(namespace="natsbroker.store.lmdb")
 
 
 def openDirectory(directory: Path, maxSize: int = 0) -> Opened:
@@ -126,23 +134,38 @@ def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int) -> Ope
     commits = Commits(directory / COMMITS, mark)
     try:
         noted = commits.read()
-        found, repaired = _verified(database, mark, marks, noted)
-        stale = not repaired and noted > found.generation
+        frames = readFrames(directory / JOURNAL, mark)
+        found, repaired = _verified(database, mark, marks, noted, frames)
+        ahead = [each for each in frames if each.generation > found.generation]
+        known = max([found.generation, *(each.generation for each in ahead)])
+        stale = not repaired and (
+            noted > known or any(each.since > found.generation for each in ahead)
+        )
         if stale:
             repaired = "the database is older than the last commit"
-        changed = _goBeyond(found, marks) if stale else []
-        base = max(found.base, noted - found.generation + found.base) + GENERATIONS
+        base = max(known, noted) - found.generation + found.base + GENERATIONS
         environment = Environment(database, maxSize)
     except BaseException:
         commits.close()
         raise
-    opened = Opened(environment, mark, base, found.rows, found.holds, marks, commits)
+    opened = Opened(
+        environment, mark, base, found.rows, found.holds, marks, commits, found.generation, None
+    )
     try:
-        if stale:
+        gaps = _gapsBefore(ahead, found, marks)
+        if gaps and not stale:
+            repaired = "a part of the journal is damaged"
+        if gaps or stale:
             keep(directory / "none", [repaired])
+        if ahead:
+            _replay(environment, found, base, ahead, gaps)
+        changed = _goBeyond(found, marks) if stale else []
         if stale or found.broken or found.halved:
             opened.states = _persist(environment, found, base, changed)
         environment.sync()
+        if ahead or stale or found.broken or found.halved:
+            opened.generation = base + environment.lastTransaction()
+        opened.journal = _openJournal(directory / JOURNAL, mark)
     except BaseException:
         opened.close()
         raise
@@ -151,17 +174,89 @@ def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int) -> Ope
     return opened
 
 
-def _verified(database: Path, mark: bytes, marks: Marks, noted: int) -> tuple[Survey, str]:
+def _openJournal(path: Path, mark: bytes) -> Journal | None:
+    """
+    Open the journal. Where a disk has no space for it, everything is committed to the database.
+    """
+    try:
+        return Journal(path, mark)
+    except OSError as failure:
+        if failure.errno not in NO_SPACE:
+            raise
+        _log.warn("There is no space for the journal {path}: {why}", path=path, why=failure)
+        return None
+
+
+def _gapsBefore(
+    frames: Sequence[Frame], found: Survey, marks: Marks
+) -> dict[int, list[tuple[int, int]]]:
+    """
+    The sequences that are missing between a database and what the journal has beyond it, by log.
+    Logs that the database should know, and does not, are added to it.
+    """
+    gaps: dict[int, list[tuple[int, int]]] = {}
+    reached: dict[int, int] = {}
+    for identity, blobs in runsIn(frames):
+        if identity not in found.rows and identity in marks.logs:
+            found.rows[identity] = LogRow(identity, marks.logs[identity].name)
+        row = found.rows.get(identity)
+        if row is None or row.dropped:
+            continue
+        last = reached.get(identity, row.last)
+        first = sequenceOf(blobs[0], 0)
+        if first > last + 1:
+            gaps.setdefault(identity, []).append((last + 1, first))
+        reached[identity] = max(last, first + len(blobs) - 1)
+    return gaps
+
+
+def _replay(
+    environment: Environment,
+    found: Survey,
+    base: int,
+    frames: Sequence[Frame],
+    gaps: Mapping[int, list[tuple[int, int]]],
+) -> None:
+    """
+    Put into the database what the journal has beyond it.
+
+    @param gaps: what is missing between the two.
+    """
+    runs = [each for each in runsIn(frames) if each[0] in found.rows]
+    weight = sum(len(blob) + 100 for _, blobs in runs for blob in blobs)
+    environment.prepare(weight + LOG_WEIGHT * (len({identity for identity, _ in runs}) + 1))
+    with environment.begin() as txn:
+        transaction = Transaction(txn, found.mark, base + txn.id(), found.rows, {}, {}, 0)
+        transaction.putFormat(base)
+        for identity, blobs in runs:
+            writer = transaction.log(identity)
+            fresh = [each for each in blobs if sequenceOf(each, 0) > writer.row.last]
+            if fresh and not writer.row.dropped:
+                jobFor(writer.row, fresh).applyTo(writer)
+        for identity, ranges in gaps.items():
+            found.lost.setdefault(identity, []).extend(ranges)
+            transaction.put(lostKey(identity), packRanges(found.lost[identity]))
+        transaction.finish()
+    found.rows.update({key: writer.row for key, writer in transaction.writers.items()})
+
+
+def _verified(
+    database: Path, mark: bytes, marks: Marks, noted: int, frames: Sequence[Frame]
+) -> tuple[Survey, str]:
     """
     Verify a database, and repair it if it is damaged.
 
-    @param noted: the generation of the last commit, or 0.
+    @param noted: the generation of the last commit, or of the last frame, or 0.
+    @param frames: of the journal.
     @return: what is in it, and what was repaired.
     """
     found, problem = _inspect(database, mark)
     if found is not None:
         return found, ""
-    report = salvage(database, mark, marks, noted)
+    newest = max([noted, *(each.generation for each in frames)])
+    expected = frames[-1].since if frames and frames[-1].generation == newest else noted
+    beyond = [each for each in frames if each.generation > expected]
+    report = salvage(database, mark, marks, expected, newest, beyond)
     found, again = _inspect(database, mark)
     if found is None:
         raise StoreFailed(f"the store cannot be repaired: {again}")

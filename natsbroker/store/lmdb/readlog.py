@@ -8,8 +8,9 @@ Must never know: transactions, other logs, or how records come to be in blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
@@ -28,7 +29,7 @@ from natsbroker.store.lmdb.reading import (
 )
 from natsbroker.store.ownedlogs import ILogOwner, OwnedLog
 from natsbroker.store.policy import Policy
-from natsbroker.store.records import Damaged, timestampOf
+from natsbroker.store.records import Damaged, sequenceOf, timestampOf
 from natsbroker.store.walking import readBlock
 
 __all__ = ["ILMDBOwner", "ReadableLog"]
@@ -37,15 +38,6 @@ T = TypeVar("T")
 
 AHEAD = 1 << 18
 """How many bytes of blocks are fetched at a time."""
-
-LONGEST_SOLE = 1000
-"""A log of one subject has no tallies unless that subject is longer than this."""
-
-SCANNED = 16384
-"""How many records one call looks at in search of subjects."""
-
-TALLIES = 2000
-"""How many tallies are looked at in one go."""
 
 
 class ILMDBOwner(ILogOwner, Protocol):
@@ -74,6 +66,49 @@ class ReadableLog(OwnedLog):
         super().__init__(row.identity, row.name, row.bounds(), policy)
         self._owner = owner
         self.version = 0
+        self._ahead: list[bytes] = []
+
+    # What the store tells it
+
+    def journalled(self, blobs: Sequence[bytes]) -> None:
+        """
+        Records are in the journal, and not in the database yet.
+        """
+        self._ahead += blobs
+
+    def databaseCaughtUp(self) -> None:
+        """
+        All records are in the database.
+        """
+        self._ahead = []
+
+    @property
+    def _lastInDatabase(self) -> int:
+        """
+        The highest sequence of which the database knows.
+        """
+        return sequenceOf(self._ahead[0], 0) - 1 if self._ahead else self._bounds.last
+
+    def _blockAhead(self, sequence: int, enough: int) -> list[Block]:
+        """
+        The records from a sequence on that are not in the database yet, as a block.
+
+        @param enough: stop when they have so many bytes.
+        """
+        first = self._lastInDatabase + 1
+        start = max(sequence - first, 0)
+        starts = [0]
+        for blob in islice(self._ahead, start, None):
+            if starts[-1] >= enough:
+                break
+            starts.append(starts[-1] + len(blob))
+        count = len(starts) - 1
+        if not count:
+            return []
+        raw = b"".join(self._ahead[start : start + count])
+        return [Block(raw, self.identity, range(first + start, first + start + count), starts)]
+
+    # Reading
 
     def read(
         self, sequence: int, limit: int = 256, maxBytes: int = 1048576
@@ -164,7 +199,7 @@ class ReadableLog(OwnedLog):
         that reads, where that is compiled.
         """
         first = max(start, self._bounds.first)
-        last = min(stop, self._bounds.last + 1)
+        last = min(stop, self._lastInDatabase + 1)
         if canGather() and first < last and maxBytes > 0:
             if self.closed is not None:
                 raise self.closed
@@ -192,12 +227,16 @@ class ReadableLog(OwnedLog):
         while True:
             if self.closed is not None:
                 raise self.closed
+            if sequence > self._lastInDatabase:
+                return self._blockAhead(sequence, enough)
             version = self.version
             raws = yield self._owner.fetch(fetchBlocks, self.identity, sequence, enough)
             blocks = [self._keep(raw, version) for raw in raws]
             useful = [each for each in blocks if each is not None and each.last >= sequence]
-            if useful or not raws or not raws[-1].following:
+            if useful:
                 return useful
+            if not raws or not raws[-1].following:
+                return self._blockAhead(sequence, enough)
             sequence = raws[-1].following
 
     def _keep(self, raw: RawBlock, version: int) -> Block | None:
@@ -209,7 +248,7 @@ class ReadableLog(OwnedLog):
         """
         block = readBlock(raw.raw, self.identity, raw.first, raw.dead)
         if block is None:
-            stop = raw.following or self._bounds.last + 1
+            stop = raw.following or self._lastInDatabase + 1
             self._damaged(raw.first, stop, "a block has no whole record in it")
             return None
         for sequence in block.missing:
@@ -233,7 +272,7 @@ class ReadableLog(OwnedLog):
         """
         if self.closed is not None:
             raise self.closed
-        first, last = self._bounds.first, self._bounds.last
+        first, last = self._bounds.first, self._lastInDatabase
         version = self.version
         raws = yield self._owner.fetch(findTime, self.identity, first, last, timestamp)
         for raw in raws:
@@ -242,17 +281,23 @@ class ReadableLog(OwnedLog):
                 continue
             for index in block.living():
                 sequence = block.sequences[index]
-                if sequence > last:
-                    return last + 1
-                if sequence >= first and timestampOf(block.raw, block.starts[index]) >= timestamp:
+                if (
+                    first <= sequence <= last
+                    and timestampOf(block.raw, block.starts[index]) >= timestamp
+                ):
                     return sequence
-        return last + 1
+        for blob in self._ahead:
+            if timestampOf(blob, 0) >= timestamp:
+                return sequenceOf(blob, 0)
+        return self._bounds.last + 1
 
     @inlineCallbacks
     def _newest(self) -> Generator[Deferred[Any], Any, int]:
         """
         The newest sequence that is there, damaged or not; 0 if there is none.
         """
+        if self._ahead:
+            return self._bounds.last
         sequence = self._bounds.last
         while sequence >= self._bounds.first:
             raw = yield self._owner.fetch(fetchBefore, self.identity, sequence)

@@ -11,11 +11,10 @@ Must never know: why the database is damaged.
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,8 +23,9 @@ import lmdb
 from natsbroker.store.blocks import build, chunks
 from natsbroker.store.envelopes import wrap, wrapTwice
 from natsbroker.store.lmdb.environment import Environment
-from natsbroker.store.lmdb.files import Marks, syncDirectory, writeWhole
+from natsbroker.store.lmdb.files import Marks, readPiece, syncDirectory, writeWhole
 from natsbroker.store.lmdb.finding import Finder, FoundLog, Place, Trust, merged, trustIn
+from natsbroker.store.lmdb.journal import Frame, runsIn
 from natsbroker.store.lmdb.layout import (
     FORMAT_KEY,
     LogRow,
@@ -40,7 +40,7 @@ from natsbroker.store.lmdb.layout import (
     tallyKey,
     unpackRanges,
 )
-from natsbroker.store.records import HEAD_SIZE, subjectOf
+from natsbroker.store.records import HEAD_SIZE, sequenceOf, subjectOf, timestampOf
 
 __all__ = ["REPORT", "keep", "salvage"]
 
@@ -113,22 +113,29 @@ class _Builder:
         self._environment.close()
 
 
-def salvage(path: Path, mark: bytes, marks: Marks, generation: int) -> list[str]:
+def salvage(
+    path: Path, mark: bytes, marks: Marks, generation: int, newest: int, frames: Sequence[Frame]
+) -> list[str]:
     """
     Replace a damaged database by a new one with all that could be found.
 
     @param path: of the database; it may be missing.
     @param generation: that of the last commit, or 0 if it is not known.
+    @param newest: the newest generation that is known.
+    @param frames: what the journal has beyond that commit.
     @return: what was lost, in words.
     @raise OSError: if the disk does not let it; then nothing was changed.
     """
     fresh = path.with_name("data.salvage")
     for leftover in (fresh, path.with_name("data.salvage-lock")):
         leftover.unlink(missing_ok=True)
+    journalled: dict[int, list[bytes]] = {}
+    for identity, blobs in runsIn(frames):
+        journalled.setdefault(identity, []).extend(blobs)
     size = path.stat().st_size if path.exists() else 0
     if not size:
         finder = Finder(b"", mark, Trust())
-        report = _rebuild(finder, fresh, mark, marks, generation)
+        report = _rebuild(finder, fresh, mark, marks, generation, newest, journalled)
     else:
         with _readable(path) as whole:
             trust = trustIn(whole)
@@ -136,7 +143,7 @@ def salvage(path: Path, mark: bytes, marks: Marks, generation: int) -> list[str]
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
                     finder = Finder(raw, mark, trust)
                     finder.search()
-                    report = _rebuild(finder, fresh, mark, marks, generation)
+                    report = _rebuild(finder, fresh, mark, marks, generation, newest, journalled)
     keep(path, ["The database was damaged; what could be found is in a new one.", *report])
     os.replace(fresh, path)
     fresh.with_name(fresh.name + "-lock").unlink(missing_ok=True)
@@ -155,13 +162,13 @@ def _readable(path: Path) -> Iterator[Path]:
     try:
         size = os.fstat(descriptor).st_size
         starts = range(0, size, STRETCH)
-        if all(_read(descriptor, start, STRETCH) is not None for start in starts):
+        if all(readPiece(descriptor, start, STRETCH) is not None for start in starts):
             yield path
             return
         with copy.open("wb") as out:
             for start in range(0, size, PAGE):
                 out.seek(start)
-                out.write(_read(descriptor, start, PAGE) or b"")
+                out.write(readPiece(descriptor, start, PAGE) or b"")
             out.truncate(size)
         yield copy
     finally:
@@ -169,27 +176,27 @@ def _readable(path: Path) -> Iterator[Path]:
         copy.unlink(missing_ok=True)
 
 
-def _read(descriptor: int, start: int, length: int) -> bytes | None:
-    """
-    A part of a file, or L{None} if the disk cannot read it.
-    """
-    try:
-        return os.pread(descriptor, length, start)
-    except OSError as failure:
-        if failure.errno != errno.EIO:
-            raise
-        return None
-
-
-def _rebuild(finder: Finder, fresh: Path, mark: bytes, marks: Marks, generation: int) -> list[str]:
+def _rebuild(
+    finder: Finder,
+    fresh: Path,
+    mark: bytes,
+    marks: Marks,
+    generation: int,
+    newest: int,
+    journalled: Mapping[int, Sequence[bytes]],
+) -> list[str]:
     """
     Write everything that was found.
+
+    @param journalled: records that are in the journal, by log.
     """
-    base = max(finder.generation, generation) + 16
+    base = max(finder.generation, newest) + 16
     certain = bool(generation) and finder.generation == generation
     builder = _Builder(fresh, mark, base, finder.size)
     report = []
     known = set(marks.logs) if marks.known else set(finder.logs)
+    for identity, blobs in journalled.items():
+        finder.logs.setdefault(identity, FoundLog()).journalled = blobs
     for identity in sorted(known | set(finder.logs)):
         log = finder.logs.get(identity, FoundLog())
         if marks.known and identity not in marks.logs:
@@ -225,6 +232,7 @@ def _rebuildLog(
     lost = []
     if not certain or len(records) != expected:
         lost = _lostRanges(row, records, log.dead, expected)
+    lost += _extend(finder, row, records, log.journalled)
     lost += _jump(row, records, marks, certain)
     _write(finder, builder, row, records)
     before = finder.values.get(lostKey(identity), (0, b""))[1]
@@ -264,6 +272,29 @@ def _lostRanges(
         following = max(following, sequence + 1)
     if following <= row.last:
         lost.append((following, row.last + 1))
+    return lost
+
+
+def _extend(
+    finder: Finder, row: LogRow, records: dict[int, Place], blobs: Sequence[bytes]
+) -> list[tuple[int, int]]:
+    """
+    Add what the journal has beyond a log.
+
+    @param blobs: the log's records that are in the journal.
+    @return: where records may be missing before them.
+    """
+    lost = []
+    for blob in blobs:
+        sequence = sequenceOf(blob, 0)
+        if sequence <= row.last:
+            continue
+        if sequence > row.last + 1:
+            lost.append((row.last + 1, sequence))
+        if not (row.indexed or row.sole):
+            row.sole = subjectOf(blob, 0)
+        row.last, row.lastTime = sequence, timestampOf(blob, 0)
+        records[sequence] = finder.add(blob)
     return lost
 
 

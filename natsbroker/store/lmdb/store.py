@@ -149,6 +149,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._rows: dict[str, LogRow] = {}
         self._holds: dict[int, dict[str, int]] = {}
         self._opening: dict[str, list[Deferred[IStreamLog]]] = {}
+        self._ahead: set[LMDBLog] = set()
 
     def begin(self, lock: Lock, opened: Opened) -> None:
         """
@@ -331,12 +332,26 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             log = self._byIdentity.get(identity)
             if log is not None:
                 log.version += 1
+        if outcome.caughtUp:
+            self._databaseCaughtUp()
+        for identity, blobs in outcome.ahead.items():
+            log = self._byIdentity[identity]
+            log.journalled(blobs)
+            self._ahead.add(log)
         self.cache.forget(outcome.touched)
         for identity, row in outcome.rows.items():
             log = self._byIdentity.get(identity)
             if log is not None:
                 log.committed(row, outcome.oldest.get(identity))
         self._done(outcome.jobs, bool(outcome.rows))
+
+    def _databaseCaughtUp(self) -> None:
+        """
+        All that was in the journal is in the database.
+        """
+        for log in self._ahead:
+            log.databaseCaughtUp()
+        self._ahead.clear()
 
     def refused(self, jobs: Sequence[Job], error: StoreError) -> None:
         """
@@ -356,6 +371,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         The store was opened again after a failure.
         """
         self._environment = opened.environment
+        self._databaseCaughtUp()
         self._learn(opened)
         for log in list(self._logs.values()):
             self.cache.forgetLog(log.identity)

@@ -77,12 +77,7 @@ class LogWriter(LogTallies):
             row.sole = sole
         else:
             self._count([sole] * len(blobs), sequences)
-        if not row.count:
-            row.first = first
-        row.count += len(blobs)
-        row.size += size
-        row.last = sequences[-1]
-        row.lastTime = lastTime
+        row.grow(first, len(blobs), size, lastTime)
         self._runs.append(sequences)
         self._blobs.extend(blobs)
 
@@ -172,14 +167,13 @@ class LogWriter(LogTallies):
         """
         Whether something may have to go, as far as the row says.
         """
-        row, retention = self.row, self._policy.retention
+        row, policy = self.row, self._policy
         if not row.count:
             return False
         return bool(
             row.first < self.discardTo
-            or (retention.count and row.count > retention.count)
-            or (retention.size and row.size > retention.size and row.count > 1)
-            or retention.age
+            or policy.isExceeded(row.count, row.size)
+            or policy.retention.age
         )
 
     def _trimBlock(self, block: Block, index: int) -> bool:
