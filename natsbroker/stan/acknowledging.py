@@ -88,14 +88,14 @@ class Acknowledging:
             self._relieved[group] = None
         strange = subscription.settledMany(sequences)
         if len(strange) < len(sequences):
-            self._ledger.touched(subscription)
+            self._ledger.settled(subscription)
         for sequence in strange:
             holder = _holderOf(group, sequence)
             if holder is not None:
                 if holder.isStalled:
                     self._relieved[group] = None
                 holder.settled(sequence)
-                self._ledger.touched(holder)
+                self._ledger.settled(holder)
         if group.counts:
             for sequence in sequences:
                 group.counts.pop(sequence, None)

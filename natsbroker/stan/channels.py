@@ -86,7 +86,8 @@ class Channel:
         The log is there: do what waits for it.
         """
         self.last = log.bounds().last
-        self._lastTime = log.bounds().lastTime
+        # What came before the log was there has a timestamp already.
+        self._lastTime = max(self._lastTime, log.bounds().lastTime)
         self._retain(log)
         self._log = log
         waiting, self._waiting = self._waiting, []

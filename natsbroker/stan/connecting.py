@@ -18,7 +18,7 @@ from typing import Any
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from natsbroker._istore import StoreError
+from natsbroker._istore import StoreError, StoreFailed, StoreFull
 from natsbroker.errors import NoResponders, RequestTimeout
 from natsbroker.interfaces import IMessageBus
 from natsbroker.requests import request
@@ -160,6 +160,10 @@ class Connecting:
         self._clients.register(client)
         try:
             await self._ledger.clientCame(client)
+        except (StoreFull, StoreFailed) as error:
+            # It may read. It is written down when the store takes writes again.
+            why = str(error)
+            _log.warn("[Client:{id}] Not written down yet: {why}", id=client.clientID, why=why)
         except StoreError:
             if client.isRegistered:
                 self._clients.unregister(client)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import repeat
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -210,6 +211,8 @@ class Group:
     @ivar lastSent: the highest sequence that was sent to any of them.
     @ivar mayBeSent: up to here, messages may have been sent before the broker stopped unexpectedly.
     @ivar announced: the same mark as it stands in the store.
+    @ivar settledAt: when something was acknowledged last, by the clock of deadlines.
+    @ivar isFlowing: whether it was just before the group was written down last.
     @ivar counts: how often messages were sent again.
     @ivar isReading: whether messages are being read for it.
     """
@@ -220,6 +223,7 @@ class Group:
         "counts",
         "durableName",
         "isDurable",
+        "isFlowing",
         "isReading",
         "key",
         "lastSent",
@@ -227,6 +231,7 @@ class Group:
         "members",
         "offline",
         "queue",
+        "settledAt",
     )
 
     def __init__(
@@ -242,6 +247,8 @@ class Group:
         self.lastSent = 0
         self.mayBeSent = 0
         self.announced = 0
+        self.settledAt = -inf
+        self.isFlowing = False
         self.counts: dict[int, int] = {}
         self.isReading = False
 

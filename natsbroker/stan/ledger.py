@@ -5,6 +5,8 @@ Promises: what a client was promised (that it is connected, that a subscription 
 is durable when the Deferred fires. What was sent and acknowledged is written down a little later,
 so a broker that ends unexpectedly may send again what was acknowledged just before, but never
 leaves anything out: every change of a group is written with all others of that group, at once.
+While the store takes no writes, clients and subscriptions that must not outlive the broker are
+written down as soon as it does.
 Must never know: why anything changes.
 
 Keys: C{service}; C{client/ID}; C{subscription/NUMBER}; C{import}, written by
@@ -26,7 +28,7 @@ from natsbroker._istore import StoreError, UnknownFormat
 from natsbroker.interfaces import IStateStore
 from natsbroker.stan.clients import Client
 from natsbroker.stan.deadlines import Deadline, Deadlines
-from natsbroker.stan.groups import Subscription
+from natsbroker.stan.groups import Group, Subscription
 from natsbroker.stan.protocol import Malformed
 from natsbroker.stan.schema import messageClasses
 
@@ -56,7 +58,8 @@ DELAY = 0.2
 #: Seconds after which what could not be written is tried again.
 RETRY = 1.0
 
-#: How many messages may be sent before it is announced that they may have been.
+#: How many messages may be sent to a group that acknowledges them before it is announced that they
+#: may have been. One that does not is sent no more than it has room for.
 ANNOUNCED = 1024
 
 _text = files("natsbroker.stan").joinpath("state.proto").read_text("utf-8")
@@ -179,7 +182,19 @@ class Ledger:
         """
         self._touched[subscription.number] = subscription
         group = subscription.group
-        delay = DELAY if group.lastSent < group.announced else 0.0
+        self._schedule(DELAY if group.lastSent < group.announced else 0.0)
+
+    def settled(self, subscription: Subscription) -> None:
+        """
+        Something that was sent to a subscription was acknowledged.
+        """
+        subscription.group.settledAt = self._deadlines.now()
+        self.touched(subscription)
+
+    def _schedule(self, delay: float) -> None:
+        """
+        Write down progress after a delay in seconds, or at once if it is 0.
+        """
         if self._timer is None:
             self._timer = self._deadlines.after(delay, self._due)
         elif not delay and self._timer.when > self._deadlines.now():
@@ -211,6 +226,7 @@ class Ledger:
     def _write(self, changes: dict[bytes, bytes | None]) -> Deferred[None]:
         touched, self._touched = self._touched, {}
         owed, self._owed = self._owed, {}
+        touched |= self._tightened({each.group for each in touched.values()})
         for number, subscription in touched.items():
             state = _subscriptionState(subscription, self._isFinal)
             changes.setdefault(subscriptionKey(number), state)
@@ -223,17 +239,39 @@ class Ledger:
         writing.addBoth(self._written, changes, self._writes)
         return writing.addErrback(self._failed, touched)
 
+    def _tightened(self, groups: Iterable[Group]) -> dict[int, Subscription]:
+        """
+        Find out how much may be sent to groups before they are written down again: while they
+        acknowledge what they are sent much more than they have room for now. Once they do not, it
+        is written that they are sent no more, so that after an unexpected end nothing is marked as
+        sent again that never was.
+
+        @return: further subscriptions to write, by number.
+        """
+        more: dict[int, Subscription] = {}
+        for group in groups:
+            isFlowing = self._deadlines.now() - group.settledAt < DELAY
+            if isFlowing and not self._isFinal:
+                self._touched.update((each.number, each) for each in group.members)
+                self._schedule(DELAY)
+            elif group.isFlowing:
+                more.update((each.number, each) for each in group.members)
+            group.isFlowing = isFlowing
+        return more
+
     def _written(
         self, result: Failure | None, changes: dict[bytes, bytes | None], write: int
     ) -> Failure | None:
         """
-        Note what was to be deleted, was not, and was not written anew in the meantime.
+        Note what was to be deleted, was not, and was not written anew in the meantime; and clients
+        that are not written down yet.
         """
         for key, value in changes.items():
             if self._writing.get(key) == write:
                 del self._writing[key]
-                if value is None and isinstance(result, Failure):
-                    self._owed[key] = None
+                isOwed = value is None or key.startswith(_CLIENT)
+                if isOwed and isinstance(result, Failure):
+                    self._owed[key] = value
         return result
 
     def _failed(self, failure: Failure, touched: dict[int, Subscription]) -> Failure:
@@ -296,7 +334,8 @@ def _subscriptionState(subscription: Subscription, isFinal: bool) -> bytes:
     group = subscription.group
     announced = group.lastSent
     if group.members and not isFinal:
-        announced += max(ANNOUNCED, subscription.maxInFlight)
+        room = sum(max(each.maxInFlight - len(each.pending), 0) for each in group.members)
+        announced += max(ANNOUNCED, room) if group.isFlowing else room
     group.announced = announced
     state = SubscriptionState(
         id=subscription.number,

@@ -47,6 +47,9 @@ class StoreWatch:
         """
         See L{IStoreWatcher}.
         """
+        if not space:
+            _log.error("State may be lost: {reason}", reason=reason)
+            return
         shown = key.decode("ascii", "backslashreplace")
         _log.error(
             "State {key} of {space} is lost: {reason}", key=shown, space=space, reason=reason

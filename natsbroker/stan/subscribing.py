@@ -16,7 +16,7 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from natsbroker._istore import StoreError
+from natsbroker._istore import StoreError, StoreFailed, StoreFull
 from natsbroker.interfaces import IMessageBus, ISubscriber
 from natsbroker.stan import protocol, texts
 from natsbroker.stan.access import Requester, belongsTo, requesterOf
@@ -220,10 +220,12 @@ class Subscribing:
         subscription = self._join(group, request)
         try:
             await self._ledger.changed(subscription)
-        except StoreError:
-            if subscription.isActive:
-                self._leaving.remove(subscription, isForGood=not isResumed)
-            raise
+        except StoreError as error:
+            # One that goes with its client is written down when the store takes writes again.
+            if group.isDurable or not isinstance(error, (StoreFull, StoreFailed)):
+                if subscription.isActive:
+                    self._leaving.remove(subscription, isForGood=not isResumed)
+                raise
         if not subscription.isActive:
             raise Refused(texts.UNKNOWN_CLIENT_ID)
         return subscription

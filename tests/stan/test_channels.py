@@ -145,6 +145,15 @@ class TestAppend:
         channel = Shelf(isHeld=False).channels.demand("foo")
         assert [channel.timestamp(each) for each in (5, 3, 7)] == [5, 5, 7]
 
+    def test_timestampsWhileOpening(self) -> None:
+        """The timestamp of what waits for a new channel's log counts after the log is there."""
+        shelf = Shelf()
+        channel = shelf.channels.demand("foo")
+        assert channel.timestamp(50) == 50
+        shelf.store.commit()
+        assert channel.isOpen
+        assert channel.timestamp(7) == 50
+
     def test_timestampsGoOn(self) -> None:
         """A channel that is opened again goes on from its last timestamp."""
         shelf = Shelf(isHeld=False)

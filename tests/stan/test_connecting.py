@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker._istore import StoreFull
+from natsbroker._istore import StoreClosed, StoreError, StoreFailed, StoreFull
 from natsbroker.stan import protocol, texts
 from natsbroker.stan.options import Heartbeats, StreamingOptions
 from natsbroker.subjects.permissions import SubscribePermissions
@@ -88,14 +88,43 @@ class TestConnect:
         assert stage.model.clientNames() == ["me"]
 
     def test_notStored(self) -> None:
-        """A client that cannot be written down is told why, and is not connected."""
+        """A client that cannot be written down because the store is closed is told so, and is not
+        connected."""
         stage = Stage(makeStore=held)
-        stage.store.failing = StoreFull("no space")
+        stage.store.failing = StoreClosed("the store is closed")
         client = Client(stage, "me")
-        assert client.connect().error == "no space"
+        assert client.connect().error == "the store is closed"
         assert stage.model.clientNames() == []
         stage.store.failing = None
         assert client.connect().error == ""
+
+    @pytest.mark.parametrize("error", [StoreFull("no space"), StoreFailed("broken")])
+    def test_storeTakesNoWrites(self, error: StoreError) -> None:
+        """While the store takes no writes a client may connect; it is written down afterwards."""
+        stage = Stage(makeStore=held)
+        stage.store.failing = error
+        client = Client(stage, "me")
+        assert client.connect().error == ""
+        assert client.ping() == ""
+        stage.advance(3)
+        stage.store.failing = None
+        stage.advance(2)
+        stage.crash()
+        stage.restart()
+        assert stage.model.clientNames() == ["me"]
+
+    def test_leavesBeforeItIsWritten(self) -> None:
+        """A client that left before it could be written down is not there later."""
+        stage = Stage(makeStore=held)
+        stage.store.failing = StoreFull("no space")
+        client = Client(stage, "me")
+        client.connect()
+        client.close()
+        stage.store.failing = None
+        stage.advance(3)
+        stage.crash()
+        stage.restart()
+        assert stage.model.clientNames() == []
 
 
 class TestDuplicates:

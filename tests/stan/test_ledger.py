@@ -190,16 +190,30 @@ class TestProgress:
         assert [list(each.pending) for each in desk.load().subscriptions] == [[1], [2]]
 
     def test_announced(self) -> None:
-        """What may be sent before it is written down again is announced, and then again at once."""
+        """What may be sent before it is written down again is announced, and then again at once:
+        what there is room for; or more, while what is sent is acknowledged."""
         desk = Desk()
         desk.load()
         one = subscription()
+        one.maxInFlight = 10
         desk.ledger.changed(one)
-        assert desk.load().subscriptions[0].mayBeSent == ANNOUNCED
-        one.group.lastSent = ANNOUNCED
-        desk.ledger.touched(one)
+        assert desk.load().subscriptions[0].mayBeSent == 10
+        one.group.lastSent = 10
+        desk.ledger.settled(one)
         desk.clock.advance(0)
-        assert desk.load().subscriptions[0].mayBeSent == 2 * ANNOUNCED
+        assert desk.load().subscriptions[0].mayBeSent == 10 + ANNOUNCED
+        one.sentMany([9, 10], 1.0, [1, 1])
+        desk.clock.advance(DELAY)
+        assert desk.load().subscriptions[0].mayBeSent == 10 + 8
+
+    def test_quietGroup(self) -> None:
+        """A group that is written down as quiet is not written again until something happens."""
+        desk = Desk()
+        desk.load()
+        one = subscription()
+        desk.ledger.settled(one)
+        desk.clock.pump([DELAY] * 3)
+        assert not desk.clock.getDelayedCalls()
 
     def test_announcedSooner(self) -> None:
         """Also when something was to be written later."""

@@ -341,6 +341,37 @@ class TestLeftovers:
         listener.client.publish("foo", b"2")
         assert listener.again == [(2, 0)]
 
+    @pytest.mark.parametrize("seconds", [0, DELAY])
+    def test_neverSent(self, seconds: float) -> None:
+        """After an unexpected end, what a subscription had no room for is not marked as sent
+        again."""
+        stage = Stage()
+        client = stage.client()
+        client.publishMany("foo", [b"%d" % each for each in range(1, 7)])
+        listener = client.subscribe("foo", maxInFlight=2, isAcking=False, ackWaitInSecs=5)
+        assert listener.again == [(1, 0), (2, 0)]
+        stage.advance(seconds)
+        stage.crash()
+        listener.isAcking = True
+        stage.restart()
+        stage.advance(6)
+        assert listener.again == [(1, 1), (2, 1), (3, 0), (4, 0), (5, 0), (6, 0)]
+
+    def test_stoppedAcknowledging(self) -> None:
+        """That holds as soon as it has acknowledged nothing for a moment."""
+        stage = Stage()
+        client = stage.client()
+        client.publishMany("foo", [b"%d" % each for each in range(1, 7)])
+        listener = client.subscribe("foo", maxInFlight=2, isAcking=False, ackWaitInSecs=5)
+        listener.ackNow(1, 2)
+        assert listener.sequences == [1, 2, 3, 4]
+        stage.advance(3 * DELAY)
+        stage.crash()
+        stage.restart()
+        listener.isAcking = True
+        stage.advance(6)
+        assert listener.again == [(3, 1), (4, 1), (5, 0), (6, 0)]
+
     def test_unknownFields(self) -> None:
         """A request that was never finished leaves nothing that matters."""
         stage = Stage()

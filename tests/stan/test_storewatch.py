@@ -22,6 +22,7 @@ def test_provides() -> None:
     [
         ("recordsDamaged", ("l", 3, 5, "r"), "Messages 3 to 4 of l are damaged and lost: r"),
         ("stateDamaged", ("s", b"k\xff", "r"), "State k\\xff of s is lost: r"),
+        ("stateDamaged", ("", b"", "see r"), "State may be lost: see r"),
         ("logQuarantined", ("l", "r"), "l can only be read: r"),
         ("writesStopped", ("r",), "The store takes no writes: r"),
         ("writesResumed", (), "The store takes writes again"),

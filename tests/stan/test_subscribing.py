@@ -275,13 +275,28 @@ class TestResponse:
         assert (listener.answer.error, listener.sequences) == ("", [1, 2])
 
     def test_notStored(self) -> None:
-        """A subscription that cannot be written down is no subscription."""
+        """A durable subscription that cannot be written down is no subscription."""
         stage = Stage(makeStore=held)
         client = published(stage, 1)
         stage.store.failing = StoreFull("no space")
-        assert Listener(client, "foo").subscribe() == "no space"
+        assert Listener(client, "foo").subscribe(durableName="d") == "no space"
         assert stage.model.channel("foo").subs_count == 0
         assert stage.model.client("me").subs_count == 0
+
+    def test_storeTakesNoWrites(self) -> None:
+        """While the store takes no writes a client may subscribe to what is stored, if the
+        subscription goes with the client; it is written down afterwards."""
+        stage = Stage(makeStore=held)
+        client = published(stage, 3)
+        stage.store.failing = StoreFull("no space")
+        listener = client.subscribe("foo")
+        assert listener.sequences == [1, 2, 3]
+        stage.store.failing = None
+        stage.advance(2)
+        stage.crash()
+        stage.restart()
+        client.publish("foo", b"new")
+        assert listener.sequences == [4]
 
     def test_notResumed(self) -> None:
         """A durable subscription whose resumption cannot be written down can be resumed later."""
