@@ -26,7 +26,6 @@ ELSEWHERE = {
     "stan/options.py": "values: held by the tests of what they change",
     "hosting/linkground.py": "a value: held by tests/hosting/test_links.py",
     "interfaces.py": "a list of names: held by tests/test_exports.py",
-    "net/peer.py": "declarations only: what provides it is tested with its own module",
     "auth/signatures.py": "ed25519 in two lines: held by tests of nkeys and tokens",
     "testing/leasecontracts.py": "suites: run by tests/store/postgres/test_leasing.py",
     "testing/pumped.py": "what the tests of stores run on",

@@ -8,7 +8,7 @@ its keys stand.
 Stricter than nats-server 2.15, on purpose:
 
   - a monitoring address that other machines reach needs C{insecure_monitor: true}, and
-    without an address the pages are on loopback only;
+    without an address, there or in C{--addr}, the pages are on loopback only;
   - users of the system account alone leave it open who everybody else is
     (CVE-2023-47090), so C{authorization} or C{no_auth_user} must say so;
   - the global account is not the system account;
@@ -204,7 +204,9 @@ class _Checker:
             self._error("TLS cert and key required for HTTPS", "https_port")
         host = monitoring.http_host
         if not host:
-            host = self._settings.host if monitoring.insecure_monitor else LOOPBACK
+            host = self._settings.host
+            if not (monitoring.insecure_monitor or isLoopback(host)):
+                host = LOOPBACK
         elif not (monitoring.insecure_monitor or isLoopback(host)):
             name = "http" if "http" in self._root else "https"
             message = f'other machines reach {host}; say "insecure_monitor: true" if that is meant'

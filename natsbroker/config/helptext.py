@@ -13,15 +13,15 @@ _FLAGS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
     (
         "Server Options",
         (
-            ("-a, --addr, --net <host>", "address to listen on (default: 0.0.0.0)"),
+            ("-a, --addr, --net <host>", "address to listen on (default: 0.0.0.0, IPv6 too)"),
             ("-p, --port <port>", "port for clients, -1 for a random one (default: 4222)"),
             ("-n, --name, --server_name <name>", "name of the server (default: its id)"),
             ("-c, --config <file>", "configuration file"),
             ("-t", "check the configuration file and exit"),
             ("-P, --pid <file>", "file to write the process id to"),
             ("--ports_file_dir <dir>", "folder for the file that lists the ports in use"),
-            ("-m, --http_port <port>", "port for HTTP monitoring, on loopback"),
-            ("-ms, --https_port <port>", "port for HTTPS monitoring, on loopback"),
+            ("-m, --http_port <port>", "port for HTTP monitoring, on the address of -a"),
+            ("-ms, --https_port <port>", "port for HTTPS monitoring (default address: loopback)"),
             ("--client_advertise <host[:port]>", "address that clients are told to use"),
             ("-sl, --signal <what>[=<pid>]", "send reload, reopen, stop, quit, term or ldm"),
             ("", "to a process, named by its id or its pid file"),

@@ -110,6 +110,17 @@ def _port(settings: Settings, value: Any) -> Settings:
     return replace(settings, port=checkPort(value) or DEFAULT_PORT)
 
 
+def _host(settings: Settings, value: Any) -> Settings:
+    """
+    The pages are where C{--addr} says, too, unless the file names another address for them: with
+    that flag, whoever starts the broker has chosen who reaches it.
+    """
+    if value and not settings.monitoring.http_host:
+        monitoring = replace(settings.monitoring, http_host=value, insecure_monitor=True)
+        settings = replace(settings, monitoring=monitoring)
+    return replace(settings, host=value or Settings().host)
+
+
 def _serverName(settings: Settings, value: Any) -> Settings:
     if " " in value:
         raise ValueError("server name cannot contain spaces")
@@ -122,7 +133,7 @@ def _pure(settings: Settings, value: Any) -> Settings:
 
 _CHANGES: dict[str, Change] = {
     "p": _port,
-    "a": _top("host", Settings().host),
+    "a": _host,
     "n": _serverName,
     "client_advertise": _top("client_advertise"),
     "P": _top("pidfile"),

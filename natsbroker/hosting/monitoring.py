@@ -10,15 +10,15 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import CannotListenError
-from twisted.internet.interfaces import IListeningPort
 from twisted.logger import Logger
 from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.python.failure import Failure
 
 from natsbroker.config.model import Settings
 from natsbroker.hosting.start import StartError, listenDetail
-from natsbroker.net.listen import describe
+from natsbroker.net.listen import Listener, addressEndpoint, describe
 from natsbroker.net.monitor import monitorSite
 from natsbroker.net.tls import ConnectionCreator
 from natsbroker.stats.model import MonitoringModel
@@ -53,7 +53,7 @@ class MonitoringService(Service):
         self._reactor = reactor
         self._host = monitoring.http_host
         self._number = max(monitoring.https_port or monitoring.http_port, 0)
-        self._port: IListeningPort | None = None
+        self._listener: Listener | None = None
         if self.scheme == "https" and creator is None:
             raise ValueError("TLS cert and key required for HTTPS")
         self._creator = creator
@@ -74,14 +74,20 @@ class MonitoringService(Service):
         factory: Any = monitorSite(self.model)
         if self.scheme == "https":
             factory = TLSMemoryBIOFactory(_Current(self), False, factory)
+        listener = Listener(addressEndpoint(self._reactor, self._host, self._number), factory)
+        failures: list[Failure] = []
+        # TCP endpoints listen at once, or fail at once.
+        listener.open().addErrback(failures.append)
         try:
-            self._port = self._reactor.listenTCP(self._number, factory, interface=self._host)
+            for failure in failures:
+                failure.raiseException()
         except CannotListenError as error:
             detail = listenDetail(error)
             raise StartError(
                 f"Can't start monitoring: can't listen to the monitor port: {detail}"
             ) from error
-        where = describe(self._port.getHost())
+        self._listener = listener
+        where = describe(self.address)
         _log.info("Starting {scheme} monitor on {where}", scheme=self.scheme, where=where)
 
     def stopService(self) -> Deferred[None]:
@@ -89,16 +95,15 @@ class MonitoringService(Service):
         Listen no more.
         """
         super().stopService()  # type: ignore[no-untyped-call]
-        port, self._port = self._port, None
-        closing = maybeDeferred(port.stopListening) if port is not None else maybeDeferred(_nothing)
-        return closing.addCallback(lambda _: None)
+        listener, self._listener = self._listener, None
+        return succeed(None) if listener is None else listener.close()
 
     @property
     def address(self) -> Any:
         """
         Where it listens, as a Twisted address; C{None} while it does not.
         """
-        return None if self._port is None else self._port.getHost()
+        return None if self._listener is None else self._listener.address
 
     @property
     def creator(self) -> ConnectionCreator:

@@ -18,6 +18,7 @@ from zope.interface import implementer
 
 from natsbroker import errors
 from natsbroker.net.context import ClientContext
+from natsbroker.net.peer import placeOf
 from natsbroker.net.session import ClientSession
 from natsbroker.net.unsent import unsentBy
 from natsbroker.wire.grants import Security
@@ -63,9 +64,7 @@ class ClientProtocol(Protocol):
     def _attach(self) -> None:
         transport: Any = self.transport
         self._stream = transport
-        address = transport.getPeer()
-        self.host = getattr(address, "host", "") or ""
-        self.port = getattr(address, "port", 0) or 0
+        self.host, self.port = placeOf(transport.getPeer())
         if hasattr(transport, "setTcpNoDelay"):
             transport.setTcpNoDelay(True)
         self.session = ClientSession(self._context, self)

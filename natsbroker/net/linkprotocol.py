@@ -28,7 +28,7 @@ from natsbroker import errors
 from natsbroker.net.faststream import overHub
 from natsbroker.net.link import Link
 from natsbroker.net.linktls import LinkTLS, nameProblem, pinProblem
-from natsbroker.net.peer import LinkPeer
+from natsbroker.net.peer import LinkPeer, placeOf
 from natsbroker.net.unsent import unsentBy
 
 __all__ = ["LinkFactory", "LinkProtocol"]
@@ -79,9 +79,7 @@ class LinkProtocol(Protocol):
     def _attach(self) -> Link:
         transport: Any = self.transport
         self._stream = transport
-        address = transport.getPeer()
-        self.host = getattr(address, "host", "") or ""
-        self.port = getattr(address, "port", 0) or 0
+        self.host, self.port = placeOf(transport.getPeer())
         for option in ("setTcpNoDelay", "setTcpKeepAlive"):
             if hasattr(transport, option):
                 getattr(transport, option)(True)

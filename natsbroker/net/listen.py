@@ -9,23 +9,42 @@ Must never know: what is spoken there.
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
 from typing import Any
 
 from OpenSSL import SSL
-from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred, execute, maybeDeferred, succeed
 from twisted.internet.endpoints import (
     TCP4ServerEndpoint,
     TCP6ServerEndpoint,
     serverFromString,
 )
+from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IStreamServerEndpoint
 from twisted.internet.protocol import Factory
 from twisted.python.compat import nativeString
+from zope.interface import implementer
 
 from natsbroker.net.client import ClientFactory
 from natsbroker.net.fast import Hub, takeOver
 
-__all__ = ["BACKLOG", "Listener", "addressEndpoint", "describe", "endpointFor", "joined", "urlOf"]
+__all__ = [
+    "ANYWHERE",
+    "BACKLOG",
+    "AnywhereEndpoint",
+    "Listener",
+    "addressEndpoint",
+    "describe",
+    "endpointFor",
+    "joined",
+    "takesBoth",
+    "urlOf",
+]
+
+#: The host that stands for every address of this machine, IPv6 ones too, as in nats-server.
+ANYWHERE = "0.0.0.0"
 
 #: How many connections may wait to be accepted: enough for a storm of reconnects.
 BACKLOG = 4096
@@ -37,12 +56,66 @@ def addressEndpoint(
     """
     An endpoint for an address and a port.
 
-    @param host: an address or a name.
+    @param host: an address or a name; L{ANYWHERE} for all addresses, of IPv4 and IPv6.
     @param port: negative for one that the kernel chooses.
     @param backlog: how many connections may wait to be accepted.
     """
+    if host == ANYWHERE:
+        return AnywhereEndpoint(reactor, max(port, 0), backlog)
     make = TCP6ServerEndpoint if ":" in host else TCP4ServerEndpoint
     return make(reactor, max(port, 0), backlog=backlog, interface=host)
+
+
+def takesBoth() -> bool:
+    """
+    Whether an IPv6 socket of this machine takes IPv4 connections too: Linux can be built without
+    IPv6, and told otherwise (C{net.ipv6.bindv6only}).
+    """
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            return not probe.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+    except OSError:
+        return False
+
+
+@implementer(IStreamServerEndpoint)
+class AnywhereEndpoint:
+    """
+    Every address of this machine. One IPv6 socket takes connections of both kinds, as it does in
+    nats-server; without IPv6 it is an IPv4 socket. Its address is L{ANYWHERE} either way.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        port: int,
+        backlog: int = BACKLOG,
+        both: Callable[[], bool] = takesBoth,
+    ) -> None:
+        """
+        @param port: 0 for one that the kernel chooses.
+        @param both: tells whether an IPv6 socket takes both.
+        """
+        self._reactor = reactor
+        self._port = port
+        self._backlog = backlog
+        self._both = both
+
+    def listen(self, protocolFactory: Any) -> Deferred[IListeningPort]:
+        """
+        See L{IStreamServerEndpoint.listen}.
+        """
+        return execute(self._listen, protocolFactory)
+
+    def _listen(self, factory: Any) -> IListeningPort:
+        interface = "::" if self._both() else ANYWHERE
+        try:
+            port: IListeningPort = self._reactor.listenTCP(
+                self._port, factory, backlog=self._backlog, interface=interface
+            )
+        except CannotListenError as error:
+            raise CannotListenError(ANYWHERE, error.port, error.socketError) from error
+        return port
 
 
 def endpointFor(reactor: Any, description: str) -> IStreamServerEndpoint:
@@ -106,7 +179,12 @@ class Listener:
         """
         Where it listens, as a Twisted address.
         """
-        return None if self.port is None else self.port.getHost()
+        if self.port is None:
+            return None
+        address: Any = self.port.getHost()
+        if isinstance(self._endpoint, AnywhereEndpoint):
+            return IPv4Address("TCP", ANYWHERE, address.port)
+        return address
 
     @property
     def factory(self) -> Factory:

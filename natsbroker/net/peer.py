@@ -11,7 +11,23 @@ from typing import Any, Protocol
 
 from natsbroker.wire.grants import Security
 
-__all__ = ["LinkPeer", "Peer"]
+__all__ = ["LinkPeer", "Peer", "placeOf"]
+
+#: How an IPv6 socket spells the address of an IPv4 peer.
+_MAPPED = "::ffff:"
+
+
+def placeOf(address: Any) -> tuple[str, int]:
+    """
+    The host and the port of a peer. A peer that came over IPv4 has an IPv4 address, although the
+    socket that listens for both kinds says otherwise.
+
+    @param address: a Twisted address; one without host and port gives an empty text and 0.
+    """
+    host: str = getattr(address, "host", "") or ""
+    if host.startswith(_MAPPED) and "." in host:
+        host = host[len(_MAPPED) :]
+    return host, getattr(address, "port", 0) or 0
 
 
 class LinkPeer(Protocol):

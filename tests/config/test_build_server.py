@@ -102,6 +102,14 @@ PAGES = [
         Monitoring("10.0.0.1", 1, insecure_monitor=True),
     ),
     (
+        "host: '127.0.0.3', http: 1",
+        Monitoring("127.0.0.3", 1),
+    ),
+    (
+        "host: '10.0.0.2', http: 1",
+        Monitoring("127.0.0.1", 1),
+    ),
+    (
         "host: '10.0.0.2', http: 1, insecure_monitor: true",
         Monitoring("10.0.0.2", 1, insecure_monitor=True),
     ),

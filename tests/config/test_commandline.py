@@ -122,10 +122,20 @@ class TestRun:
         settings = settingsOf("--tls --tlscert cert.pem --tlskey key.pem")
         assert settings.authorization.timeout == 3.0
 
-    def test_monitoringOnLoopback(self) -> None:
-        """The monitoring port is on loopback."""
-        monitoring = settingsOf("-m 8222 -a 0.0.0.0").monitoring
-        assert (monitoring.http_host, monitoring.http_port) == ("127.0.0.1", 8222)
+    @pytest.mark.parametrize(
+        ("line", "host"),
+        [
+            ("-m 8222", "127.0.0.1"),
+            ("-m 8222 -a 127.0.0.2", "127.0.0.2"),
+            ("-a 0.0.0.0 -m 8222", "0.0.0.0"),
+            ("--addr 10.0.0.1 --http_port 8222", "10.0.0.1"),
+            ("-m 8222 -a=", "127.0.0.1"),
+        ],
+    )
+    def test_monitoringHost(self, line: str, host: str) -> None:
+        """The monitoring pages are where C{--addr} says; without it they are on loopback."""
+        monitoring = settingsOf(line).monitoring
+        assert (monitoring.http_host, monitoring.http_port) == (host, 8222)
 
     def test_pure(self) -> None:
         """The compiled fast lane can be switched off."""

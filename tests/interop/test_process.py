@@ -164,6 +164,28 @@ class TestFiles:
         assert server.exitStatus() == 0
 
 
+class TestAddresses:
+    """Where a server listens."""
+
+    @realAndOurs
+    @pytest.mark.skipif(not socket.has_ipv6, reason="no IPv6")
+    def test_anywhere(self, flavour: Flavour, startServer: StartServer) -> None:
+        """
+        0.0.0.0 is IPv6's loopback address, too, for clients and for the pages, whose port C{-m}
+        opens where C{-a} says; a client over IPv4 has an IPv4 address all the same.
+        """
+        server = startServer(flavour, arguments=["-a", "0.0.0.0", "-m", "-1"])
+        assert "Listening for client connections on 0.0.0.0:" in server.log()
+        assert "Starting http monitor on 0.0.0.0:" in server.log()
+        for host in ("127.0.0.1", "::1"):
+            with socket.create_connection((host, server.port), PATIENCE) as client:
+                info = json.loads(client.makefile("rb").readline()[5:])
+                assert (info["client_ip"], info["host"]) == (host, "0.0.0.0")
+            with socket.create_connection((host, server.monitorPort), PATIENCE) as page:
+                page.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+                assert b" 200 OK" in page.makefile("rb").readline()
+
+
 class TestSignals:
     """Signals to a running server."""
 

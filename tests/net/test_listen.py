@@ -17,6 +17,7 @@ from twisted.internet.testing import MemoryReactor
 from natsbroker.net.client import ClientFactory
 from natsbroker.net.listen import (
     BACKLOG,
+    AnywhereEndpoint,
     Listener,
     addressEndpoint,
     describe,
@@ -36,13 +37,41 @@ class TestEndpoints:
     """From places to endpoints."""
 
     @pytest.mark.parametrize(
-        ("host", "port", "listened"), [("127.0.0.1", 4222, 4222), ("0.0.0.0", -1, 0), ("::1", 0, 0)]
+        ("host", "port", "listened"), [("127.0.0.1", 4222, 4222), ("::1", 0, 0), ("::", -1, 0)]
     )
     def test_address(self, host: str, port: int, listened: int) -> None:
         """An address is listened on with a long backlog; a negative port is the kernel's choice."""
         reactor = memory()
         Listener(addressEndpoint(reactor, host, port), FACTORY).open()
         assert reactor.tcpServers == [(listened, FACTORY, BACKLOG, host)]
+
+    @pytest.mark.parametrize(("both", "interface"), [(True, "::"), (False, "0.0.0.0")])
+    def test_anywhere(self, both: bool, interface: str) -> None:
+        """
+        One IPv6 socket takes connections of both kinds where the machine lets it, else an IPv4
+        socket its own; the address that is told is the same.
+        """
+        reactor = memory()
+        listener = Listener(AnywhereEndpoint(reactor, 4222, both=lambda: both), FACTORY)
+        listener.open()
+        assert reactor.tcpServers == [(4222, FACTORY, BACKLOG, interface)]
+        assert describe(listener.address) == "0.0.0.0:4222"
+        assert isinstance(addressEndpoint(reactor, "0.0.0.0", -1), AnywhereEndpoint)
+
+    def test_anywhereTaken(self) -> None:
+        """A taken port is told with the address that was asked for."""
+        reactor = memory()
+
+        def listenTCP(*arguments: Any, **more: Any) -> Any:
+            raise CannotListenError(more["interface"], 4222, OSError(98, "Address already in use"))
+
+        reactor.listenTCP = listenTCP
+        failures: list[Any] = []
+        Listener(addressEndpoint(reactor, "0.0.0.0", 4222), FACTORY).open().addErrback(
+            failures.append
+        )
+        error = failures[0].value
+        assert (error.interface, error.port, error.socketError.errno) == ("0.0.0.0", 4222, 98)
 
     def test_description(self) -> None:
         """So is one that is described."""
