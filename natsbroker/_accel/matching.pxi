@@ -173,10 +173,7 @@ cdef inline bint isBatched(Subscription subscription):
 
 cdef inline bint isDirectLink(Subscription subscription):
     outbox = subscription.outbox
-    return (
-        type(outbox) is Outbox and type(subscription.tag) is bytes
-        and subscription.permissions is None
-    )
+    return type(outbox) is Outbox and type(subscription.tag) is bytes
 
 
 cdef bint isAmong(list links, Subscription entry):
@@ -206,7 +203,7 @@ cdef inline int distanceOf(Subscription entry) except -1:
     return 0 if entry.kind == ROUTE and not clusterOf(entry) else 1
 
 
-cdef Matches sortEntries(object entries):
+cdef Matches sortEntries(object entries, bytes subject):
     cdef list plain = []
     cdef list links = []
     cdef list forward = []
@@ -226,6 +223,11 @@ cdef Matches sortEntries(object entries):
     cdef bint isMixed = False
     for each in entries:
         entry = <Subscription?> each
+        # See L{natsbroker.subjects.matcher.sortMatches}.
+        if entry.kind >= FIRST_LINK and entry.permissions is not None and not (
+            entry.permissions.mayDeliver(subject, entry.queue)
+        ):
+            continue
         hasGateway = hasGateway or entry.kind == GATEWAY
         hasSpoke = hasSpoke or entry.kind == SPOKE
         hasHub = hasHub or entry.kind == HUB
@@ -364,7 +366,7 @@ cdef class Matcher:
         cdef uint64_t epoch = self.literals[literalBucket] + self.heads[headBucket] + self.wild
         cdef Matches matches
         if isDeliverable(subject):
-            matches = sortEntries(self.router.match(subject))
+            matches = sortEntries(self.router.match(subject), subject)
             matches.fast = matches.fast and not isReserved(text, length)
             if self.recorder is not None:
                 matches.tally = <Tally?> self.recorder(subject, matches)

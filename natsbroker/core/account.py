@@ -101,8 +101,10 @@ class Account:
         self._router = router
         self._turn = turn
         self._failed = failed
-        self._interest = Interest(lambda: chain(router, self.gateways.known()))
         self.exchange = Exchange(self)
+        self._interest = Interest(
+            lambda: chain(router, self.gateways.known(), self.exchange.mappedPatterns())
+        )
         # A batcher lives as long as its subscriptions, and keeps its subscriber, so the key holds.
         self._batchers: WeakValueDictionary[int, Batcher | hot.Collector] = WeakValueDictionary()
         self._buses = {kind: Bus(self, kind) for kind in Kind}
@@ -142,7 +144,7 @@ class Account:
 
     def attach(self, subscription: hot.Subscription) -> None:
         """
-        Have a relay get what matches its subscription.
+        Have a relay, or a leafnode of another account, get what matches its subscription.
 
         @raise natsbroker.errors.BrokerError: if the router takes no more.
         """
@@ -150,7 +152,7 @@ class Account:
         self._router.insert(pattern, subscription)
         self.matcher.changed(pattern)
         self._interest.added(subscription)
-        if subscription.subscriber.isTold:
+        if getattr(subscription.subscriber, "isTold", True):
             self.gateways.subscribed(pattern)
 
     def detach(self, subscription: hot.Subscription) -> None:
@@ -243,6 +245,7 @@ class Account:
         """
         before, subscription.weight = subscription.weight, weight
         self._interest.reweighed(subscription, before)
+        self.exchange.reweighed(subscription)
 
     def subscriptionFinished(self, subscription: hot.Subscription) -> None:
         """

@@ -9,11 +9,12 @@ Must never know: configuration, or who the subscribers are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from natsbroker import hot
 from natsbroker.core.imports import ServiceImport, StreamImport
+from natsbroker.core.relays import Relay, relaySubscription
 from natsbroker.core.responses import Awaited, Responses
 from natsbroker.core.shadows import Shadows
 from natsbroker.subjects.mapping import MappingTable
@@ -22,6 +23,20 @@ if TYPE_CHECKING:
     from natsbroker.core.account import Account
 
 __all__ = ["Exchange"]
+
+
+class _MappedHere(Relay):
+    """
+    Stands for the subjects that are mapped here, where leafnodes are told what they may publish:
+    it is among no account's subscriptions, since a mapped message is not delivered as it came.
+    """
+
+    __slots__ = ()
+
+    isTold = False
+
+
+_MAPPED_HERE = _MappedHere()
 
 
 class Exchange:
@@ -51,10 +66,21 @@ class Exchange:
             table = None
         if table is self._mapping:
             return
+        for each in self.mappedPatterns():
+            self._account.unlearned(each)
         self._mapping = table
+        for each in self.mappedPatterns():
+            self._account.learned(each)
         matcher = self._account.matcher
         matcher.diverts = None if table is None else table.fixed
         matcher.changed(b">")
+
+    def mappedPatterns(self) -> Iterator[hot.Subscription]:
+        """
+        What stands for each pattern that is mapped here.
+        """
+        for each in () if self._mapping is None else self._mapping.mappings:
+            yield relaySubscription(self._account, each.source, _MAPPED_HERE)
 
     def mapped(self, subject: bytes) -> bytes:
         """
@@ -129,6 +155,13 @@ class Exchange:
         """
         if self._shadows is not None:
             self._shadows.added(subscription)
+
+    def reweighed(self, subscription: hot.Subscription) -> None:
+        """
+        A subscription here stands for another number of members.
+        """
+        if self._shadows is not None:
+            self._shadows.reweighed(subscription)
 
     def unsubscribed(self, subscription: hot.Subscription) -> None:
         """

@@ -56,10 +56,7 @@ def _mayTake(subscription: hot.Subscription, message: Message) -> bool:
     if subscription.closed:
         return False
     cluster = clusterOf(subscription.subscriber)
-    if cluster and cluster == clusterOf(message.origin):
-        return False
-    permissions = subscription.permissions
-    return permissions is None or permissions.mayDeliver(message.subject, subscription.queue)
+    return not cluster or cluster != clusterOf(message.origin)
 
 
 def nearest(members: list[hot.Subscription]) -> list[hot.Subscription]:

@@ -60,6 +60,10 @@ def termsFrom(settings: Settings, leafnodes: Leafnodes) -> LeafTerms:
         minVersion=(numbers[0], numbers[1], numbers[2]) if numbers else None,
         isIsolated=leafnodes.isolate,
         handshake=handshakeOf(leafnodes),
+        domain=settings.jetstream.domain,
+        system="" if settings.no_system_account else settings.system_account,
+        extends=settings.jetstream.will_extend,
+        defaultDomains=settings.jetstream.default_domains,
     )
 
 

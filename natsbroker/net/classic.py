@@ -197,14 +197,7 @@ class ClassicTraffic:
         """
         Those of the peer's that take a message.
         """
-        return [
-            each
-            for each in subscriptions
-            if each.subscriber is self._member
-            and (
-                each.permissions is None or each.permissions.mayDeliver(message.subject, each.queue)
-            )
-        ]
+        return [each for each in subscriptions if each.subscriber is self._member]
 
     def _oneOf(self, members: list[hot.Subscription]) -> list[hot.Subscription]:
         if len(members) < 2:

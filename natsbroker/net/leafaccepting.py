@@ -186,6 +186,7 @@ class AcceptedLeaf(Leaf):
 
     def _rulesFor(self, grant: Grant) -> Any:
         refused = [each.encode("utf-8", "surrogateescape") for each in self._connect.deny_pub]
+        refused += self.leafs.apartFor(grant.account, self._connect.domain)
         try:
             return hubRules(grant, refused)
         except ValueError as error:

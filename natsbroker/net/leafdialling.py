@@ -172,13 +172,14 @@ class DialledLeaf(Leaf):
 
         @return: whether that makes sense.
         """
-        terms = self.target.terms
+        terms, said = self.target.terms, self._document or document
+        apart = self.leafs.apartFor(terms.account, said.domain)
         try:
             rules = spokeRules(
                 document.permitImport,
                 document.permitExport,
-                terms.denyImports,
-                terms.denyExports,
+                (*terms.denyImports, *apart),
+                (*terms.denyExports, *apart),
             )
         except ValueError as error:
             _log.error("{link} - {why}", link=str(self), why=quoted(str(error))[1:-1])

@@ -16,7 +16,15 @@ from natsbroker.subjects.grammar import hasWildcard, isSubset, overlaps
 from natsbroker.subjects.permissions import SubscribePermissions, Verdict, queueMatches
 from natsbroker.wire.grants import Grant
 
-__all__ = ["BEACON", "Gate", "LeafRules", "hubRules", "permissionsOf", "spokeRules"]
+__all__ = [
+    "BEACON",
+    "Gate",
+    "LeafRules",
+    "apartFor",
+    "hubRules",
+    "permissionsOf",
+    "spokeRules",
+]
 
 #: How the subjects begin that tell loops.
 BEACON = b"$LDS."
@@ -26,6 +34,12 @@ _ALWAYS_TOLD = (BEACON, b"_GR_.", b"$GR.")
 
 #: Messages that begin so are answers, and always pass.
 _ANSWERS = (b"_R_.", b"$JS.ACK.")
+
+#: What JetStream's clients say, which stays on its side of a leafnode connection: requests for the
+#: other side name its domain, and so begin otherwise. In the system account this holds for what
+#: servers say to each other, too.
+_JETSTREAM = (b"$JS.API.>", b"$KV.>", b"$OBJ.>")
+_JETSTREAM_SERVERS = (b"$JSC.>", b"$NRG.>")
 
 #: How many answers a gate remembers; on one more, all are forgotten.
 _REMEMBERED = 2048
@@ -159,6 +173,29 @@ class LeafRules:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def apartFor(
+    account: str,
+    system: str,
+    domains: tuple[str, str],
+    extends: bool,
+    defaults: Mapping[str, str],
+) -> tuple[bytes, ...]:
+    """
+    What of JetStream's subjects is not let out, as with nats-server (C{addLeafNodeConnection}).
+
+    @param account: ours.
+    @param system: the name of our system account; empty for none.
+    @param domains: of JetStream: ours and the peer's; empty for none.
+    @param extends: whether the peer may belong to the same JetStream without a domain.
+    @param defaults: see L{natsbroker.config.jetstream.JetStream.default_domains}.
+    """
+    if account != system:
+        return () if defaults.get(account) == "" else _JETSTREAM
+    ours, theirs = domains
+    isSame = ours == theirs and bool(ours or extends) and "" not in defaults.values()
+    return () if isSame else _JETSTREAM + _JETSTREAM_SERVERS
 
 
 def hubRules(grant: Grant, refused: Iterable[bytes] = ()) -> LeafRules:

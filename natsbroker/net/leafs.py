@@ -24,7 +24,7 @@ from natsbroker.net.leaf import Leaf, LeafPeer
 from natsbroker.net.leafaccepting import AcceptedLeaf
 from natsbroker.net.leafdialling import DialledLeaf
 from natsbroker.net.leafremote import LeafRemote
-from natsbroker.net.leafrules import BEACON
+from natsbroker.net.leafrules import BEACON, apartFor
 from natsbroker.net.leafterms import (
     LeafTerms,
     LeafURL,
@@ -125,6 +125,14 @@ class Leafs(LinkRoll[Leaf]):
         What makes the session of somebody whom we dialled.
         """
         return lambda peer: DialledLeaf(self, peer, target)
+
+    def apartFor(self, account: str, domain: str) -> tuple[bytes, ...]:
+        """
+        What of JetStream is not let out to a peer of a domain: see L{natsbroker.net.leafrules}.
+        """
+        terms = self.terms
+        domains = terms.domain, domain
+        return apartFor(account, terms.system, domains, terms.extends, terms.defaultDomains)
 
     # What is said.
 

@@ -123,6 +123,10 @@ class LeafTerms:
     @ivar minVersion: of those who dial us, as numbers.
     @ivar isIsolated: leafnodes hear nothing of each other.
     @ivar handshake: how long somebody who dials us may take to say who it is, in seconds.
+    @ivar domain: our JetStream domain; empty for none.
+    @ivar system: the name of our system account; empty for none.
+    @ivar extends: see L{natsbroker.net.leafrules.apartFor}.
+    @ivar defaultDomains: likewise.
     """
 
     headers: bool = True
@@ -132,6 +136,10 @@ class LeafTerms:
     minVersion: tuple[int, int, int] | None = None
     isIsolated: bool = False
     handshake: float = 2.0
+    domain: str = ""
+    system: str = ""
+    extends: bool = False
+    defaultDomains: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def minVersionText(self) -> str:
@@ -159,6 +167,7 @@ def infoDocument(
         "ip": identity.ip,
         "cluster": cluster,
         "info_on_connect": True,
+        "domain": terms.domain,
         **connection,
         "natsbroker": identity.natsbroker,
     }
@@ -180,6 +189,7 @@ def connectOptions(
         "is_hub": remote.isHub,
         "cluster": cluster,
         "headers": terms.headers,
+        "domain": terms.domain,
         "deny_pub": [each.decode("utf-8", "surrogateescape") for each in remote.denyImports],
         "isolate": remote.wantsIsolation,
         "compress_mode": "not supported",

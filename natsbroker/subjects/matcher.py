@@ -99,15 +99,19 @@ def isDeliverable(subject: bytes) -> bool:
     )
 
 
-def sortMatches(entries: Iterable[Subscription]) -> Matches:
+def sortMatches(entries: Iterable[Subscription], subject: bytes) -> Matches:
     """
-    Sort what a router found into plain subscriptions, groups and links.
+    Sort what a router found into plain subscriptions, groups and links. What a link may have is
+    decided by the subject alone, so it is looked at here, once for all messages.
     """
     plain: list[Subscription] = []
     links: list[Subscription] = []
     groups: dict[bytes, tuple[list[Subscription], list[Subscription]]] = {}
     for entry in entries:
         isLink = entry.kind >= FIRST_LINK_KIND
+        permissions = entry.permissions if isLink else None
+        if permissions is not None and not permissions.mayDeliver(subject, entry.queue):
+            continue
         if entry.queue:
             groups.setdefault(entry.queue, ([], []))[isLink].append(entry)
         elif isLink:
@@ -197,7 +201,7 @@ class Matcher:
     def _ask(self, subject: bytes) -> Matches:
         if not isDeliverable(subject):
             return _NOBODY
-        matches = sortMatches(self._router.match(subject))
+        matches = sortMatches(self._router.match(subject), subject)
         if self.recorder is not None:
             matches.tally = self.recorder(subject, matches)
         return matches

@@ -89,6 +89,7 @@ class ServerDocument:
     @ivar info_on_connect: it answers a leafnode's CONNECT with another INFO.
     @ivar connect_info: this is that answer.
     @ivar remote_account: the account that a leafnode was let into.
+    @ivar domain: of its JetStream.
     @ivar raw: everything that was said, unknown names included.
     """
 
@@ -133,6 +134,7 @@ class ServerDocument:
     info_on_connect: bool = False
     connect_info: bool = False
     remote_account: str = ""
+    domain: str = ""
     raw: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def changed(self, **values: Any) -> ServerDocument:
@@ -180,6 +182,7 @@ class LeafConnect:
     @ivar cluster: what it belongs to.
     @ivar deny_pub: the patterns that it wants no messages of.
     @ivar isolate: it wants to hear nothing of other leafnodes.
+    @ivar domain: of its JetStream.
     @ivar remote_account: its account.
     @ivar lang: what only clients say.
     @ivar gateway: what only gateways say.
@@ -193,6 +196,7 @@ class LeafConnect:
     headers: bool = False
     deny_pub: tuple[str, ...] = ()
     isolate: bool = False
+    domain: str = ""
     remote_account: str = ""
     lang: str = ""
     gateway: str = ""

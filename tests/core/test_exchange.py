@@ -10,8 +10,11 @@ import pytest
 
 from natsbroker.core.exchange import Exchange
 from natsbroker.errors import BrokerError
+from natsbroker.subjects.audience import Audience
 from natsbroker.subjects.mapping import MappingTable
+from natsbroker.wire.values import Kind
 from tests.core.market import Market
+from tests.support import WatchRecorder
 
 
 class TestMappings:
@@ -33,6 +36,22 @@ class TestMappings:
         assert account.exchange.mapped(b"a") == b"b"
         assert account.matcher.diverts is not None
         assert account.matcher.diverts(b"a") == b"b"
+
+    def test_told(self) -> None:
+        """Leafnodes are told what is mapped here, and no others; nothing is subscribed to it."""
+        market = Market("A")
+        bus = market["A"].busFor(Kind.SPOKE)
+        leaf, late, other = WatchRecorder(), WatchRecorder(), WatchRecorder()
+        bus.watchInterest(leaf, Audience(Kind, importsToo=True))
+        bus.watchInterest(other)
+        market.map("A", a="b", **{"c.*": "d"})
+        assert leaf.taken() == [("+", b"a", b"", 1), ("+", b"c.*", b"", 1)]
+        bus.watchInterest(late, Audience(Kind, importsToo=True))
+        assert late.taken() == [("+", b"a", b"", 1), ("+", b"c.*", b"", 1)]
+        assert not bus.hasInterest(b"a")
+        market["A"].exchange.mapSubjects(None)
+        assert leaf.taken() == [("-", b"a", b"", 0), ("-", b"c.*", b"", 0)]
+        assert other.taken() == []
 
     def test_replaced(self) -> None:
         """Other mappings count at once, and what lanes remember is forgotten."""

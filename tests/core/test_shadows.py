@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from zope.interface import implementer
 
 from natsbroker.errors import BrokerError
+from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.subjects.grammar import matches
 from natsbroker.subjects.permissions import SubscribePermissions
-from natsbroker.wire.values import Kind
+from natsbroker.wire.values import Kind, Message
 from tests.core.market import Market, Person, subjects
 from tests.core.test_account import Connection
 from tests.subjects.strategies import LITERALS, PATTERNS
@@ -238,10 +240,97 @@ class TestLife:
         problems = market["B"].exchange.importStreams(market._streams["B"])
         assert [str(problem) for problem in problems] == ["no more"]
 
-    def test_links(self, market: Market) -> None:
-        """What other brokers want here they do not want of others."""
+    @pytest.mark.parametrize("kind", [Kind.ROUTE, Kind.GATEWAY])
+    def test_links(self, market: Market, kind: Kind) -> None:
+        """What other brokers with the same accounts want here they do not want of others."""
         market.stream("B", "A", b"a")
-        market["B"].busFor(Kind.ROUTE).subscribe(b"a", LinkRecorder())
+        market["B"].busFor(kind).subscribe(b"a", LinkRecorder())
+        assert len(market["A"]) == 0
+
+
+@implementer(ILinkSubscriber)
+class LeafRecorder(LinkRecorder):
+    """
+    A leafnode that writes down the subjects, too.
+    """
+
+    cluster = b""
+    subscription: Any = None
+
+    def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
+        """See L{ILinkSubscriber.forward}."""
+        self.got.append((message.subject, queues))
+
+
+@onEach
+@pytest.mark.parametrize("kind", [Kind.SPOKE, Kind.HUB])
+class TestLeafnodes:
+    """What leafnodes have of what an account imports."""
+
+    def leaf(self, market: Market, kind: Kind, *patterns: bytes) -> LeafRecorder:
+        """A leafnode of B that is subscribed to something."""
+        leaf = LeafRecorder()
+        for pattern in patterns:
+            leaf.subscription = market["B"].busFor(kind).subscribe(pattern, leaf)
+        return leaf
+
+    @pytest.mark.parametrize(
+        ("ours", "pattern", "received"),
+        [
+            (b"", b"a.x", b"a.x"),
+            (b"", b">", b"a.x"),
+            (b"from.a.>", b"from.a.x", b"from.a.x"),
+            (b"from.a.>", b"from.>", b"from.a.x"),
+        ],
+    )
+    def test_named(
+        self, market: Market, kind: Kind, ours: bytes, pattern: bytes, received: bytes
+    ) -> None:
+        """They get it under the name that it has in their account."""
+        market.stream("B", "A", b"a.>", ours)
+        leaf = self.leaf(market, kind, pattern)
+        assert market.publish("A", b"a.x") == 1
+        assert leaf.got == [(received, ())]
+        leaf.subscription.cancel()
+        assert market.publish("A", b"a.x") == 0
+        assert len(market["A"]) == 0
+
+    @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
+    def test_once(self, market: Market, kind: Kind, ours: bytes) -> None:
+        """A message passes once, however many of their subscriptions match."""
+        market.stream("B", "A", b"a.>", ours)
+        leaf = self.leaf(market, kind, b">", b"*.>", (ours or b"a.>").replace(b">", b"x"))
+        market.publish("A", b"a.x")
+        assert len(leaf.got) == 1
+
+    @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
+    def test_queues(self, market: Market, kind: Kind, ours: bytes) -> None:
+        """Groups are chosen by their weights, also when these change."""
+        market.stream("B", "A", b"a.>", ours)
+        pattern = (ours or b"a.>").replace(b">", b"x")
+        leafs = [LeafRecorder() for _ in range(2)]
+        made = [market["B"].busFor(kind).subscribe(pattern, leaf, None, b"q") for leaf in leafs]
+        made[0].reweigh(99)
+        for _ in range(50):
+            market.publish("A", b"a.x")
+        assert len(leafs[0].got) > len(leafs[1].got)
+        assert set(leafs[0].got) == {(pattern, (b"q",))}
+
+    @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
+    def test_permissions(self, market: Market, kind: Kind, ours: bytes) -> None:
+        """What may not go to a leafnode does not, by its name in the leafnode's account."""
+        market.stream("B", "A", b"a.>", ours)
+        leaf = self.leaf(market, kind, b">")
+        denied = (ours or b"a.>").replace(b">", b"secret")
+        leaf.subscription.permissions = SubscribePermissions(None, [denied])
+        market["B"].refresh()
+        assert market.publish("A", b"a.secret") == 0
+        assert market.publish("A", b"a.x") == 1
+
+    def test_beacon(self, market: Market, kind: Kind) -> None:
+        """By what a leafnode tells loops it does not tell them in another account."""
+        market.stream("B", "A", b">")
+        self.leaf(market, kind, b"$LDS.x")
         assert len(market["A"]) == 0
 
 

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.net.leafrules import Gate, LeafRules, hubRules, permissionsOf, spokeRules
+from natsbroker.net.leafrules import (
+    Gate,
+    LeafRules,
+    apartFor,
+    hubRules,
+    permissionsOf,
+    spokeRules,
+)
 from natsbroker.subjects.grammar import matches
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions, Verdict
 from natsbroker.testing.strategies import literalSubjects, patterns
@@ -123,3 +130,40 @@ class TestRules:
         hub, spoke = hubRules(grant), spokeRules(said["import"], said["export"])
         assert hub.incoming == spoke.outgoing and hub.outgoing == spoke.incoming
         assert permissionsOf(Grant()) == {}
+
+
+CLIENTS = (b"$JS.API.>", b"$KV.>", b"$OBJ.>")
+SERVERS = (b"$JSC.>", b"$NRG.>")
+
+
+class TestJetStream:
+    """What of JetStream stays on its side."""
+
+    @pytest.mark.parametrize("domains", [("", ""), ("hub", ""), ("hub", "leaf"), ("hub", "hub")])
+    def test_account(self, domains: tuple[str, str]) -> None:
+        """Requests without a domain, whatever the domains are."""
+        assert apartFor("A", "SYS", domains, True, {}) == CLIENTS
+        assert apartFor("A", "", domains, False, {"A": "hub", "B": ""}) == CLIENTS
+
+    def test_oneJetStream(self) -> None:
+        """Nothing for an account whose default is no domain."""
+        assert apartFor("A", "SYS", ("", ""), False, {"A": ""}) == ()
+
+    @pytest.mark.parametrize(
+        ("domains", "extends", "defaults", "isApart"),
+        [
+            (("hub", "hub"), False, {}, False),
+            (("hub", "leaf"), True, {}, True),
+            (("", "hub"), True, {}, True),
+            (("", ""), False, {}, True),
+            (("", ""), True, {}, False),
+            (("hub", "hub"), True, {"A": ""}, True),
+            (("hub", "hub"), True, {"A": "x"}, False),
+        ],
+    )
+    def test_system(
+        self, domains: tuple[str, str], extends: bool, defaults: dict[str, str], isApart: bool
+    ) -> None:
+        """The system account's traffic passes within one domain."""
+        found = apartFor("SYS", "SYS", domains, extends, defaults)
+        assert found == (CLIENTS + SERVERS if isApart else ())

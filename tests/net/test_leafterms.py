@@ -32,6 +32,15 @@ def test_connect() -> None:
     assert said["is_hub"] and said["deny_pub"] == ["x"] and said["isolate"]
 
 
+def test_domain() -> None:
+    """The JetStream domain is said on both ends, if there is one."""
+    terms = LeafTerms(domain="hub")
+    remote, url = RemoteTerms((), "A"), LeafURL("h", 1)
+    assert infoDocument(IDENTITY, terms, "C1")["domain"] == "hub"
+    assert connectOptions(IDENTITY, terms, "C1", remote, url)["domain"] == "hub"
+    assert not infoDocument(IDENTITY, LeafTerms(), "C1")["domain"]
+
+
 def test_secrets() -> None:
     """No password shows."""
     url = LeafURL("::1", 1, "u", "p4ss")

@@ -36,6 +36,40 @@ class TestTelling:
         isOurs = kind in (Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE)
         assert wire.lines() == ([b"LS+ foo"] if isOurs else [])
 
+    @pytest.mark.parametrize("isHub", [False, True])
+    def test_jetstream(self, isHub: bool) -> None:
+        """
+        Requests to JetStream without a domain go to neither side, also where the other side wants
+        everything; a hub takes those that come, as it takes those to its domain.
+        """
+        broker = Broker()
+        wire = broker.hub() if isHub else broker.spoke()
+        wire.send(b"LS+ >\r\n")
+        wire.take()
+        assert broker.publish(b"$JS.API.INFO") == broker.publish(b"$KV.B.k") == 0
+        assert broker.publish(b"$JS.hub.API.INFO") == broker.publish(b"foo") == 1
+        wire.take()
+        api = broker.subscribe(b"$JS.API.>")
+        wire.send(b"LMSG $JS.API.INFO 2\r\nhi\r\n")
+        assert api.bodies == ([] if isHub else [b"hi"])
+        assert wire.lines() == ([] if isHub else [b"LS+ $JS.API.>"])
+
+    def test_defaultDomain(self) -> None:
+        """Where an account's default is no domain, its requests pass."""
+        broker = Broker(defaultDomains={"A": ""})
+        wire = broker.hub()
+        wire.send(b"LS+ >\r\n")
+        assert broker.publish(b"$JS.API.INFO") == 1
+
+    @pytest.mark.parametrize(("theirs", "isApart"), [("hub", False), ("leaf", True)])
+    def test_domain(self, theirs: str, isApart: bool) -> None:
+        """The domains that both sides say decide about the system account."""
+        broker = Broker(domain="hub", system="A")
+        broker.decider.answer = Grant("A")
+        wire = broker.spoke(domain=theirs)
+        wire.send(b"LS+ >\r\n")
+        assert broker.publish(b"$NRG.x") == (0 if isApart else 1)
+
     def test_groups(self) -> None:
         """Of a queue group it is told the weight, and every change of it."""
         broker = Broker()

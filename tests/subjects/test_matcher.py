@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from natsbroker.subjects.grammar import matches as reaches
 from natsbroker.subjects.matcher import isDeliverable, sortMatches
+from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.subjects.subscription import FIRST_LINK_KIND
 from tests.subjects.strategies import DELIVERABLE, PATTERNS
 from tests.support import Names, onEach
@@ -253,6 +254,18 @@ STEPS = st.lists(
 class TestAnything:
     """What holds for any changes and questions."""
 
+    @pytest.mark.parametrize(("queue", "kind"), [(b"", 3), (b"q", 3), (b"", 6), (b"q", 6)])
+    def test_permissions(self, names: Names, queue: bytes, kind: int) -> None:
+        """What a link may not have of a subject is no match; clients are asked at delivery."""
+        desk = Desk(names)
+        entry = desk.add(b">", queue, kind)
+        entry.permissions = SubscribePermissions(None, [b"a.secret"])
+        assert not desk.matcher.match(b"a.secret")
+        assert desk.matcher.match(b"a.b")
+        client = desk.add(b">")
+        client.permissions = entry.permissions
+        assert desk.matcher.match(b"a.secret").plain == (client,)
+
     @given(STEPS, st.sampled_from([2, 16, 16384]))
     def test_neverStale(
         self, names: Names, steps: list[tuple[bool, bytes, bytes, int, bytes]], limit: int
@@ -268,7 +281,7 @@ class TestAnything:
             asked.append(subject)
             for each in asked:
                 answer = desk.matcher.match(each)
-                expected = sortMatches(desk.router.match(each))
+                expected = sortMatches(desk.router.match(each), each)
                 assert set(answer.plain) == set(expected.plain)
                 assert set(answer.links) == set(expected.links)
                 assert asSets(answer.groups) == asSets(expected.groups)
