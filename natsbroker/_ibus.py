@@ -7,7 +7,7 @@ Must never know: any implementation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from zope.interface import Attribute, Interface
@@ -221,12 +221,18 @@ class IMessageBus(Interface):
         @return: the subject itself, another one, or no bytes if the message is lost.
         """
 
-    def publish(message: Message) -> int:
+    def publish(
+        message: Message, later: Callable[[Generator[None, None, int]], None] | None = None
+    ) -> int:
         """
         Deliver a message to everybody who is subscribed and reached from this kind of origin. Its
         subject is not mapped.
 
-        @return: how many receivers there were (a link counts as one).
+        @param later: called with a generator where there are many receivers, which delivers to some
+            of them at each step. The caller uses it up, at once or as its turns allow, before it
+            publishes anything else; what it returns is the number of receivers. Without C{later}
+            all receivers are served at once.
+        @return: how many receivers there were (a link counts as one); -1 if C{later} was called.
         """
 
     def post(subject: bytes, payload: bytes) -> int:
@@ -268,6 +274,12 @@ class IMessageBus(Interface):
         @param weight: for links: how many members the group has over there.
         @raise ValueError: if the pattern is not a valid subject.
         @raise natsbroker.errors.BrokerError: if the router takes no more.
+        """
+
+    def cancelAll(subscriptions: Iterable[ISubscription]) -> None:
+        """
+        Cancel many subscriptions of the account. None of them gets another message; what they take
+        up is freed, and others hear that interest has ended, as turns allow.
         """
 
     def hasInterest(subject: bytes) -> bool:

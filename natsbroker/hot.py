@@ -31,6 +31,7 @@ __all__ = [
     "Subscription",
     "Tally",
     "Turn",
+    "closeAll",
     "decodeRecords",
     "encodeRecords",
     "gatherBlocks",
@@ -82,7 +83,7 @@ else:
 if TYPE_CHECKING or not COMPILED:
     from natsbroker.subjects.index import SubjectIndex
     from natsbroker.subjects.matcher import Matcher, Matches
-    from natsbroker.subjects.subscription import Shadow, SidTable, Subscription
+    from natsbroker.subjects.subscription import Shadow, SidTable, Subscription, closeAll
     from natsbroker.subjects.tally import Tally
     from natsbroker.wire.collector import Collector
     from natsbroker.wire.decoder import Decoder
@@ -106,6 +107,7 @@ else:
     Subscription = _accel.Subscription
     Tally = _accel.Tally
     Turn = _accel.Turn
+    closeAll = _accel.closeAll
     decodeRecords = _accel.decodeRecords
     encodeRecords = _accel.encodeRecords
     gatherBlocks = _accel.gatherBlocks

@@ -41,7 +41,7 @@ from natsbroker.net.info import ServerInfo
 from natsbroker.net.limits import Limits
 from natsbroker.subjects.index import SubjectIndex
 from natsbroker.subjects.matcher import Matcher, Matches
-from natsbroker.subjects.subscription import Shadow, SidTable, Subscription
+from natsbroker.subjects.subscription import Shadow, SidTable, Subscription, closeAll
 from natsbroker.subjects.tally import Tally
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.collector import Collector
@@ -79,6 +79,7 @@ class Names:
     Subscription: Any
     Tally: Any
     Turn: Any
+    closeAll: Any
     decodeRecords: Any
     encodeRecords: Any
     gatherBlocks: Any
@@ -122,6 +123,7 @@ PURE = Names(
     Subscription=Subscription,
     Tally=Tally,
     Turn=Turn,
+    closeAll=closeAll,
     **dict.fromkeys(STEPS),
 )
 
@@ -457,12 +459,17 @@ class World:
         seed: int = 1,
         fastLane: bool = True,
         accounts: tuple[str, ...] = ("$G", "$SYS", "A", "B"),
+        schedule: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
+        """
+        @param schedule: what turns are scheduled with; by default the clock, which goes on until
+            nothing is left to do at once.
+        """
         self.clock = Clock()
         self.advisories: list[Advisory] = []
         self.authorizer = authorizer or Doorkeeper()
         random = Random(seed)
-        turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        turn = hot.Turn(schedule or (lambda call: self.clock.callLater(0, call)))
         self.accounts = Accounts(turn, random, accounts, self.clock)
         self.context = ClientContext(
             self.clock,

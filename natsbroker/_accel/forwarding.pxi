@@ -283,6 +283,18 @@ cdef enum:
     LONGEST_REPLY = 1023
     SHORT = 120
     VERDICTS = 2048
+    # Receivers that are served between two looks at the turn's share of work.
+    STRIDE = 64
+
+
+# A message that not all of its receivers have had: where its parts are, from where the input begins.
+cdef struct Unfinished:
+    Py_ssize_t subject, length, rest, restLength, lineLength, header, replyLength, end, size
+    Py_ssize_t names, namesLength
+    # How many receivers and groups had their chance, how many of them have ended, and whether any
+    # took it.
+    Py_ssize_t served, ended
+    bint isReached
 
 
 @cython.final
@@ -320,6 +332,12 @@ cdef class Lane:
     cdef const char* shown
     cdef Py_ssize_t shownLength
     cdef readonly bint isShort
+    # The message that is on its way to many receivers, and its matches, until the last has had it.
+    cdef Unfinished left
+    cdef Matches leftMatches
+    cdef bytes leftName
+    # Whether members elsewhere may be chosen for groups that are named by a link.
+    cdef bint isFar
 
     def __init__(
         self,
@@ -375,14 +393,20 @@ cdef class Lane:
         cdef Frames run
         cdef bint isHeader
         self.isShort = False
+        if self.leftMatches is not None:
+            count = self.goOn()
+            if count == 0:
+                return 0
         if decoder.head is not None or decoder.fault is not None or decoder.skipping:
-            return 0
+            return count
         if self.matcher.readable:
-            return 0
+            return count
         while True:
             start = decoder.start
             if stop - start < 12:
                 self.isShort = stop == start
+                break
+            if self.turn.work >= self.turn.until:
                 break
             # The operation, with exactly one blank behind it.
             if (data[start] | 32) == c"p":
@@ -487,22 +511,25 @@ cdef class Lane:
                 break
             if header and not takesHeaders(matches.reachable):
                 break
+            if matches.isLarge:
+                self.begin(
+                    matches, mapped, subject, length, rest, end, line + 1 - rest, header,
+                    replyLength, size,
+                )
+                if not self.goOn():
+                    break
+                count += 1
+                continue
             if not self.deliver(
                 matches, name, nameLength, data + rest, end - rest,
                 line + 1 - rest, header, replyLength,
             ):
                 break
-            if matches.tally is not None:
-                matches.tally.messages += 1
-                matches.tally.size += size
-                matches.tally.copies += matches.copies
-                matches.tally.copiedSize += size * matches.copies
-            decoder.start = end
-            decoder.messages += 1
-            decoder.messageBytes += size
+            self.delivered(matches, end, size)
             count += 1
             if (
-                matches.isRunnable and 2 * end - start <= stop and end - rest < LEAST_LENT
+                matches.isRunnable and self.turn.work < self.turn.until
+                and 2 * end - start <= stop and end - rest < LEAST_LENT
                 and nb_same(data + start, data + end, line + 1 - start)
             ):
                 run.first = data + start
@@ -514,9 +541,14 @@ cdef class Lane:
                 run.length = nameLength
                 run.hasHeader = header > 0
                 run.count = nb_alike(
-                    run.first, run.line, run.whole, stop - start, RUN_SIZE // run.whole
+                    run.first, run.line, run.whole, stop - start,
+                    min(
+                        RUN_SIZE // run.whole,
+                        1 + (self.turn.until - self.turn.work) // (2 + matches.receivers),
+                    ),
                 )
                 if run.count:
+                    self.turn.work += run.count * (2 + matches.receivers)
                     count += self.repeat(&run, matches, size, replyLength >= 0)
         return count
 
@@ -550,6 +582,150 @@ cdef class Lane:
         decoder.messages += run.count
         decoder.messageBytes += run.count * size
         return run.count
+    cdef inline void delivered(self, Matches matches, Py_ssize_t end, Py_ssize_t size) noexcept:
+        """
+        Note that a message, which ends there, was delivered.
+        """
+        cdef Decoder decoder = self.decoder
+        if matches.tally is not None:
+            matches.tally.messages += 1
+            matches.tally.size += size
+            matches.tally.copies += matches.copies
+            matches.tally.copiedSize += size * matches.copies
+        decoder.start = end
+        decoder.messages += 1
+        decoder.messageBytes += size
+
+    cdef void begin(
+        self, Matches matches, bytes mapped, Py_ssize_t subject, Py_ssize_t length,
+        Py_ssize_t rest, Py_ssize_t end, Py_ssize_t lineLength, Py_ssize_t header,
+        Py_ssize_t replyLength, Py_ssize_t size, Py_ssize_t names=0, Py_ssize_t namesLength=0,
+    ) noexcept:
+        """
+        Note a message that begins where the input does and has many receivers. All arguments that
+        are places are places in the input.
+        """
+        cdef Py_ssize_t start = self.decoder.start
+        cdef Unfinished* left = &self.left
+        self.leftMatches = matches
+        self.leftName = mapped
+        left.subject = subject - start
+        left.length = length
+        left.rest = rest - start
+        left.restLength = end - rest
+        left.lineLength = lineLength
+        left.header = header
+        left.replyLength = replyLength
+        left.end = end - start
+        left.size = size
+        left.names = names - start
+        left.namesLength = namesLength
+        left.served = 0
+        left.ended = 0
+        left.isReached = False
+        if self.choice is not None:
+            self.choice.clear()
+
+    cdef Py_ssize_t goOn(self) except -1:
+        """
+        Deliver the message with many receivers, as far as the turn's share goes.
+
+        @return: 1 if that was all of it; 0 if receivers are left, or nobody got it and the
+            publisher wants to be told.
+        """
+        cdef Unfinished* left = &self.left
+        cdef Matches matches = self.leftMatches
+        cdef const char* data = self.decoder.data + self.decoder.start
+        cdef const char* name = data + left.subject
+        cdef Py_ssize_t nameLength = left.length
+        cdef bint isReached
+        if self.leftName is not None:
+            name = PyBytes_AS_STRING(self.leftName)
+            nameLength = PyBytes_GET_SIZE(self.leftName)
+        if not self.giveMany(name, nameLength, False):
+            return 0
+        self.leftMatches = None
+        isReached = self.deliverFar(
+            matches, name, nameLength, data + left.rest, left.restLength, left.lineLength,
+            left.header, left.replyLength, self.choice, left.isReached,
+        )
+        if not isReached:
+            return 0
+        self.delivered(matches, self.decoder.start + left.end, left.size)
+        return 1
+
+    cdef bint giveMany(self, const char* name, Py_ssize_t nameLength, bint isLink) except -1:
+        """
+        Put the message with many receivers into the outboxes of those that are no links, and choose
+        links for groups without a member here.
+
+        @param isLink: whether it came over a link, so that groups have to be named, and are served
+            elsewhere only if L{far} says so.
+        @return: whether all of them had their chance.
+        """
+        cdef Unfinished* left = &self.left
+        cdef Matches matches = self.leftMatches
+        cdef Turn turn = self.turn
+        cdef const char* data = self.decoder.data + self.decoder.start
+        cdef const char* rest = data + left.rest
+        cdef Py_ssize_t plain = PyTuple_GET_SIZE(matches.plain)
+        cdef Py_ssize_t groups = PyTuple_GET_SIZE(matches.groups)
+        cdef int64_t cost = 1 + (left.restLength >> BYTES)
+        cdef Subscription subscription
+        cdef tuple group
+        cdef bytes text
+        if isLink and not left.namesLength:
+            groups = 0
+        while left.served < plain + groups:
+            if left.served % STRIDE == 0 and turn.work >= turn.until:
+                return False
+            turn.work += cost
+            left.served += 1
+            if left.served <= plain:
+                subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, left.served - 1)
+                if self.give(
+                    subscription, name, nameLength, rest, left.restLength, left.lineLength,
+                    left.header, left.replyLength,
+                ):
+                    left.isReached = True
+                elif hasEnded(subscription):
+                    left.ended += 1
+                continue
+            group = <tuple> PyTuple_GET_ITEM(matches.groups, left.served - plain - 1)
+            text = <bytes?> group[0]
+            if isLink and not isNamed(
+                data + left.names, left.namesLength, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
+            ):
+                continue
+            if self.giveMember(
+                <tuple> group[1], name, nameLength, rest, left.restLength, left.lineLength,
+                left.header, left.replyLength,
+            ):
+                left.isReached = True
+            elif PyTuple_GET_SIZE(<tuple> group[2]) and (not isLink or self.isFar):
+                subscription = self.chosen(<tuple> group[2], not isLink)
+                if subscription is not None:
+                    if self.choice is None:
+                        self.choice = Choice()
+                    self.choice.add(subscription, text)
+        if left.ended > STRIDE and 2 * left.ended > plain:
+            # Let the next message be spared those who have gone.
+            matches.epoch -= 1
+            self.matcher.generation += 1
+        return True
+
+    def complete(self):
+        """
+        See L{natsbroker.wire.lane.Lane.complete}.
+        """
+        cdef int64_t until = self.turn.until
+        if self.leftMatches is not None:
+            self.turn.until = UNLIMITED
+            try:
+                self.goOn()
+            finally:
+                self.turn.until = until
+                self.turn.settle()
 
     cdef bint isFresh(self, const char* reply, Py_ssize_t length) except -1:
         """
@@ -604,6 +780,7 @@ cdef class Lane:
             elif <object> verdict is not True:
                 return None
         matches = self.matcher.lookUp(name, nameLength)
+        self.turn.work += self.matcher.takeCost()
         if length <= SHORT:
             memcpy(self.lastSubject, subject, length)
             self.lastLength = length
@@ -637,6 +814,7 @@ cdef class Lane:
         cdef Choice choice = None
         cdef tuple members
         cdef bint reached = False
+        self.turn.work += 2 + matches.receivers * (1 + (restLength >> BYTES))
         for place in range(PyTuple_GET_SIZE(matches.plain)):
             subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
             if self.give(
@@ -657,6 +835,33 @@ cdef class Lane:
                     if choice is None:
                         choice = self.nextChoice()
                     choice.add(subscription, <bytes?> (<tuple> group)[0])
+        return self.deliverFar(
+            matches, subject, length, rest, restLength, lineLength, header, replyLength, choice,
+            reached,
+        )
+
+    cdef bint deliverFar(
+        self,
+        Matches matches,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+        Choice choice,
+        bint reached,
+    ) except -1:
+        """
+        Put a message into the outboxes of links.
+
+        @param choice: the links for groups without a member here; None for none.
+        @param reached: whether anybody had it already.
+        @return: as L{deliver}.
+        """
+        cdef Py_ssize_t place
+        cdef Subscription subscription
         for place in range(PyTuple_GET_SIZE(matches.forward)):
             subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
             if giveLink(
@@ -701,6 +906,7 @@ cdef class Lane:
         cdef Subscription member
         cdef int nearest = 3 if isFar else 2
         cdef int64_t total = 0, number
+        self.turn.work += PyTuple_GET_SIZE(members) >> 2
         for place in range(PyTuple_GET_SIZE(members)):
             member = <Subscription> PyTuple_GET_ITEM(members, place)
             if member.isClosed or member.distance > nearest or member.distance >= 2 and not isFar:
@@ -745,6 +951,7 @@ cdef class Lane:
                 rest, restLength, lineLength, header, replyLength,
             ):
                 return True
+            self.turn.work += 1
         return False
 
     cdef bint give(
@@ -968,6 +1175,8 @@ cdef class LinkLane:
     cdef bint isGateway
     cdef Outbox own
     cdef int leaf
+    # What clients see as the subject of the message that is being delivered, for the giver.
+    cdef char shown[LONGEST_REPLY + 1]
     cdef bytes cluster, origin
     cdef object gate
     cdef Recent verdicts
@@ -998,6 +1207,7 @@ cdef class LinkLane:
         self.matchers = {}
         self.told = {}
         self.giver = Lane(decoder, outbox, Matcher(None, 1), None, False)
+        self.giver.isFar = isGateway
         self.lastAccount = None
         self.lastMatcher = None
 
@@ -1044,7 +1254,6 @@ cdef class LinkLane:
         cdef Decoder decoder = self.decoder
         cdef char* data = decoder.data
         cdef char reply[LONGEST_REPLY + 1]
-        cdef char shown[LONGEST_REPLY + 1]
         cdef Py_ssize_t mark
         cdef Py_ssize_t stop = decoder.stop
         cdef Py_ssize_t start, place, end, line, subject, rest, sizeAt, headerAt
@@ -1057,11 +1266,15 @@ cdef class LinkLane:
         cdef Py_ssize_t names, namesLength
         cdef bint isHeader
         self.isShort = False
+        if self.giver.leftMatches is not None:
+            count = self.goOn()
+            if count == 0:
+                return 0
         if decoder.head is not None or decoder.fault is not None or decoder.skipping:
-            return 0
+            return count
         while True:
             start = decoder.start
-            if stop - start < 12:
+            if stop - start < 12 or self.own.turn.work >= self.own.turn.until:
                 break
             if memcmp(data + start, b"LMSG " if self.leaf else b"RMSG ", 5) == 0:
                 isHeader = False
@@ -1152,6 +1365,7 @@ cdef class LinkLane:
             if data[end - 2] != c"\r" or data[end - 1] != c"\n":
                 break
             matches = matcher.lookUp(data + subject, length)
+            self.own.turn.work += matcher.takeCost()
             if not self.isServed(matches, namesLength, header) and not (
                 namesLength and self.isGateway and self.isGroupsOnly(matches, header)
                 and self.isSettled(matcher, data + subject, length)
@@ -1180,12 +1394,21 @@ cdef class LinkLane:
                     memcpy(data + rest, reply, replyLength + 1)
             self.giver.shownLength = 0
             if mark > 0:
-                self.giver.shown = shown
+                self.giver.shown = self.shown
                 self.giver.shownLength = place = replyLength - mark - 1
-                memcpy(shown, data + rest + mark + 1, place)
+                memcpy(self.shown, data + rest + mark + 1, place)
                 memmove(data + rest + place + 1, data + rest, mark)
                 rest += place + 1
                 replyLength = mark
+            if matches.isLarge:
+                self.giver.begin(
+                    matches, None, subject, length, rest, end, line + 1 - rest, header,
+                    replyLength, size, names, namesLength,
+                )
+                if not self.goOn():
+                    break
+                count += 1
+                continue
             self.deliver(
                 matches, data + subject, length, data + rest, end - rest, line + 1 - rest, header,
                 replyLength, data + names, namesLength,
@@ -1195,6 +1418,43 @@ cdef class LinkLane:
             decoder.messageBytes += size
             count += 1
         return count
+
+    cdef Py_ssize_t goOn(self) except -1:
+        """
+        Deliver the message with many receivers, as far as the turn's share goes.
+
+        @return: 1 if that was all of it; 0 if receivers are left.
+        """
+        cdef Lane giver = self.giver
+        cdef Unfinished* left = &giver.left
+        cdef Matches matches = giver.leftMatches
+        cdef Decoder decoder = self.decoder
+        cdef const char* data = decoder.data + decoder.start
+        if not giver.giveMany(data + left.subject, left.length, True):
+            return 0
+        giver.leftMatches = None
+        self.deliverFar(
+            matches, data + left.subject, left.length, data + left.rest, left.restLength,
+            left.lineLength, left.header, left.replyLength, giver.choice,
+        )
+        decoder.start += left.end
+        decoder.messages += 1
+        decoder.messageBytes += left.size
+        return 1
+
+    def complete(self):
+        """
+        See L{natsbroker.wire.lane.Lane.complete}.
+        """
+        cdef Turn turn = self.own.turn
+        cdef int64_t until = turn.until
+        if self.giver.leftMatches is not None:
+            turn.until = UNLIMITED
+            try:
+                self.goOn()
+            finally:
+                turn.until = until
+                turn.settle()
 
     cdef bint isGroupsOnly(self, Matches matches, Py_ssize_t header) except -1:
         """
@@ -1282,6 +1542,7 @@ cdef class LinkLane:
         cdef bytes name
         cdef Choice choice = None
         cdef Subscription subscription
+        self.own.turn.work += 2 + matches.receivers * (1 + (restLength >> BYTES))
         for place in range(PyTuple_GET_SIZE(matches.plain)):
             self.giver.give(
                 <Subscription> PyTuple_GET_ITEM(matches.plain, place), subject, length, rest,
@@ -1301,6 +1562,29 @@ cdef class LinkLane:
                         if choice is None:
                             choice = self.giver.nextChoice()
                         choice.add(subscription, name)
+        return self.deliverFar(
+            matches, subject, length, rest, restLength, lineLength, header, replyLength, choice
+        )
+
+    cdef int deliverFar(
+        self,
+        Matches matches,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+        Choice choice,
+    ) except -1:
+        """
+        Put a message into the outboxes of other links.
+
+        @param choice: the links for groups without a member here; None for none.
+        """
+        cdef Py_ssize_t place
+        cdef Subscription subscription
         if not self.isGateway:
             if self.leaf or matches.hasSpoke:
                 self.passOn(

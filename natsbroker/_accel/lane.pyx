@@ -24,7 +24,8 @@ cimport cython
 import os
 
 from natsbroker.subjects.matcher import isDeliverable
-from natsbroker.wire import ops
+from natsbroker.wire import backlog, ops
+from natsbroker.wire.backlog import Backlog
 from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP
 from natsbroker.wire.outbox import frameFor
 from natsbroker.wire.values import Message, Run
@@ -48,6 +49,7 @@ __all__ = [
     "Subscription",
     "Tally",
     "Turn",
+    "closeAll",
     "crc32c",
     "decodeRecords",
     "encodeRecords",

@@ -11,6 +11,9 @@ cdef enum:
     BUCKETS = 1024
 
 
+# Whoever ends a subscription breaks its cycles (L{natsbroker.core.account.Account}), so the garbage
+# collector need not look at each of them, which would stop the broker for long.
+@cython.no_gc
 cdef class Subscription:
     # There may be millions of these: the small fields share eight bytes.
     cdef public object owner, pattern, queue, subscriber, tag, outbox, permissions
@@ -64,6 +67,7 @@ cdef class Subscription:
 
 
 @cython.final
+@cython.no_gc
 cdef class Shadow(Subscription):
     cdef readonly Subscription original
     cdef readonly object rename
@@ -90,6 +94,17 @@ cdef class Shadow(Subscription):
             self.name = <bytes?> self.rename(text)
             self.renamed = text
         return self.name
+
+
+def closeAll(subscriptions):
+    cdef list closed = []
+    cdef Subscription subscription
+    for each in subscriptions:
+        subscription = <Subscription?> each
+        if not subscription.isClosed:
+            subscription.isClosed = True
+            closed.append(subscription)
+    return closed
 
 
 @cython.final
@@ -125,11 +140,21 @@ cdef class Matches:
     cdef bint isPlainDirect, areGroupsDirect, areRoutesDirect
     cdef uint64_t epoch
     cdef uint32_t literalBucket, headBucket
+    # How many receivers and groups are looked at for each message, and whether they are so many that
+    # a turn's share of work may not suffice.
+    cdef Py_ssize_t receivers
+    # How many entries the router gave.
+    cdef Py_ssize_t entries
+    cdef bint isLarge
 
     def __init__(self, tuple plain not None, tuple groups not None, tuple links not None):
         self.plain = plain
         self.groups = groups
         self.links = links
+        self.receivers = (
+            PyTuple_GET_SIZE(plain) + PyTuple_GET_SIZE(groups) + PyTuple_GET_SIZE(links)
+        )
+        self.isLarge = PyTuple_GET_SIZE(plain) + PyTuple_GET_SIZE(groups) >= DIVISIBLE
         self.copies = PyTuple_GET_SIZE(plain)
         for group in groups:
             if PyTuple_GET_SIZE(<tuple> (<tuple> group)[1]):
@@ -159,6 +184,18 @@ cdef inline bint isDirect(Subscription subscription):
     return (
         type(outbox) is Outbox and (<Outbox> outbox).direct and type(subscription.tag) is bytes
     )
+
+
+cdef bint hasEnded(Subscription subscription):
+    """
+    See L{natsbroker.subjects.matcher.hasEnded}.
+    """
+    if subscription.isShadow and not subscription.isClosed:
+        subscription = (<Shadow> subscription).original
+    if subscription.isClosed:
+        return subscription.kind < FIRST_LINK
+    outbox = subscription.outbox
+    return type(outbox) is Outbox and (<Outbox> outbox).closed
 
 
 cdef inline bint isBatched(Subscription subscription):
@@ -221,8 +258,12 @@ cdef Matches sortEntries(object entries, bytes subject):
     cdef bint hasHub = False
     cdef bint areLinksDirect = True
     cdef bint isMixed = False
+    cdef Py_ssize_t count = 0
     for each in entries:
+        count += 1
         entry = <Subscription?> each
+        if hasEnded(entry):
+            continue
         # See L{natsbroker.subjects.matcher.sortMatches}.
         if entry.kind >= FIRST_LINK and entry.permissions is not None and not (
             entry.permissions.mayDeliver(subject, entry.queue)
@@ -274,6 +315,7 @@ cdef Matches sortEntries(object entries, bytes subject):
         if groups is not None else (),
         tuple(links),
     )
+    matches.entries = count
     matches.fast = fast
     matches.isRunnable = (
         fast and not hasBatcher and groups is None and not links
@@ -328,6 +370,7 @@ cdef class Matcher:
     cdef public Matcher fresh
     cdef public object recorder
     cdef readonly long long hits, misses
+    cdef int64_t cost
     cdef object __weakref__
 
     LIMIT = 16384
@@ -355,6 +398,14 @@ cdef class Matcher:
         self.misses += 1
         return self.ask(hash, PyBytes_FromStringAndSize(subject, length))
 
+    cpdef int64_t takeCost(self):
+        """
+        See L{natsbroker.subjects.matcher.Matcher.takeCost}.
+        """
+        cdef int64_t cost = self.cost
+        self.cost = 0
+        return cost
+
     cdef Matches ask(self, uint64_t hash, bytes subject):
         cdef const char* text = PyBytes_AS_STRING(subject)
         cdef Py_ssize_t length = PyBytes_GET_SIZE(subject)
@@ -380,6 +431,7 @@ cdef class Matcher:
                 hash, subject, matches,
                 1 + (len(matches.plain) + sizeOfGroups(matches.groups)) // SUBSCRIPTIONS_PER_WEIGHT,
             )
+        self.cost += LOOK_UP + matches.entries + <int64_t> getattr(self.router, "shapes", 0)
         return matches
 
     def changed(self, bytes pattern not None):

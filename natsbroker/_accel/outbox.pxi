@@ -29,12 +29,18 @@ cdef enum:
     # at most: what is not sent by the time that its place is needed is copied after all.
     LEAST_LENT = 4096
     MOST_LENT = 64
+    # The binary logarithm of how many bytes cost as much as a receiver.
+    BYTES = 9
 
 # What is to be sent from elsewhere, behind so many bytes of the outbox's own.
 cdef struct Loan:
     Py_ssize_t before
     const char* data
     Py_ssize_t size
+
+# See natsbroker.wire.backlog.
+cdef int64_t SHARE = backlog.SHARE, LEAST = backlog.LEAST, UNLIMITED = backlog.UNLIMITED
+cdef int64_t FLUSH = backlog.FLUSH, LOOK_UP = backlog.LOOK_UP, DIVISIBLE = backlog.DIVISIBLE
 
 cdef char* SPARE[SPARES]
 cdef int SPARE_COUNT = 0
@@ -48,6 +54,8 @@ cdef class Turn:
     cdef int _depth
     cdef list _dirty, _ended, _borrowers
     cdef Py_ssize_t filled
+    cdef public int64_t work, until, round
+    cdef readonly object backlog
 
     HIGH = WAITING_HIGH
     LOW = WAITING_LOW
@@ -61,16 +69,31 @@ cdef class Turn:
         self._ended = []
         self._borrowers = []
         self.filled = 0
+        self.work = 0
+        self.until = UNLIMITED
+        self.round = SHARE
+        self.backlog = Backlog(self, schedule)
+
+    @property
+    def isSpent(self):
+        return self.work >= self.until
+
+    cpdef renew(self):
+        self.round = self.work + SHARE
 
     cpdef enter(self):
+        if self._depth == 0:
+            self.until = max(self.round, self.work + LEAST)
         self._depth += 1
 
     cpdef leave(self):
         self._depth -= 1
         if self._depth == 0:
+            self.until = UNLIMITED
             self.flush()
 
     cpdef dirty(self, Outbox outbox):
+        self.work += FLUSH
         self._dirty.append(outbox)
         if self._depth == 0 and not self._scheduled:
             self._soon()

@@ -150,6 +150,8 @@ cdef class Poller:
 
     cdef int epoll
     cdef dict connections
+    # What was ready when a round's work was used up, as pairs of file descriptor and events.
+    cdef list left
     cdef long long came
     cdef Turn turn
     cdef object failed
@@ -162,6 +164,7 @@ cdef class Poller:
         @param failed: called with nothing while an exception from a connection is being handled.
         """
         self.connections = {}
+        self.left = []
         self.turn = turn
         self.failed = failed
         self.epoll = epoll_create1(EPOLL_CLOEXEC)
@@ -207,10 +210,11 @@ cdef class Poller:
         """
         cdef int round
         cdef double deadline = self.clock() + LONGEST_RUN
+        self.turn.renew()
         for round in range(ROUNDS):
             self.came = 0
             self.runOnce()
-            if self.came < BUSY or self.clock() > deadline:
+            if self.came < BUSY or self.clock() > deadline or self.turn.work >= self.turn.round:
                 break
 
     cdef double clock(self):
@@ -224,14 +228,27 @@ cdef class Poller:
         cdef double now
         cdef Py_ssize_t most
         cdef Connection connection
-        count = epoll_wait(self.epoll, events, BATCH, 0)
+        cdef int64_t share
+        count = PyList_GET_SIZE(self.left)
+        if count:
+            for place in range(count):
+                events[place].data.fd, events[place].events = <tuple> self.left[place]
+            self.left.clear()
+        else:
+            count = epoll_wait(self.epoll, events, BATCH, 0)
         if count <= 0:
             return
         now = self.clock()
         most = max(READ_LEAST, min(READ_SIZE, READ_TOGETHER // count))
+        share = max(LEAST, SHARE // count)
         self.turn.enter()
         try:
             for place in range(count):
+                if self.turn.work >= self.turn.round + share:
+                    # Events of connections that end before the next round find none there.
+                    self.left.append((events[place].data.fd, events[place].events))
+                    continue
+                self.turn.until = self.turn.work + share
                 found = self.connections.get(events[place].data.fd)
                 if found is None:
                     continue

@@ -11,7 +11,7 @@ Must never know: connections, bytes on the wire, timers, or which services exist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain
 from random import Random
 from typing import Any
@@ -47,9 +47,13 @@ from natsbroker.interfaces import (
 )
 from natsbroker.subjects.audience import Audience
 from natsbroker.subjects.grammar import isValidSubject
+from natsbroker.wire.backlog import DIVISIBLE, RECEIVER, SUBSCRIPTION
 from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message
 
-__all__ = ["Account"]
+__all__ = ["Account", "Later"]
+
+#: Takes what is left to do for a message with many receivers.
+Later = Callable[[Generator[None, None, int]], None]
 
 
 class Account:
@@ -216,6 +220,7 @@ class Account:
         subscription = hot.Subscription(
             self, pattern, queue, int(kind), subscriber, tag, outbox, weight=weight
         )
+        self._turn.work += SUBSCRIPTION
         self._router.insert(pattern, subscription)
         self.matcher.changed(pattern)
         self._interest.added(subscription)
@@ -231,6 +236,7 @@ class Account:
         """
         Forget a subscription; called by the subscription itself.
         """
+        self._turn.work += SUBSCRIPTION
         pattern = subscription.pattern
         self._router.remove(pattern, subscription)
         self.matcher.changed(pattern)
@@ -238,6 +244,13 @@ class Account:
         self.exchange.unsubscribed(subscription)
         # Remembered answers may keep the subscription for a while, but not who it was for.
         subscription.subscriber = subscription.outbox = None
+
+    def cancelAll(self, subscriptions: Iterable[hot.Subscription]) -> None:
+        """
+        See L{natsbroker.interfaces.IMessageBus.cancelAll}.
+        """
+        closed = hot.closeAll(subscriptions)
+        self._turn.backlog.exhaust(map(self.subscriptionCancelled, closed))
 
     def subscriptionReweighed(self, subscription: hot.Subscription, weight: int) -> None:
         """
@@ -256,13 +269,19 @@ class Account:
         self.subscriptionCancelled(subscription)
         subscriber.subscriptionEnded(subscription.tag)
 
-    def publish(self, kind: Kind, message: Message, passage: Passage | None = None) -> int:
+    def publish(
+        self,
+        kind: Kind,
+        message: Message,
+        passage: Passage | None = None,
+        later: Later | None = None,
+    ) -> int:
         """
         Deliver a message. See L{natsbroker.interfaces.IMessageBus.publish}.
 
         @param passage: the way it took through services of other accounts.
         """
-        queues, isForGroups = message.queues, isinstance(message, GroupMessage)
+        asked = message
         for each in list(self.filters):
             try:
                 filtered = each.filterMessage(message, kind)
@@ -282,17 +301,47 @@ class Account:
         matches = self.matcher.match(message.subject)
         if matches.tally is not None and kind is Kind.CLIENT and passage is None:
             matches.tally.add(1, len(message.body), matches.copies)
-        delivered = 0
+        count = len(matches.plain) + len(matches.groups)
+        self._turn.work += self.matcher.takeCost() + count % _STEP * RECEIVER
+        steps = self._deliver(kind, message, matches, passage, asked)
+        if later is not None and count >= DIVISIBLE:
+            later(steps)
+            return -1
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return int(end.value)
+
+    def _deliver(
+        self,
+        kind: Kind,
+        message: Message,
+        matches: hot.Matches,
+        passage: Passage | None,
+        asked: Message,
+    ) -> Generator[None, None, int]:
+        """
+        Deliver a message to all that match, some receivers at each step.
+
+        @param asked: the message as it was before filters: it names the groups.
+        @return: how many receivers there were.
+        """
+        queues, delivered = asked.queues, 0
         links: dict[int, tuple[ILinkSubscriber, list[bytes]]] = {}
-        if not isForGroups:
-            for subscription in matches.plain:
+        if not isinstance(asked, GroupMessage):
+            for place, subscription in enumerate(matches.plain, 1):
                 if self.deliverTo(subscription, message, kind, passage):
                     delivered += 1
+                if not place % _STEP:
+                    self._turn.work += _STEP * RECEIVER
+                    yield
             if matches.links:
                 links = self._plainLinks(kind, matches, message)
-        if not (links or matches.groups):
-            return delivered
-        for group in matches.groups:
+        for place, group in enumerate(matches.groups, 1):
+            if not place % _STEP:
+                self._turn.work += _STEP * RECEIVER
+                yield
             if queues is not None:
                 if group[0] not in queues:
                     continue
@@ -467,6 +516,9 @@ class Account:
         return batcher
 
 
+#: So many receivers are one step of a delivery.
+_STEP = 16
+
 #: Those who answer requests of other clusters by themselves.
 _OURS = frozenset({Kind.CLIENT, Kind.INTERNAL})
 
@@ -476,11 +528,19 @@ class _Merged:
     The answers of an account's router, with what other clusters want.
     """
 
-    __slots__ = ("_gateways", "_match")
+    __slots__ = ("_gateways", "_match", "_router")
 
     def __init__(self, router: ISubjectRouter, gateways: Gateways) -> None:
+        self._router = router
         self._match = router.match
         self._gateways = gateways
+
+    @property
+    def shapes(self) -> int:
+        """
+        How many shapes of wildcards the router looks at for each subject, if it says.
+        """
+        return int(getattr(self._router, "shapes", 0))
 
     def match(self, subject: bytes) -> Iterable[Any]:
         """

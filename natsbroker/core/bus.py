@@ -7,7 +7,7 @@ Must never know: how an account delivers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from zope.interface import implementer
@@ -28,7 +28,7 @@ from natsbroker.subjects.audience import Audience
 from natsbroker.wire.values import Kind, Message
 
 if TYPE_CHECKING:
-    from natsbroker.core.account import Account
+    from natsbroker.core.account import Account, Later
 
 __all__ = ["Bus", "GatewayBus"]
 
@@ -68,11 +68,11 @@ class Bus:
         """
         self._account.refresh()
 
-    def publish(self, message: Message) -> int:
+    def publish(self, message: Message, later: Later | None = None) -> int:
         """
         See L{IMessageBus.publish}.
         """
-        return self._account.publish(self.kind, message)
+        return self._account.publish(self.kind, message, later=later)
 
     def post(self, subject: bytes, payload: bytes) -> int:
         """
@@ -101,6 +101,12 @@ class Bus:
             ISubscription,
             self._account.subscribe(self.kind, pattern, subscriber, tag, queue, weight),
         )
+
+    def cancelAll(self, subscriptions: Iterable[Any]) -> None:
+        """
+        See L{IMessageBus.cancelAll}.
+        """
+        self._account.cancelAll(subscriptions)
 
     def hasInterest(self, subject: bytes) -> bool:
         """

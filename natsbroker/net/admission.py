@@ -23,6 +23,7 @@ from natsbroker.net.publishing import PublishRules
 from natsbroker.net.subscribing import SubscriptionTable
 from natsbroker.net.timing import TimedConversation
 from natsbroker.net.trace import Trace
+from natsbroker.wire.backlog import LOGIN
 from natsbroker.wire.connect import parseConnect
 from natsbroker.wire.grants import Grant, Hello
 
@@ -68,6 +69,7 @@ class AdmittedConversation(TimedConversation):
 
     def _logIn(self) -> None:
         self._loginBy = None
+        self._turn.work += LOGIN
         self._schedule()
         self._ask(AdmittedConversation._letIn)
 
@@ -175,6 +177,8 @@ class AdmittedConversation(TimedConversation):
         self.tracingChanged()
 
     def _takeLane(self, lane: Any) -> None:
+        if self._lane is not None:
+            self._lane.complete()
         self._lane = lane
         self._peer.useLane(lane)
 

@@ -272,7 +272,8 @@ class ClassicTraffic:
         if cluster.isDirected(sid):
             self._directed(subject, reply, body, sizeText, sid)
         elif bus is not None:
-            bus.publish(Message(subject, body, reply, 0, self._member, sizeText, b"", ()))
+            message = Message(subject, body, reply, 0, self._member, sizeText, b"", ())
+            bus.publish(message, self._link.later)
         self._understood()
 
     def _directed(
@@ -291,7 +292,8 @@ class ClassicTraffic:
             )
         elif bus is not None:
             bus.publish(
-                GroupMessage(subject, body, reply, 0, self._member, sizeText, b"", (queue,))
+                GroupMessage(subject, body, reply, 0, self._member, sizeText, b"", (queue,)),
+                self._link.later,
             )
 
     def _understood(self) -> None:

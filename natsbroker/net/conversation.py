@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 from abc import abstractmethod
+from functools import partial
 from typing import Any
 
 from twisted.logger import Logger
@@ -22,7 +23,6 @@ from natsbroker.net.info import ServerInfo
 from natsbroker.net.labels import authenticationFailure, clientLabel
 from natsbroker.net.login import Login
 from natsbroker.net.peer import Peer
-from natsbroker.net.stall import Stall
 from natsbroker.net.subscribing import SubscriptionTable
 from natsbroker.net.trace import Trace
 from natsbroker.net.turns import TurnTaker
@@ -62,7 +62,6 @@ class Conversation(TurnTaker):
         "_connected",
         "_context",
         "_expires",
-        "_holds",
         "_isInputEnded",
         "_keepalive",
         "_last",
@@ -70,10 +69,8 @@ class Conversation(TurnTaker):
         "_loginBy",
         "_nonce",
         "_peer",
-        "_stall",
         "_stuckSince",
         "_trace",
-        "_turn",
         "cid",
         "decoder",
         "grant",
@@ -89,7 +86,7 @@ class Conversation(TurnTaker):
         now = context.reactor.seconds()
         self._context = context
         self._peer = peer
-        self._turn = context.turn
+        self._beginTurns(context.turn)
         self.cid = context.connections.nextNumber()
         self.options: dict[str, Any] = dict(DEFAULTS)
         self.grant: Grant | None = None
@@ -104,9 +101,7 @@ class Conversation(TurnTaker):
         self._login: Login | None = None
         self._loginBy: float | None = None
         self._expires: float | None = None
-        self._stall: Stall | None = None
         self._stuckSince: float | None = None
-        self._holds = 0
         self._connected = False
         self._isInputEnded = False
         self._nonce = ""
@@ -192,7 +187,7 @@ class Conversation(TurnTaker):
         """
         Handle what is in the decoder. Nothing escapes: what fails in here ends the connection.
         """
-        if not self.reason and self._login is None:
+        if not self.reason and self._login is None and not self._isQueued:
             self._inTurn(self._frames)
 
     def inputEnded(self) -> None:
@@ -201,7 +196,7 @@ class Conversation(TurnTaker):
         CONNECT if that is still to come; then the connection ends.
         """
         self._isInputEnded = True
-        if self._login is None and not self.reason:
+        if self._login is None and not self.reason and not self._isDeferred(self.inputEnded):
             self.outbox.flush()
             self._peer.finish()
 
@@ -211,6 +206,9 @@ class Conversation(TurnTaker):
 
         @param reason: what to note if it was not us.
         """
+        if not self.reason and self._isDeferred(partial(self.lost, reason)):
+            self.outbox.close()
+            return
         self.reason = self.reason or reason
         context = self._context
         facts, label = self._last or factsAtEnd(self), str(self)

@@ -217,7 +217,7 @@ class Intake:
             )
             if not queues:
                 self._unwanted(known.name, subject, len(body), isTold)
-        known.bus.publish(message)
+        known.bus.publish(message, self._link.later)
 
     def _unwanted(self, account: str, subject: bytes, size: int, isTold: bool) -> None:
         self._notify(GatewayUnwanted(self._name, account, subject, size, isTold))

@@ -105,7 +105,7 @@ class AcceptedLeaf(Leaf):
         login.ask(self.leafs.authorizer(), hello)
         if login.waiting:
             self.isHeld = True
-            self.peer.pauseReading()
+            self._hold()
             self.expect(self.context.limits.handshake)
 
     def _answered(self, decided: Callable[[Grant | None], None], grant: Grant | None) -> None:
@@ -114,7 +114,7 @@ class AcceptedLeaf(Leaf):
         self._login = None
         if wasHeld and not self.reason:
             self.agreed()
-            self.peer.resumeReading()
+            self._release()
             self.context.reactor.callLater(0, self.proceed)
 
     def _letIn(self, grant: Grant | None) -> None:

@@ -324,7 +324,8 @@ class LeafTraffic:
                 chosen,
                 via,
                 shown,
-            )
+            ),
+            self._link.later,
         )
 
     def _isAnswer(self, subject: bytes) -> bool:

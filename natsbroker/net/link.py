@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from twisted.logger import Logger
@@ -21,9 +22,9 @@ from natsbroker.net.labels import quoted
 from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linktrace import traceCame, traceSaid
 from natsbroker.net.peer import LinkPeer
-from natsbroker.net.stall import Stall
 from natsbroker.net.turns import TurnTaker
 from natsbroker.wire import ops
+from natsbroker.wire.backlog import FRAME
 from natsbroker.wire.keepalive import Keepalive, KeepaliveAction
 from natsbroker.wire.lines import Dialect
 
@@ -99,11 +100,10 @@ class Link(TurnTaker):
         self.isOpen = False
         self.isHeld = False
         self._roll = roll
-        self._turn = context.turn
+        self._beginTurns(context.turn)
         self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
         self._handshakeBy: float | None = now + limits.handshake
         self._stuckSince: float | None = None
-        self._stall: Stall | None = None
         self._isOver = False
 
     # What the layer above adds.
@@ -173,19 +173,25 @@ class Link(TurnTaker):
         """
         Handle what is in the decoder.
         """
-        if not self.reason and not self.isHeld:
+        if not self.reason and not self.isHeld and not self._isQueued:
             self._inTurn(self._frames)
 
     def _frames(self) -> None:
         decoder, handlers = self.decoder, self.handlers
         active = False
+        turn = self._turn
         while not self.reason and not self.isHeld:
-            lane = None if self.context.tracing else self.lane
-            if lane is not None:
+            if (turn.isSpent or self._steps is not None) and self._mustRest():
+                break
+            lane = self.lane
+            if lane is not None and self.context.tracing:
+                lane.complete()
+            elif lane is not None:
                 if lane.forward():
                     active = True
-                if lane.isShort:
+                if lane.isShort or (turn.isSpent and self._mustRest()):
                     break
+            turn.work += FRAME
             frame = decoder.next()
             if frame is None:
                 break
@@ -242,15 +248,14 @@ class Link(TurnTaker):
         self._keepalive.estimate(self.context.reactor.seconds() - self.started)
 
     def _waitFor(self, outbox: hot.Outbox) -> None:
-        waits = outbox.pending > hot.Turn.HIGH and not outbox.lagging
-        if waits and self._stall is None and not self.reason and self.context.limits.stall:
-            self.peer.pauseReading()
-            self._stall = Stall(self.context.reactor, outbox, self._waited)
+        if self.context.limits.stall:
+            self._stallFor(self.context.reactor, outbox)
 
-    def _waited(self) -> None:
-        self._stall = None
-        if not self.reason:
+    def _setReading(self, isWanted: bool) -> None:
+        if isWanted:
             self.peer.resumeReading()
+        else:
+            self.peer.pauseReading()
 
     def outboxOverflowed(self) -> None:
         """
@@ -355,7 +360,7 @@ class Link(TurnTaker):
         """
         The peer sends no more: there is nothing left to do for it.
         """
-        if not self.reason:
+        if not self.reason and not self._isDeferred(self.inputEnded):
             self.reason = "Client Closed"
             self._over()
             self.peer.finish()
@@ -366,6 +371,9 @@ class Link(TurnTaker):
 
         @param reason: what to note if it was not us.
         """
+        if not self.reason and self._isDeferred(partial(self.lost, reason)):
+            self.outbox.close()
+            return
         self.reason = self.reason or reason
         self._over()
         self.outbox.close()

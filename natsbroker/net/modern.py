@@ -275,7 +275,7 @@ class ModernTraffic:
             subject, body, reply, headerLength, target, sizeText, headerText, queues, via, shown
         )
         if self._ledBack is None or not self._ledBack.take(bus.account, message, True):
-            bus.publish(message)
+            bus.publish(message, self._link.later)
 
     def wayTo(self, account: str) -> RouteAccount:
         """

@@ -220,6 +220,7 @@ class RemoteInterest:
         self._permissions = permissions or RoutePermissions()
         self._weights: dict[bytes, dict[_Key, int]] = {}
         self._made: dict[bytes, dict[_Key, Any]] = {}
+        self._buses: dict[bytes, IMessageBus] = {}
 
     def gained(self, interest: Interest) -> None:
         """
@@ -285,6 +286,7 @@ class RemoteInterest:
             made.permissions = self._permissions.taken
             bus.refresh()
         self._made.setdefault(account, {})[key] = made
+        self._buses[account] = bus
 
     def permit(self, permissions: LinkPermissions) -> None:
         """
@@ -301,8 +303,7 @@ class RemoteInterest:
         There may be other accounts: subscribe in those that are new.
         """
         for account in [each for each in self._made if self._isUnknown(each)]:
-            for subscription in self._made.pop(account).values():
-                subscription.cancel()
+            self._cancelAll(account)
         for account, weights in list(self._weights.items()):
             if not self._isUnknown(account):
                 made = self._made.get(account, {})
@@ -317,8 +318,7 @@ class RemoteInterest:
         Forget what the peer told of an account.
         """
         self._weights.pop(account, None)
-        for subscription in self._made.pop(account, {}).values():
-            subscription.cancel()
+        self._cancelAll(account)
 
     def clear(self) -> None:
         """
@@ -328,10 +328,13 @@ class RemoteInterest:
         self._weights.clear()
 
     def _cancel(self) -> None:
-        made, self._made = self._made, {}
-        for subscriptions in made.values():
-            for subscription in subscriptions.values():
-                subscription.cancel()
+        for account in list(self._made):
+            self._cancelAll(account)
+
+    def _cancelAll(self, account: bytes) -> None:
+        made = self._made.pop(account, None)
+        if made:
+            self._buses[account].cancelAll(made.values())
 
     def __len__(self) -> int:
         return sum(map(len, self._weights.values()))

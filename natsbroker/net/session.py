@@ -9,7 +9,8 @@ Must never know: sockets, TLS, which authorizer or router there is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 from twisted.logger import Logger
@@ -24,6 +25,7 @@ from natsbroker.net.labels import violationText
 from natsbroker.net.peer import Peer
 from natsbroker.subjects import grammar
 from natsbroker.wire import ops
+from natsbroker.wire.backlog import FRAME, VIOLATION
 from natsbroker.wire.connect import parseConnect
 from natsbroker.wire.dialects import client
 from natsbroker.wire.grants import Grant
@@ -53,18 +55,22 @@ class ClientSession(AdmittedConversation):
     def _frames(self) -> None:
         decoder = self.decoder
         dispatch = self._dispatch
+        turn = self._turn
         active = False
         if self._loginBy is not None and self._isGuest():
             self._logIn()
         while not self.reason and self._login is None:
+            if (turn.isSpent or self._steps is not None) and self._mustRest():
+                break
             frame, self._held = self._held, None
             if frame is None:
                 lane = self._lane
                 if lane is not None:
                     if lane.forward():
                         active = True
-                    if lane.isShort:
+                    if lane.isShort or (turn.isSpent and self._mustRest()):
                         break
+                turn.work += FRAME
                 frame = decoder.next()
                 if frame is None:
                     break
@@ -112,8 +118,19 @@ class ClientSession(AdmittedConversation):
         if self.options["verbose"]:
             self._say(b"+OK\r\n")
         message = Message(subject, body, reply, headerLength, self, sizeText, headerText)
-        if not bus.publish(message) and reply and self.options["no_responders"]:
+        if not reply or not self.options["no_responders"]:
+            bus.publish(message, self.later)
+        elif not bus.publish(message, partial(self._requestLater, message)):
             self._nobodyResponds(subject, reply)
+
+    def _requestLater(self, message: Message, steps: Generator[None, None, int]) -> None:
+        self.later(self._requesting(message, steps))
+
+    def _requesting(
+        self, message: Message, steps: Generator[None, None, int]
+    ) -> Generator[None, None, None]:
+        if not (yield from steps):
+            self._nobodyResponds(message.subject, message.reply)
 
     def _nobodyResponds(self, subject: bytes, reply: bytes) -> None:
         if self.subscriptions is None:
@@ -180,6 +197,7 @@ class ClientSession(AdmittedConversation):
         self.close(error)
 
     def _violated(self, violation: errors.ProtocolViolation, sid: bytes = b"") -> None:
+        self._turn.work += VIOLATION
         self._say(violation.error.line(*violation.arguments))
         _log.error("{client} - {text}", client=str(self), text=violationText(violation, sid))
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from natsbroker import errors, hot
 from natsbroker.net.conversation import Conversation
-from natsbroker.net.stall import Stall
 from natsbroker.wire.keepalive import KeepaliveAction
 
 __all__ = ["TimedConversation"]
@@ -84,27 +83,14 @@ class TimedConversation(Conversation):
         self._stuckSince = None
 
     def _waitFor(self, outbox: hot.Outbox) -> None:
-        waits = outbox.pending > hot.Turn.HIGH and not outbox.lagging
-        if waits and self._stall is None and not self.reason and self._context.limits.stall:
-            self._hold()
-            self._stall = Stall(self._context.reactor, outbox, self._waited)
+        if self._context.limits.stall:
+            self._stallFor(self._context.reactor, outbox)
 
-    def _waited(self) -> None:
-        self._stall = None
-        self._release()
-
-    def _hold(self) -> None:
-        """
-        Read nothing until everybody who asked for it has called L{_release}.
-        """
-        self._holds += 1
-        if self._holds == 1:
-            self._peer.pauseReading()
-
-    def _release(self) -> None:
-        self._holds -= 1
-        if not self._holds and not self.reason:
+    def _setReading(self, isWanted: bool) -> None:
+        if isWanted:
             self._peer.resumeReading()
+        else:
+            self._peer.pauseReading()
 
     def _pong(self) -> None:
         self._keepalive.ponged(self._context.reactor.seconds())

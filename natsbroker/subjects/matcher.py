@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from natsbroker.subjects.cache import DEFAULT_LONGEST, MatchCache
 from natsbroker.subjects.epochs import Epochs
-from natsbroker.subjects.subscription import FIRST_LINK_KIND, Subscription
+from natsbroker.subjects.subscription import FIRST_LINK_KIND, Shadow, Subscription
 from natsbroker.subjects.tally import Tally
 
 __all__ = ["Group", "Matcher", "Matches", "Router", "isDeliverable", "sortMatches"]
@@ -75,6 +75,11 @@ def _weigh(matches: Matches) -> int:
     return 1 + (len(matches.plain) + members) // _SUBSCRIPTIONS_PER_WEIGHT
 
 
+#: The work of asking a router, and of each entry that it gives and each shape that it looks at
+#: (see L{natsbroker.wire.backlog}).
+_LOOK_UP = 32
+_ENTRY = 2
+
 _NOBODY = Matches((), (), ())
 
 #: The smallest limit of a cache, and the length of a subject that none is short enough for.
@@ -108,6 +113,8 @@ def sortMatches(entries: Iterable[Subscription], subject: bytes) -> Matches:
     links: list[Subscription] = []
     groups: dict[bytes, tuple[list[Subscription], list[Subscription]]] = {}
     for entry in entries:
+        if hasEnded(entry):
+            continue
         isLink = entry.kind >= FIRST_LINK_KIND
         permissions = entry.permissions if isLink else None
         if permissions is not None and not permissions.mayDeliver(subject, entry.queue):
@@ -123,6 +130,19 @@ def sortMatches(entries: Iterable[Subscription], subject: bytes) -> Matches:
         tuple((name, tuple(here), tuple(there)) for name, (here, there) in groups.items()),
         tuple(links),
     )
+
+
+def hasEnded(entry: Subscription) -> bool:
+    """
+    Whether a subscription gets no more messages, since it or its connection is closed, and need not
+    be among the matches. Closed ones of links stay: some stand for what only the readable path
+    does.
+    """
+    if isinstance(entry, Shadow) and not entry.closed:
+        entry = entry.original
+    if entry.closed:
+        return entry.kind < FIRST_LINK_KIND
+    return entry.outbox is not None and bool(entry.outbox.closed)
 
 
 class Matcher:
@@ -159,6 +179,7 @@ class Matcher:
         self.fresh: Matcher | None = None
         self.recorder: Callable[[bytes, Any], Tally | None] | None = None
         self._router = router
+        self._cost = 0
         self._epochs = Epochs()
         self._cache: MatchCache[Matches] = MatchCache(
             self._ask,
@@ -180,6 +201,15 @@ class Matcher:
         """
         self.generation += 1
         self._epochs.changed(pattern)
+
+    def takeCost(self) -> int:
+        """
+        The work of asking the router since the last call, in the units of
+        L{natsbroker.wire.backlog}. A router that is slow where there are many shapes of wildcards
+        has an attribute C{shapes}, how many they are.
+        """
+        cost, self._cost = self._cost, 0
+        return cost
 
     @property
     def hits(self) -> int:
@@ -204,4 +234,9 @@ class Matcher:
         matches = sortMatches(self._router.match(subject), subject)
         if self.recorder is not None:
             matches.tally = self.recorder(subject, matches)
+        shapes = getattr(self._router, "shapes", 0)
+        entries = len(matches.plain) + len(matches.links)
+        for _, here, there in matches.groups:
+            entries += len(here) + len(there)
+        self._cost += _LOOK_UP + _ENTRY * (entries + shapes)
         return matches

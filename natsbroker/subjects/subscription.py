@@ -8,7 +8,7 @@ has the same attributes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 __all__ = ["FIRST_LINK_KIND", "Shadow", "SidTable", "Subscription"]
@@ -127,6 +127,18 @@ class Shadow(Subscription):
         super().__init__(owner, pattern, original.queue, original.kind, subscriber, None)
         self.original = original
         self.rename = rename
+
+
+def closeAll(subscriptions: Iterable[Subscription]) -> list[Subscription]:
+    """
+    Let subscriptions get no more messages; their owner does not know yet.
+
+    @return: those that were open.
+    """
+    closed = [each for each in subscriptions if not each.closed]
+    for each in closed:
+        each.closed = True
+    return closed
 
 
 class SidTable:

@@ -21,12 +21,17 @@ from natsbroker.subjects.matcher import Matcher, Matches
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.subjects.subscription import Shadow, Subscription
 from natsbroker.subjects.tally import Tally
+from natsbroker.wire.backlog import BYTES, DIVISIBLE, FRAME
 from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.lines import HEAD, readLine
 from natsbroker.wire.outbox import Outbox
 from natsbroker.wire.reserved import CLUSTER_SUBJECTS, isReserved, isReservedReply
 
 __all__ = ["Lane", "Poster"]
+
+#: The work of a message, and of each copy, while it is part of a run.
+_MESSAGE = 4
+_COPY = 4
 
 #: How many lines are remembered, and how long a remembered line may be.
 _LINES = 8192
@@ -93,9 +98,10 @@ class _Plan:
         outbox: what comes out of it must be in the order of the messages.
     @ivar tally: counts them; C{None} for nothing.
     @ivar copies: how many receivers each has.
+    @ivar cost: the work that each is.
     """
 
-    __slots__ = ("copies", "groups", "longest", "mustReach", "plain", "size", "tally")
+    __slots__ = ("copies", "cost", "groups", "longest", "mustReach", "plain", "size", "tally")
 
     def __init__(
         self,
@@ -115,6 +121,7 @@ class _Plan:
         targets = [*plain, *(target for group in groups for target in group)]
         shared = len({id(target.outbox) for target in targets}) < len(targets)
         self.longest = 1 if shared else sys.maxsize
+        self.cost = _MESSAGE + (len(plain) + len(groups)) * (_COPY + (size >> BYTES))
 
     def isRunnable(self) -> bool:
         """
@@ -181,9 +188,16 @@ class Lane:
         self._generation = matcher.generation
         self._random = Random()
 
+    def complete(self) -> None:
+        """
+        Deliver what is left of a message at once, before the lane is given up. This lane leaves a
+        message that may take several turns to the readable path.
+        """
+
     def forward(self) -> int:
         """
-        Forward the longest run of publishes that is fully understood.
+        Forward the longest run of publishes that is fully understood, as far as the turn's share of
+        work goes.
 
         @return: how many they were.
         """
@@ -195,8 +209,9 @@ class Lane:
             self._generation = matcher.generation
         buffer, position = decoder.window
         known = self._known
+        turn = self._outbox.turn
         total = 0
-        while True:
+        while not turn.isSpent:
             end = buffer.find(b"\n", position) + 1
             if not end:
                 break
@@ -204,10 +219,13 @@ class Lane:
             plan = known[line] if line in known else self._understand(line)
             if plan is None or not plan.isRunnable():
                 break
-            bodies = _bodies(buffer, position, line, plan)
+            bodies = _bodies(
+                buffer, position, line, plan, 1 + (turn.until - turn.work) // plan.cost
+            )
             if not bodies:
                 break
             count = len(bodies)
+            turn.work += count * plan.cost
             self._deliver(plan, bodies)
             if plan.tally is not None:
                 plan.tally.add(count, count * plan.size, plan.copies)
@@ -242,7 +260,9 @@ class Lane:
         if self._permissions is not None and not self._permissions.allows(subject):
             return None
         matches = matcher.match(subject)
-        if not _isDirect(matches):
+        receivers = len(matches.plain) + sum(len(here) for _, here, _ in matches.groups)
+        self._outbox.turn.work += FRAME + matcher.takeCost()
+        if receivers >= DIVISIBLE or not _isDirect(matches):
             return None
         tail = b"%b %b" % (reply, sizeText) if reply else sizeText
         if headerLength:
@@ -332,14 +352,16 @@ class Poster:
 _PUBLISHING = (b"P", b"p", b"H", b"h")
 
 
-def _bodies(buffer: bytes, position: int, line: bytes, plan: _Plan) -> list[bytes]:
+def _bodies(buffer: bytes, position: int, line: bytes, plan: _Plan, longest: int) -> list[bytes]:
     """
     The bodies, with CRLF, of the messages that follow each other with the same line.
+
+    @param longest: how many at most.
     """
     bodies: list[bytes] = []
     start = len(line)
     step = start + plan.size + 2
-    last = min(len(buffer) - step, position + step * (plan.longest - 1))
+    last = min(len(buffer) - step, position + step * (min(plan.longest, longest) - 1))
     while position <= last and buffer.startswith(line, position):
         body = buffer[position + start : position + step]
         if not body.endswith(b"\r\n"):

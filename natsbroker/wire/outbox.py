@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from natsbroker.wire.backlog import FLUSH, LEAST, SHARE, UNLIMITED, Backlog
 from natsbroker.wire.values import Message
 
 __all__ = ["Outbox", "OutboxOwner", "Turn"]
@@ -42,12 +43,27 @@ class Turn:
     @cvar LOW: waiting bytes below which it no longer does.
     @ivar congested: the last outbox with more than C{HIGH} bytes that something was put into;
         whoever runs in the turn takes it (sets it to C{None}) to learn whether it was its doing.
+    @ivar work: how much was done so far, in the units of L{natsbroker.wire.backlog}.
+    @ivar until: the C{work} at which whatever runs leaves the rest for later.
+    @ivar round: the C{work} at which a round of turns ends: each begins with what is left of it.
+    @ivar backlog: what was left for later.
     """
 
     HIGH = 1 << 20
     LOW = 1 << 18
 
-    __slots__ = ("_depth", "_dirty", "_ended", "_schedule", "_scheduled", "congested")
+    __slots__ = (
+        "_depth",
+        "_dirty",
+        "_ended",
+        "_schedule",
+        "_scheduled",
+        "backlog",
+        "congested",
+        "round",
+        "until",
+        "work",
+    )
 
     def __init__(self, schedule: Callable[[Callable[[], None]], object]) -> None:
         """
@@ -59,11 +75,30 @@ class Turn:
         self._depth = 0
         self._dirty: list[Outbox] = []
         self._ended: list[Callable[[], None]] = []
+        self.work = 0
+        self.until = UNLIMITED
+        self.round = SHARE
+        self.backlog = Backlog(self, schedule)
+
+    @property
+    def isSpent(self) -> bool:
+        """
+        Whether the turn's share of work is used up.
+        """
+        return self.work >= self.until
+
+    def renew(self) -> None:
+        """
+        Begin a round of turns.
+        """
+        self.round = self.work + SHARE
 
     def enter(self) -> None:
         """
         Begin to collect.
         """
+        if not self._depth:
+            self.until = max(self.round, self.work + LEAST)
         self._depth += 1
 
     def leave(self) -> None:
@@ -72,12 +107,14 @@ class Turn:
         """
         self._depth -= 1
         if not self._depth:
+            self.until = UNLIMITED
             self.flush()
 
     def dirty(self, outbox: Outbox) -> None:
         """
         Remember an outbox that has something to send.
         """
+        self.work += FLUSH
         self._dirty.append(outbox)
         if not self._depth and not self._scheduled:
             self._scheduled = True
@@ -119,6 +156,7 @@ class Outbox:
     """
     The outgoing side of one connection.
 
+    @ivar turn: sends what was put in.
     @ivar limit: how many bytes may wait.
     @ivar headers: whether the peer understands headers; if not, they are stripped.
     @ivar echo: whether the peer wants its own messages back.
@@ -139,7 +177,6 @@ class Outbox:
         "_owner",
         "_paused",
         "_pieces",
-        "_turn",
         "_waiters",
         "_waiting",
         "_write",
@@ -151,12 +188,13 @@ class Outbox:
         "limit",
         "messageBytes",
         "messages",
+        "turn",
     )
 
     def __init__(
         self, turn: Turn, owner: OutboxOwner, write: Callable[[bytes], object], limit: int
     ) -> None:
-        self._turn = turn
+        self.turn = turn
         self._owner = owner
         self._write = write
         self.limit = limit
@@ -214,16 +252,16 @@ class Outbox:
         self._waiting += count
         if not self._isDirty:
             self._isDirty = True
-            self._turn.dirty(self)
+            self.turn.dirty(self)
         if self._waiting + self._heldAtMost > self.limit and self.pending > self.limit:
             self._overflow()
         elif self._waiting > Turn.HIGH and not self.lagging:
-            self._turn.congested = self
+            self.turn.congested = self
 
     def _overflow(self) -> None:
         overflowed = self._owner.outboxOverflowed
         self.close()
-        self._turn.atEnd(overflowed)
+        self.turn.atEnd(overflowed)
 
     def whenRelieved(self, call: Callable[[], None]) -> None:
         """

@@ -131,6 +131,7 @@ class TestSteps:
         stage = Stage()
         wire = stage.client("a@A")
         wire.send(b"".join(b"SUB foo.%d %d\r\n" % (n, n) for n in range(5_000)))
+        stage.world.settle()
         return stage
 
     def test_pauses(self) -> None:
