@@ -197,6 +197,9 @@ class Broker(MultiService):
             self._random,
         )
         inForce.watchRevocations(self._revoked)
+        if endpoints is None and settings.streaming and settings.streaming.nats_server:
+            # As with nats-streaming-server, clients connect to the other server alone.
+            endpoints = []
         self._isElsewhere = endpoints is not None
         if endpoints is None:
             endpoints = [addressEndpoint(self.reactor, settings.host, settings.port)]
@@ -231,10 +234,13 @@ class Broker(MultiService):
         self._services = dict(found.services(self, settings, services, builtin.services))
         self.streaming: StreamingModel | None = None
         if settings.streaming is not None:
-            from natsbroker.hosting.streaming import streamingService
+            from natsbroker.hosting.streaming import streamingBus, streamingService
             from natsbroker.stan.monitoring import StreamingModel
 
-            streaming = streamingService(self, settings.streaming, found)
+            bus = streamingBus(self, settings.streaming)
+            if IService.providedBy(bus):
+                self._services["streaming-bus"] = bus
+            streaming = streamingService(self, bus, settings.streaming, found)
             self._services["streaming"] = streaming
             self.streaming = StreamingModel(streaming)
             self._storeTrouble = lambda: streaming.trouble

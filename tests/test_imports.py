@@ -86,7 +86,7 @@ MAP: dict[str, Row] = {
     "pipeline": row(f"{_SERVICE} wire.columnar wire.instants store.exports", _TWISTED),
     "stats": row(f"{_SERVICE} hot wire.instants", _TWISTED),
     "net": row(f"{_CONTRACTS} hot wire subjects errors advisories peernames", f"{_TWISTED} {_TLS}"),
-    "client": row(f"{_SERVICE} hot wire peernames", f"{_TWISTED} {_TLS}"),
+    "client": row(f"{_SERVICE} hot wire peernames core.batches", f"{_TWISTED} {_TLS}"),
     "hosting": row(_COMPOSED, f"{_TWISTED} {_TLS}"),
     "broker": row(_COMPOSED, f"{_TWISTED} {_TLS}"),
     "tap": row(_COMPOSED, f"{_TWISTED} {_TLS}"),

@@ -249,7 +249,8 @@ class TestStreaming:
             ("-mm -5", "max messages limit cannot be negative"),
             ("-st file", "root directory must be specified"),
             ("-clustered", "clusters of NATS Streaming servers"),
-            ("-ns nats://x", "not supported yet"),
+            ("-ns nats://", "error parsing NATS server url"),
+            ("-encrypt", "not supported yet"),
             ("-c a -sc b", "one configuration file for both"),
         ],
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
@@ -185,6 +185,22 @@ class Client:
             raise ValueError(f"{size} bytes are more than the {largest} that the server takes")
         line = publishLine(subject, reply, len(block), size)
         self._conversation.write(line, block, payload, b"\r\n")
+
+    def publishMany(
+        self, subject: bytes, bodies: Sequence[bytes], reply: bytes = b"", headerLength: int = 0
+    ) -> None:
+        """
+        Send messages to one subject, in order.
+
+        @param bodies: of each message; see L{Message}.
+        @param headerLength: how many bytes of each body are the header block.
+        @raise ValueError: as L{publish}, but sizes are the caller's concern.
+        @raise ConnectionEnded: as L{publish}.
+        """
+        pieces: list[bytes] = []
+        for body in bodies:
+            pieces += (publishLine(subject, reply, headerLength, len(body)), body, b"\r\n")
+        self._conversation.write(*pieces)
 
     def subscribe(
         self, pattern: bytes, callback: Callback, queue: bytes = b""

@@ -8,6 +8,11 @@ which listener they are for.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+__all__ = ["RemoteURL", "checkPort", "splitAddress", "splitURL"]
 
 _PORT = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -41,3 +46,53 @@ def checkPort(port: int) -> int:
     if not -1 <= port <= 65535:
         raise ValueError(f"invalid port {port}")
     return port
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteURL:
+    """
+    Where another server listens.
+
+    @ivar password: L{None} when the URL names a user alone.
+    @ivar isTLS: the scheme asks for TLS.
+    """
+
+    host: str
+    port: int
+    user: str = ""
+    password: str | None = field(default=None, repr=False)
+    isTLS: bool = False
+
+
+_WEBSOCKET = ("ws", "wss")
+
+
+def splitURL(url: str, what: str, schemes: Sequence[str], port: int) -> RemoteURL:
+    """
+    Read the URL of a server; nothing is said in an error that could be a password.
+
+    @param what: what leads there, for errors.
+    @param schemes: that are accepted besides C{tls}; a URL without scheme has the first one.
+    @param port: for a URL without one.
+    @raise ValueError: if it is none, or one that leads to a WebSocket.
+    """
+    try:
+        parts = urlsplit(url if "//" in url else f"{schemes[0]}://{url}")
+        scheme, host = parts.scheme.lower(), parts.hostname
+        found = port if parts.port is None else parts.port
+    except ValueError:
+        raise ValueError(f"error parsing {what} url") from None
+    if scheme in _WEBSOCKET:
+        raise ValueError(
+            f"{what}s over WebSocket ({scheme}://) are not supported: use {schemes[0]}:// or tls://"
+        )
+    if scheme not in (*schemes, "tls") or not host or not found:
+        raise ValueError(f"error parsing {what} url: it needs a host")
+    password = parts.password
+    return RemoteURL(
+        host,
+        found,
+        unquote(parts.username or ""),
+        None if password is None else unquote(password),
+        scheme == "tls",
+    )

@@ -7,11 +7,13 @@ not, in nats-streaming-server's words.  It must never know channels or stores.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
+from natsbroker.config.identity import GLOBAL_ACCOUNT
 from natsbroker.config.reading import Findings, Reading
-from natsbroker.config.streaming import ChannelLimits, Streaming
+from natsbroker.config.streaming import ChannelLimits, Streaming, splitServers
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject
 
 __all__ = ["STORES", "checkStreaming", "storeNamed", "streamingFrom"]
@@ -120,7 +122,18 @@ def _problems(streaming: Streaming) -> list[tuple[str, str]]:
         problems.append(("dir", "for FILE stores, root directory must be specified"))
     if streaming.store == "postgres" and not streaming.store_options.get("source"):
         problems.append(("store", "for SQL stores, the source must be specified"))
+    if streaming.nats_server:
+        problems += [("nats_server", each) for each in _serverProblems(streaming)]
     return problems + _channelProblems(streaming)
+
+
+def _serverProblems(streaming: Streaming) -> Iterator[str]:
+    try:
+        splitServers(streaming.nats_server)
+    except ValueError as error:
+        yield str(error)
+    if streaming.account != GLOBAL_ACCOUNT:
+        yield "the account on another NATS server is that of its user: leave out account"
 
 
 def _channelProblems(streaming: Streaming) -> list[tuple[str, str]]:

@@ -38,7 +38,7 @@ _PROXIES = Missing("trusted proxies", _OFF)
 _PROFILING = Missing("profiling", (0,))
 _WRITE_TIMEOUT = Missing("write timeout policies", ("default",))
 _SYSLOG = Missing("logging to syslog", (False, ""))
-_OUTSIDE = Missing("an external NATS server", ("",))
+_OUTSIDE = "keys and certificates for an external NATS server"
 _ENCRYPTION = Missing("encryption at rest", _OFF)
 _CERTIFICATE_STORE = Missing("certificate stores")
 
@@ -111,19 +111,14 @@ NOT_YET: dict[str, Missing] = {
     "resolver_tls.cert_store": _CERTIFICATE_STORE,
     "resolver_tls.ocsp_peer": Missing("OCSP", _OFF),
     "streaming.cluster": Missing("clusters of NATS Streaming servers"),
-    "streaming.credentials": _OUTSIDE,
+    "streaming.credentials": Missing(_OUTSIDE, ("",)),
     "streaming.encrypt": _ENCRYPTION,
     "streaming.encryption_cipher": Missing("encryption at rest", ("",)),
     "streaming.encryption_key": Missing("encryption at rest", ("",)),
     "streaming.ft_group": Missing("fault tolerance groups", ("",)),
-    "streaming.nats_server": _OUTSIDE,
-    "streaming.nkey_seed_file": _OUTSIDE,
+    "streaming.nkey_seed_file": Missing(_OUTSIDE, ("",)),
     "streaming.partitioning": Missing("partitioning", _OFF),
-    "streaming.password": _OUTSIDE,
-    "streaming.secure": Missing("an external NATS server", _OFF),
-    "streaming.tls": _OUTSIDE,
-    "streaming.token": _OUTSIDE,
-    "streaming.username": _OUTSIDE,
+    "streaming.tls": Missing(_OUTSIDE, ("",)),
     "syslog": _SYSLOG,
     "tls.ca_certs_match": _CERTIFICATE_STORE,
     "tls.cert_match": _CERTIFICATE_STORE,

@@ -88,6 +88,7 @@ _FLAGS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
             ("-hbi, --hb_interval <duration>", "time between heartbeats of a client"),
             ("-hbt, --hb_timeout <duration>", "time to answer one"),
             ("-hbf, --hb_fail_count <number>", "how many may be left unanswered"),
+            ("-ns, --nats_server <url>; --secure", "serve the clients of another NATS server"),
             ("--replace_durable", "replace an active durable subscription, do not refuse"),
             ("--sql_driver <name>; --sql_source <source>", "options of a store in a database"),
             ("--sql_no_caching; --sql_max_open_conns <number>", ""),
@@ -116,7 +117,6 @@ _FLAGS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
         (
             ("-s, --syslog; -r, --remote_syslog <url>", ""),
             ("-js, --jetstream; --profile <port>", ""),
-            ("-ns, --nats_server <url>; --secure", ""),
             ("--tls_client_cert <file>; --tls_client_key <file>", ""),
             ("--tls_client_cacert <file>", ""),
             ("--ft_group <name>; --clustered; --cluster_node_id <name>", ""),

@@ -8,8 +8,8 @@ durations are floats in seconds.  It must never know what a leafnode is.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
 
+from natsbroker.config.addresses import RemoteURL, splitURL
 from natsbroker.config.tlsblock import TLS
 
 __all__ = ["LEAF_PORT", "LeafUser", "Leafnodes", "RemoteLeaf", "RemoteURL", "splitRemote"]
@@ -17,24 +17,7 @@ __all__ = ["LEAF_PORT", "LeafUser", "Leafnodes", "RemoteLeaf", "RemoteURL", "spl
 LEAF_PORT = 7422
 """The port of a URL that names none."""
 
-_SCHEMES = frozenset({"", "nats", "nats-leaf", "tls", "leaf"})
-_WEBSOCKET = frozenset({"ws", "wss"})
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteURL:
-    """
-    Where another server listens for leafnodes.
-
-    @ivar password: L{None} when the URL names a user alone.
-    @ivar isTLS: the scheme asks for TLS.
-    """
-
-    host: str
-    port: int
-    user: str = ""
-    password: str | None = field(default=None, repr=False)
-    isTLS: bool = False
+_SCHEMES = ("nats-leaf", "nats", "leaf", "")
 
 
 def splitRemote(url: str) -> RemoteURL:
@@ -43,26 +26,7 @@ def splitRemote(url: str) -> RemoteURL:
 
     @raise ValueError: if it is none, or one that leads to a WebSocket.
     """
-    try:
-        parts = urlsplit(url if "//" in url else f"nats-leaf://{url}")
-        scheme, host = parts.scheme.lower(), parts.hostname
-        port = LEAF_PORT if parts.port is None else parts.port
-    except ValueError:
-        raise ValueError("error parsing leafnode url") from None
-    if scheme in _WEBSOCKET:
-        raise ValueError(
-            f"leafnodes over WebSocket ({scheme}://) are not supported: use nats-leaf:// or tls://"
-        )
-    if scheme not in _SCHEMES or not host or not port:
-        raise ValueError("error parsing leafnode url: it needs a host")
-    password = parts.password
-    return RemoteURL(
-        host,
-        port,
-        unquote(parts.username or ""),
-        None if password is None else unquote(password),
-        scheme == "tls",
-    )
+    return splitURL(url, "leafnode", _SCHEMES, LEAF_PORT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,8 @@ _FIELDS = {
     "hbt": "hb_timeout",
     "hbf": "hb_fail_count",
     "replace_durable": "replace_durable",
+    "ns": "nats_server",
+    "secure": "secure",
 }
 """First spelling of a flag -> the setting that it is."""
 

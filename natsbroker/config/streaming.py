@@ -11,9 +11,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from natsbroker.config.addresses import RemoteURL, splitURL
 from natsbroker.config.identity import GLOBAL_ACCOUNT
 
-__all__ = ["ChannelLimits", "Streaming"]
+__all__ = ["DEFAULT_PORT", "ChannelLimits", "Streaming", "splitServers"]
+
+DEFAULT_PORT = 4222
+"""Of a URL of a NATS server that names none."""
+
+
+def splitServers(urls: str) -> list[RemoteURL]:
+    """
+    Read the URLs of C{nats_server}.
+
+    @raise ValueError: if one of them is none.
+    """
+    found = [each.strip() for each in urls.split(",")]
+    return [splitURL(each, "NATS server", ("nats",), DEFAULT_PORT) for each in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,11 @@ class Streaming:
     @ivar max_age: seconds that a message is kept.
     @ivar max_inactivity: seconds until a channel that nobody uses is deleted; 0 for never.
     @ivar channels: by channel or pattern.
+    @ivar nats_server: URLs of the NATS server whose clients are served, separated by commas; empty
+        for those of this broker.
+    @ivar username: whom the service logs in as there, unless a URL says so; with C{password}.
+    @ivar token: or with a token instead.
+    @ivar secure: the connection there uses TLS.
     @ivar hb_interval: seconds between heartbeats.
     @ivar hb_timeout: seconds to answer one.
     @ivar hb_fail_count: how many a client may leave unanswered in a row.
@@ -67,3 +86,8 @@ class Streaming:
     hb_timeout: float = 10.0
     hb_fail_count: int = 10
     replace_durable: bool = False
+    nats_server: str = ""
+    username: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    secure: bool = False

@@ -21,13 +21,13 @@ from natsbroker.errors import BrokerError
 from natsbroker.hosting.plugins import Plugins
 from natsbroker.hosting.start import StartError
 from natsbroker.hosting.stores import monotonicOf, storeOpener, wallClockOf
-from natsbroker.interfaces import IBrokerHost, IStreamStore
+from natsbroker.interfaces import IBrokerHost, IMessageBus, IStreamStore
 from natsbroker.pipeline.service import PipelineService
 from natsbroker.stan.limits import ChannelLimits, ChannelOverrides, Limits
 from natsbroker.stan.options import Heartbeats, StreamingOptions
 from natsbroker.stan.service import StreamingService
 
-__all__ = ["optionsFrom", "storeMaker", "streamingService"]
+__all__ = ["optionsFrom", "storeMaker", "streamingBus", "streamingService"]
 
 
 def optionsFrom(streaming: Streaming) -> StreamingOptions:
@@ -80,24 +80,45 @@ def storeMaker(
     return openStore
 
 
-def streamingService(host: IBrokerHost, streaming: Streaming, plugins: Plugins) -> StreamingService:
+def streamingBus(host: IBrokerHost, streaming: Streaming) -> IMessageBus:
+    """
+    The bus whose clients are served: an account of this broker, or one on another NATS server. The
+    latter is a service that must be started.
+
+    @raise BrokerError: if there is no such account.
+    @raise ValueError: if the URL of the server is none.
+    """
+    if streaming.nats_server:
+        from natsbroker.hosting.remotebus import remoteBus
+
+        return remoteBus(host.reactor, streaming)
+    try:
+        return host.bus(streaming.account)
+    except KeyError:
+        raise BrokerError(f'"streaming" names an unknown account: {streaming.account}') from None
+
+
+def streamingService(
+    host: IBrokerHost, bus: Any, streaming: Streaming, plugins: Plugins
+) -> StreamingService:
     """
     Make the service, with jobs that read what it stores served beside it.
 
-    @raise BrokerError: if there is no such store or account.
+    @param bus: what L{streamingBus} gave.
+    @raise BrokerError: if there is no such store.
     @raise ValueError: if the settings make no sense.
     """
     openStore = storeMaker(host, streaming, plugins)
-    try:
-        bus = host.bus(streaming.account)
-    except KeyError:
-        raise BrokerError(f'"streaming" names an unknown account: {streaming.account}') from None
+    maxPayload: Callable[[], int] = _ownMaxPayload(host)
+    if streaming.nats_server:
+        from natsbroker.hosting.remotebus import onlyServer
+
+        openStore = onlyServer(bus, host.reactor, streaming, openStore)
+        maxPayload = _remoteMaxPayload(bus)
     monotonic, now = monotonicOf(host.reactor), wallClockOf(host.reactor)
     # What jobs take is counted in the processor's time, so that a busy machine does not slow them.
     worked = time.process_time if host.reactor.seconds is time.time else monotonic
-    pipeline = PipelineService(
-        bus, host.reactor, worked, now, lambda: int(host.settings.max_payload)
-    )
+    pipeline = PipelineService(bus, host.reactor, worked, now, maxPayload)
     return StreamingService(
         bus,
         host.reactor,
@@ -107,3 +128,11 @@ def streamingService(host: IBrokerHost, streaming: Streaming, plugins: Plugins) 
         now,
         logUsers=(pipeline,),
     )
+
+
+def _ownMaxPayload(host: IBrokerHost) -> Callable[[], int]:
+    return lambda: int(host.settings.max_payload)
+
+
+def _remoteMaxPayload(bus: Any) -> Callable[[], int]:
+    return lambda: int(bus.maxPayload)

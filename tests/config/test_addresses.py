@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.config.addresses import checkPort, splitAddress
+from natsbroker.config.addresses import RemoteURL, checkPort, splitAddress, splitURL
 
 READABLE = [
     ("127.0.0.1:4222", ("127.0.0.1", 4222)),
@@ -62,3 +62,25 @@ def test_badPorts(port: int) -> None:
     """A listener cannot have these."""
     with pytest.raises(ValueError, match="invalid port"):
         checkPort(port)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("nats://h", RemoteURL("h", 4222)),
+        ("h:5", RemoteURL("h", 5)),
+        ("tls://u:p%40@h:1", RemoteURL("h", 1, "u", "p@", True)),
+        ("nats://token@[::1]:6", RemoteURL("::1", 6, "token")),
+    ],
+)
+def test_splitURL(url: str, expected: RemoteURL) -> None:
+    """A URL of a server has a host, and may have a port, a user and a scheme that asks for TLS."""
+    assert splitURL(url, "server", ("nats",), 4222) == expected
+
+
+@pytest.mark.parametrize("url", ["nats://", "nats://h:0", "http://h", "nats://h:x", "wss://h"])
+def test_splitURL_noServer(url: str) -> None:
+    """Anything else is refused, without saying what could be a password."""
+    with pytest.raises(ValueError, match="server") as raised:
+        splitURL(url.replace("://", "://u:secret@"), "server", ("nats",), 4222)
+    assert "secret" not in str(raised.value)

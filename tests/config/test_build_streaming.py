@@ -77,6 +77,14 @@ def test_everything() -> None:
     )
 
 
+def test_otherServer() -> None:
+    """Another NATS server, and as whom to log in there."""
+    text = "streaming { ns: 'nats://a,b:1', user: u, pass: p, token: t, secure: true }"
+    assert built(text) == Streaming(
+        nats_server="nats://a,b:1", username="u", password="p", token="t", secure=True
+    )
+
+
 def test_zero() -> None:
     """0 is without limit, not the default."""
     streaming = built("streaming { limits { mc: 0, mm: 0, mb: 0 } }")
@@ -144,6 +152,9 @@ def test_limitsThatMakeNoSense(text: str, error: str) -> None:
         ("hb_fail_count: -1", "streaming.hb_fail_count"),
         ("store: file", "streaming.dir"),
         ("store: sql", "streaming.store: for SQL stores, the source must be specified"),
+        ("ns: 'nats://u:secret@:x'", "nats_server: error parsing NATS server url"),
+        ("ns: 'nats://a,ws://b'", "nats_server: NATS servers over WebSocket (ws://) are not"),
+        ("ns: 'nats://a', account: A", "nats_server: the account on another NATS server is"),
         ("max_msgs: 5", "unknown field"),
         ('hb_interval: "soon"', "streaming.hb_interval"),
     ],
@@ -162,10 +173,9 @@ def test_mistakes(text: str, path: str) -> None:
         "encrypt: true",
         "encryption_key: secret",
         "ft_group: g",
-        "ns: 'nats://localhost'",
-        "user: u",
+        "nkey_seed_file: k",
+        "credentials: c",
         "tls { client_cert: c }",
-        "secure: true",
     ],
 )
 def test_notYet(text: str) -> None:

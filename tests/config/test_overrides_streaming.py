@@ -46,6 +46,8 @@ def settings(*arguments: str) -> Settings:
         ("hbf", 1, Streaming(hb_fail_count=1)),
         ("replace_durable", True, Streaming(replace_durable=True)),
         ("sql_source", "x", Streaming(store_options={"source": "x"})),
+        ("ns", "nats://h:1", Streaming(nats_server="nats://h:1")),
+        ("secure", True, Streaming(secure=True)),
         ("streaming", True, Streaming()),
     ],
 )
@@ -111,7 +113,7 @@ def test_mistakes(arguments: tuple[str, ...], error: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("-clustered",), ("-ns", "nats://x"), ("-encrypt",), ("-ft_group", "g"), ("-secure",)],
+    [("-clustered",), ("-encrypt",), ("-ft_group", "g"), ("-tls_client_cert", "c")],
 )
 def test_notYet(arguments: tuple[str, ...]) -> None:
     """What is not there is refused."""

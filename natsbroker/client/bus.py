@@ -1,0 +1,373 @@
+"""
+A message bus on another NATS server: services that ask for an L{IMessageBus} run there as they run
+in a broker of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.client.client import Client, ClientSubscription
+from natsbroker.client.errors import ClientError
+from natsbroker.core.batches import Batcher
+from natsbroker.errors import BrokerError
+from natsbroker.interfaces import (
+    IBatchSubscriber,
+    ILinkSubscriber,
+    IMessageBus,
+    IOrigin,
+    IPrepared,
+    IRunSubscriber,
+    ISubscriber,
+    ISubscription,
+)
+from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import ClientInfo, Message
+
+__all__ = ["RECONNECT", "RemoteBus", "RemoteSubscription"]
+
+_log = Logger(namespace="natsbroker.client")
+
+RECONNECT = 2.0
+"""Seconds from the loss of a connection, or a failed attempt, to the next attempt."""
+
+Dial = Callable[[], Deferred[Client]]
+
+
+@implementer(ISubscription)
+class RemoteSubscription:
+    """
+    A subscription that outlives connections.
+
+    @ivar permissions: not asked; the server decides what the connection may hear.
+    """
+
+    def __init__(
+        self, bus: RemoteBus, pattern: bytes, queue: bytes, tag: Any, subscriber: ISubscriber
+    ) -> None:
+        self.pattern = pattern
+        self.queue = queue
+        self.tag = tag
+        self.delivered = 0
+        self.closed = False
+        self.permissions: Any = None
+        self._bus = bus
+        self._subscriber = subscriber
+        self._maximum = 0
+        self._there: ClientSubscription | None = None
+
+    def connected(self, client: Client) -> None:
+        """
+        Subscribe over a new connection.
+        """
+        self._there = client.subscribe(self.pattern, self._received, self.queue)
+        self._limit()
+
+    def disconnected(self) -> None:
+        """
+        The connection is gone.
+        """
+        self._there = None
+
+    def cancel(self) -> None:
+        """
+        See L{ISubscription.cancel}.
+        """
+        if not self.closed:
+            self.closed = True
+            there, self._there = self._there, None
+            if there is not None:
+                there.cancel()
+            self._bus.forget(self)
+
+    def cancelAfter(self, count: int) -> None:
+        """
+        See L{ISubscription.cancelAfter}.
+        """
+        if count <= self.delivered:
+            self.cancel()
+        else:
+            self._maximum = count
+            self._limit()
+
+    def _limit(self) -> None:
+        there = self._there
+        if self._maximum and there is not None:
+            there.cancelAfter(there.delivered + self._maximum - self.delivered)
+
+    def reweigh(self, weight: int) -> None:
+        """
+        See L{ISubscription.reweigh}: each member of a group counts once on a connection.
+        """
+
+    def _received(self, message: Message) -> None:
+        if self.closed:
+            return
+        self.delivered += 1
+        message.origin = self._bus
+        self._subscriber.deliver(message, self.tag)
+        if 0 < self._maximum <= self.delivered and not self.closed:
+            self.cancel()
+            self._subscriber.subscriptionEnded(self.tag)
+
+
+@implementer(IMessageBus, IOrigin, ILinkSubscriber, IPrepared)
+class RemoteBus(Service):
+    """
+    A bus over one connection, which is made again whenever it is lost. What is published while
+    there is none is lost; subscriptions are made again.
+
+    It is the origin of all messages that come: the server let their publishers in, and knows the
+    subject that each published to, as a peer in a cluster would.
+
+    @ivar account: what the account is called here; the server does not tell.
+    @ivar grant: what the senders of messages may do: the server has checked their subjects.
+    @ivar matcher: C{None}: the subscribers are known to the server.
+    """
+
+    def __init__(self, reactor: IReactorTime, dial: Dial, account: str = "$G") -> None:
+        """
+        @param dial: makes a connection, or fails.
+        """
+        self.account = account
+        self.grant = Grant()
+        self.matcher = None
+        self._reactor = reactor
+        self._dial = dial
+        self._turn = hot.Turn(lambda call: reactor.callLater(0, call))
+        self._collectors: dict[int, tuple[Any, Any]] = {}
+        self._subscriptions: dict[int, RemoteSubscription] = {}
+        self._client: Client | None = None
+        self._dialling: Deferred[Any] | None = None
+        self._again: IDelayedCall | None = None
+        self._outcome: Failure | bool | None = None
+        self._waiting: list[Deferred[None]] = []
+
+    # The connection.
+
+    def startService(self) -> None:
+        """
+        Connect.
+        """
+        super().startService()  # type: ignore[no-untyped-call]
+        self._connect()
+
+    def stopService(self) -> Deferred[None]:
+        """
+        Send what waits, then end the connection.
+        """
+        super().stopService()  # type: ignore[no-untyped-call]
+        again, self._again = self._again, None
+        if again is not None:
+            again.cancel()
+        dialling, self._dialling = self._dialling, None
+        if dialling is not None:
+            dialling.cancel()
+        client = self._client
+        if client is None:
+            return succeed(None)
+        return client.close().addCallback(lambda _: None)
+
+    def whenPrepared(self) -> Deferred[None]:
+        """
+        See L{IPrepared}: it is prepared when the first connection is made, and fails with it.
+        """
+        waiting: Deferred[None] = Deferred()
+        self._waiting.append(waiting)
+        self._tell()
+        return waiting
+
+    @property
+    def maxPayload(self) -> int:
+        """
+        How many bytes a message may have; 0 while that is not known.
+        """
+        largest = None if self._client is None else self._client.info.get("max_payload")
+        return largest if isinstance(largest, int) and largest > 0 else 0
+
+    def _connect(self) -> None:
+        self._again = None
+        self._dialling = dialling = self._dial()
+        dialling.addCallbacks(self._connected, self._failed)
+
+    def _connected(self, client: Client) -> None:
+        self._dialling = None
+        if not self.running:
+            client.close()
+            return
+        self._client = client
+        name = client.info.get("server_name") or client.info.get("server_id")
+        _log.info("Connected to NATS server {name}", name=name)
+        for each in list(self._subscriptions.values()):
+            each.connected(client)
+        client.whenClosed().addCallback(self._lost)
+        self._outcome = True
+        self._tell()
+
+    def _failed(self, failure: Failure) -> None:
+        self._dialling = None
+        if not self.running or failure.check(CancelledError):
+            return
+        if self._outcome is None:
+            self._outcome = failure
+            self._tell()
+            return
+        _log.debug("Cannot connect to the NATS server: {why}", why=failure.getErrorMessage())
+        self._again = self._reactor.callLater(RECONNECT, self._connect)
+
+    def _lost(self, reason: ClientError) -> None:
+        self._client = None
+        for each in self._subscriptions.values():
+            each.disconnected()
+        if self.running:
+            _log.error("Lost the connection to the NATS server: {why}", why=str(reason))
+            self._again = self._reactor.callLater(RECONNECT, self._connect)
+
+    def _tell(self) -> None:
+        if self._outcome is None:
+            return
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if isinstance(self._outcome, Failure):
+                each.errback(self._outcome)
+            else:
+                each.callback(None)
+
+    # The bus.
+
+    def mapped(self, subject: bytes) -> bytes:
+        """
+        See L{IMessageBus.mapped}: the server maps subjects.
+        """
+        return subject
+
+    def publish(self, message: Message) -> int:
+        """
+        See L{IMessageBus.publish}. How many receivers there are is not known: it is 1 for what was
+        sent, and 0 for what could not be.
+        """
+        client = self._open(message.subject, len(message.body))
+        if client is None:
+            return 0
+        client.publishMany(message.subject, [message.body], message.reply, message.headerLength)
+        return 1
+
+    def post(self, subject: bytes, payload: bytes) -> int:
+        """
+        See L{IMessageBus.post}.
+        """
+        return self.postMany(subject, [payload])
+
+    def postMany(self, subject: bytes, payloads: list[bytes]) -> int:
+        """
+        See L{IMessageBus.postMany}.
+        """
+        client = self._open(subject, max(map(len, payloads), default=0))
+        if client is None:
+            return 0
+        client.publishMany(subject, payloads)
+        return 1
+
+    def _open(self, subject: bytes, size: int) -> Client | None:
+        """
+        The connection, if a message can be sent over it.
+        """
+        client = self._client
+        if client is None or not client.isOpen or not isValidLiteral(subject):
+            return None
+        if 0 < self.maxPayload < size:
+            _log.error(
+                "A message of {size} bytes to {subject} is lost: the NATS server takes {largest}",
+                size=size,
+                subject=subject,
+                largest=self.maxPayload,
+            )
+            return None
+        return client
+
+    def refresh(self) -> None:
+        """
+        See L{IMessageBus.refresh}: nothing is remembered.
+        """
+
+    def subscribe(
+        self,
+        pattern: bytes,
+        subscriber: ISubscriber | ILinkSubscriber,
+        tag: Any = None,
+        queue: bytes = b"",
+        weight: int = 1,
+    ) -> ISubscription:
+        """
+        See L{IMessageBus.subscribe}.
+        """
+        if not isValidSubject(pattern):
+            raise ValueError(f"not a valid subject: {pattern!r}")
+        if not ISubscriber.providedBy(subscriber):
+            raise BrokerError("links cannot subscribe over a connection to another server")
+        taker = self._takerFor(subscriber)
+        made = RemoteSubscription(self, pattern, queue, tag, taker)
+        self._subscriptions[id(made)] = made
+        if self._client is not None and self._client.isOpen:
+            made.connected(self._client)
+        return made
+
+    def forget(self, subscription: RemoteSubscription) -> None:
+        """
+        A subscription has ended.
+        """
+        del self._subscriptions[id(subscription)]
+
+    def _takerFor(self, subscriber: Any) -> Any:
+        """
+        What takes the messages of a subscriber: the same for all its subscriptions, so that it gets
+        them in order.
+        """
+        if not (IRunSubscriber.providedBy(subscriber) or IBatchSubscriber.providedBy(subscriber)):
+            return subscriber
+        known = self._collectors.get(id(subscriber))
+        if known is None:
+            make: Any = hot.Collector if IRunSubscriber.providedBy(subscriber) else Batcher
+            collector = make(subscriber, self._turn, _log.failure)
+            # The subscriber is kept as well, so that its id stays its own.
+            known = self._collectors[id(subscriber)] = (subscriber, collector)
+        return known[1]
+
+    def hasInterest(self, subject: bytes) -> bool:
+        """
+        See L{IMessageBus.hasInterest}: only the server knows; it is true while there is a
+        connection.
+        """
+        return self._client is not None and self._client.isOpen
+
+    def watchInterest(self, watcher: Any, audience: Any = None) -> Any:
+        """
+        See L{IMessageBus.watchInterest}.
+
+        @raise BrokerError: always: a server does not tell its clients what is subscribed.
+        """
+        raise BrokerError("what is subscribed on another server cannot be watched")
+
+    # The origin of what comes.
+
+    def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
+        """
+        See L{ILinkSubscriber.forward}: the server chooses the members of groups by itself.
+        """
+        self.publish(message)
+
+    def clientInfo(self, isDetailed: bool) -> ClientInfo:
+        """
+        See L{IOrigin.clientInfo}: the server does not tell its clients who publishes.
+        """
+        return ClientInfo(acc=self.account)

@@ -1,0 +1,409 @@
+"""
+A bus on another server: here a broker in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.python.failure import Failure
+from zope.interface import implementer
+from zope.interface.verify import verifyObject
+
+from natsbroker.client.bus import RECONNECT, RemoteBus
+from natsbroker.client.client import Client
+from natsbroker.client.connecting import connectInProcess
+from natsbroker.client.options import ConnectOptions
+from natsbroker.errors import BrokerError, NoResponders
+from natsbroker.interfaces import (
+    IBatchSubscriber,
+    ILinkSubscriber,
+    IMessageBus,
+    IOrigin,
+    IPrepared,
+    IRunSubscriber,
+    ISubscriber,
+    ISubscription,
+)
+from natsbroker.requests import request
+from natsbroker.stan.access import requesterOf
+from natsbroker.testing.memory import MemoryBroker
+from natsbroker.wire.values import Message, Run
+from tests.conftest import FlushLoggedErrors
+from tests.support import Recorder
+
+
+@implementer(ISubscriber)
+class Listener(Recorder):
+    """
+    Keeps what comes.
+    """
+
+    @property
+    def heard(self) -> list[tuple[bytes, Any]]:
+        """Payloads with their tags."""
+        return [(message.payload, tag) for message, tag in self.got]
+
+
+@implementer(IRunSubscriber)
+class RunListener(Listener):
+    """
+    Takes runs.
+
+    @ivar calls: what each call brought: bodies and tags.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[list[tuple[list[bytes], Any]]] = []
+
+    def deliverRuns(self, runs: list[tuple[Run, Any]]) -> None:
+        """See L{IRunSubscriber}."""
+        self.calls.append([(run.bodies, tag) for run, tag in runs])
+
+
+@implementer(IBatchSubscriber)
+class BatchListener(Listener):
+    """
+    Takes batches.
+
+    @ivar calls: payloads of each call.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[list[bytes]] = []
+
+    def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+        """See L{IBatchSubscriber}."""
+        self.calls.append([message.payload for message, _ in messages])
+
+
+class Stage:
+    """
+    A broker, a bus on it, and another client.
+
+    @ivar isDown: whether nobody can connect.
+    @ivar clients: the connections that the bus has made.
+    """
+
+    def __init__(self) -> None:
+        self.broker = MemoryBroker(configText="max_payload: 1000")
+        self.isDown = False
+        self.clients: list[Client] = []
+        self.bus = RemoteBus(self.broker.reactor, self.dial)
+        self.prepared: list[Any] = []
+
+    def dial(self) -> Deferred[Client]:
+        """Make a connection."""
+        if self.isDown:
+            return fail(ConnectionRefusedError("nobody there"))
+        dialling = connectInProcess(self.broker.broker, ConnectOptions(name="bus"))
+        return dialling.addCallback(self._dialled)
+
+    def _dialled(self, client: Client) -> Client:
+        self.clients.append(client)
+        return client
+
+    def start(self) -> None:
+        """Connect."""
+        self.bus.startService()
+        self.bus.whenPrepared().addBoth(self.prepared.append)
+        self.settle()
+
+    def settle(self) -> None:
+        """Let everything happen that happens at once."""
+        self.broker.advance(0)
+        self.broker.advance(0)
+
+    def client(self) -> Client:
+        """Another client of the broker."""
+        found: list[Client] = []
+        connectInProcess(self.broker.broker).addCallback(found.append)
+        self.settle()
+        return found[0]
+
+    def cut(self) -> None:
+        """Lose the connection."""
+        self.clients[-1].close()
+        self.settle()
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    """A bus that is connected; nothing is left of it afterwards."""
+    made = Stage()
+    made.start()
+    assert made.prepared == [None]
+    yield made
+    made.bus.stopService()
+    made.settle()
+    made.broker.stop()
+    assert made.broker.reactor.getDelayedCalls() == []
+
+
+def test_interfaces(stage: Stage) -> None:
+    """It is a bus, the origin of what comes, and a link in the eyes of services."""
+    for interface in (IMessageBus, IOrigin, ILinkSubscriber, IPrepared):
+        assert verifyObject(interface, stage.bus)
+    assert verifyObject(ISubscription, stage.bus.subscribe(b"a", Listener()))
+
+
+class TestMessages:
+    """Both ways."""
+
+    def test_received(self, stage: Stage) -> None:
+        """Messages come with the tag, in the order of their sending, with reply and headers."""
+        listener = Listener()
+        stage.bus.subscribe(b"a.*", listener, "tag")
+        stage.settle()
+        client = stage.client()
+        client.publish(b"a.1", b"one", b"answers")
+        client.publish(b"a.2", b"two")
+        stage.settle()
+        assert listener.heard == [(b"one", "tag"), (b"two", "tag")]
+        assert [each.reply for each, _ in listener.got] == [b"answers", b""]
+
+    def test_sent(self, stage: Stage) -> None:
+        """All ways of publishing reach others, in order."""
+        got: list[tuple[bytes, bytes, bytes]] = []
+        stage.client().subscribe(b"b", lambda m: got.append((m.payload, m.reply, m.headers)))
+        stage.settle()
+        bus, block = stage.bus, b"NATS/1.0\r\nA: b\r\n\r\n"
+        assert bus.publish(Message(b"b", block + b"1", b"r", len(block))) == 1
+        assert (bus.post(b"b", b"2"), bus.postMany(b"b", [b"3", b"4"])) == (1, 1)
+        bus.forward(Message(b"b", b"5"), ())
+        stage.settle()
+        assert got == [
+            (b"1", b"r", block), (b"2", b"", b""), (b"3", b"", b""), (b"4", b"", b""),
+            (b"5", b"", b""),
+        ]  # fmt: skip
+
+    def test_own(self, stage: Stage) -> None:
+        """Two services on one bus hear each other."""
+        listener = Listener()
+        stage.bus.subscribe(b"c", listener)
+        stage.bus.post(b"c", b"x")
+        stage.settle()
+        assert listener.heard == [(b"x", None)]
+
+    def test_tooLarge(self, stage: Stage, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """What the server would cut the connection for is not sent, and told in the log."""
+        assert stage.bus.maxPayload == 1000
+        assert stage.bus.postMany(b"d", [b"x", b"y" * 1001]) == 0
+        stage.settle()
+        assert stage.clients[-1].isOpen
+
+    def test_subjectThatIsNone(self, stage: Stage) -> None:
+        """A message to a subject that nobody can hear is lost, and nothing else is."""
+        assert stage.bus.post(b"a..b", b"x") == 0
+        with pytest.raises(ValueError, match="not a valid subject"):
+            stage.bus.subscribe(b"a..b", Listener())
+
+    def test_request(self, stage: Stage) -> None:
+        """Requests are answered, also by the server's word that nobody responds."""
+        client = stage.client()
+        client.subscribe(b"echo", lambda m: client.publish(m.reply, m.payload))
+        stage.settle()
+        for subject in (b"echo", b"nobody"):
+            answers: list[Any] = []
+            request(stage.bus, stage.broker.reactor, subject, b"x").addBoth(answers.append)
+            stage.settle()
+            if subject == b"echo":
+                assert answers[0].payload == b"x"
+            else:
+                assert answers[0].check(NoResponders)
+
+
+class TestBatches:
+    """Subscribers that want all that a turn brings at once."""
+
+    def test_runs(self, stage: Stage) -> None:
+        """Messages that are alike come as one run, all subjects in one call and in order."""
+        listener = RunListener()
+        stage.bus.subscribe(b"a", listener, 1)
+        stage.bus.subscribe(b"b", listener, 2)
+        stage.settle()
+        client = stage.client()
+        for subject, payload in ((b"a", b"1"), (b"a", b"2"), (b"b", b"3"), (b"a", b"4")):
+            client.publish(subject, payload)
+        stage.settle()
+        assert listener.calls == [[([b"1", b"2"], 1), ([b"3"], 2), ([b"4"], 1)]]
+
+    def test_batches(self, stage: Stage) -> None:
+        """So it is with batches."""
+        listener = BatchListener()
+        stage.bus.subscribe(b"a", listener)
+        stage.settle()
+        client = stage.client()
+        for payload in (b"1", b"2"):
+            client.publish(b"a", payload)
+        stage.settle()
+        assert listener.calls == [[b"1", b"2"]]
+
+
+class TestSubscriptions:
+    """Their end."""
+
+    def test_cancel(self, stage: Stage) -> None:
+        """After its end nothing comes; ending it twice does no harm."""
+        listener = Listener()
+        subscription = stage.bus.subscribe(b"a", listener)
+        stage.settle()
+        subscription.cancel()
+        subscription.cancel()
+        stage.client().publish(b"a", b"x")
+        stage.settle()
+        assert (listener.heard, subscription.closed, listener.ended) == ([], True, [])
+
+    def test_cancelAfter(self, stage: Stage) -> None:
+        """It ends with the last message that it may have, over connections also."""
+        listener = Listener()
+        subscription = stage.bus.subscribe(b"a", listener, "tag")
+        subscription.cancelAfter(3)
+        stage.settle()
+        client = stage.client()
+        client.publish(b"a", b"1")
+        client.publish(b"a", b"2")
+        stage.settle()
+        stage.cut()
+        stage.broker.advance(RECONNECT)
+        stage.settle()
+        client.publish(b"a", b"3")
+        client.publish(b"a", b"4")
+        stage.settle()
+        assert [each[0] for each in listener.heard] == [b"1", b"2", b"3"]
+        assert (subscription.closed, subscription.delivered, listener.ended) == (True, 3, ["tag"])
+
+    def test_cancelAfter_reached(self, stage: Stage) -> None:
+        """If it had as many already, it ends at once."""
+        subscription = stage.bus.subscribe(b"a", Listener())
+        subscription.cancelAfter(0)
+        assert subscription.closed
+
+    def test_queue(self, stage: Stage) -> None:
+        """Each message reaches one member of a group."""
+        one, two = Listener(), Listener()
+        for each in (one, two):
+            stage.bus.subscribe(b"a", each, queue=b"q")
+        stage.settle()
+        client = stage.client()
+        for _ in range(20):
+            client.publish(b"a", b"x")
+        stage.settle()
+        assert len(one.heard) + len(two.heard) == 20
+
+    def test_link(self, stage: Stage) -> None:
+        """A link cannot subscribe here."""
+
+        @implementer(ILinkSubscriber)
+        class Link:
+            def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
+                raise AssertionError(message)
+
+        with pytest.raises(BrokerError, match="links cannot subscribe"):
+            stage.bus.subscribe(b"a", Link())
+
+
+class TestConnection:
+    """Its loss, and its return."""
+
+    def test_reconnects(self, stage: Stage) -> None:
+        """Subscriptions are there again; what is published in between is lost."""
+        listener = Listener()
+        stage.bus.subscribe(b"a", listener)
+        ended = stage.bus.subscribe(b"a", listener)
+        stage.cut()
+        ended.cancel()
+        stage.bus.subscribe(b"b", listener)
+        assert not stage.bus.hasInterest(b"a")
+        assert stage.bus.post(b"a", b"lost") == 0
+        stage.isDown = True
+        stage.broker.advance(RECONNECT)
+        stage.isDown = False
+        stage.broker.advance(RECONNECT)
+        stage.settle()
+        assert stage.bus.hasInterest(b"a")
+        client = stage.client()
+        client.publish(b"a", b"1")
+        client.publish(b"b", b"2")
+        stage.settle()
+        assert listener.heard == [(b"1", None), (b"2", None)]
+        assert len(stage.clients) == 2
+
+    def test_firstFails(self) -> None:
+        """Without a first connection it is not prepared, and no further attempt is made."""
+        stage = Stage()
+        stage.isDown = True
+        stage.start()
+        assert isinstance(stage.prepared[0], Failure)
+        assert stage.prepared[0].check(ConnectionRefusedError)
+        stage.bus.stopService()
+        stage.broker.stop()
+        assert stage.broker.reactor.getDelayedCalls() == []
+
+    def test_stoppedWhileDown(self, stage: Stage) -> None:
+        """Stopped between two attempts, it makes none."""
+        stage.cut()
+        assert stage.bus.stopService().called
+        stage.broker.advance(RECONNECT)
+        stage.settle()
+        assert len(stage.clients) == 1
+        stage.bus.startService()
+
+    def test_stoppedWhileDialling(self) -> None:
+        """Stopped during an attempt, the attempt is given up."""
+        stage = Stage()
+        given: list[Any] = []
+        dialling: Deferred[Client] = Deferred(given.append)
+        bus = RemoteBus(stage.broker.reactor, lambda: dialling)
+        bus.startService()
+        bus.stopService()
+        assert given == [dialling]
+        stage.broker.stop()
+
+    def test_subscribesBefore(self) -> None:
+        """What subscribed before the connection is there is subscribed then."""
+        stage, listener = Stage(), Listener()
+        stage.bus.subscribe(b"a", listener)
+        stage.start()
+        stage.client().publish(b"a", b"x")
+        stage.settle()
+        assert listener.heard == [(b"x", None)]
+        stage.bus.stopService()
+        stage.broker.stop()
+
+
+class TestOrigin:
+    """Whose messages they are."""
+
+    def test_link(self, stage: Stage) -> None:
+        """
+        Services take the senders for clients of a peer: the server has checked the subject, so what
+        a message says inside must agree with it.
+        """
+        listener = Listener()
+        stage.bus.subscribe(b"a", listener)
+        stage.settle()
+        stage.client().publish(b"a", b"x")
+        stage.settle()
+        requester = requesterOf(listener.got[0][0].origin)
+        assert (requester.isLink, requester.isInside, requester.unrestricted) == (True, False, True)
+        assert stage.bus.clientInfo(True).acc == "$G"
+
+    def test_whatIsNotKnown(self, stage: Stage) -> None:
+        """The server maps subjects, and does not tell what is subscribed."""
+        assert stage.bus.mapped(b"a") == b"a"
+        stage.bus.refresh()
+        with pytest.raises(BrokerError, match="cannot be watched"):
+            stage.bus.watchInterest(None)
+
+
+def test_nothingToWaitFor() -> None:
+    """A bus that was never connected stops at once, and does not know how large messages may be."""
+    bus = RemoteBus(MemoryBroker().reactor, lambda: succeed(None))  # type: ignore[arg-type]
+    assert bus.maxPayload == 0
+    assert bus.stopService().called
