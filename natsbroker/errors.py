@@ -161,6 +161,14 @@ CLASSIC_ERRORS = {
     PAYLOAD: WireError("Maximum Payload Exceeded", "Maximum Message Payload Exceeded"),
     AUTH_TIMEOUT: WireError("Authorization Timeout", "Authentication Timeout"),
 }
+
+#: The words of nats-server, which are the same for leafnodes.
+COMPRESSION_MODE = WireError('unsupported route compression mode "%s"', "Protocol Violation")
+#: Input that is no S2 stream; the peer could not read an answer.
+S2_DAMAGED = WireError("", "Read Error")
+#: The settings ask for another compression, which two servers agree on only in the beginning.
+RENEGOTIATION = WireError("", "Client Closed")
+
 WRONG_LEAF_PORT = WireError("attempted to connect to leaf node port", "Incorrect Port")
 #: We dialled something that is no leafnode port.
 NO_LEAF_PORT = WireError("", "Incorrect Port")

@@ -32,6 +32,7 @@ __all__ = [
     "Tally",
     "Turn",
     "closeAll",
+    "decodeBlock",
     "decodeRecords",
     "encodeRecords",
     "gatherBlocks",
@@ -89,6 +90,7 @@ if TYPE_CHECKING or not COMPILED:
     from natsbroker.wire.decoder import Decoder
     from natsbroker.wire.lane import Lane, Poster
     from natsbroker.wire.outbox import Outbox, Turn
+    from natsbroker.wire.s2block import decodeBlock
 else:
     Collector = _accel.Collector
     Lane = _accel.Lane
@@ -108,6 +110,7 @@ else:
     Tally = _accel.Tally
     Turn = _accel.Turn
     closeAll = _accel.closeAll
+    decodeBlock = _accel.decodeBlock
     decodeRecords = _accel.decodeRecords
     encodeRecords = _accel.encodeRecords
     gatherBlocks = _accel.gatherBlocks

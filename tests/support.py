@@ -49,6 +49,7 @@ from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.grants import Grant, Hello
 from natsbroker.wire.lane import Lane, Poster
 from natsbroker.wire.outbox import Outbox, Turn
+from natsbroker.wire.s2block import decodeBlock
 from natsbroker.wire.values import Kind, Message, Run
 
 QUIET = b'CONNECT {"verbose":false,"pedantic":false}\r\n'
@@ -80,6 +81,7 @@ class Names:
     Tally: Any
     Turn: Any
     closeAll: Any
+    decodeBlock: Any
     decodeRecords: Any
     encodeRecords: Any
     gatherBlocks: Any
@@ -124,6 +126,7 @@ PURE = Names(
     Tally=Tally,
     Turn=Turn,
     closeAll=closeAll,
+    decodeBlock=decodeBlock,
     **dict.fromkeys(STEPS),
 )
 

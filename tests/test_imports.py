@@ -85,7 +85,10 @@ MAP: dict[str, Row] = {
     "jetstream": row(_SERVICE, _TWISTED),
     "pipeline": row(f"{_SERVICE} wire.columnar wire.instants store.exports", _TWISTED),
     "stats": row(f"{_SERVICE} hot wire.instants", _TWISTED),
-    "net": row(f"{_CONTRACTS} hot wire subjects errors advisories peernames", f"{_TWISTED} {_TLS}"),
+    "net": row(
+        f"{_CONTRACTS} hot wire subjects errors advisories peernames",
+        f"{_TWISTED} {_TLS} google_crc32c cramjam",
+    ),
     "client": row(f"{_SERVICE} hot wire peernames core.batches", f"{_TWISTED} {_TLS}"),
     "hosting": row(_COMPOSED, f"{_TWISTED} {_TLS}"),
     "broker": row(_COMPOSED, f"{_TWISTED} {_TLS}"),

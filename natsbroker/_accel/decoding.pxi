@@ -174,6 +174,11 @@ cdef class Decoder:
     cdef inline bytes cut(self, Py_ssize_t start, Py_ssize_t stop):
         return PyBytes_FromStringAndSize(self.data + start, stop - start)
 
+    def take(self):
+        cdef bytes data = self.cut(self.start, self.stop)
+        self.start = self.stop
+        return data
+
     def next(self):
         cdef const char* found
         cdef Py_ssize_t end

@@ -51,6 +51,7 @@ __all__ = [
     "Turn",
     "closeAll",
     "crc32c",
+    "decodeBlock",
     "decodeRecords",
     "encodeRecords",
     "gatherBlocks",
@@ -70,6 +71,7 @@ include "runs.pxi"
 include "forwarding.pxi"
 include "polling.pxi"
 include "sealing.pxi"
+include "blocks.pxi"
 include "records.pxi"
 include "gathering.pxi"
 include "streaming.pxi"

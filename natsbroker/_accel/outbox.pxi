@@ -214,6 +214,7 @@ cdef class Outbox:
             L{unblock} when it does.
         """
         self.fd = fd
+        self.blocked = False
         self.blockedCall = blockedCall
 
     cdef inline Py_ssize_t waiting(self) noexcept:

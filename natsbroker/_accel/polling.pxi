@@ -74,6 +74,21 @@ cdef class Connection:
         self.lost = lost
         outbox.attach(fd, self.outputBlocked)
 
+    def relay(
+        self, Decoder decoder not None, Outbox outbox not None, proceed, blocked
+    ):
+        """
+        Read into another decoder and send from another outbox from now on. What the one before has
+        not sent stays in it, for its C{write} to take. The arguments are those of L{__init__}.
+        """
+        self.outbox.attach(-1, None)
+        self.decoder = decoder
+        self.outbox = outbox
+        self.proceed = proceed
+        self.blocked = blocked
+        self.lane = None
+        outbox.attach(self.fd, self.outputBlocked)
+
     def watch(self):
         """
         Begin.
@@ -112,7 +127,9 @@ cdef class Connection:
             self.blocked()
 
     cdef int readable(self, double now, bint isGone, Py_ssize_t most) except -1:
-        cdef Py_ssize_t count = self.decoder.receive(self.fd, most)
+        # What comes may have another decoder take over.
+        cdef Decoder decoder = self.decoder
+        cdef Py_ssize_t count = decoder.receive(self.fd, most)
         cdef Lane lane
         cdef Py_ssize_t forwarded
         try:
@@ -122,7 +139,7 @@ cdef class Connection:
                 if lane is not None:
                     forwarded = lane.run()
                     if forwarded:
-                        self.decoder.heard = now
+                        decoder.heard = now
                     if lane.isShort and lane.turn.congested is None:
                         return 0
                 self.proceed()
@@ -131,7 +148,7 @@ cdef class Connection:
             elif count == 0:
                 self.ended()
         finally:
-            self.decoder.leaveShared()
+            decoder.leaveShared()
         return 0
 
     cdef int writable(self) except -1:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from natsbroker.config.build_permissions import permissionsFrom
 from natsbroker.config.build_tls import tlsOf
 from natsbroker.config.cluster import DIALECTS, Cluster, splitRoute
+from natsbroker.config.compression import ACCEPTED, FAST, compressionOf
 from natsbroker.config.identity import Permissions
 from natsbroker.config.linkblocks import (
     advertiseProblems,
@@ -64,6 +65,7 @@ def clusterFrom(root: Reading, findings: Findings, read: Callable[[str], str]) -
         ping_interval=block.seconds("ping_interval"),
         ping_max=block.integer("ping_max"),
         write_deadline=block.seconds("write_deadline"),
+        compression=compressionOf(block, findings, ACCEPTED, FAST),
         dialect=block.text("dialect", default.dialect),
         insecure_listen=block.flag("insecure_listen"),
     )

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from natsbroker.config.build_tls import tlsOf
+from natsbroker.config.compression import AUTO, AUTOMATIC, compressionOf
 from natsbroker.config.keys import ACCOUNT, USER, isPublicKey
 from natsbroker.config.leafnodes import Leafnodes, LeafUser, RemoteLeaf, splitRemote
 from natsbroker.config.linkblocks import (
@@ -73,6 +74,7 @@ def leafnodesFrom(
         min_version=block.text("min_version"),
         isolate=block.flag("isolate_leafnode_interest"),
         write_deadline=block.seconds("write_deadline"),
+        compression=compressionOf(block, findings, AUTOMATIC, AUTO),
     )
 
 
@@ -93,6 +95,7 @@ def _remote(block: Reading, findings: Findings, read: Callable[[str], str]) -> R
         dial_timeout=block.seconds("dial_timeout"),
         disabled=block.flag("disabled"),
         ignore_discovered_servers=block.flag("ignore_discovered_servers"),
+        compression=compressionOf(block, findings, AUTOMATIC, AUTO),
     )
     findings.errorsAt(block, _remoteProblems(remote))
     return remote

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
+from natsbroker.config.compression import ACCEPTED, Compression
 from natsbroker.config.identity import Permissions
 from natsbroker.config.tlsblock import TLS
 
@@ -68,6 +69,7 @@ class Cluster:
     @ivar ping_interval: seconds; 0 for the clients', up to 30.
     @ivar ping_max: 0 for the clients'.
     @ivar write_deadline: seconds; 0 for the clients'.
+    @ivar compression: of routes.
     @ivar dialect: what is spoken on routes, one of L{DIALECTS}.
     @ivar insecure_listen: the operator accepts that anybody who reaches the port is a member.
     """
@@ -90,5 +92,6 @@ class Cluster:
     ping_interval: float = 0.0
     ping_max: int = 0
     write_deadline: float = 0.0
+    compression: Compression = ACCEPTED
     dialect: str = "modern"
     insecure_listen: bool = False

@@ -33,7 +33,6 @@ class Missing:
 
 
 _OFF = (False,)
-_UNCOMPRESSED = (False, "off", "disabled", "accept", "not supported")
 _PROXIES = Missing("trusted proxies", _OFF)
 _PROFILING = Missing("profiling", (0,))
 _WRITE_TIMEOUT = Missing("write timeout policies", ("default",))
@@ -66,7 +65,6 @@ NOT_YET: dict[str, Missing] = {
     "authorization.proxy_required": _PROXIES,
     "authorization.users[].proxy_required": _PROXIES,
     "cluster.authorization.proxy_required": _PROXIES,
-    "cluster.compression": Missing("compression of routes", _UNCOMPRESSED),
     **_linkTLS("cluster.tls", "routes"),
     "cluster.write_timeout": _WRITE_TIMEOUT,
     "feature_flags": Missing("feature flags"),
@@ -77,8 +75,6 @@ NOT_YET: dict[str, Missing] = {
     "jetstream": Missing("JetStream", _OFF),
     "leafnodes.authorization.proxy_required": _PROXIES,
     "leafnodes.authorization.users[].proxy_required": _PROXIES,
-    "leafnodes.compression": Missing("compression of leafnodes", _UNCOMPRESSED),
-    "leafnodes.remotes[].compression": Missing("compression of leafnodes", _UNCOMPRESSED),
     "leafnodes.remotes[].jetstream_cluster_migrate": Missing("JetStream", _OFF),
     "leafnodes.remotes[].proxy": Missing("leafnodes through a proxy"),
     "leafnodes.remotes[].tls.ca_certs_match": _CERTIFICATE_STORE,

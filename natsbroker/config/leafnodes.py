@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from natsbroker.config.addresses import RemoteURL, splitURL
+from natsbroker.config.compression import AUTOMATIC, Compression
 from natsbroker.config.tlsblock import TLS
 
 __all__ = ["LEAF_PORT", "LeafUser", "Leafnodes", "RemoteLeaf", "RemoteURL", "splitRemote"]
@@ -57,6 +58,7 @@ class RemoteLeaf:
     @ivar request_isolation: we hear nothing of its other leafnodes.
     @ivar first_info_timeout: seconds.
     @ivar dial_timeout: seconds; 0 for that of the block.
+    @ivar compression: of the connection; the block's is for those who connect.
     """
 
     urls: tuple[str, ...] = field(repr=False)
@@ -74,6 +76,7 @@ class RemoteLeaf:
     dial_timeout: float = 0.0
     disabled: bool = False
     ignore_discovered_servers: bool = False
+    compression: Compression = AUTOMATIC
 
     @property
     def name(self) -> str:
@@ -103,6 +106,7 @@ class Leafnodes:
     @ivar min_version: of those who connect; empty for any.
     @ivar isolate: leafnodes hear nothing of each other.
     @ivar write_deadline: seconds; 0 for the clients'.
+    @ivar compression: of the connections of those who connect.
     """
 
     host: str = "0.0.0.0"
@@ -122,3 +126,4 @@ class Leafnodes:
     min_version: str = ""
     isolate: bool = False
     write_deadline: float = 0.0
+    compression: Compression = AUTOMATIC

@@ -14,8 +14,14 @@ from natsbroker.config.cluster import Cluster, splitRoute
 from natsbroker.config.identity import SubjectPermission
 from natsbroker.config.linkblocks import advertised
 from natsbroker.config.model import Settings
-from natsbroker.hosting.linksettings import backoffTerms, identityAt, limitsOf
+from natsbroker.hosting.linksettings import (
+    backoffTerms,
+    compressionFrom,
+    identityAt,
+    limitsOf,
+)
 from natsbroker.net.clusterterms import ClusterTerms, Identity, RouteTarget
+from natsbroker.net.compression import NO_COMPRESSION, Compression
 from natsbroker.net.dialects import RouteDialect
 from natsbroker.net.dialling import DialTerms
 from natsbroker.net.linkcontext import LinkLimits
@@ -51,7 +57,15 @@ def termsFrom(settings: Settings, cluster: Cluster, name: str) -> ClusterTerms:
         maxPayload=settings.max_payload,
         hasTLS=cluster.tls is not None,
         dialect=RouteDialect(cluster.dialect),
+        compression=_compression(cluster),
     )
+
+
+def _compression(cluster: Cluster) -> Compression:
+    """
+    How routes are compressed: in the classic dialect, not at all.
+    """
+    return NO_COMPRESSION if cluster.dialect == "classic" else compressionFrom(cluster.compression)
 
 
 def _poolSize(cluster: Cluster) -> int:

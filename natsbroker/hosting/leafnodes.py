@@ -39,7 +39,7 @@ from natsbroker.net.dialling import DialTerms
 from natsbroker.net.leafprotocol import LeafFactory
 from natsbroker.net.leafremote import LeafRemote
 from natsbroker.net.leafs import Leafs
-from natsbroker.net.leafterms import RemoteTerms
+from natsbroker.net.leafterms import LeafTerms, RemoteTerms
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 
@@ -48,7 +48,7 @@ __all__ = ["LeafAccounts", "LeafnodeService"]
 _log = Logger(namespace="natsbroker")
 
 #: What of the block can change while the broker runs.
-_CHANGEABLE = frozenset({"remotes", "tls"})
+_CHANGEABLE = frozenset({"compression", "remotes", "tls"})
 
 
 class LeafAccounts:
@@ -238,7 +238,7 @@ class LeafnodeService(LinkService[LeafRemote]):
         def apply() -> None:
             self._use(new, limits)
             self._factory.tls = tls
-            self.leafs.terms = terms
+            self._useCompression(terms)
             self._identify()
             self._useRemotes(wanted_)
             self.leafs.reauthorize()
@@ -255,7 +255,9 @@ class LeafnodeService(LinkService[LeafRemote]):
             known = self._remotes.get(name)
             if known is None:
                 continue
-            if replace(terms, isDisabled=known.terms.isDisabled) != known.terms:
+            before = known.terms
+            same = replace(terms, isDisabled=before.isDisabled, compression=before.compression)
+            if same != before:
                 raise ValueError(
                     f'config reload not supported for LeafNode: remote of account "{terms.account}"'
                 )
@@ -270,12 +272,32 @@ class LeafnodeService(LinkService[LeafRemote]):
                 remote = self._remotes[name] = LeafRemote(terms, self._random)
                 _log.info("Reloaded: LeafNode Remote added")
             else:
+                self._useRemoteCompression(remote, terms)
                 remote.terms = terms
                 remote.isWanted = not terms.isDisabled
             if not remote.isWanted:
                 self._drop(remote)
             elif not self.leafs.isDialled(remote):
                 self._dial(remote, 0.0)
+
+    def _useCompression(self, terms: LeafTerms) -> None:
+        before, self.leafs.terms = self.leafs.terms, terms
+        if terms.compression != before.compression:
+            _log.info(
+                "Reloaded: LeafNode Compression value is: {value}", value=str(terms.compression)
+            )
+            self.leafs.useCompression(terms.compression)
+
+    def _useRemoteCompression(self, remote: LeafRemote, terms: RemoteTerms) -> None:
+        if terms.compression != remote.terms.compression:
+            _log.info(
+                'Reloaded: LeafNode Remote urls={urls}, account="{account}" Compression value is: '
+                "{value}",
+                urls=f"[{' '.join(map(str, terms.urls))}]",
+                account=terms.account,
+                value=str(terms.compression),
+            )
+            self.leafs.useCompression(terms.compression, remote)
 
     def _drop(self, remote: LeafRemote) -> None:
         """

@@ -24,7 +24,13 @@ from natsbroker.config.leafnodes import Leafnodes, RemoteLeaf, RemoteURL, splitR
 from natsbroker.config.linkblocks import advertised
 from natsbroker.config.model import GLOBAL_ACCOUNT, TLS, Settings, User
 from natsbroker.hosting.credentials import grantFrom
-from natsbroker.hosting.linksettings import handshakeOf, identityAt, limitsOf, secured
+from natsbroker.hosting.linksettings import (
+    compressionFrom,
+    handshakeOf,
+    identityAt,
+    limitsOf,
+    secured,
+)
 from natsbroker.hosting.places import addressesOf
 from natsbroker.hosting.tls import contextFrom, diallingContextFrom
 from natsbroker.interfaces import IAuthorizer
@@ -64,6 +70,7 @@ def termsFrom(settings: Settings, leafnodes: Leafnodes) -> LeafTerms:
         system="" if settings.no_system_account else settings.system_account,
         extends=settings.jetstream.will_extend,
         defaultDomains=settings.jetstream.default_domains,
+        compression=compressionFrom(leafnodes.compression),
     )
 
 
@@ -159,6 +166,7 @@ def remoteFrom(remote: RemoteLeaf, leafnodes: Leafnodes) -> RemoteTerms:
         dialling=remote.dial_timeout or leafnodes.dial_timeout,
         isDisabled=remote.disabled,
         tls=_diallingTLS(remote.tls or TLS(), isRequired),
+        compression=compressionFrom(remote.compression),
     )
 
 

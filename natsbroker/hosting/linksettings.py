@@ -11,14 +11,24 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from natsbroker import NATS_VERSION, __version__
+from natsbroker.config.compression import Compression as CompressionSettings
 from natsbroker.config.model import TLS, Settings
 from natsbroker.hosting.tls import bothContextsFrom
 from natsbroker.net.clusterterms import Identity
+from natsbroker.net.compression import Compression
 from natsbroker.net.dialling import DialTerms
 from natsbroker.net.linkcontext import LinkLimits
 from natsbroker.net.linktls import LinkTLS
 
-__all__ = ["backoffTerms", "handshakeOf", "identityAt", "limitsOf", "linkTLSFrom", "secured"]
+__all__ = [
+    "backoffTerms",
+    "compressionFrom",
+    "handshakeOf",
+    "identityAt",
+    "limitsOf",
+    "linkTLSFrom",
+    "secured",
+]
 
 #: How long a peer may take to say who it is, in seconds, unless the settings say.
 _HANDSHAKE = 2.0
@@ -78,6 +88,13 @@ def limitsOf(settings: Settings, block: LinkBlock) -> LinkLimits:
         write_deadline=block.write_deadline or settings.write_deadline,
         stall=not settings.no_fast_producer_stall,
     )
+
+
+def compressionFrom(block: CompressionSettings) -> Compression:
+    """
+    How links are compressed.
+    """
+    return Compression(block.mode, block.thresholds)
 
 
 def backoffTerms(settings: Settings, block: DialBlock, isConfigured: bool) -> DialTerms:

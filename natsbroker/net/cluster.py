@@ -103,15 +103,20 @@ class Cluster(LinkRoll[Route]):
 
     # What others are told.
 
-    def document(self, account: str, index: int, mode: GossipMode) -> dict[str, Any]:
+    def document(
+        self, account: str, index: int, mode: GossipMode, compression: str = ""
+    ) -> dict[str, Any]:
         """
         What our INFO says on a connection.
+
+        @param compression: while it is agreed on: our mode, or that of the connection.
         """
         urls = () if self.isLeaving or not self.terms.advertises else self.urls
         return infoDocument(
             self.identity,
             self.terms,
             connect_urls=list(urls),
+            compression=compression,
             leafnode_urls=[self.leafPlace] if self.leafPlace and not self.isLeaving else [],
             ldm=self.isLeaving,
             route_pool_idx=index,
@@ -294,6 +299,7 @@ class Cluster(LinkRoll[Route]):
             elif route.traffic is not None:
                 route.traffic.permit(terms.permissions)
                 route.update()
+                route.useCompression(terms.compression)
         known = set(before.targets)
         for target in terms.targets:
             if target not in known:

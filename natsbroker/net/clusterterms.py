@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from natsbroker.net.compression import NO_COMPRESSION, Compression
 from natsbroker.net.dialects import CLASSIC_TOO, RouteDialect
 from natsbroker.net.routeinterest import RoutePermissions
 from natsbroker.wire.serverinfo import GossipMode
@@ -127,6 +128,7 @@ class ClusterTerms:
     @ivar maxPayload: what our clients may send.
     @ivar hasTLS: whether routes are encrypted.
     @ivar dialect: what is spoken on them.
+    @ivar compression: how they are compressed.
     """
 
     name: str
@@ -143,6 +145,7 @@ class ClusterTerms:
     maxPayload: int = 1 << 20
     hasTLS: bool = False
     dialect: RouteDialect = RouteDialect.MODERN
+    compression: Compression = NO_COMPRESSION
 
 
 class _Login(Protocol):

@@ -8,14 +8,66 @@ Must never know: what the bytes mean.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from twisted.internet import tcp
 from twisted.python.failure import Failure
 
+from natsbroker import hot
 from natsbroker.net.joint import Conversation, Joint
 
-__all__ = ["FastStream", "overHub"]
+__all__ = ["FastStream", "overHub", "relayed"]
+
+
+class _Relay:
+    """
+    Hands what comes to a protocol, and sends what that writes, as a transport of Twisted's does.
+
+    @ivar decoder: has what came.
+    @ivar outbox: has what the socket did not take.
+    """
+
+    def __init__(self, protocol: Any, turn: hot.Turn) -> None:
+        self._protocol = protocol
+        self.decoder = hot.Decoder()
+        # The protocol's own outbox counts what waits here towards its limit.
+        self.outbox = hot.Outbox(turn, self, _nowhere, sys.maxsize)
+
+    def proceed(self) -> None:
+        """
+        See L{Conversation.proceed}.
+        """
+        self._protocol.dataReceived(self.decoder.take())
+
+    def writeBlocked(self) -> None:
+        """
+        See L{Conversation.writeBlocked}.
+        """
+        self._protocol.pauseProducing()
+
+    def writeProgressed(self) -> None:
+        """
+        See L{Conversation.writeProgressed}.
+        """
+        self._protocol.resumeProducing()
+
+    def inputEnded(self) -> None:
+        """
+        See L{Conversation.inputEnded}.
+        """
+        self._protocol.readConnectionLost()
+
+    def outboxOverflowed(self) -> None:
+        """
+        There is no limit that could be exceeded.
+        """
+
+
+def _nowhere(data: bytes) -> None:
+    """
+    What is written after the end of a connection.
+    """
 
 
 class FastStream:
@@ -63,10 +115,29 @@ class FastStream:
         """
         self._joint.setReading(True)
 
+    def relay(self, protocol: Any, turn: hot.Turn) -> None:
+        """
+        Have a protocol do between the socket and the conversation what it likes: it gets all input,
+        and what it writes is all that is sent.
+
+        @param protocol: is paused and resumed as a producer.
+        """
+        relay = _Relay(protocol, turn)
+        self._outbox = relay.outbox
+        self._joint.relay(relay)
+
+    @property
+    def unsent(self) -> int:
+        """
+        How many bytes the socket has not taken.
+        """
+        return self._outbox.pending
+
     def loseConnection(self) -> None:
         """
         Close when everything that waits was sent.
         """
+        self._outbox.flush()
         self._joint.finish()
 
     def abortConnection(self) -> None:
@@ -91,3 +162,15 @@ def overHub(hub: Any, transport: Any, conversation: Conversation) -> Any:
     if hub is None or type(transport) not in (tcp.Server, tcp.Client):
         return transport
     return FastStream(hub.poller, transport, conversation)
+
+
+def relayed(stream: Any, protocol: Any, turn: hot.Turn) -> Any:
+    """
+    Have a protocol stand between a connection and its conversation.
+
+    @param stream: what L{overHub} gave.
+    @return: what the protocol is to use from now on.
+    """
+    if isinstance(stream, FastStream):
+        stream.relay(protocol, turn)
+    return stream

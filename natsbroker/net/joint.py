@@ -86,6 +86,19 @@ class Joint:
         )
         self._connection.watch()
 
+    def relay(self, conversation: Conversation) -> None:
+        """
+        Read and write for another conversation from now on. What the one before has not sent stays
+        in its outbox.
+        """
+        self._conversation = conversation
+        self._connection.relay(
+            conversation.decoder,
+            conversation.outbox,
+            conversation.proceed,
+            conversation.writeBlocked,
+        )
+
     def useLane(self, lane: Any) -> None:
         """
         The lane that the poller may take without asking; C{None} for none.

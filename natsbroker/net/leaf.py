@@ -14,6 +14,7 @@ from twisted.logger import Logger
 
 from natsbroker import errors
 from natsbroker.interfaces import IMessageBus
+from natsbroker.net.compression import Compression
 from natsbroker.net.labels import quoted
 from natsbroker.net.leafrules import LeafRules
 from natsbroker.net.leaftraffic import LeafTraffic
@@ -72,8 +73,8 @@ class Leaf(Link):
 
     peer: LeafPeer
 
-    def __init__(self, leafs: Leafs, peer: LeafPeer, kind: Kind) -> None:
-        super().__init__(leafs, peer, FROM_LEAF)
+    def __init__(self, leafs: Leafs, peer: LeafPeer, kind: Kind, wanted: Compression) -> None:
+        super().__init__(leafs, peer, FROM_LEAF, wanted)
         self.leafs = leafs
         self.kind = kind
         self.grant: Grant | None = None

@@ -18,11 +18,13 @@ from twisted.logger import Logger
 
 from natsbroker import errors
 from natsbroker.advisories import LeafRefused
+from natsbroker.net.compression import OFF, UNSUPPORTED
 from natsbroker.net.leaf import Leaf, LeafPeer
 from natsbroker.net.leafrules import hubRules, permissionsOf, spokeRules
 from natsbroker.net.login import Login
 from natsbroker.wire import ops
 from natsbroker.wire.connect import parseConnect
+from natsbroker.wire.dialects.leaf import FROM_LEAF, FROM_NEW_LEAF
 from natsbroker.wire.grants import Grant, Hello
 from natsbroker.wire.serverinfo import LeafConnect, infoLine, parseDocument, parseLeafConnect
 from natsbroker.wire.values import Kind
@@ -46,7 +48,11 @@ class AcceptedLeaf(Leaf):
     """
 
     def __init__(self, leafs: Leafs, peer: LeafPeer) -> None:
-        super().__init__(leafs, peer, Kind.SPOKE)
+        super().__init__(leafs, peer, Kind.SPOKE, leafs.terms.compression)
+        self._isMet = False
+        if self.compression.wanted.isOffered:
+            self.isQuiet = True
+            self.decoder.dialect = FROM_NEW_LEAF
         nonce = base64.urlsafe_b64encode(leafs.nonceBytes(11)).rstrip(b"=")
         self._nonce = nonce.decode("ascii")
         self._options: dict[str, Any] | None = None
@@ -61,7 +67,10 @@ class AcceptedLeaf(Leaf):
         """
         See L{Link.greet}: we say who we are.
         """
-        self.say(infoLine(self.leafs.document(client_id=self.number, nonce=self._nonce)))
+        mode = self.compression.mode
+        shown = {} if mode == UNSUPPORTED else {"compression": mode}
+        document = self.leafs.document(client_id=self.number, nonce=self._nonce, **shown)
+        self.say(infoLine(document))
 
     def secured(self) -> None:
         """
@@ -81,7 +90,19 @@ class AcceptedLeaf(Leaf):
             return
         self._options, self._connect = options, connect
         self.name = connect.name
+        self._agreeOnCompression(connect.compress_mode)
         self._ask(self._letIn)
+
+    def _agreeOnCompression(self, claimed: str) -> None:
+        """
+        There is no more to agree on: a peer that would have S2 had to say so before its CONNECT.
+
+        @param claimed: what the CONNECT says of it.
+        """
+        self.isQuiet = False
+        self.decoder.dialect = FROM_LEAF
+        if not self._isMet:
+            self.compression.select(claimed if claimed == OFF else UNSUPPORTED)
 
     def _ask(self, decided: Callable[[Grant | None], None]) -> None:
         """
@@ -195,12 +216,20 @@ class AcceptedLeaf(Leaf):
 
     def _informed(self, argument: bytes) -> None:
         """
-        Nothing that whoever dialled us says of itself changes what it may do.
+        Nothing that whoever dialled us says of itself changes what it may do; before its CONNECT,
+        it says once which compression it wants.
         """
         try:
-            parseDocument(argument)
+            document = parseDocument(argument)
         except ValueError:
             self.close(errors.BAD_ARGUMENTS)
+            return
+        if self._options is None and self._select(document.compression):
+            self._isMet = True
+            self.decoder.dialect = FROM_LEAF
+            if self.compression.isOn:
+                self._switch()
+                self.greet()
 
     # What changes.
 

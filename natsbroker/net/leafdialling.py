@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from twisted.logger import Logger
 
 from natsbroker import errors
+from natsbroker.net.clusterterms import Identity
 from natsbroker.net.labels import quoted
 from natsbroker.net.leaf import Leaf, LeafPeer
 from natsbroker.net.leafremote import LeafRemote
@@ -21,7 +22,7 @@ from natsbroker.net.leafrules import LeafRules, spokeRules
 from natsbroker.net.leafterms import LeafURL
 from natsbroker.wire import ops
 from natsbroker.wire.grants import Grant
-from natsbroker.wire.serverinfo import ServerDocument, connectLine, parseDocument
+from natsbroker.wire.serverinfo import ServerDocument, connectLine, infoLine, parseDocument
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ _log = Logger(namespace="natsbroker")
 
 #: How long the peer may take to answer CONNECT, in seconds.
 _ANSWER = 2.0
+
+#: What a spoke says of itself when it agrees on compression: nothing.
+_NOBODY = {**Identity("", "", "", "", "").head(0), "headers": False, "max_payload": 0}
 
 #: For how many seconds a peer is left in peace, by what it says.
 _PAUSES = {
@@ -51,8 +55,11 @@ class DialledLeaf(Leaf):
     """
 
     def __init__(self, leafs: Leafs, peer: LeafPeer, target: LeafRemote) -> None:
-        super().__init__(leafs, peer, Kind.SPOKE if target.terms.isHub else Kind.HUB)
+        kind = Kind.SPOKE if target.terms.isHub else Kind.HUB
+        super().__init__(leafs, peer, kind, target.terms.compression)
         self.target = target
+        self.isQuiet = self.measures = True
+        self._isSwitching = False
         self._document: ServerDocument | None = None
         self._rules: LeafRules | None = None
         self.isIsolated = self.isIsolated or target.terms.isIsolated
@@ -70,7 +77,8 @@ class DialledLeaf(Leaf):
         """
         See L{natsbroker.net.link.Link.lateness}.
         """
-        return errors.LEAF_SILENT if self._document is None else errors.LEAF_STALE
+        isSilent = self._document is None or self._isSwitching
+        return errors.LEAF_SILENT if isSilent else errors.LEAF_STALE
 
     def greet(self) -> None:
         """
@@ -88,6 +96,10 @@ class DialledLeaf(Leaf):
             return
         if self._document is None:
             self._introduced(document)
+        elif self._isSwitching:
+            self._isSwitching = False
+            self._document = document
+            self._connect()
         else:
             self._toldMore(document)
 
@@ -107,10 +119,10 @@ class DialledLeaf(Leaf):
         self._learn(document)
         tls = self.target.terms.tls
         if self.peer.isSecured:
-            self._connect()
+            self._agreeOnCompression()
         elif not (document.tls_required or (tls and tls.isRequired)):
             self.peer.stayPlain()
-            self._connect()
+            self._agreeOnCompression()
         elif self.decoder.pending:
             _log.error("{link} - input in the clear after INFO", link=str(self))
             self.close(errors.TLS_HANDSHAKE, abort=True)
@@ -122,7 +134,23 @@ class DialledLeaf(Leaf):
         See L{Leaf.secured}.
         """
         if self._document is not None:
-            self._inTurn(self._connect)
+            self._inTurn(self._agreeOnCompression)
+
+    def _agreeOnCompression(self) -> None:
+        """
+        Say who we are, at once or, with S2, after the peer has said in it who it is.
+        """
+        document = self._document
+        if document is None or not self._select(document.compression):
+            return
+        if not self.compression.isOn:
+            self._connect()
+            return
+        mode, number = self.compression.mode, document.client_id
+        self.outbox.write(infoLine({**_NOBODY, "client_id": number, "compression": mode}))
+        self._isSwitching = True
+        self._switch()
+        self.expect(self.target.terms.firstInfo)
 
     def _connect(self) -> None:
         """
@@ -131,7 +159,8 @@ class DialledLeaf(Leaf):
         document, leafs, terms = self._document, self.leafs, self.target.terms
         if document is None:
             return
-        options = leafs.connectOptions(terms, self.target.login())
+        self.isQuiet = False
+        options = leafs.connectOptions(terms, self.target.login(), self.compression.level)
         try:
             options.update(terms.credentials(document.nonce))
         except ValueError as error:

@@ -25,12 +25,14 @@ class LeafFacts(LinkFacts):
     @ivar isSpoke: whether we are the spoke.
     @ivar isIsolated: whether the peer hears nothing of other leafnodes.
     @ivar account: ours.
+    @ivar compression: at which level we send.
     """
 
     name: str
     isSpoke: bool
     isIsolated: bool
     account: str
+    compression: str
     _leaf: Leaf
 
     @property
@@ -53,5 +55,6 @@ def leafFacts(leaf: Leaf) -> LeafFacts:
         leaf.kind is Kind.HUB,
         leaf.isIsolated,
         leaf.account,
+        leaf.compression.level,
         leaf,
     )

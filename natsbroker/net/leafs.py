@@ -20,6 +20,7 @@ from natsbroker import errors
 from natsbroker.advisories import Advisory, LeafConnected, LeafDisconnected
 from natsbroker.interfaces import IAuthorizer, IMessageBus
 from natsbroker.net.clusterterms import Identity
+from natsbroker.net.compression import Compression
 from natsbroker.net.leaf import Leaf, LeafPeer
 from natsbroker.net.leafaccepting import AcceptedLeaf
 from natsbroker.net.leafdialling import DialledLeaf
@@ -150,11 +151,13 @@ class Leafs(LinkRoll[Leaf]):
             ldm=self.isLeaving,
         )
 
-    def connectOptions(self, remote: RemoteTerms, url: LeafURL) -> dict[str, Any]:
+    def connectOptions(self, remote: RemoteTerms, url: LeafURL, compression: str) -> dict[str, Any]:
         """
         What our CONNECT says, without what proves who we are.
+
+        @param compression: the level that we send at.
         """
-        return connectOptions(self.identity, self.terms, self.cluster(), remote, url)
+        return connectOptions(self.identity, self.terms, self.cluster(), remote, url, compression)
 
     def useUrls(self, urls: Iterable[str]) -> None:
         """
@@ -248,6 +251,16 @@ class Leafs(LinkRoll[Leaf]):
         for leaf in self:
             if isinstance(leaf, AcceptedLeaf) and account in (None, leaf.account):
                 leaf.reauthorize()
+
+    def useCompression(self, wanted: Compression, target: LeafRemote | None = None) -> None:
+        """
+        Compress in another way from now on.
+
+        @param target: the connection to it; C{None} for those of all who dialled us.
+        """
+        for leaf in self:
+            if (leaf.target if isinstance(leaf, DialledLeaf) else None) is target:
+                leaf.useCompression(wanted)
 
     def leave(self) -> None:
         """

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from natsbroker.net.clusterterms import Identity
+from natsbroker.net.compression import NO_COMPRESSION, UNSUPPORTED, Compression
 from natsbroker.net.linktls import LinkTLS
 
 __all__ = [
@@ -93,6 +94,7 @@ class RemoteTerms:
     @ivar dialling: how many seconds an attempt to connect may take.
     @ivar isDisabled: it is not dialled.
     @ivar tls: how TLS is done; where it is not required, only if the peer asks for it.
+    @ivar compression: how the connection is compressed.
     """
 
     urls: tuple[LeafURL, ...]
@@ -109,6 +111,7 @@ class RemoteTerms:
     dialling: float = 1.0
     isDisabled: bool = False
     tls: LeafTLS | None = field(default=None, compare=False)
+    compression: Compression = NO_COMPRESSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,7 @@ class LeafTerms:
     @ivar system: the name of our system account; empty for none.
     @ivar extends: see L{natsbroker.net.leafrules.apartFor}.
     @ivar defaultDomains: likewise.
+    @ivar compression: how connections of those who dial us are compressed.
     """
 
     headers: bool = True
@@ -140,6 +144,7 @@ class LeafTerms:
     system: str = ""
     extends: bool = False
     defaultDomains: Mapping[str, str] = field(default_factory=dict)
+    compression: Compression = NO_COMPRESSION
 
     @property
     def minVersionText(self) -> str:
@@ -174,10 +179,17 @@ def infoDocument(
 
 
 def connectOptions(
-    identity: Identity, terms: LeafTerms, cluster: str, remote: RemoteTerms, url: LeafURL
+    identity: Identity,
+    terms: LeafTerms,
+    cluster: str,
+    remote: RemoteTerms,
+    url: LeafURL,
+    compression: str = UNSUPPORTED,
 ) -> dict[str, Any]:
     """
     What a CONNECT says to whom we dialled, without what proves who we are.
+
+    @param compression: the level that we send at.
     """
     return {
         "version": identity.version,
@@ -192,7 +204,7 @@ def connectOptions(
         "domain": terms.domain,
         "deny_pub": [each.decode("utf-8", "surrogateescape") for each in remote.denyImports],
         "isolate": remote.wantsIsolation,
-        "compress_mode": "not supported",
+        "compress_mode": compression,
         "remote_account": remote.account,
         "protocol": _PROTO,
     }

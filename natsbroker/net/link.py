@@ -10,6 +10,7 @@ Must never know: what is spoken, or sockets. The layers above and below do.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +19,7 @@ from typing import Any, ClassVar, Protocol
 from twisted.logger import Logger
 
 from natsbroker import errors, hot
+from natsbroker.net.compression import AUTO, NO_COMPRESSION, Compression, LinkCompression
 from natsbroker.net.labels import quoted
 from natsbroker.net.linkcontext import LinkContext
 from natsbroker.net.linktrace import traceCame, traceSaid
@@ -66,15 +68,22 @@ class Link(TurnTaker):
     @ivar isHeld: whether nothing more is read before something that was asked is answered.
     @ivar lane: takes messages before they are frames; C{None} for nothing that does.
     @ivar traffic: what passes over it; C{None} before it is agreed on.
+    @ivar compression: whether it is compressed, and how.
+    @ivar isQuiet: whether no PING may be sent, since the peer is about to switch to S2.
+    @ivar measures: whether the round trip is measured in every interval, whatever comes, where
+        the compression depends on it.
     """
 
     CREATED: ClassVar[str]
     KIND: ClassVar[str]
     LETTER: ClassVar[str]
 
-    def __init__(self, roll: Roll, peer: LinkPeer, dialect: Dialect) -> None:
+    def __init__(
+        self, roll: Roll, peer: LinkPeer, dialect: Dialect, wanted: Compression = NO_COMPRESSION
+    ) -> None:
         """
         @param roll: is told when it comes, ends and is gone.
+        @param wanted: the compression.
         """
         context = roll.context
         limits = context.limits
@@ -99,6 +108,9 @@ class Link(TurnTaker):
         self.traffic: Any = None
         self.isOpen = False
         self.isHeld = False
+        self.compression = LinkCompression(wanted, peer.compress)
+        self.isQuiet = False
+        self.measures = False
         self._roll = roll
         self._beginTurns(context.turn)
         self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
@@ -211,11 +223,42 @@ class Link(TurnTaker):
 
     def _ponged(self) -> None:
         self._keepalive.ponged(self.context.reactor.seconds())
+        self.compression.measured(self.roundTrip)
 
     def _peerFailed(self, text: bytes) -> None:
         told = quoted(text.strip().strip(b"'")[:256])
         _log.error("{link} - {kind} Error {text}", link=str(self), kind=self.CREATED, text=told)
         self.close(errors.PEER_ERROR)
+
+    # Compression.
+
+    def _select(self, peer: str) -> bool:
+        """
+        Learn from the peer's first INFO which mode the link has.
+
+        @param peer: the mode in it; empty for none.
+        @return: whether that is known; else the link is closed.
+        """
+        try:
+            self.compression.select(peer)
+        except ValueError:
+            self.close(errors.COMPRESSION_MODE, peer)
+            return False
+        self.isQuiet = self.isQuiet and self.compression.isOn
+        return True
+
+    def _switch(self) -> None:
+        """
+        Speak S2 from here on. The first level follows from how long the peer took to answer.
+        """
+        self.compression.begin(self.roundTrip or self.context.reactor.seconds() - self.started)
+
+    def useCompression(self, wanted: Compression) -> None:
+        """
+        Other compression is wanted from now on.
+        """
+        if not self.reason and self.compression.change(wanted, self.roundTrip):
+            self._inTurn(lambda: self.close(errors.RENEGOTIATION))
 
     # Output.
 
@@ -304,8 +347,10 @@ class Link(TurnTaker):
         elif stuck is not None and now >= stuck + limits.write_deadline:
             self._cut(errors.SLOW_DEADLINE, f"WriteDeadline of {limits.write_deadline:g}s exceeded")
         else:
-            action = self._keepalive.timePassed(now, self.decoder.heard, limits.ping_max)
-            if action is KeepaliveAction.PING:
+            isMeasured = self.measures and self.compression.mode == AUTO
+            heard = -math.inf if isMeasured else self.decoder.heard
+            action = self._keepalive.timePassed(now, heard, limits.ping_max)
+            if action is KeepaliveAction.PING and not self.isQuiet:
                 self._inTurn(self.ping)
             elif action is KeepaliveAction.STALE:
                 self._inTurn(lambda: self.close(errors.STALE))

@@ -25,10 +25,11 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker import errors
-from natsbroker.net.faststream import overHub
+from natsbroker.net.faststream import overHub, relayed
 from natsbroker.net.link import Link
 from natsbroker.net.linktls import LinkTLS, nameProblem, pinProblem
 from natsbroker.net.peer import LinkPeer, placeOf
+from natsbroker.net.s2link import S2Link
 from natsbroker.net.unsent import unsentBy
 
 __all__ = ["LinkFactory", "LinkProtocol"]
@@ -64,6 +65,7 @@ class LinkProtocol(Protocol):
         self._timer: Any = None
         self._stream: Any = None
         self._isSecured = tls is None
+        self._s2: S2Link | None = None
         self.link: Link | None = None
 
     def connectionMade(self) -> None:
@@ -145,7 +147,9 @@ class LinkProtocol(Protocol):
         """
         Hand input to the link. None comes before the handshake is done.
         """
-        if self.link is not None:
+        if self._s2 is not None:
+            self._s2.received(data)
+        elif self.link is not None:
             self.link.received(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
@@ -183,7 +187,19 @@ class LinkProtocol(Protocol):
         """
         See L{LinkPeer.write}.
         """
-        self._stream.write(data)
+        self._stream.write(data if self._s2 is None else self._s2.encoder.encode(data))
+
+    def compress(self, level: str) -> None:
+        """
+        See L{LinkPeer.compress}.
+        """
+        link = self.link
+        if self._s2 is not None:
+            self._s2.encoder.level = level
+        elif link is not None:
+            self._stream = relayed(self._stream, self, link.context.turn)
+            link.outbox.resume()
+            self._s2 = S2Link(link, self._stream, level, link.decoder.take())
 
     def finish(self) -> None:
         """
@@ -205,13 +221,13 @@ class LinkProtocol(Protocol):
         """
         See L{LinkPeer.pauseReading}.
         """
-        self._stream.pauseProducing()
+        (self._s2 or self._stream).pauseProducing()
 
     def resumeReading(self) -> None:
         """
         See L{LinkPeer.resumeReading}.
         """
-        self._stream.resumeProducing()
+        (self._s2 or self._stream).resumeProducing()
 
     def useLane(self, lane: Any) -> None:
         """

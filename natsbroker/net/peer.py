@@ -30,9 +30,9 @@ def placeOf(address: Any) -> tuple[str, int]:
     return host, getattr(address, "port", 0) or 0
 
 
-class LinkPeer(Protocol):
+class AnyPeer(Protocol):
     """
-    The transport of a link, as far as its session needs one.
+    What the transports of clients and of links have in common.
     """
 
     host: str
@@ -69,7 +69,22 @@ class LinkPeer(Protocol):
         """
 
 
-class Peer(LinkPeer, Protocol):
+class LinkPeer(AnyPeer, Protocol):
+    """
+    The transport of a link, as far as its session needs one.
+    """
+
+    def compress(self, level: str) -> None:
+        """
+        Speak S2 in both directions, or send at another level of it.
+
+        What was written before goes out as it is, what was read and is not a frame yet is S2.
+
+        @param level: one of L{natsbroker.net.compression.LEVELS}.
+        """
+
+
+class Peer(AnyPeer, Protocol):
     """
     The transport of a client's session.
 

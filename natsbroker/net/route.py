@@ -67,7 +67,7 @@ class Route(Link):
     LETTER = "rid"
 
     def __init__(self, cluster: Cluster, peer: LinkPeer, target: RouteTarget | None) -> None:
-        super().__init__(cluster, peer, FROM_ROUTE)
+        super().__init__(cluster, peer, FROM_ROUTE, cluster.terms.compression)
         self._cluster = cluster
         self.target = target
         self.isDialled = target is not None
@@ -81,8 +81,12 @@ class Route(Link):
         self.isForeign = False
         self.wantsMore = False
         self._connect: LinkConnect | None = None
-        self._isHeld = self.isDialled and not self.account and cluster.terms.poolSize > 0
+        self._isSwitching = False
         terms = cluster.terms
+        isPooled = not self.account and terms.poolSize > 0
+        self.isQuiet = terms.compression.isOffered
+        self.measures = True
+        self._isHeld = self.isDialled and (isPooled or self.isQuiet)
         isOpen = terms.dialect is not RouteDialect.MODERN and not terms.user
         self.decoder.authorized = self.isDialled or isOpen
         self.handlers[ops.CONNECT] = self._connected
@@ -120,7 +124,7 @@ class Route(Link):
     def greet(self) -> None:
         """
         See L{Link.greet}: whoever dialled says who it is; its INFO may have to wait for the
-        peer's, which says how many connections there are to be.
+        peer's, which says how many connections there are to be, and which compression.
         """
         target = self.target
         if target is not None:
@@ -131,7 +135,8 @@ class Route(Link):
     def _sayInfo(self) -> None:
         gossip = GossipMode.DEFAULT if self.target is None else self.target.gossip
         index = max(self.poolIndex, 0)
-        self.say(infoLine(self._cluster.document(self.account, index, gossip)))
+        mode = self.compression.mode
+        self.say(infoLine(self._cluster.document(self.account, index, gossip, mode)))
 
     def _connected(self, argument: bytes) -> None:
         try:
@@ -184,7 +189,7 @@ class Route(Link):
         if connect is None or not connect.name:
             self.close(errors.UNKNOWN_OPERATION)
             return
-        self._introduced(ServerDocument(server_id=connect.name))
+        self._met(ServerDocument(server_id=connect.name))
         if self.traffic is not None:
             self.handlers[op](*arguments)
 
@@ -233,25 +238,55 @@ class Route(Link):
         except ValueError:
             self.close(errors.BAD_ARGUMENTS)
             return
-        if self.document is None:
+        if self._isSwitching:
+            self._isSwitching = self.isQuiet = False
             self._introduced(document)
+        elif self.document is None:
+            self._met(document)
         elif self.traffic is not None:
             self._cluster.informed(self, document)
 
+    def _met(self, document: ServerDocument) -> None:
+        """
+        Agree on compression, by what the peer's first INFO says. With S2, both sides say who they
+        are once more in it, and what they said before that counts for nothing else.
+        """
+        if not self._select(document.compression):
+            return
+        if not self.compression.isOn:
+            self._introduced(document)
+        elif self._admits(document):
+            self._isSwitching = True
+            if self.isDialled:
+                self._sayInfo()
+            self._switch()
+            if not self.isDialled:
+                self._sayInfo()
+
     def _introduced(self, document: ServerDocument) -> None:
+        if self._admits(document):
+            if not self.isDialled:
+                self.account = document.route_account
+            self.agreed()
+            self._cluster.introduced(self, document)
+
+    def _admits(self, document: ServerDocument) -> bool:
+        """
+        Whether a peer may be a member by what it says of itself; else the route is closed.
+        """
         cluster = self._cluster
         self.document = document
         if document.server_id == cluster.identity.server_id:
             self.mayRedial = False
             cluster.metSelf(self)
             self.close(errors.DUPLICATE_ROUTE)
-            return
+            return False
         if not self._choose(document):
-            return
+            return False
         name = "" if self.isClassic else document.cluster
         if name and not cluster.agreesOn(name, document.cluster_dynamic, document.server_id):
             self.close(errors.CLUSTER_CONFLICT)
-            return
+            return False
         if not self.isDialled and document.server_name == cluster.identity.server_name:
             _log.error(
                 "{link} - Remote server has a duplicate name: {name}",
@@ -259,11 +294,8 @@ class Route(Link):
                 name=quoted(document.server_name),
             )
             self.close(errors.DUPLICATE_SERVER_NAME)
-            return
-        if not self.isDialled:
-            self.account = document.route_account
-        self.agreed()
-        cluster.introduced(self, document)
+            return False
+        return True
 
     def begin(self, accounts: list[str]) -> None:
         """

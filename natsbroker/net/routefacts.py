@@ -26,6 +26,7 @@ class RouteFacts(LinkFacts):
     @ivar isDialled: whether it was we who dialled.
     @ivar isConfigured: whether the settings name the peer.
     @ivar account: the account that it is dedicated to; empty for none.
+    @ivar compression: at which level we send.
     """
 
     remoteId: str
@@ -33,6 +34,7 @@ class RouteFacts(LinkFacts):
     isDialled: bool
     isConfigured: bool
     account: str
+    compression: str
     _route: Route
 
     @property
@@ -56,5 +58,6 @@ def routeFacts(route: Route) -> RouteFacts:
         route.isDialled,
         target is not None and target.isConfigured,
         route.account,
+        route.compression.level,
         route,
     )

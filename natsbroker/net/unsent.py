@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from natsbroker.net.faststream import FastStream
+
 __all__ = ["unsentBy"]
 
 
@@ -20,6 +22,8 @@ def unsentBy(transport: Any) -> int:
     @param transport: a stream transport, perhaps with layers above it.
     @return: their number; 0 for a transport that keeps them in a way of its own.
     """
+    if isinstance(transport, FastStream):
+        return transport.unsent
     while not hasattr(transport, "dataBuffer"):
         transport = getattr(transport, "transport", None)
         if transport is None:

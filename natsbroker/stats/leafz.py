@@ -2,7 +2,7 @@
 The page C{/leafz}: the connections to leafnodes, and those as a leafnode.
 
 Promises: the parameters, refusals and keys of nats-server's page; a row is bounded, however much a
-peer is subscribed to. Compression is always C{not supported}.
+peer is subscribed to.
 Must never know: how leafnodes come and go.
 """
 
@@ -79,5 +79,5 @@ def _rows(leafs: list[LeafFactsView], isListed: bool) -> Iterator[Row | None]:
         if isListed and leaf.subscriptions:
             sized = ((len(each) + _EACH, shown(each)) for each in leaf.patterns)
             row |= yield from subscribed(sized, leaf.subscriptions)
-        row["compression"] = "not supported"
+        row["compression"] = leaf.compression
         yield row

@@ -86,6 +86,12 @@ class RouteFactsView(LinkFactsView, Protocol):
         """
 
     @property
+    def compression(self) -> str:
+        """
+        At which level we send.
+        """
+
+    @property
     def interest(self) -> Iterable[tuple[InterestView, int]]:
         """
         What the peer is subscribed to, and how many messages it has had for each.
@@ -127,6 +133,12 @@ class LeafFactsView(LinkView, Protocol):
 
     @property
     def account(self) -> str: ...
+
+    @property
+    def compression(self) -> str:
+        """
+        At which level we send.
+        """
 
     @property
     def patterns(self) -> Iterable[bytes]:

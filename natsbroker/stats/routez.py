@@ -2,7 +2,7 @@
 The page C{/routez}: the connections to other members of the cluster.
 
 Promises: the parameters, refusals and keys of nats-server's page; a row is bounded, however much a
-peer is subscribed to. Compression is always C{not supported}.
+peer is subscribed to.
 Must never know: how routes come and go.
 """
 
@@ -86,7 +86,7 @@ def _rows(
             row |= yield from subscribed(sized, route.subscriptions, isDetailed)
         if route.account:
             row["account"] = route.account
-        row["compression"] = "not supported"
+        row["compression"] = route.compression
         yield row
 
 

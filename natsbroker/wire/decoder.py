@@ -140,6 +140,16 @@ class Decoder:
         self._buffer = left + data if left else data
         self._position = 0
 
+    def take(self) -> bytes:
+        """
+        Give up the input that is not part of a returned frame yet: it means something else.
+        """
+        data = b"".join([self._buffer[self._position :], *self._chunks])
+        self._chunks = []
+        self._missing = 0
+        self._forget()
+        return data
+
     def next(self) -> Frame | None:
         """
         Read the next frame.

@@ -94,22 +94,25 @@ class LineReader:
     Reads the lines of one dialect.
     """
 
-    __slots__ = ("_bare", "_exact", "_heads", "_names", "_operations")
+    __slots__ = ("_bare", "_exact", "_first", "_heads", "_names", "_operations")
 
     def __init__(
         self,
         operations: Mapping[bytes, tuple[int, bool]],
         bare: Mapping[bytes, int],
         heads: Mapping[int, HeadReader],
+        first: tuple[bytes, ...] = _CONNECTING,
     ) -> None:
         """
         @param operations: those whose arguments run to the end of the line, with whether a blank
             must follow the name. No name begins with another one.
         @param bare: those that are complete with their name; what follows is skipped.
         @param heads: reads the arguments of those that a payload follows.
+        @param first: how a line may begin before it is known who the peer is.
         """
         self._operations = dict(operations)
         self._bare = dict(bare)
+        self._first = first
         self._heads = dict(heads)
         self._names = (*operations, *bare)
         self._exact = {
@@ -123,7 +126,7 @@ class LineReader:
         @param line: the line without its LF, perhaps with a CR.
         @return: a frame, which may be a C{FAULT}, or a L{HEAD}.
         """
-        if not rules.authorized and not line.startswith(_CONNECTING):
+        if not rules.authorized and not line.startswith(self._first):
             return _UNAUTHORIZED
         name, _, rest = line.partition(b" ")
         rule = self._exact.get(name)
@@ -157,7 +160,7 @@ class LineReader:
         @return: a C{FAULT} if it cannot become right any more, a L{SKIP} if the rest of it does not
             matter, a L{STRIP} if some blanks do not, else C{None}.
         """
-        if not rules.authorized and not line.startswith(_CONNECTING):
+        if not rules.authorized and not line.startswith(self._first):
             return _UNAUTHORIZED
         name = self._operation(line)
         bare = self._bare.get(name)

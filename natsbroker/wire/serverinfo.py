@@ -184,6 +184,7 @@ class LeafConnect:
     @ivar isolate: it wants to hear nothing of other leafnodes.
     @ivar domain: of its JetStream.
     @ivar remote_account: its account.
+    @ivar compress_mode: the level at which it sends, C{off} or C{not supported}.
     @ivar lang: what only clients say.
     @ivar gateway: what only gateways say.
     """
@@ -197,6 +198,7 @@ class LeafConnect:
     deny_pub: tuple[str, ...] = ()
     isolate: bool = False
     domain: str = ""
+    compress_mode: str = ""
     remote_account: str = ""
     lang: str = ""
     gateway: str = ""

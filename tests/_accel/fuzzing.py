@@ -37,7 +37,8 @@ from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message, Run
 from tests._accel.sealing import SealedPeer
 from tests._accel.sockets import SocketPeer
-from tests.support import COMPILED, Doorkeeper, World, using
+from tests.net.s2frames import literal, varint
+from tests.support import COMPILED, PURE, Doorkeeper, World, using
 
 HELLOS = (
     b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}\r\n',
@@ -350,6 +351,34 @@ def drain(end: socket.socket) -> None:
         return
 
 
+def unpacking(random: Random) -> None:
+    """
+    One block of S2, mostly of elements, cut short or with something behind it.
+    """
+    elements = [
+        literal(random.randbytes(random.choice((1, 5, 59, 60, 61, 300)))),
+        bytes([random.randrange(256), random.randrange(8)]),
+        bytes([random.randrange(64) << 2 | 2, random.randrange(99), random.choice((0, 0, 1, 255))]),
+        bytes([random.randrange(64) << 2 | 3, random.randrange(99), 0, 0, random.choice((0, 255))]),
+        bytes([random.randrange(8) << 2 | 1, 0, random.randrange(256), 0, 0]),
+        random.randbytes(3),
+    ]
+    block = varint(random.choice((0, 60, 400, 5000))) + literal(random.randbytes(60))
+    block += b"".join(random.choices(elements, k=random.randrange(20)))
+    if random.random() < 0.3:
+        block = mutate(random, block)
+    begin, end = random.choice(((0, 0), (3, 0), (3, 5)))
+    data = bytes(begin) + block + bytes(end)
+    found: list[object] = []
+    for names in (PURE, COMPILED):
+        try:
+            found.append(names and names.decodeBlock(data, begin, begin + len(block), 4096))
+        except ValueError as error:
+            found.append(str(error))
+    if found[0] != found[1]:
+        raise RuntimeError(f"{block.hex()}: {found[0]!r} in Python, {found[1]!r} compiled")
+
+
 def run(inputs: int, seed: int) -> None:
     """
     Fuzz.
@@ -365,6 +394,7 @@ def run(inputs: int, seed: int) -> None:
         for number in range(seed, seed + inputs):
             random = Random(number)
             try:
+                unpacking(random)
                 (overTLS if number % 8 == 0 else overSockets if number % 2 else overMemory)(random)
                 complaints.check()
             except BaseException:

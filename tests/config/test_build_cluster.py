@@ -163,12 +163,6 @@ def test_open(text: str) -> None:
 @pytest.mark.parametrize(
     "text, error",
     [
-        ("compression: s2_fast", "cluster.compression: not supported yet (compression of routes)"),
-        ("compression: true", "cluster.compression: not supported yet (compression of routes)"),
-        (
-            "compression { mode: s2_auto }",
-            "cluster.compression: not supported yet (compression of routes)",
-        ),
         (
             "write_timeout: retry",
             "cluster.write_timeout: not supported yet (write timeout policies)",
@@ -189,7 +183,8 @@ def test_notYet(text: str, error: str) -> None:
     assert issubclass(NotSupportedYet, Exception)
 
 
-@pytest.mark.parametrize("mode", ["off", "accept", "disabled", "false", '"not supported"'])
-def test_uncompressed(mode: str) -> None:
-    """The modes in which nobody asks for compression are fine."""
-    assert clusterOf(f"compression: {mode}") == Cluster()
+def test_compression() -> None:
+    """Routes accept compression unless the block says otherwise; on means that they ask for it."""
+    assert Cluster().compression.mode == clusterOf("").compression.mode == "accept"
+    assert clusterOf("compression: on").compression.mode == "s2_fast"
+    assert clusterOf("compression: off").compression.mode == "off"

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.config.build_leafnodes import seedOf
+from natsbroker.config.compression import Compression
 from natsbroker.config.errors import NotSupportedYet
 from natsbroker.config.leafnodes import Leafnodes, LeafUser, RemoteLeaf
 from tests.config.support import built, complaintsOf
@@ -44,13 +45,13 @@ def test_everything() -> None:
         """
         listen: "10.0.0.1:7422", advertise: "h:1", no_advertise: true, min_version: "2.9.0"
         authorization { timeout: 3, users: [ {user: u, pass: p, account: A}, {user: v, pass: q} ] }
-        reconnect: "2s", dial_timeout: "3s", isolate: true, compression: off, write_deadline: "4s"
+        reconnect: "2s", dial_timeout: "3s", isolate: true, compression: best, write_deadline: "4s"
         remotes: [
             {
                 urls: ["nats-leaf://u:p@a:1", "tls://b"], account: B, hub: true, no_randomize: true
                 deny_imports: [x, "y.>"], deny_exports: z, isolate: true, request_isolation: true
                 first_info_timeout: "5s", dial_timeout: "6s", disabled: true, credentials: "/c"
-                ignore_discovered_servers: true
+                ignore_discovered_servers: true, compression: off
             }
         ]
         """
@@ -75,6 +76,7 @@ def test_everything() -> None:
                 dial_timeout=6.0,
                 disabled=True,
                 ignore_discovered_servers=True,
+                compression=Compression("off"),
             ),
         ),
         reconnect=2.0,
@@ -84,7 +86,16 @@ def test_everything() -> None:
         min_version="2.9.0",
         isolate=True,
         write_deadline=4.0,
+        compression=Compression("s2_best"),
     )
+
+
+def test_compression() -> None:
+    """The block's compression is not that of its remotes; each follows the round trip by itself."""
+    auto = Compression("s2_auto", (0.01, 0.05, 0.1))
+    leafnodes = leafnodesOf("compression: off, remotes: [ {url: h}, {url: i, compression: on} ]")
+    assert leafnodes.compression == Compression("off") and Leafnodes().compression == auto
+    assert [each.compression for each in leafnodes.remotes] == [auto, auto]
 
 
 def test_single() -> None:
@@ -145,8 +156,6 @@ def test_mistakes(text: str, problem: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "compression: s2_auto",
-        "remotes: [ {url: h, compression: on} ]",
         "remotes: [ {url: h, proxy { url: p } } ]",
         "remotes: [ {url: h, ws_compression: true} ]",
         "remotes: [ {url: h, jetstream_cluster_migrate: true} ]",

@@ -28,8 +28,6 @@ def test_supported() -> None:
         ("prof_port", 0),
         ("write_timeout", "default"),
         ("tls.ocsp_peer", False),
-        ("cluster.compression", "accept"),
-        ("cluster.compression", False),
     ],
 )
 def test_askingForNothing(path: str, value: object) -> None:
@@ -39,8 +37,7 @@ def test_askingForNothing(path: str, value: object) -> None:
 
 @pytest.mark.parametrize(
     ("path", "value"),
-    [("jetstream", True), ("jetstream", 0), ("prof_port", False), ("remote_syslog", "udp://a")]
-    + [("cluster.compression", mode) for mode in ("s2_fast", "on", True)],
+    [("jetstream", True), ("jetstream", 0), ("prof_port", False), ("remote_syslog", "udp://a")],
 )
 def test_askingForIt(path: str, value: object) -> None:
     """Any other value is not, nor one that is merely equal."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.config.errors import NotSupportedYet
-from tests.config.support import complaintsOf, errorsOf
+from tests.config.support import complaintsOf, errorsOf, readingOf
 
-VALID = [
+FINE = [
     """cluster {
         name: C, listen: "127.0.0.1:-1", pool_size: 3, accounts: [A], compression: s2_fast
         authorization { user: a, pass: b, timeout: 1.5 }
@@ -17,19 +17,28 @@ VALID = [
         permissions { import: "a", export: ["b"] }
     }""",
     "cluster { compression: { mode: s2_auto, rtts: ['5ms', '10ms'] } }",
-    """gateway {
-        name: A, listen: "127.0.0.1:-1", write_timeout: close
-        gateways: [ {name: B, url: "x:1"}, {name: C, urls: ["y:1", "z:1"]} ]
-    }""",
-    "leaf { remotes: [ {url: x, hub: true, deny_imports: 'a', proxy { url: p, timeout: 3 } } ] }",
     """leafnodes {
         authorization { users: [ {user: a, pass: b, account: '$G'} ] }
         port: -1, compression: s2_fast
     }""",
 ]
 
+UNSUPPORTED = [
+    """gateway {
+        name: A, listen: "127.0.0.1:-1", write_timeout: close
+        gateways: [ {name: B, url: "x:1"}, {name: C, urls: ["y:1", "z:1"]} ]
+    }""",
+    "leaf { remotes: [ {url: x, hub: true, deny_imports: 'a', proxy { url: p, timeout: 3 } } ] }",
+]
 
-@pytest.mark.parametrize("text", VALID)
+
+@pytest.mark.parametrize("text", FINE)
+def test_read(text: str) -> None:
+    """What nats-server accepts is read without a complaint."""
+    assert readingOf(text)[1].errors == []
+
+
+@pytest.mark.parametrize("text", UNSUPPORTED)
 def test_valid(text: str) -> None:
     """A link that nats-server accepts is refused only because it is not supported yet."""
     assert [type(error) for error in errorsOf(text)] == [NotSupportedYet]

@@ -15,6 +15,7 @@ from natsbroker.hosting.clustersettings import (
     termsFrom,
 )
 from natsbroker.net.clusterterms import RouteTarget
+from natsbroker.net.compression import Compression
 from natsbroker.net.dialling import DialTerms
 from tests.hosting.support import settingsOf
 
@@ -66,6 +67,15 @@ class TestTerms:
         settings = settingsOf(f'cluster {{ listen: "127.0.0.1:1", dialect: {dialect} }}')
         terms = termsFrom(settings, blockOf(settings), "")
         assert (terms.dialect.value, terms.poolSize, terms.dedicated) == (dialect, size, dedicated)
+
+    @pytest.mark.parametrize(
+        "more, mode",
+        [("", "accept"), ("compression: best", "s2_best"), ("dialect: classic", "not supported")],
+    )
+    def test_compression(self, more: str, mode: str) -> None:
+        """It is what the block says; the classic dialect knows none."""
+        settings = settingsOf(f'cluster {{ listen: "127.0.0.1:1", {more} }}')
+        assert termsFrom(settings, blockOf(settings), "").compression == Compression(mode)
 
     def test_noSystemAccount(self) -> None:
         """Where there is no system account it needs no connection."""

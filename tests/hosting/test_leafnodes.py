@@ -221,6 +221,25 @@ class TestReload:
         host.wait(0.5)
         assert len(host.dialled()) == 2
 
+    def test_compression(self) -> None:
+        """The compression of the block, and of each remote, takes hold of what is connected."""
+        host = Leafy(f"{HUB}, compression: fast, {SPOKE}").start()
+        host.peer()
+        host.answer()
+        service = host.broker.leafnodes
+        assert service is not None
+        dialled, accepted = sorted(service.leafs, key=lambda each: not each.isDialled)
+        assert dialled.compression.wanted.mode == "s2_auto"
+        assert accepted.compression.wanted.mode == "s2_fast"
+        with logLines() as lines:
+            host.reload(f"{HUB}, compression: off, {SPOKE.replace('}', ', compression: best}')}")
+        assert dialled.compression.wanted.mode == "s2_best"
+        assert accepted.compression.wanted.mode == "off"
+        assert service.leafs.terms.compression.mode == "off"
+        said = [each for each in lines if "Compression value is" in each]
+        assert "Reloaded: LeafNode Compression value is: {off []}" in said[0]
+        assert 'account="B" Compression value is: {s2_best []}' in said[1] and "u:p" not in said[1]
+
     @pytest.mark.parametrize(
         "before, after",
         [

@@ -25,6 +25,7 @@ from natsbroker.hosting.leafsettings import (
     termsFrom,
 )
 from natsbroker.hosting.tls import TLSError
+from natsbroker.net.compression import Compression
 from natsbroker.net.leafterms import LeafURL
 from natsbroker.wire.grants import Hello
 from tests.config.test_build_leafnodes import KEY, SEED
@@ -56,6 +57,13 @@ class TestTerms:
         terms = termsFrom(*settings("min_version: v2.9.1, isolate: true"))
         assert (terms.minVersion, terms.isIsolated, terms.maxPayload) == ((2, 9, 1), True, 5)
         assert terms.headers and not terms.hasTLS and terms.handshake == 2.0
+
+    def test_compression(self) -> None:
+        """The block's is for those who connect, a remote's for its connection."""
+        made = settings("compression: best, remotes: [ {url: h, compression: off}, {url: i} ]")
+        assert termsFrom(*made).compression == Compression("s2_best")
+        remotes = [remoteFrom(each, made[1]).compression for each in made[1].remotes]
+        assert remotes == [Compression("off"), Compression("s2_auto", (0.01, 0.05, 0.1))]
 
     def test_limits(self) -> None:
         """Those of clients, where leafnodes have none."""

@@ -19,9 +19,11 @@ from twisted.internet.task import Clock
 from natsbroker import hot
 from natsbroker.net.linkcontext import LinkContext, LinkLimits
 from natsbroker.net.linkprotocol import LinkProtocol
+from natsbroker.net.s2stream import S2Decoder
 from natsbroker.net.wheel import DeadlineWheel
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.values import Kind, Message
+from tests.net.s2frames import BEGIN, plain
 from tests.support import Recorder
 
 __all__ = ["AccountNode", "LinkNode", "LinkWire", "said"]
@@ -120,6 +122,19 @@ class LinkWire:
         """The INFOs, or CONNECTs, among what was said to the peer."""
         lines = self.take().split(b"\r\n")
         return [json.loads(each.split(b" ", 1)[1]) for each in lines if each.startswith(operation)]
+
+    def squeeze(self, *pieces: bytes) -> None:
+        """Say something in S2, each piece in a chunk of its own."""
+        self.send(BEGIN + b"".join(map(plain, pieces)))
+
+    def unpack(self) -> tuple[bytes, bytes]:
+        """What was said to the peer as it is, and then what was said in S2."""
+        before, begin, stream = self.take().partition(BEGIN)
+        decoder, found = S2Decoder(), b""
+        decoder.feed(begin + stream)
+        while not decoder.isStarved:
+            found += decoder.read(1 << 20)
+        return before, found
 
     def hangUp(self) -> None:
         """Go."""

@@ -4,6 +4,7 @@ Routes over plain TCP with compiled buffers, with real sockets and a reactor of 
 
 from __future__ import annotations
 
+import random
 import socket
 import struct
 import sys
@@ -14,11 +15,15 @@ from typing import Any
 import pytest
 from twisted.internet.endpoints import TCP4ClientEndpoint
 
+from natsbroker.net.compression import Compression
 from natsbroker.net.faststream import FastStream, overHub
 from natsbroker.net.linkprotocol import LinkFactory
+from natsbroker.net.s2stream import S2Decoder
+from natsbroker.net.unsent import unsentBy
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.values import Message
 from tests.net.clusters import Node, connect, info, target
+from tests.net.s2frames import BEGIN, plain
 from tests.support import COMPILED, needsCompiled, using
 
 if sys.platform == "linux":
@@ -40,10 +45,10 @@ class Place:
     A member that listens for others, and dials them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, mode: str = "accept") -> None:
         makeReactor: Any = EPollReactor
         self.reactor: Any = makeReactor()
-        self.node = Node(clock=self.reactor)
+        self.node = Node(clock=self.reactor, compression=Compression(mode))
         self.hub = Hub(self.reactor, self.node.turn)
         self.node.context.hub = self.hub
         factory = LinkFactory(self.node.cluster.routeFor(None), None)
@@ -69,6 +74,32 @@ class Place:
         peer.send(connect() + info() + b"PING\r\n")
         assert self.read(peer, b"PONG\r\n").startswith(b"INFO ")
         return peer
+
+    def compressing(self) -> socket.socket:
+        """A peer that has agreed on S2."""
+        peer = self.kept(socket.create_connection(("127.0.0.1", self.port.getHost().port)))
+        introduction = info(compression="s2_fast")
+        peer.send(connect() + introduction + BEGIN + plain(introduction + b"PING\r\n"))
+        stream = self.read(peer, plain(b"PONG\r\n"))
+        assert stream.startswith(b"INFO ") and stream.count(BEGIN) >= 1
+        return peer
+
+    def unpacked(self, peer: socket.socket, end: bytes) -> bytes:
+        """What a peer is told in S2, up to an end."""
+        decoder, data = S2Decoder(), b""
+
+        def there() -> bool:
+            nonlocal data
+            try:
+                decoder.feed(peer.recv(1 << 20))
+            except BlockingIOError:
+                pass
+            while not decoder.isStarved:
+                data += decoder.read(1 << 20)
+            return data.endswith(end)
+
+        self.until(there)
+        return data
 
     def read(self, peer: socket.socket, end: bytes) -> bytes:
         """What a peer is told, up to an end."""
@@ -238,3 +269,74 @@ def test_otherTransports(place: Place) -> None:
     plain = place.stream._transport
     assert overHub(None, plain, route) is plain
     peer.close()
+
+
+class TestRelay:
+    """A protocol between the socket and the conversation, as S2 is."""
+
+    def test_messages(self, place: Place) -> None:
+        """The connection stays in the hub, and messages pass both ways."""
+        peer = place.compressing()
+        assert type(place.stream) is FastStream and len(place.hub.poller) == 1
+        peer.send(plain(b"RS+ A foo\r\nPI") + plain(b"NG\r\n"))
+        place.unpacked(peer, b"PONG\r\n")
+        place.node.bus().publish(Message(b"foo", b"there" * 1000))
+        said = place.unpacked(peer, b"there\r\n")
+        assert said == b"RMSG A foo 5000\r\n" + b"there" * 1000 + b"\r\n"
+
+    def test_large(self, place: Place) -> None:
+        """More than the socket takes waits, is known to wait, and comes in order."""
+        peer = place.compressing()
+        peer.send(plain(b"RS+ A foo\r\nPING\r\n"))
+        place.unpacked(peer, b"PONG\r\n")
+        bodies = [random.Random(number).randbytes(1_000_000) for number in range(9)]
+        (route,) = place.node.cluster
+        for body in bodies:
+            place.node.bus().publish(Message(b"foo", body))
+            place.reactor.iterate(0)
+        waiting = unsentBy(place.stream)
+        assert waiting and route.outbox.pending >= waiting
+        expected = b"".join(b"RMSG A foo 1000000\r\n%b\r\n" % body for body in bodies)
+        assert place.unpacked(peer, bodies[-1] + b"\r\n") == expected
+        place.until(lambda: not route.outbox.pending)
+
+    def test_refused(self, place: Place) -> None:
+        """A peer gets the reason before the end."""
+        peer = place.compressing()
+        peer.send(plain(b"NONSENSE\r\n"))
+        place.unpacked(peer, b"-ERR 'Unknown Protocol Operation'\r\n")
+        place.until(lambda: not len(place.node.cluster) and not len(place.hub.poller))
+
+    @pytest.mark.parametrize("isAbrupt", [False, True])
+    def test_peerGoes(self, place: Place, isAbrupt: bool) -> None:
+        """A peer that goes is forgotten at once, with its socket."""
+        peer = place.compressing()
+        if isAbrupt:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.close()
+        place.until(lambda: not len(place.node.cluster) and not len(place.hub.poller))
+
+    def test_cut(self, place: Place) -> None:
+        """A peer that takes nothing is cut when too much waits for it."""
+        place.node.context.limits = type(place.node.context.limits)(max_pending=1_000_000)
+        peer = place.compressing()
+        peer.send(plain(b"RS+ A foo\r\nPING\r\n"))
+        place.unpacked(peer, b"PONG\r\n")
+        for number in range(40):
+            place.node.bus().publish(Message(b"foo", random.Random(number).randbytes(500_000)))
+            place.reactor.iterate(0)
+        place.until(lambda: not len(place.node.cluster))
+        assert len(place.hub.poller) == 0
+
+    def test_paused(self, place: Place) -> None:
+        """Input that is not wanted now is there later."""
+        peer = place.compressing()
+        (route,) = place.node.cluster
+        route.peer.pauseReading()
+        peer.send(plain(b"PING\r\n"))
+        for _ in range(3):
+            place.reactor.iterate(0)
+        with pytest.raises(BlockingIOError):
+            peer.recv(10)
+        route.peer.resumeReading()
+        assert place.unpacked(peer, b"PONG\r\n") == b"PONG\r\n"

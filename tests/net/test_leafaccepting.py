@@ -4,6 +4,7 @@ How somebody who dials us as a leafnode is let in.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from twisted.internet.defer import Deferred
 
 from natsbroker import errors
 from natsbroker.advisories import LeafConnected, LeafDisconnected, LeafRefused
+from natsbroker.net.compression import Compression
 from natsbroker.net.linkcontext import LinkLimits
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.grants import Grant
@@ -328,3 +330,119 @@ class TestPermissions:
         wire.send(b"LS+ a\r\nLS+ b\r\n")
         assert wire.lines() == [b"-ERR 'maximum subscriptions exceeded'"] and not wire.closed
         assert (broker.publish(b"a"), broker.publish(b"b")) == (1, 0)
+
+
+class TestCompression:
+    """A spoke that wants S2 says so before its CONNECT."""
+
+    def offering(self, mode: str = "s2_fast", **more: Any) -> tuple[Broker, Any]:
+        """A hub with compression, and somebody who dialled it."""
+        broker = Broker(compression=Compression(mode, (0.01,) if mode == "s2_auto" else ()), **more)
+        return broker, broker.accepted()
+
+    @pytest.mark.parametrize(
+        "mode, peer, level",
+        [
+            ("s2_fast", "s2_auto", "s2_fast"),
+            ("accept", "s2_better", "s2_better"),
+            ("s2_auto", "accept", "s2_uncompressed"),
+        ],
+    )
+    def test_agreed(self, mode: str, peer: str, level: str) -> None:
+        """The hub says INFO once more, in S2, with the same nonce; then CONNECT follows as ever."""
+        broker, wire = self.offering(mode)
+        broker.subscribe(b"foo")
+        (first,) = wire.documents()
+        assert first["compression"] == mode
+        wire.send(info(compression=peer))
+        before, said = wire.unpack()
+        again = json.loads(said[5:])
+        assert before == b"" and again["nonce"] == first["nonce"]
+        assert again["compression"] == ("s2_auto" if mode == "s2_auto" else level)
+        wire.squeeze(connect(compress_mode="s2_fast"))
+        before, said = wire.unpack()
+        assert before == b"" and b"connect_info" in said and b"LS+ foo\r\n" in said
+        assert b'"compression"' not in said and wire.leaf.compression.level == level
+
+    @pytest.mark.parametrize("claimed", ["s2_fast", "not supported", "gzip", ""])
+    def test_plainConnect(self, claimed: str) -> None:
+        """Without the INFO there is no S2, whatever the CONNECT claims, also after a PONG."""
+        broker, wire = self.offering("s2_auto", limits=LinkLimits(ping_interval=1.0))
+        wire.take()
+        wire.send(connect(compress_mode=claimed))
+        assert wire.documents()[0]["connect_info"]
+        broker.settle(2.0)
+        wire.send(b"PONG\r\nPING\r\n")
+        assert wire.lines() == [b"PING", b"PONG"]
+        assert wire.leaf.compression.level == "not supported"
+
+    @pytest.mark.parametrize("line", [connect(compress_mode="off"), info(compression="off")])
+    def test_off(self, line: bytes) -> None:
+        """A spoke that wants none shows that."""
+        _, wire = self.offering()
+        wire.take()
+        wire.send(line)
+        wire.send(connect() if line.startswith(b"INFO") else b"")
+        assert b"connect_info" in wire.take() and wire.leaf.compression.level == "off"
+
+    def test_unsupported(self) -> None:
+        """A hub that does not support it says nothing of it, and takes nothing before CONNECT."""
+        _, wire = self.offering("not supported")
+        assert "compression" not in wire.documents()[0]
+        wire.send(info(compression="s2_fast"))
+        assert wire.lines() == [b"-ERR 'Authorization Violation'"]
+
+    def test_unknown(self) -> None:
+        """A mode that nobody knows ends the connection."""
+        _, wire = self.offering()
+        wire.take()
+        wire.send(info(compression="gzip"))
+        assert wire.lines() == [b"-ERR 'unsupported route compression mode \"gzip\"'"]
+        assert wire.closed == "Protocol Violation"
+
+    @pytest.mark.parametrize(
+        "early", [b"PING\r\n", b"LS+ foo\r\n", info(compression="s2_fast"), b"x"]
+    )
+    def test_early(self, early: bytes) -> None:
+        """Once S2 is agreed on, nothing but CONNECT is listened to."""
+        _, wire = self.offering()
+        wire.send(info(compression="s2_fast"))
+        wire.take()
+        wire.squeeze(early)
+        assert wire.unpack() == (b"", b"-ERR 'Authorization Violation'\r\n")
+        assert wire.closed == "Authentication Failure"
+
+    def test_silent(self) -> None:
+        """Who agrees on S2 and says nothing then is closed, in S2."""
+        broker, wire = self.offering(limits=LinkLimits(handshake=2.0))
+        wire.send(info(compression="s2_fast"))
+        wire.take()
+        broker.settle(2.2)
+        assert wire.unpack() == (b"", b"-ERR 'Authentication Timeout'\r\n")
+
+    def test_smallChunks(self) -> None:
+        """Before somebody has proved who it is, a chunk holds a line at most; then more."""
+        limits = LinkLimits(max_control_line=2000)
+        _, wire = self.offering(limits=limits)
+        wire.send(info(compression="s2_fast"))
+        wire.squeeze(connect(name="x" * 2000))
+        assert wire.closed == "Read Error"
+        broker, wire = self.offering(limits=limits)
+        heard = broker.subscribe(b"foo")
+        wire.send(info(compression="s2_fast"))
+        wire.squeeze(connect(), b"LMSG foo 5000\r\n" + bytes(5000) + b"\r\n")
+        assert [len(each) for each in heard.bodies] == [5000] and not wire.closed
+
+    def test_waiting(self) -> None:
+        """While the authorizer decides, nothing more is decoded."""
+        broker, wire = self.offering()
+        heard = broker.subscribe(b"foo")
+        answer: Deferred[Grant] = Deferred()
+        broker.decider.answer = answer
+        wire.send(info(compression="s2_fast"))
+        wire.squeeze(connect(), b"LMSG foo 2\r\nhi\r\n", b"PING\r\n")
+        assert heard.bodies == [] and not wire.transport.isReading
+        answer.callback(Grant("A", "u"))
+        broker.settle()
+        assert heard.bodies == [b"hi"] and wire.transport.isReading
+        assert wire.unpack()[1].endswith(b"PONG\r\n")

@@ -4,10 +4,12 @@ How a leafnode connection that we dialled is agreed on.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from natsbroker.net.compression import Compression
 from natsbroker.net.leafterms import LeafURL
 from natsbroker.wire.values import Kind
 from tests.hosting.support import logLines
@@ -258,3 +260,91 @@ class TestAddresses:
         remote = broker.remote(learns=False)
         broker.hub(remote, leafnode_urls=["10.0.0.1:1"])
         assert [str(each) for each in remote.urls] == ["127.0.0.1:7777"]
+
+
+class TestCompression:
+    """We say which compression we want before our CONNECT, if the hub offers any."""
+
+    def dialled(self, mode: str = "s2_fast") -> tuple[Broker, Any]:
+        """Somebody whom we dial with compression."""
+        broker = Broker("spoke")
+        wanted = Compression(mode, (0.01,) if mode == "s2_auto" else ())
+        return broker, broker.dialling(broker.remote(compression=wanted))
+
+    @pytest.mark.parametrize(
+        "mode, peer, shown, level",
+        [
+            ("s2_fast", "s2_auto", "s2_fast", "s2_fast"),
+            ("s2_auto", "accept", "s2_auto", "s2_uncompressed"),
+            ("accept", "s2_best", "s2_best", "s2_best"),
+        ],
+    )
+    def test_agreed(self, mode: str, peer: str, shown: str, level: str) -> None:
+        """CONNECT follows in S2, when the hub has said INFO in it, and uses that INFO's nonce."""
+        broker, wire = self.dialled(mode)
+        broker.subscribe(b"foo")
+        wire.send(info(compression=peer))
+        said = wire.take()
+        told = json.loads(said[5:])
+        assert (told["client_id"], told["compression"]) == (7, shown) and told["server_id"] == ""
+        wire.squeeze(info(compression=peer, nonce="second"))
+        before, said = wire.unpack()
+        assert before == b"" and said.startswith(b"CONNECT ")
+        assert json.loads(said[8:])["compress_mode"] == level
+        wire.squeeze(info(connect_info=True, remote_account="A"))
+        assert b"LS+ foo\r\n" in wire.unpack()[1]
+        assert wire.leaf.compression.level == level
+
+    @pytest.mark.parametrize(
+        "mode, peer, level",
+        [("s2_fast", None, "not supported"), ("s2_auto", "off", "off"), ("off", "s2_fast", "off")],
+    )
+    def test_without(self, mode: str, peer: str | None, level: str) -> None:
+        """Where one side wants none, CONNECT comes at once, and says so."""
+        _, wire = self.dialled(mode)
+        wire.send(info(compression=peer))
+        (said,) = wire.documents(b"CONNECT")
+        assert said["compress_mode"] == level == wire.leaf.compression.level
+
+    def test_unknown(self) -> None:
+        """A mode that nobody knows ends the connection."""
+        _, wire = self.dialled()
+        wire.send(info(compression="gzip"))
+        assert wire.lines() == [b"-ERR 'unsupported route compression mode \"gzip\"'"]
+
+    def test_silent(self) -> None:
+        """A hub that does not say INFO in S2 soon is given up, without a word."""
+        broker, wire = self.dialled()
+        wire.send(info(compression="s2_fast"))
+        wire.take()
+        broker.settle(1.2)
+        assert wire.take() == b"" and wire.closed == "Read Error"
+
+    @pytest.mark.parametrize("mode", ["s2_fast", "s2_auto", "accept", "off"])
+    @pytest.mark.parametrize("hub", ["s2_best", "accept", "not supported"])
+    def test_pair(self, mode: str, hub: str) -> None:
+        """Two of ours agree, and messages pass both ways."""
+        above = Broker("hub", compression=Compression(hub))
+        below = Broker("spoke", clock=above.clock)
+        wanted = Compression(mode, (0.01,) if mode == "s2_auto" else ())
+        heard = above.subscribe(b"up"), below.subscribe(b"down")
+        below.join(above, compression=wanted)
+        below.publish(b"up", b"x" * 1000)
+        above.publish(b"down", b"y" * 1000)
+        assert heard[0].bodies == [b"x" * 1000]
+        assert heard[1].bodies == [b"y" * 1000]
+        levels = [leaf.compression.level for broker in (above, below) for leaf in broker.leafs]
+        assert [each.startswith("s2") for each in levels] in ([True, True], [False, False])
+
+    def test_reload(self) -> None:
+        """A remote's compression is that of its connection alone."""
+        above = Broker("hub", compression=Compression("accept"))
+        below = Broker("spoke", clock=above.clock)
+        remote = below.join(above, compression=Compression("s2_fast"))
+        (leaf,) = below.leafs
+        below.leafs.useCompression(Compression("s2_best"))
+        assert leaf.compression.level == "s2_fast"
+        below.leafs.useCompression(Compression("s2_best"), remote)
+        assert leaf.compression.level == "s2_best"
+        below.leafs.useCompression(Compression("off"), remote)
+        assert leaf.reason == "Client Closed"

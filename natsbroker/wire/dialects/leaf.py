@@ -27,7 +27,15 @@ from natsbroker.wire.dialects.route import Interest
 from natsbroker.wire.lines import BAD, Frame, LineReader, LineRules, checkedHead
 from natsbroker.wire.values import Message
 
-__all__ = ["FROM_LEAF", "interestLine", "lostLine", "messageFrame", "splitInterest", "splitLost"]
+__all__ = [
+    "FROM_LEAF",
+    "FROM_NEW_LEAF",
+    "interestLine",
+    "lostLine",
+    "messageFrame",
+    "splitInterest",
+    "splitLost",
+]
 
 _OPERATIONS = {
     b"LMSG": (ops.LMSG, True),
@@ -58,8 +66,13 @@ def _readMessage(op: int, rest: bytes, rules: LineRules) -> Frame:
     return head if head[0] == ops.FAULT else (*head, queues)
 
 
+_HEADS = {ops.LMSG: _readMessage, ops.HMSG: _readMessage}
+
 #: Reads what comes over a leafnode connection.
-FROM_LEAF = LineReader(_OPERATIONS, _BARE, {ops.LMSG: _readMessage, ops.HMSG: _readMessage})
+FROM_LEAF = LineReader(_OPERATIONS, _BARE, _HEADS)
+
+#: The same where a spoke may say INFO before its CONNECT, to agree on compression.
+FROM_NEW_LEAF = LineReader(_OPERATIONS, _BARE, _HEADS, (b"C", b"c", b"I", b"i"))
 
 
 def splitInterest(line: bytes, account: bytes) -> Interest | None:

@@ -1,0 +1,189 @@
+"""
+Which compression two servers use on a link, and how much of it.
+
+Both sides compute the same from their own mode and from the mode in the peer's first INFO. Each
+direction has a level of its own, which only its sender knows. (Observed of nats-server 2.15.)
+
+Promises: decisions that follow from modes and round trips alone.
+Must never know: streams of bytes, or connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = [
+    "ACCEPT",
+    "AUTO",
+    "FAST",
+    "LEVELS",
+    "NO_COMPRESSION",
+    "OFF",
+    "UNCOMPRESSED",
+    "UNSUPPORTED",
+    "Compression",
+    "LinkCompression",
+]
+
+OFF = "off"
+ACCEPT = "accept"
+UNSUPPORTED = "not supported"
+AUTO = "s2_auto"
+
+UNCOMPRESSED = "s2_uncompressed"
+FAST = "s2_fast"
+
+#: The levels of S2, the one that compresses most last.
+LEVELS = (UNCOMPRESSED, FAST, "s2_better", "s2_best")
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """
+    What one side wants.
+
+    @ivar mode: C{OFF}, C{ACCEPT}, C{UNSUPPORTED}, C{AUTO} or one of L{LEVELS}.
+    @ivar thresholds: of C{AUTO}: the longest round trip, in seconds, at which each of L{LEVELS} is
+        used; 0 for a level that is not used. Empty for any other mode.
+    """
+
+    mode: str = UNSUPPORTED
+    thresholds: tuple[float, ...] = ()
+
+    @property
+    def isOffered(self) -> bool:
+        """
+        Whether the peer's mode matters.
+        """
+        return self.mode not in (OFF, UNSUPPORTED)
+
+    def __str__(self) -> str:
+        thresholds = " ".join(f"{each * 1000:g}ms" if each else "0s" for each in self.thresholds)
+        return f"{{{self.mode} [{thresholds}]}}"
+
+    def selected(self, peer: str) -> str:
+        """
+        The mode of a link.
+
+        @param peer: the mode in the peer's first INFO; empty for none.
+        @return: C{OFF} or C{UNSUPPORTED} for a link without S2; else C{AUTO} or one of L{LEVELS}.
+        @raise ValueError: if the peer's mode is unknown.
+        """
+        if not self.isOffered:
+            return self.mode
+        if peer in ("", UNSUPPORTED):
+            return UNSUPPORTED
+        if peer not in (OFF, ACCEPT, AUTO, *LEVELS):
+            raise ValueError(f"unsupported compression mode {peer!r}")
+        if peer == OFF:
+            return OFF
+        if self.mode != ACCEPT:
+            return self.mode
+        if peer == ACCEPT:
+            return OFF
+        return FAST if peer == AUTO else peer
+
+    def levelFor(self, mode: str, roundTrip: float) -> str:
+        """
+        The level at which a mode sends.
+
+        @param mode: what L{selected} returned for a link with S2.
+        @param roundTrip: in seconds; of no importance unless the mode is C{AUTO}.
+        """
+        if mode != AUTO:
+            return mode
+        thresholds = self.thresholds
+        for place, threshold in enumerate(thresholds):
+            if threshold and roundTrip <= threshold:
+                return LEVELS[place]
+        return LEVELS[3 if len(thresholds) >= 3 else len(thresholds) - 1]
+
+
+#: What a kind of link has that is never compressed.
+NO_COMPRESSION = Compression()
+
+
+class LinkCompression:
+    """
+    The compression of one link.
+
+    @ivar wanted: what our side wants.
+    @ivar mode: that of the link once it is agreed on: C{OFF} or C{UNSUPPORTED} without S2, else
+        C{AUTO} or one of L{LEVELS}. Before, our side's own.
+    @ivar level: what our side sends at: one of L{LEVELS}, C{OFF} or C{UNSUPPORTED}. It is what
+        nats-server's monitoring shows.
+    """
+
+    __slots__ = ("_use", "level", "mode", "wanted")
+
+    def __init__(self, wanted: Compression, use: Callable[[str], object]) -> None:
+        """
+        @param use: called with a level, at first to begin with S2 and then to change the level.
+        """
+        self.wanted = wanted
+        self.mode = wanted.mode
+        self.level = UNSUPPORTED
+        self._use = use
+
+    @property
+    def isOn(self) -> bool:
+        """
+        Whether the two sides agreed on S2.
+        """
+        return self.mode in (AUTO, *LEVELS)
+
+    def select(self, peer: str) -> None:
+        """
+        Agree on a mode.
+
+        @param peer: the mode in the peer's first INFO; empty for none.
+        @raise ValueError: if it is unknown.
+        """
+        self.mode = self.wanted.selected(peer)
+        if not self.isOn:
+            self.level = self.mode
+
+    def begin(self, roundTrip: float) -> None:
+        """
+        Speak S2 from now on.
+
+        @param roundTrip: a guess of it, in seconds.
+        """
+        self._useLevel(self.wanted.levelFor(self.mode, roundTrip))
+
+    def measured(self, roundTrip: float) -> None:
+        """
+        The round trip is known: send at the level for it, if that depends on it.
+        """
+        if self.mode == AUTO and self.level in LEVELS:
+            self._useLevel(self.wanted.levelFor(AUTO, roundTrip))
+
+    def change(self, wanted: Compression, roundTrip: float) -> bool:
+        """
+        Our side wants something else. No byte tells the peer of another level.
+
+        @param roundTrip: as it was measured last.
+        @return: whether the two sides must agree by another connection.
+        """
+        isSame, self.wanted = wanted == self.wanted, wanted
+        if isSame or self.level == UNSUPPORTED:
+            return False
+        if self.level == wanted.mode:
+            self.mode = wanted.mode
+            return False
+        if self.level == OFF or wanted.mode in (OFF, ACCEPT):
+            return True
+        if wanted.mode == UNSUPPORTED:
+            # As nats-server does: what is sent is compressed all the same.
+            self._useLevel(FAST)
+            self.mode = self.level = UNSUPPORTED
+        else:
+            self.mode = wanted.mode
+            self._useLevel(wanted.levelFor(wanted.mode, roundTrip))
+        return False
+
+    def _useLevel(self, level: str) -> None:
+        if level != self.level:
+            self.level = level
+            self._use(level)

@@ -1,0 +1,79 @@
+"""
+What tests of compressed links of every kind send over them, and what they see of the compression.
+
+Must never know: which kind of link it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import Any
+
+from tests.interop.linked import Circle
+from tests.interop.servers import PATIENCE, Server
+
+__all__ = ["MONITORED", "bodies", "exchange", "shows"]
+
+#: Has a server of the tests show its pages.
+MONITORED = 'http: "127.0.0.1:-1"'
+
+
+def bodies() -> list[bytes]:
+    """
+    Payloads of every kind that an encoder treats in its own way: none, short ones, repetitions near
+    and far, long runs, and what cannot be compressed.
+    """
+    noise = b"".join(hashlib.sha256(b"%d" % number).digest() for number in range(32000))
+    record = b'{"id":%d,"name":"alpha","tags":["a","b"],"ok":true},'
+    records = b"".join(record % number for number in range(2000))
+    return [
+        b"",
+        b"x",
+        b"hello world",
+        b"a" * 20,
+        b"ab" * 200,
+        record % 1 * 40,
+        noise[:100],
+        noise[:64] * 2,
+        noise[:40] + bytes(3000) + noise[:40],
+        noise[:72] + bytes(70000) + noise[:72],
+        records,
+        bytes(66000),
+        bytes(1000000),
+        noise[:900000],
+    ]
+
+
+def exchange(circle: Circle, rounds: int = 3) -> None:
+    """
+    Have each client hear all bodies from every other one, in order.
+    """
+    sent = bodies() * rounds
+    for place, client in enumerate(circle.clients):
+        ears = [each.subscribe(b"data.%d" % place) for each in circle.clients if each is not client]
+        circle.sync()
+        for body in sent:
+            client.publish(b"data.%d" % place, body)
+        client.flush()
+        others = [each for each in circle.clients if each is not client]
+        for other, ear in zip(others, ears, strict=True):
+            assert other.take(ear, len(sent)) == sent
+            other.unsubscribe(ear)
+
+
+def shows(server: Server, page: str, expected: set[str]) -> None:
+    """
+    Wait until all rows of a page of links together have some levels.
+
+    @param page: C{routez} or C{leafz}.
+    """
+    deadline = time.monotonic() + PATIENCE
+    key = {"routez": "routes", "leafz": "leafs"}[page]
+    while True:
+        shown: Any = server.monitor(f"/{page}")
+        found = {row.get("compression", "") for row in shown[key]}
+        if found == expected or time.monotonic() > deadline:
+            assert found == expected
+            return
+        time.sleep(0.05)
