@@ -1,9 +1,11 @@
 """
 C{twistd natsbroker}: options and the service.
 
-Promises: the options are checked before twistd leaves the terminal; twistd keeps its own pid file,
-log and signals, to which reload (HUP) and lame duck (USR2) are added.
-Must never know: how a broker works.
+The options are checked before twistd leaves the terminal. twistd keeps its own pid file and
+signals, to which reload (HUP), lame duck (USR2) and another opening of the log file (USR1) are
+added. The log is the broker's, in nats-server's format and as its settings say, unless twistd's
+C{--logger} or C{--syslog} chooses another. What the broker cannot start for is one line of the log
+or of standard error, with exit code 1.
 """
 
 from __future__ import annotations
@@ -11,13 +13,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TextIO
 
 from twisted.application.service import Service
 from twisted.cred.strcred import AuthOptionMixin
-from twisted.logger import Logger
+from twisted.logger import ILogObserver, Logger
+from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
@@ -33,6 +38,7 @@ from natsbroker.config.model import Settings
 from natsbroker.config.overrides_streaming import withStreaming
 from natsbroker.errors import BrokerError
 from natsbroker.hosting.authorizers import CredPlugin
+from natsbroker.hosting.processlog import ProcessLog
 from natsbroker.hosting.signals import Signals
 from natsbroker.hosting.surroundings import Surroundings
 
@@ -48,6 +54,7 @@ class Options(UsageOptions, AuthOptionMixin):
     @cvar supportedInterfaces: the kinds of credentials that a checker of C{--auth} may check.
     @ivar clients: descriptions of the endpoints where clients can connect.
     @ivar settings: what all of it comes to; there when the options were parsed.
+    @ivar parent: twistd's own options; C{None} outside of it.
     """
 
     synopsis = "[options]"
@@ -70,6 +77,7 @@ class Options(UsageOptions, AuthOptionMixin):
         ["ports_file_dir", None, None, "Folder for the file that lists the ports in use."],
     ]
     compData: Any = None
+    parent: Any = None
     supportedInterfaces: Any = SUPPORTED
 
     def __init__(self) -> None:
@@ -181,6 +189,53 @@ class Options(UsageOptions, AuthOptionMixin):
             raise ConfigError(f"invalid port {self['http']}", "--http") from None
 
 
+class TwistdBroker(Broker):
+    """
+    The broker of a process that twistd runs.
+
+    @ivar log: the log of the process; C{None} if it is not ours.
+    @ivar twistd: the options of twistd; nothing in them outside of it.
+    """
+
+    log: ProcessLog | None = None
+    twistd: Mapping[str, Any] = MappingProxyType({})
+
+    def setServiceParent(self, parent: Any) -> None:
+        """
+        Become a part of twistd's application, whose log is ours.
+        """
+        if self.log is not None and isinstance(parent, Componentized):
+            parent.setComponent(ILogObserver, self.log.observer)
+        super().setServiceParent(parent)  # type: ignore[no-untyped-call]
+
+    def startService(self) -> None:
+        """
+        Start, or end the process.
+
+        @raise SystemExit: if it is known at once that the broker cannot listen. twistd would show a
+            traceback for any other exception; what it does for those is done here.
+        """
+        try:
+            super().startService()
+        except (BrokerError, ValueError, OSError) as error:
+            _log.critical("{reason}", reason=str(error))
+            self.stopService()
+            self._tellTwistd(str(error))
+            raise SystemExit(1) from None
+
+    def _tellTwistd(self, reason: str) -> None:
+        """
+        Remove the pid file, and let the process that waits in the terminal for a daemon's start say
+        that it failed: the first byte that it reads is for yes or no, and it reads 100.
+        """
+        if self.twistd.get("pidfile"):
+            Path(self.twistd["pidfile"]).unlink(missing_ok=True)
+        pipe = self.twistd.get("statusPipe")
+        if pipe is not None:
+            os.write(pipe, f"1 {reason}".encode("ascii", "backslashreplace")[:100])
+            os.close(pipe)
+
+
 class SignalService(Service):
     """
     Reload and lame duck by signal, for a broker in a process that is not ours alone; its end if the
@@ -189,11 +244,17 @@ class SignalService(Service):
 
     name = "signals"
 
-    def __init__(self, reactor: Any, broker: Broker, surroundings: Surroundings) -> None:
+    def __init__(
+        self, reactor: Any, broker: Broker, surroundings: Surroundings, log: ProcessLog | None
+    ) -> None:
+        """
+        @param log: opened again at USR1; C{None} if it is not ours.
+        """
         self._broker = broker
-        self._signals = Signals(
-            reactor, {signal.SIGHUP: surroundings.reload, signal.SIGUSR2: self._lameDuck}
-        )
+        answers = {signal.SIGHUP: surroundings.reload, signal.SIGUSR2: self._lameDuck}
+        if log is not None:
+            answers[signal.SIGUSR1] = log.reopen
+        self._signals = Signals(reactor, answers)
         self._reactor = reactor
 
     def startService(self) -> None:
@@ -232,28 +293,52 @@ class SignalService(Service):
 def makeService(
     options: Options,
     reactor: Any = None,
-    makeBroker: Callable[..., Broker] = Broker,
-) -> Broker:
+    stdout: TextIO | None = None,
+) -> TwistdBroker:
     """
     The service that twistd runs.
 
     @param reactor: by default the global one.
-    @param makeBroker: makes the broker.
-    @raise UsageError: if the broker cannot be composed.
+    @param stdout: where the log goes if twistd stays in the foreground; by default standard output.
+    @raise SystemExit: if the broker cannot be composed, or its log file cannot be opened; the code
+        is the reason, which the interpreter prints.
     """
     authorizer = CredPlugin(options.checkers) if options.checkers else None
+    log = _logFor(options, stdout or sys.stdout)
     try:
-        broker = makeBroker(
+        broker = TwistdBroker(
             options.settings,
             reactor=reactor,
             endpoints=options.clients or None,
             authorizer=authorizer,
         )
+        if log is not None:
+            log.open()
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise SystemExit(f"error opening file: open {error.filename}: {why}") from None
     except (BrokerError, ValueError) as error:
-        raise UsageError(str(error)) from error
+        raise SystemExit(f"natsbroker: {error}") from None
+    broker.twistd = options.parent or {}
+    if log is not None:
+        broker.log = log
+        broker.addPlanner(log.plan)
     read = (lambda: options.read(os.environ)) if options.path else None
     surroundings = Surroundings(broker, "natsbroker", read)
     surroundings.setServiceParent(broker)  # type: ignore[no-untyped-call]
-    signals = SignalService(broker.reactor, broker, surroundings)
+    signals = SignalService(broker.reactor, broker, surroundings, log)
     signals.setServiceParent(broker)  # type: ignore[no-untyped-call]
     return broker
+
+
+def _logFor(options: Options, stdout: TextIO) -> ProcessLog | None:
+    """
+    The log of the process; C{None} where twistd is told of another, or is not there.
+    """
+    parent = options.parent
+    if parent is None or parent.get("logger") or parent.get("syslog"):
+        return None
+    named = str(parent.get("logfile") or "")
+    if not named and not parent.get("nodaemon"):
+        named = "twistd.log"
+    return ProcessLog(stdout, options.settings.logging, "" if named == "-" else named)

@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.application.service import Application
+from twisted.internet.error import CannotListenError
+from twisted.logger import ILogObserver, Logger
 from twisted.python.usage import UsageError
 
 from natsbroker.broker import Broker
@@ -270,7 +273,7 @@ class TestService:
     def test_broker(self) -> None:
         """It is a broker, which listens where the options say."""
         host = self.made("--client", "tcp:1", "--client", "tcp:2")
-        assert type(host.broker) is Broker
+        assert isinstance(host.broker, Broker)
         host.start()
         try:
             assert [server[0] for server in host.reactor.tcpServers] == [1, 2]
@@ -291,8 +294,8 @@ class TestService:
         [["--client", "nowhere:1"], ["--client", "ssl:1:privateKey=/missing"]],
     )
     def test_wrong(self, arguments: list[str]) -> None:
-        """What cannot be composed is a usage error."""
-        with pytest.raises(UsageError):
+        """What cannot be composed ends the process with one line that says why."""
+        with pytest.raises(SystemExit, match=r"^natsbroker: "):
             self.made(*arguments)
 
     def test_portsFile(self, tmp_path: Path) -> None:
@@ -301,6 +304,95 @@ class TestService:
         assert [each.name for each in tmp_path.iterdir()] == [f"natsbroker_{os.getpid()}.ports"]
         host.broker.stopService()
         assert list(tmp_path.iterdir()) == []
+
+
+class TestLog:
+    """The log of a process that twistd runs."""
+
+    def lines(self, text: str, folder: Path, **twistd: Any) -> list[str] | None:
+        """
+        What is logged of an information and a debug line, without time and process id; C{None} if
+        the log is not ours.
+        """
+        (folder / "x.conf").write_text(text)
+        options = parsed("-c", str(folder / "x.conf"))
+        options.parent = {"nodaemon": True, **twistd}
+        stdout = io.StringIO()
+        application = Application("natsbroker")
+        makeService(options, Reactor(), stdout).setServiceParent(application)
+        observer = application.getComponent(ILogObserver)
+        if observer is None:
+            return None
+        logger = Logger(namespace="natsbroker", observer=observer)
+        logger.info("said")
+        logger.debug("detail")
+        written = stdout.getvalue() or (folder / "log").read_text()
+        return [line.split(" ", 3)[3] for line in written.splitlines()]
+
+    def test_stream(self, tmp_path: Path) -> None:
+        """In the foreground it is on standard output, without debug lines."""
+        assert self.lines("port: 4222", tmp_path) == ["[INF] said"]
+        assert self.lines("debug: true", tmp_path, logfile="-") == ["[INF] said", "[DBG] detail"]
+
+    def test_file(self, tmp_path: Path) -> None:
+        """The settings' file counts, then that of twistd."""
+        path = tmp_path / "log"
+        assert self.lines(f'log_file: "{path}"', tmp_path, logfile="/missing/log") == ["[INF] said"]
+        path.unlink()
+        assert self.lines("port: 4222", tmp_path, logfile=str(path)) == ["[INF] said"]
+
+    def test_daemon(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A daemon logs to twistd's default file."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "twistd.log").symlink_to(tmp_path / "log")
+        assert self.lines("port: 4222", tmp_path, nodaemon=False) == ["[INF] said"]
+
+    @pytest.mark.parametrize("choice", [{"logger": object}, {"syslog": True}])
+    def test_chosen(self, choice: dict[str, Any], tmp_path: Path) -> None:
+        """Another log that twistd was told to use is left alone."""
+        assert self.lines(f'log_file: "{tmp_path}/log"', tmp_path, **choice) is None
+        assert not (tmp_path / "log").exists()
+
+    def test_missingFolder(self, tmp_path: Path) -> None:
+        """A file that cannot be opened ends the process with the reason."""
+        with pytest.raises(SystemExit, match=r"^error opening file: open .*: no such file"):
+            self.lines(f'log_file: "{tmp_path}/missing/log"', tmp_path)
+
+    def test_reload(self, tmp_path: Path) -> None:
+        """A reload can have debug lines logged."""
+        path = tmp_path / "x.conf"
+        path.write_text("port: 4222")
+        options = parsed("-c", str(path))
+        options.parent = {"nodaemon": True}
+        broker = makeService(options, Reactor(), io.StringIO())
+        path.write_text("port: 4222\ndebug: true")
+        broker.reload(options.read({}))
+        assert broker.log is not None and broker.log.observer.settings.debug
+
+
+class TestTakenPort:
+    """A port that cannot be listened on."""
+
+    def test_ends(self, tmp_path: Path) -> None:
+        """The process ends with code 1 and one line; twistd's terminal hears of it."""
+        options, reactor = parsed(), Reactor()
+        (tmp_path / "pid").write_text("1")
+        reading, writing = os.pipe()
+        options.parent = {"pidfile": str(tmp_path / "pid"), "statusPipe": writing, "logger": object}
+
+        def listenTCP(*arguments: Any, **more: Any) -> Any:
+            raise CannotListenError("0.0.0.0", 4222, OSError(98, "Address already in use"))
+
+        reactor.listenTCP = listenTCP  # type: ignore[method-assign]
+        broker = makeService(options, reactor)
+        with logLines() as lines, pytest.raises(SystemExit) as ended:
+            broker.startService()
+        assert ended.value.code == 1 and not broker.running
+        reason = '0.0.0.0:4222, "listen tcp 0.0.0.0:4222: bind: address already in use"'
+        assert f"[FTL] Error listening on port: {reason}" in lines
+        with open(reading, "rb") as pipe:
+            assert pipe.read() == f"1 Error listening on port: {reason}".encode()[:100]
+        assert not (tmp_path / "pid").exists()
 
 
 class TestSignals:

@@ -58,11 +58,12 @@ class LineLog:
     ) -> None:
         """
         @param write: takes a line with its end.
-        @param pid: the process id to show; by default our own.
+        @param pid: the process id to show; by default our own, at each line: twistd forks after the
+            log has begun.
         @param zone: the local time zone; by default the machine's.
         """
         self._write = write
-        self._pid = os.getpid() if pid is None else pid
+        self._pid = pid
         self._zone = zone
         self.settings = settings
 
@@ -85,12 +86,13 @@ class LineLog:
         return _LABELS.get(level, "INF")
 
     def _prefix(self, event: LogEvent) -> str:
+        pid = os.getpid() if self._pid is None else self._pid
         if not self.settings.logtime:
-            return f"[{self._pid}] "
+            return f"[{pid}] "
         seconds = float(event.get("log_time", time.time()))
         zone = timezone.utc if self.settings.logtime_utc else self._zone
         when = datetime.fromtimestamp(seconds, zone)
-        return f"[{self._pid}] {when:%Y/%m/%d %H:%M:%S.%f} "
+        return f"[{pid}] {when:%Y/%m/%d %H:%M:%S.%f} "
 
 
 def _linesOf(event: LogEvent) -> list[str]:

@@ -9,19 +9,16 @@ Must never know: the command line's spelling.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger, globalLogBeginner
 
 from natsbroker.broker import Broker
-from natsbroker.config.diff import Change
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
-from natsbroker.hosting.logfile import LogOutput
-from natsbroker.hosting.logs import LineLog
-from natsbroker.hosting.reload import Step
+from natsbroker.hosting.processlog import ProcessLog
 from natsbroker.hosting.signals import Signals
 from natsbroker.hosting.surroundings import Surroundings
 
@@ -61,15 +58,14 @@ class ServerProcess:
         self._broker: Broker | None = None
         self._surroundings: Surroundings | None = None
         self._isStopping = False
-        self._output = LogOutput(stderr)
-        self._lines = LineLog(self._output.write, settings.logging)
+        self._processLog = ProcessLog(stderr, settings.logging)
         self._signals = Signals(
             reactor,
             {
                 signal.SIGINT: self.stop,
                 signal.SIGTERM: self._terminate,
                 signal.SIGHUP: self._reload,
-                signal.SIGUSR1: self._output.reopen,
+                signal.SIGUSR1: self._processLog.reopen,
                 signal.SIGUSR2: self._lameDuck,
             },
         )
@@ -81,8 +77,8 @@ class ServerProcess:
         @return: the exit code.
         @raise OSError: if the log file cannot be opened.
         """
-        self._output.prepare(self._settings.logging)()
-        globalLogBeginner.beginLoggingTo([self._lines], redirectStandardIO=False)
+        self._processLog.open()
+        globalLogBeginner.beginLoggingTo([self._processLog.observer], redirectStandardIO=False)
         self._reactor.callWhenRunning(self._start)
         self._reactor.run()
         self._signals.uninstall()
@@ -92,7 +88,7 @@ class ServerProcess:
         self._signals.install()
         try:
             broker = self._broker = Broker(self._settings, reactor=self._reactor)
-            broker.addPlanner(self._planLog)
+            broker.addPlanner(self._processLog.plan)
             self._surroundings = Surroundings(broker, self._program, self._read)
             self._surroundings.setServiceParent(broker)  # type: ignore[no-untyped-call]
             for warning in self._warnings:
@@ -111,18 +107,6 @@ class ServerProcess:
         _log.critical("{reason}", reason=reason)
         self.exitCode = 1
         self.stop()
-
-    def _planLog(self, new: Settings, changes: Sequence[Change]) -> Step:
-        try:
-            redirect = self._output.prepare(new.logging)
-        except OSError as error:
-            raise ValueError(f"log file {new.logging.logfile}: {error.strerror}") from error
-
-        def apply() -> None:
-            self._lines.settings = new.logging
-            redirect()
-
-        return apply
 
     def _reload(self) -> None:
         if self._surroundings is not None:

@@ -282,17 +282,40 @@ class TestSignals:
         server.waitForLog(r"\[INF\] Closing existing clients\n")
 
 
+def twistd(folder: Path, *arguments: str) -> list[str]:
+    """The command line of C{twistd natsbroker} in the foreground."""
+    start = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()"]
+    return [*start, "--nodaemon", "--pidfile=", "--rundir", str(folder), "natsbroker", *arguments]
+
+
 class TestTwistd:
     """C{twistd natsbroker}."""
+
+    def test_cannotStart(self, tmp_path: Path, startServer: StartServer) -> None:
+        """A taken port and an unknown plugin end it with code 1 and a reason, not a traceback."""
+        taken = startServer(OURS_FAST).port
+        (tmp_path / "x.conf").write_text("authorization { plugin: nobody_has_this }")
+        for arguments, reason in (
+            (["-p", f"tcp:{taken}:interface=127.0.0.1"], "bind: address already in use"),
+            (["-c", str(tmp_path / "x.conf")], '"nobody_has_this"'),
+        ):
+            done = subprocess.run(
+                twistd(tmp_path, *arguments),
+                env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE,
+                check=False,
+            )
+            said = done.stdout + done.stderr
+            assert done.returncode == 1, said
+            assert reason in said and "Traceback" not in said
 
     def test_serves(self, tmp_path: Path) -> None:
         """It serves clients, and ends when it is told to."""
         process = subprocess.Popen(
-            [
-                *(sys.executable, "-c", "from twisted.scripts.twistd import run; run()"),
-                *("--nodaemon", "--pidfile=", "--rundir", str(tmp_path), "natsbroker"),
-                *("--client", "tcp:0:interface=127.0.0.1"),
-            ],
+            twistd(tmp_path, "--client", "tcp:0:interface=127.0.0.1"),
             cwd=CHECKOUT,
             env={**os.environ, "PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
