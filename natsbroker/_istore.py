@@ -317,6 +317,18 @@ class IStreamStore(Interface):
         """
 
 
+class IReportingStore(IStreamStore):
+    """
+    A store that keeps reports of what it has lost until somebody acknowledges them, over restarts.
+    How they are acknowledged is a matter of the store: for LMDB there is a command.
+    """
+
+    def losses() -> Sequence[str]:
+        """
+        What was lost and nobody has acknowledged, in words; what is known now, without waiting.
+        """
+
+
 class ILeasedStore(IStreamStore):
     """
     A store that several brokers share. Opening a log takes a lease on it: no other broker can

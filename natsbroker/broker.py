@@ -210,6 +210,7 @@ class Broker(MultiService):
         self._monitoring: MonitoringModel | None = None
         self._loadTime = self.startTime
         self._storeTrouble: Callable[[], str] = lambda: ""
+        self._storeLosses: Callable[[], Sequence[str]] = lambda: ()
         self._requireLeafAccounts()
         ground = LinkGround(
             self.reactor, settings, self.clientContext, self.accounts, self.serverId, self._random
@@ -244,6 +245,7 @@ class Broker(MultiService):
             self._services["streaming"] = streaming
             self.streaming = StreamingModel(streaming)
             self._storeTrouble = lambda: streaming.trouble
+            self._storeLosses = lambda: streaming.losses
         for name, service in self._services.items():
             service.setName(name)
             service.setServiceParent(self)
@@ -310,6 +312,7 @@ class Broker(MultiService):
                 (self.startTime, self._loadTime),
                 self.listeners.closed,
                 lambda: self._storeTrouble(),
+                lambda: self._storeLosses(),
                 self._authority.nameOf,
             )
             self.links.show(self._monitoring, lambda: self.settings)

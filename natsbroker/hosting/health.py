@@ -7,11 +7,14 @@ Must never know: HTTP, or how an answer is shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from natsbroker.stats.healthz import HealthCheck, HealthProblem, HealthQuery
 
-__all__ = ["listeningCheck", "storeCheck"]
+__all__ = ["listeningCheck", "lossCheck", "storeCheck"]
+
+LOSSES = 5
+"""How many losses the page names."""
 
 
 def listeningCheck(closed: Callable[[], list[str]]) -> HealthCheck:
@@ -39,5 +42,24 @@ def storeCheck(trouble: Callable[[], str]) -> HealthCheck:
     def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
         if not wanted.serverOnly and (reason := trouble()):
             yield HealthProblem(f"the streaming store takes no writes: {reason}", "STREAM")
+
+    return check
+
+
+def lossCheck(losses: Callable[[], Sequence[str]]) -> HealthCheck:
+    """
+    Whether streaming has all that it ever stored, or somebody has acknowledged that it has not.
+
+    @param losses: tells what is lost, in words.
+    """
+
+    def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
+        if not wanted.serverOnly and (found := losses()):
+            what = "; ".join(found[:LOSSES])
+            yield HealthProblem(
+                f"degraded: the streaming store has lost something: {what} "
+                "(natsbroker streaming acknowledge)",
+                "STREAM",
+            )
 
     return check

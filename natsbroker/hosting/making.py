@@ -9,7 +9,7 @@ Must never know: which parts there are, or their order; the broker does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -193,6 +193,7 @@ def makeMonitoring(
     times: tuple[float, float],
     closed: Callable[[], list[str]],
     trouble: Callable[[], str],
+    losses: Callable[[], Sequence[str]],
     nameOf: Callable[[str], str],
 ) -> MonitoringModel:
     """
@@ -201,10 +202,11 @@ def makeMonitoring(
     @param times: when the broker began, and when the settings were loaded.
     @param closed: see L{natsbroker.hosting.health.listeningCheck}.
     @param trouble: see L{natsbroker.hosting.health.storeCheck}.
+    @param losses: see L{natsbroker.hosting.health.lossCheck}.
     @param nameOf: how an account is called for people.
     """
     from natsbroker.auth.certificates import described
-    from natsbroker.hosting.health import listeningCheck, storeCheck
+    from natsbroker.hosting.health import listeningCheck, lossCheck, storeCheck
     from natsbroker.stats.model import MonitoringModel
     from natsbroker.stats.rows import Namers
 
@@ -214,7 +216,7 @@ def makeMonitoring(
         accounts,
         settings,
         start,
-        healthChecks=[listeningCheck(closed), storeCheck(trouble)],
+        healthChecks=[listeningCheck(closed), storeCheck(trouble), lossCheck(losses)],
         namers=Namers(nameOf, described),
         loadTime=loaded,
     )

@@ -1,5 +1,6 @@
 """
 C{natsbroker streaming import}: a data directory of nats-streaming-server becomes a store of ours.
+C{natsbroker streaming acknowledge}: somebody knows of what a store has lost.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from natsbroker.stan.importing import (
     Plan,
     planImport,
 )
+from natsbroker.store.lmdb.opening import STORE
+from natsbroker.store.lmdb.reports import acknowledge
 
 __all__ = ["DONE", "FAILED", "NOT_DONE", "USAGE", "main"]
 
@@ -41,6 +44,7 @@ DONE, NOT_DONE, USAGE, FAILED = 0, 1, 2, 3
 
 _HELP = """\
 Usage: natsbroker streaming import DIR [OPTION ...]
+       natsbroker streaming acknowledge DIR
 
 Reads a data directory of nats-streaming-server 0.2 to 0.25, whose server must be stopped, into an
 empty store: channels with their sequences and timestamps, durable subscriptions with what they have
@@ -58,6 +62,10 @@ What is found is told on standard error. The last line on standard output is JSO
 was interrupted is finished by running it again. The exit code is 0; 1 if DIR or the store is
 refused, or something is damaged (nothing is imported then); 2 for a wrong command line; 3 if the
 store failed.
+
+acknowledge prints what the store in DIR has lost, and notes that somebody knows of it: /healthz,
+which says so until then at every start, is well again. The broker may be running. The reports stay
+in DIR. The exit code is 0; 2 for a wrong command line; 3 if it cannot be noted.
 """
 
 _FLAGS = {
@@ -119,6 +127,8 @@ def main(
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         stdout.write(_HELP)
         return DONE if arguments else USAGE
+    if arguments[0] == "acknowledge":
+        return _acknowledge(arguments[1:], stdout, stderr)
     try:
         request = _requestFrom(arguments, environment)
     except (_UsageError, FlagError, ConfigError) as error:
@@ -137,13 +147,36 @@ def main(
         return FAILED
 
 
+def _acknowledge(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """
+    Note that somebody knows of what a store has lost.
+
+    @param arguments: those behind C{acknowledge}.
+    @return: the exit code.
+    """
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        print("natsbroker streaming: acknowledge needs the store's directory", file=stderr)
+        return USAGE
+    directory = Path(arguments[0])
+    if not (directory / STORE).exists():
+        print(f"natsbroker streaming: there is no store in {directory}", file=stderr)
+        return USAGE
+    try:
+        texts = acknowledge(directory)
+    except OSError as error:
+        print(f"natsbroker streaming: {error}", file=stderr)
+        return FAILED
+    print("\n".join(texts) or f"{directory}: nothing to acknowledge", file=stdout)
+    return DONE
+
+
 def _requestFrom(arguments: Sequence[str], environment: Mapping[str, str]) -> _Request | None:
     """
     @return: C{None} if help is asked for.
     """
     command, *rest = arguments
     if command != "import":
-        raise _UsageError(f"there is no {command!r}, only 'import'")
+        raise _UsageError(f"there is no {command!r}, only 'import' and 'acknowledge'")
     if any(each in ("-h", "--help") for each in rest):
         return None
     if not rest or rest[0].startswith("-"):

@@ -23,7 +23,14 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker._istore import LogElsewhere, StoreError
-from natsbroker.interfaces import ILeasedStore, ILogUser, IMessageBus, IPrepared, IStreamStore
+from natsbroker.interfaces import (
+    ILeasedStore,
+    ILogUser,
+    IMessageBus,
+    IPrepared,
+    IReportingStore,
+    IStreamStore,
+)
 from natsbroker.requests import newInbox
 from natsbroker.stan.catalogue import ChannelCatalogue
 from natsbroker.stan.leading import lead
@@ -285,6 +292,14 @@ class StreamingService(Service):
         Whether it serves: it does not on standby.
         """
         return self._parts is not None
+
+    @property
+    def losses(self) -> Sequence[str]:
+        """
+        What the store has lost and nobody has acknowledged.
+        """
+        store: Any = self._store
+        return store.losses() if IReportingStore.providedBy(store) else ()
 
     @property
     def trouble(self) -> str:

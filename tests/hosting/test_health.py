@@ -4,7 +4,7 @@ What C{/healthz} asks of a broker.
 
 from __future__ import annotations
 
-from natsbroker.hosting.health import listeningCheck, storeCheck
+from natsbroker.hosting.health import listeningCheck, lossCheck, storeCheck
 from natsbroker.stats.healthz import HealthQuery
 
 
@@ -40,3 +40,26 @@ class TestStore:
     def test_serverOnly(self) -> None:
         """Whoever asks for the server alone does not hear of it."""
         assert list(storeCheck(lambda: "disk full")(HealthQuery(serverOnly=True))) == []
+
+
+class TestLosses:
+    """Whether streaming has all that it stored."""
+
+    def test_nothingLost(self) -> None:
+        """While nothing is lost, all is well."""
+        assert list(lossCheck(lambda: ())(HealthQuery())) == []
+
+    def test_lost(self) -> None:
+        """What is lost is named, with how it is acknowledged."""
+        [problem] = lossCheck(lambda: ["see damaged-1/report.txt", "a: 3 to 4 may be lost"])(
+            HealthQuery()
+        )
+        assert problem.error == (
+            "degraded: the streaming store has lost something: see damaged-1/report.txt; "
+            "a: 3 to 4 may be lost (natsbroker streaming acknowledge)"
+        )
+        assert (problem.type, problem.status) == ("STREAM", 503)
+
+    def test_serverOnly(self) -> None:
+        """It is no matter of the server alone."""
+        assert list(lossCheck(lambda: ["a"])(HealthQuery(serverOnly=True))) == []

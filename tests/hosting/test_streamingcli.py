@@ -14,6 +14,7 @@ import pytest
 
 from natsbroker.hosting import streamingcli
 from natsbroker.hosting.streamingcli import DONE, FAILED, NOT_DONE, USAGE
+from natsbroker.store.lmdb.reports import keep, unacknowledged
 from natsbroker.store.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 from tests.stan.filestore.writer import StoreWriter, flip
@@ -244,3 +245,38 @@ class TestImport:
         code, found, _ = ranInto(writer)
         assert (code, found["already"]) == (DONE, False)
         assert lastOf(writer.root.parent / "store", "orders") == 3
+
+
+class TestAcknowledge:
+    """C{natsbroker streaming acknowledge}."""
+
+    def test_acknowledges(self, tmp_path: Path) -> None:
+        """What was lost is printed once, and counts as known from then on; the report stays."""
+        reactor = PumpedReactor()
+        store = reactor.wait(openLMDB(reactor, tmp_path))
+        keep(tmp_path / "none", ["orders: 3 to 4 may be lost"])
+        out, error = io.StringIO(), io.StringIO()
+        assert streamingcli.main(["acknowledge", str(tmp_path)], {}, out, error) == DONE
+        assert "orders: 3 to 4 may be lost" in out.getvalue()
+        assert unacknowledged(tmp_path) == []
+        assert (tmp_path / "damaged-1" / "report.txt").exists()
+        out = io.StringIO()
+        assert streamingcli.main(["acknowledge", str(tmp_path)], {}, out, error) == DONE
+        assert out.getvalue() == f"{tmp_path}: nothing to acknowledge\n"
+        reactor.wait(store.close())
+
+    @pytest.mark.parametrize("arguments", [[], ["--dir", "x"], ["a", "b"], ["/nowhere"]])
+    def test_wrongCommandLine(self, arguments: list[str]) -> None:
+        """Without the directory of a store it says what is needed."""
+        out, error = io.StringIO(), io.StringIO()
+        assert streamingcli.main(["acknowledge", *arguments], {}, out, error) == USAGE
+        assert error.getvalue().startswith("natsbroker streaming: ")
+        assert not out.getvalue()
+
+    def test_cannotBeNoted(self, tmp_path: Path) -> None:
+        """An acknowledgement that cannot be written down is none."""
+        (tmp_path / "STORE").write_bytes(b"")
+        (tmp_path / "damaged-1").mkdir()
+        out, error = io.StringIO(), io.StringIO()
+        assert streamingcli.main(["acknowledge", str(tmp_path)], {}, out, error) == FAILED
+        assert "report.txt" in error.getvalue()

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from twisted.application.service import IService
 from twisted.internet.defer import Deferred
+from zope.interface import alsoProvides
 from zope.interface.verify import verifyObject
 
 from natsbroker._istore import StoreFailed, StoreLocked, UnknownFormat
-from natsbroker.interfaces import IPrepared
+from natsbroker.interfaces import IPrepared, IReportingStore
 from natsbroker.stan.options import StreamingOptions
 from tests.conftest import FlushLoggedErrors
 from tests.stan.stores import HeldStore
@@ -155,3 +156,25 @@ def test_escapes(flushLoggedErrors: FlushLoggedErrors) -> None:
 
     Stage().service.run(fail())
     assert len(flushLoggedErrors(ZeroDivisionError)) == 1
+
+
+class TestLosses:
+    """What the store has lost."""
+
+    def test_reportingStore(self) -> None:
+        """It is what the store says, while there is one that says so."""
+
+        def reporting(stage: Stage) -> Any:
+            store = Stage.makeStore(stage)
+            store.losses = lambda: ["orders: 3 to 4 may be lost"]
+            alsoProvides(store, IReportingStore)
+            return store
+
+        stage = Stage(makeStore=reporting)
+        assert stage.service.losses == ["orders: 3 to 4 may be lost"]
+        stage.stop()
+        assert not stage.service.losses
+
+    def test_otherStore(self) -> None:
+        """A store that keeps no reports has lost nothing that it knows of."""
+        assert not Stage().service.losses

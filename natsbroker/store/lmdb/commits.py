@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
 from typing import Protocol
 
 import lmdb
@@ -68,6 +69,7 @@ class Opened:
     @ivar journal: the journal, unless there was no space for it.
     @ivar damage: records that are lost: a log's name, a range and a reason.
     @ivar states: values of state that are lost: the space, the key and a reason.
+    @ivar reports: those of losses that nobody has acknowledged.
     @ivar repaired: what was done about it, for the log of the broker; empty if nothing was.
     """
 
@@ -82,6 +84,7 @@ class Opened:
     journal: Journal | None
     damage: list[tuple[str, int, int, str]] = field(default_factory=list)
     states: list[tuple[str, bytes, str]] = field(default_factory=list)
+    reports: list[Path] = field(default_factory=list)
     repaired: str = ""
 
     def close(self) -> None:

@@ -48,6 +48,7 @@ __all__ = [
     "isTwice",
     "lostKey",
     "rowKey",
+    "spaceAndKey",
     "stateKey",
     "statePrefix",
     "tallyKey",
@@ -141,6 +142,14 @@ def stateKey(space: str, key: bytes) -> bytes:
     The key of a value of state.
     """
     return statePrefix(space) + key
+
+
+def spaceAndKey(key: bytes) -> tuple[str, bytes]:
+    """
+    What L{stateKey} was given, as far as it can be read.
+    """
+    end = 2 + key[1]
+    return key[2:end].decode("utf-8", "replace"), key[end:]
 
 
 def identityOf(key: bytes) -> int:

@@ -39,9 +39,11 @@ from natsbroker.store.lmdb.layout import (
     lostKey,
     packFormat,
     packRanges,
+    spaceAndKey,
 )
 from natsbroker.store.lmdb.pages import PageFile
-from natsbroker.store.lmdb.salvage import REPORT, keep, salvage
+from natsbroker.store.lmdb.reports import REPORT, keep, reportsIn, unacknowledged
+from natsbroker.store.lmdb.salvage import salvage
 from natsbroker.store.lmdb.survey import Survey, survey
 from natsbroker.store.lmdb.transaction import Transaction
 from natsbroker.store.records import Damaged, sequenceOf
@@ -267,7 +269,8 @@ def _remember(directory: Path, found: Survey, opened: Opened) -> None:
     """
     Say what was lost, in this or in earlier runs, as long as the reports of it are kept.
     """
-    reports = sorted(directory.glob("damaged-*"))
+    reports = reportsIn(directory)
+    opened.reports = unacknowledged(directory)
     for identity, ranges in found.lost.items() if reports else ():
         row = found.rows.get(identity)
         if row is not None and not row.dropped:
@@ -374,7 +377,7 @@ def _mend(transaction: Transaction, found: Survey) -> list[tuple[str, bytes, str
         except Damaged as failure:
             own = b""
             if key[:1] == b"S":
-                lost.append((*_spaceAndKey(key), str(failure)))
+                lost.append((*spaceAndKey(key), str(failure)))
         if key[:1] == b"T":
             recount.add(identityOf(own or key))
         if own:
@@ -384,11 +387,3 @@ def _mend(transaction: Transaction, found: Survey) -> list[tuple[str, bytes, str
     for identity in recount & found.rows.keys():
         transaction.log(identity).recountAll()
     return lost
-
-
-def _spaceAndKey(key: bytes) -> tuple[str, bytes]:
-    """
-    What the key of a value of state says.
-    """
-    end = 2 + key[1]
-    return key[2:end].decode("utf-8", "replace"), key[end:]

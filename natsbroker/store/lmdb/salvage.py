@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +22,7 @@ import lmdb
 from natsbroker.store.blocks import build, chunks
 from natsbroker.store.envelopes import wrap, wrapTwice
 from natsbroker.store.lmdb.environment import Environment
-from natsbroker.store.lmdb.files import Marks, readPiece, syncDirectory, writeWhole
+from natsbroker.store.lmdb.files import Marks, readPiece, syncDirectory
 from natsbroker.store.lmdb.finding import Finder, FoundLog, Place, Trust, merged, trustIn
 from natsbroker.store.lmdb.journal import Frame, runsIn
 from natsbroker.store.lmdb.layout import (
@@ -40,11 +39,10 @@ from natsbroker.store.lmdb.layout import (
     tallyKey,
     unpackRanges,
 )
+from natsbroker.store.lmdb.reports import keep, lossOf
 from natsbroker.store.records import HEAD_SIZE, sequenceOf, subjectOf, timestampOf
 
-__all__ = ["REPORT", "keep", "salvage"]
-
-REPORT = "report.txt"
+__all__ = ["salvage"]
 
 MOST_IN_ONE_COMMIT = 32 << 20
 
@@ -240,7 +238,7 @@ def _rebuildLog(
     ranges = [(a, b + 1) for a, b in lost]
     if ranges:
         builder.put(lostKey(identity), packRanges(ranges))
-    return [f"{row.name}: {start} to {stop - 1} may be lost" for start, stop in ranges]
+    return [lossOf(row.name, start, stop) for start, stop in ranges]
 
 
 def _unknown(identity: int, marks: Marks, records: dict[int, Place]) -> LogRow:
@@ -345,25 +343,3 @@ def _countAll(
         if tally is None:
             tally = tallies[subject] = Tally(subject)
         tally.add((sequence,), LISTED)
-
-
-def keep(path: Path, report: Sequence[str]) -> None:
-    """
-    Make a directory that tells of damage, with the damaged database, if there is one.
-
-    @param report: lines.
-    """
-    directory = path.parent
-    number = 1
-    while (directory / f"damaged-{number}").exists():
-        number += 1
-    kept = directory / f"damaged-{number}"
-    kept.mkdir(mode=0o700)
-    writeWhole(kept / REPORT, "".join(f"{line}\n" for line in report).encode())
-    if path.exists():
-        try:
-            os.link(path, kept / path.name)
-        except OSError:
-            shutil.copy2(path, kept / path.name)
-    syncDirectory(kept)
-    syncDirectory(directory)

@@ -29,7 +29,7 @@ from natsbroker._istore import (
     StoreError,
     StoreFailed,
 )
-from natsbroker.interfaces import IStreamLog, IStreamStore
+from natsbroker.interfaces import IReportingStore, IStreamLog
 from natsbroker.store.checks import checkLogName, checkSpace
 from natsbroker.store.foreign import refuseForeign
 from natsbroker.store.jobs import BarrierJob, Job
@@ -38,9 +38,11 @@ from natsbroker.store.lmdb.commits import Committer, Opened, Outcome
 from natsbroker.store.lmdb.environment import asStoreError
 from natsbroker.store.lmdb.files import Lock, syncDirectory
 from natsbroker.store.lmdb.jobs import CreateJob, DropJob
-from natsbroker.store.lmdb.layout import LogRow
+from natsbroker.store.lmdb.layout import LogRow, spaceAndKey
 from natsbroker.store.lmdb.log import LMDBLog
+from natsbroker.store.lmdb.losses import Losses
 from natsbroker.store.lmdb.opening import STORE, openDirectory
+from natsbroker.store.lmdb.scrubbing import Findings, Scrubber
 from natsbroker.store.lmdb.states import LMDBStates
 from natsbroker.store.policy import Policy
 from natsbroker.store.threaded import ThreadedStore
@@ -121,7 +123,7 @@ def _openBlocking(path: Path, maxSize: int) -> tuple[Lock, Opened]:
         raise asStoreError(failure) from failure
 
 
-@implementer(IStreamStore)
+@implementer(IReportingStore)
 class LMDBStore(ThreadedStore[LMDBLog]):
     """
     Logs and state in one LMDB database. Made by L{openLMDB} only.
@@ -150,6 +152,8 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._holds: dict[int, dict[str, int]] = {}
         self._opening: dict[str, list[Deferred[IStreamLog]]] = {}
         self._ahead: set[LMDBLog] = set()
+        self._losses = Losses(reactor, pool, path)
+        self._scrubber = Scrubber(reactor, self)
 
     def begin(self, lock: Lock, opened: Opened) -> None:
         """
@@ -167,6 +171,9 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             lock.release,
         )
         self._committer.start()
+        self.troubles.watch(self._losses)
+        self._losses.start(opened.reports)
+        self._scrubber.start()
 
     def _learn(self, opened: Opened) -> None:
         """
@@ -300,6 +307,37 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         checkSpace(space)
         return LMDBStates(self, space)
 
+    def losses(self) -> list[str]:
+        """
+        See L{natsbroker.interfaces.IReportingStore}.
+        """
+        return self._losses.open
+
+    def _leave(self, closed: StoreError) -> None:
+        """
+        See L{ThreadedStore}.
+        """
+        self._scrubber.stop()
+        self._losses.stop()
+
+    def scrubbed(self, findings: Findings) -> None:
+        """
+        Tell of what is damaged in the database.
+        """
+        rows = {row.identity: row for row in self._rows.values()}
+        for identity, start, stop in findings.records:
+            row = rows.get(identity)
+            if row is None:
+                continue
+            log = self._logs.get(row.name)
+            bounds = row.bounds() if log is None else log.bounds()
+            last = min(stop or bounds.last + 1, bounds.last + 1)
+            if max(start, bounds.first) < last:
+                reason = "a record does not match its checksum"
+                self.troubles.recordsDamaged(row.name, max(start, bounds.first), last, reason)
+        for key, reason in findings.values:
+            self.troubles.stateDamaged(*spaceAndKey(key), reason)
+
     # For logs and state
 
     def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
@@ -373,6 +411,7 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         self._environment = opened.environment
         self._databaseCaughtUp()
         self._learn(opened)
+        self._losses.start(opened.reports)
         for log in list(self._logs.values()):
             self.cache.forgetLog(log.identity)
             log.version += 1
