@@ -232,6 +232,15 @@ class Broker(MultiService):
             self._adopt(
                 Advising(advice, self._systemBus, lambda: self.serverId, self.reactor.seconds)
             )
+        if settings.cluster is not None or settings.gateway is not None:
+            from natsbroker.hosting.status import StatusReports
+
+            connections = self.clientContext.connections
+            self._adopt(
+                StatusReports(
+                    self._systemBus, self._describe, connections, self.accounts, self.reactor
+                )
+            )
         self._services = dict(found.services(self, settings, services, builtin.services))
         self.streaming: StreamingModel | None = None
         if settings.streaming is not None:

@@ -30,10 +30,12 @@ def describing(info: Callable[[], ServerInfo], now: Callable[[], float]) -> Desc
 
     def describe() -> dict[str, Any]:
         known = info()
+        cluster = {"cluster": known.cluster} if known.cluster else {}
         return {
             "name": known.server_name,
             "host": known.host,
             "id": known.server_id,
+            **cluster,
             "ver": known.version,
             "jetstream": known.jetstream,
             "flags": 0,

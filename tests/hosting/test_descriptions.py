@@ -24,8 +24,9 @@ def test_describing() -> None:
         "seq": 1,
         "time": "1970-01-01T00:00:00Z",
     }
-    now, info = 1.5, info.changed(server_name="two")
+    now, info = 1.5, info.changed(server_name="two", cluster="C1")
     later = describe()
+    assert list(later)[3] == "cluster" and later["cluster"] == "C1"
     assert (later["name"], later["seq"], later["time"]) == ("two", 2, "1970-01-01T00:00:01.5Z")
 
 
