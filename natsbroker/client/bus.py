@@ -5,7 +5,7 @@ in a broker of ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 from twisted.application.service import Service
@@ -34,12 +34,18 @@ from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import ClientInfo, Message
 
-__all__ = ["RECONNECT", "RemoteBus", "RemoteSubscription"]
+__all__ = ["FIRST_RETRY", "PATIENCE", "RECONNECT", "RemoteBus", "RemoteSubscription"]
 
 _log = Logger(namespace="natsbroker.client")
 
 RECONNECT = 2.0
 """Seconds from the loss of a connection, or a failed attempt, to the next attempt."""
+
+PATIENCE = 5.0
+"""Seconds in which the first connection must be made; both servers may be started at once."""
+
+FIRST_RETRY = 0.1
+"""Seconds between attempts to make the first connection."""
 
 Dial = Callable[[], Deferred[Client]]
 
@@ -151,6 +157,7 @@ class RemoteBus(Service):
         self._dialling: Deferred[Any] | None = None
         self._again: IDelayedCall | None = None
         self._outcome: Failure | bool | None = None
+        self._until = 0.0
         self._waiting: list[Deferred[None]] = []
 
     # The connection.
@@ -160,6 +167,7 @@ class RemoteBus(Service):
         Connect.
         """
         super().startService()  # type: ignore[no-untyped-call]
+        self._until = self._reactor.seconds() + PATIENCE
         self._connect()
 
     def stopService(self) -> Deferred[None]:
@@ -180,7 +188,8 @@ class RemoteBus(Service):
 
     def whenPrepared(self) -> Deferred[None]:
         """
-        See L{IPrepared}: it is prepared when the first connection is made, and fails with it.
+        See L{IPrepared}: it is prepared when the first connection is made, and fails if that takes
+        longer than L{PATIENCE}.
         """
         waiting: Deferred[None] = Deferred()
         self._waiting.append(waiting)
@@ -218,12 +227,14 @@ class RemoteBus(Service):
         self._dialling = None
         if not self.running or failure.check(CancelledError):
             return
-        if self._outcome is None:
+        isFirst = self._outcome is None
+        if isFirst and self._reactor.seconds() >= self._until:
             self._outcome = failure
             self._tell()
             return
         _log.debug("Cannot connect to the NATS server: {why}", why=failure.getErrorMessage())
-        self._again = self._reactor.callLater(RECONNECT, self._connect)
+        delay = FIRST_RETRY if isFirst else RECONNECT
+        self._again = self._reactor.callLater(delay, self._connect)
 
     def _lost(self, reason: ClientError) -> None:
         self._client = None
@@ -251,10 +262,14 @@ class RemoteBus(Service):
         """
         return subject
 
-    def publish(self, message: Message) -> int:
+    def publish(
+        self, message: Message, later: Callable[[Generator[None, None, int]], None] | None = None
+    ) -> int:
         """
         See L{IMessageBus.publish}. How many receivers there are is not known: it is 1 for what was
         sent, and 0 for what could not be.
+
+        @param later: not called: the server serves the receivers.
         """
         client = self._open(message.subject, len(message.body))
         if client is None:
@@ -342,6 +357,13 @@ class RemoteBus(Service):
             # The subscriber is kept as well, so that its id stays its own.
             known = self._collectors[id(subscriber)] = (subscriber, collector)
         return known[1]
+
+    def cancelAll(self, subscriptions: Iterable[ISubscription]) -> None:
+        """
+        See L{IMessageBus.cancelAll}.
+        """
+        for each in list(subscriptions):
+            each.cancel()
 
     def hasInterest(self, subject: bytes) -> bool:
         """

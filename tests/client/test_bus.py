@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
-from natsbroker.client.bus import RECONNECT, RemoteBus
+from natsbroker.client.bus import FIRST_RETRY, RECONNECT, RemoteBus
 from natsbroker.client.client import Client
 from natsbroker.client.connecting import connectInProcess
 from natsbroker.client.options import ConnectOptions
@@ -125,6 +125,11 @@ class Stage:
         connectInProcess(self.broker.broker).addCallback(found.append)
         self.settle()
         return found[0]
+
+    def fail(self) -> None:
+        """Let time pass until the first connection is given up."""
+        while not self.prepared:
+            self.broker.advance(FIRST_RETRY)
 
     def cut(self) -> None:
         """Lose the connection."""
@@ -259,6 +264,18 @@ class TestSubscriptions:
         stage.settle()
         assert (listener.heard, subscription.closed, listener.ended) == ([], True, [])
 
+    def test_cancelAll(self, stage: Stage) -> None:
+        """Many end at once."""
+        listener = Listener()
+        made = [stage.bus.subscribe(each, listener) for each in (b"a", b"b")]
+        stage.settle()
+        stage.bus.cancelAll(made)
+        client = stage.client()
+        for each in (b"a", b"b"):
+            client.publish(each, b"x")
+        stage.settle()
+        assert (listener.got, [each.closed for each in made]) == ([], [True, True])
+
     def test_cancelAfter(self, stage: Stage) -> None:
         """It ends with the last message that it may have, over connections also."""
         listener = Listener()
@@ -334,11 +351,26 @@ class TestConnection:
         assert listener.heard == [(b"1", None), (b"2", None)]
         assert len(stage.clients) == 2
 
+    def test_firstLater(self) -> None:
+        """The first connection may take some attempts: both servers may start at once."""
+        stage = Stage()
+        stage.isDown = True
+        stage.start()
+        stage.broker.advance(FIRST_RETRY)
+        assert stage.prepared == []
+        stage.isDown = False
+        stage.broker.advance(FIRST_RETRY)
+        stage.settle()
+        assert stage.prepared == [None]
+        stage.bus.stopService()
+        stage.broker.stop()
+
     def test_firstFails(self) -> None:
         """Without a first connection it is not prepared, and no further attempt is made."""
         stage = Stage()
         stage.isDown = True
         stage.start()
+        stage.fail()
         assert isinstance(stage.prepared[0], Failure)
         assert stage.prepared[0].check(ConnectionRefusedError)
         stage.bus.stopService()

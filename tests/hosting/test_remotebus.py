@@ -93,6 +93,7 @@ class TestOnlyServer:
         stage = Stage()
         stage.isDown = True
         stage.start()
+        stage.fail()
         found = opened(stage, None)
         assert found.check(ConnectionRefusedError)
         stage.broker.stop()
