@@ -27,6 +27,7 @@ http: "127.0.0.1:-1"
 accounts {
     A { users: [ {user: a, password: a} ] }
     B { users: [ {user: b, password: b} ] }
+    $ACCOUNTS
 }
 $CLUSTER
 gateway {
@@ -59,6 +60,7 @@ class Plan:
     @ivar remotes: the names of the clusters that it is told of.
     @ivar more: for its C{gateway} block.
     @ivar top: for the top of its file.
+    @ivar accounts: for its C{accounts} block.
     """
 
     flavour: Flavour
@@ -66,6 +68,7 @@ class Plan:
     remotes: Sequence[str] = ()
     more: str = ""
     top: str = ""
+    accounts: str = ""
 
 
 class Site(LinkedServer):
@@ -128,6 +131,7 @@ class Site(LinkedServer):
             REMOTES=remotes,
             MORE=self.more,
             TOP=self._plan.top,
+            ACCOUNTS=self._plan.accounts,
         )
 
     def start(self) -> Site:
