@@ -158,7 +158,7 @@ class Broker(MultiService):
         self._hub: Hub | None = None
         self._lameDuck: LameDuck | None = None
         found = plugins or Plugins()
-        turn = hot.Turn(lambda call: self.reactor.callLater(0, call))
+        turn = hot.Turn(lambda call: self.reactor.callLater(0, call), _log.failure)
         makeRouter = routerFactory or found.routerFactory(settings) or self._builtInRouter
         self.accounts = AccountRegistry(turn, makeRouter, self._random, self.reactor)
         self.accounts.configure(settings)
@@ -322,6 +322,7 @@ class Broker(MultiService):
                 self.listeners.closed,
                 lambda: self._storeTrouble(),
                 lambda: self._storeLosses(),
+                lambda: "" if self._hub is None else self._hub.trouble,
                 self._authority.nameOf,
             )
             self.links.show(self._monitoring, lambda: self.settings)

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
@@ -51,6 +52,8 @@ from natsbroker.wire.lane import Lane, Poster
 from natsbroker.wire.outbox import Outbox, Turn
 from natsbroker.wire.s2block import decodeBlock
 from natsbroker.wire.values import Kind, Message, Run
+
+_log = Logger()
 
 QUIET = b'CONNECT {"verbose":false,"pedantic":false}\r\n'
 HEADERS = b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}\r\n'
@@ -472,7 +475,8 @@ class World:
         self.advisories: list[Advisory] = []
         self.authorizer = authorizer or Doorkeeper()
         random = Random(seed)
-        turn = hot.Turn(schedule or (lambda call: self.clock.callLater(0, call)))
+        soon = schedule or (lambda call: self.clock.callLater(0, call))
+        turn = hot.Turn(soon, _log.failure)
         self.accounts = Accounts(turn, random, accounts, self.clock)
         self.context = ClientContext(
             self.clock,

@@ -77,5 +77,5 @@ cdef class Collector:
         if runs:
             try:
                 self.subscriber.deliverRuns(runs)
-            except Exception:
+            except BaseException:
                 self.failed("A batch subscriber failed")

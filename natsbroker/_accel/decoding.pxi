@@ -161,14 +161,15 @@ cdef class Decoder:
             return 0
         if waiting:
             data = <char*> malloc(waiting)
-            if data == NULL:
-                raise MemoryError
-            memcpy(data, self.data + self.start, waiting)
+            if data != NULL:
+                memcpy(data, self.data + self.start, waiting)
         self.data = data
-        self.capacity = waiting
+        self.capacity = self.stop = waiting if data != NULL else 0
         self.isShared = SHARED_TAKEN = False
         self.start = 0
-        self.stop = waiting
+        if waiting and data == NULL:
+            # What was left over is lost, and with it the connection; no other waits for the buffer.
+            raise MemoryError
         return 0
 
     cdef inline bytes cut(self, Py_ssize_t start, Py_ssize_t stop):

@@ -98,7 +98,7 @@ cdef bint takesHeaders(tuple links):
     """
     cdef Subscription subscription
     for subscription in links:
-        if not (<Outbox> subscription.outbox).headers:
+        if not (<Outbox?> subscription.outbox).headers:
             return False
     return True
 
@@ -112,7 +112,7 @@ cdef bint isDeserted(tuple members):
         if not member.isClosed:
             if member.isShadow:
                 member = (<Shadow> member).original
-            if member.outbox is not None and not (<Outbox> member.outbox).closed:
+            if member.outbox is not None and not (<Outbox?> member.outbox).closed:
                 return False
     return True
 
@@ -221,11 +221,11 @@ cdef bint giveLink(
         return False
     if choice is not None:
         names = choice.sizeFor(subscription)
-    outbox = <Outbox> subscription.outbox
+    outbox = <Outbox?> subscription.outbox
     if outbox.closed:
         return False
-    account = PyBytes_AS_STRING(<bytes> subscription.tag)
-    accountLength = PyBytes_GET_SIZE(<bytes> subscription.tag)
+    account = PyBytes_AS_STRING(<bytes?> subscription.tag)
+    accountLength = PyBytes_GET_SIZE(<bytes?> subscription.tag)
     if subscription.kind == ROUTE:
         originLength = PyBytes_GET_SIZE(origin)
     total = 5 + accountLength + length + 1 + restLength + (names + 2 if names else 0)
@@ -237,6 +237,8 @@ cdef bint giveLink(
     if isLent:
         total -= restLength - head
     out = outbox.reserve(total)
+    if out == NULL:
+        return False
     if originLength:
         memcpy(out, b"LMSG ", 5)
         memcpy(out + 5, PyBytes_AS_STRING(origin), originLength)
@@ -298,6 +300,7 @@ cdef struct Unfinished:
 
 
 @cython.final
+@cython.no_gc_clear  # As for Outbox.
 cdef class Lane:
     """
     The fast lane of one connection. It understands publishes in their usual spelling whose
@@ -383,7 +386,7 @@ cdef class Lane:
         cdef Py_ssize_t stop = decoder.stop
         cdef Py_ssize_t start, place, end, line, subject, rest, sizeAt, headerAt, reply
         cdef Py_ssize_t size, header, length, replyLength, count = 0
-        cdef Py_ssize_t limit = decoder.maxControlLine
+        cdef Py_ssize_t limit = max(decoder.maxControlLine, 0)
         cdef Py_ssize_t largest = decoder.maxPayload
         cdef const char* found
         cdef const char* name
@@ -429,7 +432,7 @@ cdef class Lane:
                 break
             # The line: CRLF within the limit.
             found = <const char*> memchr(
-                data + subject, c"\n", min(stop - subject, limit + 2)
+                data + subject, c"\n", min(stop - subject - 2, limit) + 2
             )
             if found == NULL:
                 break
@@ -984,7 +987,7 @@ cdef class Lane:
             return self.giveBatcher(
                 subscription, subject, length, rest, restLength, lineLength, header, replyLength
             )
-        outbox = <Outbox> subscription.outbox
+        outbox = <Outbox?> subscription.outbox
         if subscription.isClosed or outbox.closed or (outbox is self.outbox and not outbox.echo):
             return False
         if subscription.permissions is not None and not subscription.permissions.mayDeliver(
@@ -998,13 +1001,15 @@ cdef class Lane:
                 subscription, subject, length, rest, restLength, lineLength, header, replyLength
             )
         else:
-            sid = PyBytes_AS_STRING(<bytes> subscription.tag)
-            sidLength = PyBytes_GET_SIZE(<bytes> subscription.tag)
+            sid = PyBytes_AS_STRING(<bytes?> subscription.tag)
+            sidLength = PyBytes_GET_SIZE(<bytes?> subscription.tag)
             total = (5 if header else 4) + length + 1 + sidLength + 1
             isLent = outbox.mayBorrow(restLength, self.turn)
             if not isLent:
                 total += restLength
             out = outbox.reserve(total)
+            if out == NULL:
+                return False
             if header:
                 memcpy(out, b"HMSG ", 5)
                 out += 5
@@ -1128,7 +1133,7 @@ cdef class Lane:
         """
         The same for a receiver without headers: they are left out.
         """
-        cdef Outbox outbox = <Outbox> subscription.outbox
+        cdef Outbox outbox = <Outbox?> subscription.outbox
         cdef Py_ssize_t size = restLength - lineLength - 2 - header
         reply = b" " + rest[:replyLength] if replyLength > 0 else b""
         outbox.write(
@@ -1147,6 +1152,7 @@ cdef class Lane:
 
 
 @cython.final
+@cython.no_gc_clear  # As for Outbox.
 cdef class LinkLane:
     """
     The fast lane of one route, of one connection that another cluster dialled, or of one to a
@@ -1258,7 +1264,7 @@ cdef class LinkLane:
         cdef Py_ssize_t stop = decoder.stop
         cdef Py_ssize_t start, place, end, line, subject, rest, sizeAt, headerAt
         cdef Py_ssize_t size, header, length, replyLength, count = 0
-        cdef Py_ssize_t limit = decoder.maxControlLine
+        cdef Py_ssize_t limit = max(decoder.maxControlLine, 0)
         cdef Py_ssize_t largest = decoder.maxPayload
         cdef const char* found
         cdef Matcher matcher
@@ -1283,7 +1289,7 @@ cdef class LinkLane:
             else:
                 break
             subject = start + 5
-            found = <const char*> memchr(data + subject, c"\n", min(stop - subject, limit + 2))
+            found = <const char*> memchr(data + subject, c"\n", min(stop - subject - 2, limit) + 2)
             if found == NULL:
                 break
             line = found - data
@@ -1750,7 +1756,7 @@ cdef class Poster:
                 or subscription.permissions is not None
             ):
                 return None
-            outbox = <Outbox> subscription.outbox
+            outbox = <Outbox?> subscription.outbox
             if outbox.closed or not outbox.direct:
                 return None
         return matches.plain
@@ -1759,8 +1765,8 @@ cdef class Poster:
         """
         Put a message into one outbox.
         """
-        cdef Outbox outbox = <Outbox> subscription.outbox
-        cdef bytes sid = <bytes> subscription.tag
+        cdef Outbox outbox = <Outbox?> subscription.outbox
+        cdef bytes sid = <bytes?> subscription.tag
         cdef Py_ssize_t length = PyBytes_GET_SIZE(subject)
         cdef Py_ssize_t sidLength = PyBytes_GET_SIZE(sid)
         cdef Py_ssize_t size = PyBytes_GET_SIZE(payload)
@@ -1771,6 +1777,8 @@ cdef class Poster:
         if outbox.closed:
             return 0
         out = outbox.reserve(total)
+        if out == NULL:
+            return 0
         memcpy(out, b"MSG ", 4)
         out += 4
         memcpy(out, PyBytes_AS_STRING(subject), length)

@@ -357,6 +357,7 @@ cdef inline bint isReserved(const char* subject, Py_ssize_t length) noexcept:
 
 
 @cython.final
+@cython.no_gc_clear  # As for Outbox.
 cdef class Matcher:
     cdef object router
     cdef Recent recent

@@ -53,6 +53,7 @@ cdef class Turn:
     cdef public object congested
     cdef int _depth
     cdef list _dirty, _ended, _borrowers
+    cdef object _failed, _trouble
     cdef Py_ssize_t filled
     cdef public int64_t work, until, round
     cdef readonly object backlog
@@ -60,8 +61,9 @@ cdef class Turn:
     HIGH = WAITING_HIGH
     LOW = WAITING_LOW
 
-    def __init__(self, schedule):
+    def __init__(self, schedule, failed=None):
         self._schedule = schedule
+        self._failed = failed
         self._scheduled = False
         self.congested = None
         self._depth = 0
@@ -116,17 +118,37 @@ cdef class Turn:
                 dirty = self._dirty
                 self._dirty = []
                 for outbox in dirty:
-                    outbox.flush()
+                    try:
+                        outbox.flush()
+                    except BaseException as problem:
+                        outbox.fail()
+                        self.caught(problem)
             if self._ended:
                 ended = self._ended
                 self._ended = []
-                for place, call in enumerate(ended, 1):
-                    try:
-                        call()
-                    except BaseException:
-                        for each in ended[place:]:
-                            self.atEnd(each)
-                        raise
+                for call in ended:
+                    self.contain(call)
+        if self._trouble is not None:
+            trouble = self._trouble
+            self._trouble = None
+            raise trouble
+
+    cpdef contain(self, call):
+        try:
+            call()
+        except BaseException as problem:
+            self.caught(problem)
+
+    cpdef int caught(self, problem) except -1:
+        if self._failed is None:
+            self._trouble = self._trouble or problem
+            return 0
+        try:
+            self._failed("What a turn had to do failed")
+        except BaseException as another:
+            # There may be no memory for a report. What the turn has to do still comes first.
+            self._trouble = another
+        return 0
 
     cdef int spill(self) except -1:
         """
@@ -135,20 +157,29 @@ cdef class Turn:
         cdef Outbox outbox
         self.filled = 0
         for outbox in self._dirty:
-            outbox.spill()
+            try:
+                outbox.spill()
+            except BaseException as problem:
+                outbox.fail()
+                self.caught(problem)
         return 0
 
     cdef int settle(self) except -1:
         """
-        Have nothing lent any more: whoever lent it is about to use its place again.
+        Have nothing lent any more: the lender is about to use its place again. An outbox that raises
+        is closed, which forgets its loans.
         """
         cdef list borrowers
         cdef Outbox outbox
-        if PyList_GET_SIZE(self._borrowers):
+        if self._borrowers:
             borrowers = self._borrowers
             self._borrowers = []
             for outbox in borrowers:
-                outbox.settle()
+                try:
+                    outbox.settle()
+                except BaseException as problem:
+                    outbox.fail()
+                    self.caught(problem)
         return 0
 
     def _scheduledFlush(self):
@@ -156,7 +187,10 @@ cdef class Turn:
         self.flush()
 
 
+# What it refers to must still be there when the garbage collector has taken a cycle apart that it was
+# part of, and something that goes then writes to it. Its owner breaks such cycles.
 @cython.final
+@cython.no_gc_clear
 cdef class Outbox:
     cdef char* data
     cdef Py_ssize_t start, stop, capacity
@@ -173,6 +207,7 @@ cdef class Outbox:
     cdef readonly bint closed
     cdef public Py_ssize_t limit
     cdef public long long messages, messageBytes
+    cdef long long sentBytes
     cdef object __weakref__
 
     def __cinit__(self):
@@ -200,6 +235,10 @@ cdef class Outbox:
     @property
     def pending(self):
         return self.total()
+
+    @property
+    def sent(self):
+        return self.sentBytes if self.held is None else self.sentBytes - self.held()
 
     @property
     def paused(self):
@@ -282,15 +321,26 @@ cdef class Outbox:
         self.capacity = wanted
         return 0
 
-    cdef inline char* reserve(self, Py_ssize_t count) except NULL:
+    cdef inline char* reserve(self, Py_ssize_t count) except? NULL:
         """
         Room for so many bytes; the caller fills it and then says so with L{grown}.
+
+        @return: NULL if there is no memory, which ends the connection of this outbox and no other.
         """
-        if self.stop + count > self.capacity:
-            self.makeRoom(count)
+        if self.stop + count > self.capacity and not self.hasRoom(count):
+            return NULL
         return self.data + self.stop
 
-    cdef inline bint mayBorrow(self, Py_ssize_t count, Turn turn) noexcept:
+    cdef bint hasRoom(self, Py_ssize_t count) except -1:
+        try:
+            self.makeRoom(count)
+        except MemoryError as problem:
+            self.fail()
+            self.turn.caught(problem)
+            return False
+        return True
+
+    cdef inline bint mayBorrow(self, Py_ssize_t count, Turn turn) except -1:
         """
         Whether so many bytes can be sent from where they are.
 
@@ -298,28 +348,32 @@ cdef class Outbox:
         """
         return (
             count >= LEAST_LENT and self.fd >= 0 and not self.blocked and self.turn is turn
+            and (self.loans != NULL or self.hasLoans())
         )
 
-    cdef int borrow(self, const char* end, const char* data, Py_ssize_t count) except -1:
+    cdef bint hasLoans(self) except -1:
+        """
+        Have a list of what is borrowed; false if there is no memory for one.
+        """
+        self.loans = <Loan*> malloc(MOST_LENT * sizeof(Loan))
+        if self.loans == NULL:
+            return False
+        self.turn._borrowers.append(self)
+        return True
+
+    cdef inline void borrow(self, const char* end, const char* data, Py_ssize_t count) noexcept:
         """
         Send bytes from where they are, if L{mayBorrow} allowed it. The lender calls L{grown} for what
         it reserved and wrote before them, and L{Turn.settle} before it uses their place again.
 
         @param end: where that ends, which is where they belong.
         """
-        cdef Loan* loan
-        if self.loans == NULL:
-            self.loans = <Loan*> malloc(MOST_LENT * sizeof(Loan))
-            if self.loans == NULL:
-                raise MemoryError
-            self.turn._borrowers.append(self)
-        loan = &self.loans[self.loanCount]
+        cdef Loan* loan = &self.loans[self.loanCount]
         loan.before = end - self.data - self.start
         loan.data = data
         loan.size = count
         self.loanCount += 1
         self.lent += count
-        return 0
 
     cdef inline int grown(self, Py_ssize_t count) except -1:
         self.stop += count
@@ -329,10 +383,26 @@ cdef class Outbox:
         self.turn.filled += count
         if self.turn.filled >= TOGETHER:
             self.turn.spill()
-        if self.loanCount == MOST_LENT:
-            self.settle()
-        if self.waiting() > WAITING_HIGH or self.waiting() + self.heldAtMost > self.limit:
-            self.heavy()
+        if (
+            self.loanCount == MOST_LENT or self.waiting() > WAITING_HIGH
+            or self.waiting() + self.heldAtMost > self.limit
+        ):
+            self.relax()
+        return 0
+
+    cdef int relax(self) except -1:
+        """
+        Send what is much, or close if it is too much. What raises ends this connection, and not that
+        of the publisher.
+        """
+        try:
+            if self.loanCount == MOST_LENT:
+                self.settle()
+            if self.waiting() > WAITING_HIGH or self.waiting() + self.heldAtMost > self.limit:
+                self.heavy()
+        except BaseException as problem:
+            self.fail()
+            self.turn.caught(problem)
         return 0
 
     cdef int spill(self) except -1:
@@ -352,10 +422,13 @@ cdef class Outbox:
 
     cpdef write(self, bytes data):
         cdef Py_ssize_t count = PyBytes_GET_SIZE(data)
+        cdef char* out
         if self.closed or count == 0:
             return
-        memcpy(self.reserve(count), PyBytes_AS_STRING(data), count)
-        self.grown(count)
+        out = self.reserve(count)
+        if out != NULL:
+            memcpy(out, PyBytes_AS_STRING(data), count)
+            self.grown(count)
 
     def deliver(self, message, bytes sid):
         if self.closed:
@@ -375,6 +448,10 @@ cdef class Outbox:
         self.giveBack()
         self.relieve()
 
+    cpdef fail(self):
+        self.close()
+        self.turn.atEnd(self.owner.outboxFailed)
+
     cpdef flush(self):
         self.isDirty = False
         if self.isPaused or self.blocked:
@@ -385,6 +462,7 @@ cdef class Outbox:
             else:
                 self.keepLoans()
                 data = PyBytes_FromStringAndSize(self.data + self.start, self.stop - self.start)
+                self.sentBytes += self.stop - self.start
                 self.giveBack()
                 self.writer(data)
         if self.waiting() < WAITING_LOW and (self.lagging or self.waiters is not None):
@@ -406,6 +484,7 @@ cdef class Outbox:
             if count < 0:
                 return self.notSent(errno)
             self.start += count
+            self.sentBytes += count
         self.giveBack()
         return 0
 
@@ -441,6 +520,7 @@ cdef class Outbox:
             if count < 0:
                 break
             left -= count
+            self.sentBytes += count
             while count:
                 if <size_t> count < message.msg_iov.iov_len:
                     message.msg_iov.iov_base = <char*> message.msg_iov.iov_base + count
@@ -538,7 +618,7 @@ cdef class Outbox:
             waiters = self.waiters
             self.waiters = None
             for call in waiters:
-                call()
+                self.turn.contain(call)
 
     def pause(self, held=None):
         self.isPaused = True

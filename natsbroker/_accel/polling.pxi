@@ -49,19 +49,26 @@ cdef class Connection:
     cdef Decoder decoder
     cdef Outbox outbox
     cdef public Lane lane
-    cdef object proceed, blocked, unblocked, ended, lost
+    cdef object proceed, blocked, unblocked, ended, lost, failed
     cdef bint wantsRead, wantsWrite, isWatched
+    # Whether the socket is in the epoll set. One that hung up while reading is paused is not: the set
+    # would report it all the time.
+    cdef bint isListed
+    # Where in the outbox's count of sent bytes those end that the socket did not take.
+    cdef long long mark
 
     def __init__(
         self, Poller poller not None, int fd, Decoder decoder not None, Outbox outbox not None,
-        proceed, blocked, unblocked, ended, lost,
+        proceed, blocked, unblocked, ended, lost, failed,
     ):
         """
         @param proceed: called when there is input that the lane did not take.
-        @param blocked: called when the socket takes no more output.
+        @param blocked: called when the socket takes no more output; and again for what came to wait
+            meanwhile, when it has taken what waited then.
         @param unblocked: called when it has taken everything again.
         @param ended: called when the peer sends no more.
         @param lost: called when it is gone.
+        @param failed: called while an exception is handled that an event of the socket caused.
         """
         self.poller = poller
         self.fd = fd
@@ -72,6 +79,7 @@ cdef class Connection:
         self.unblocked = unblocked
         self.ended = ended
         self.lost = lost
+        self.failed = failed
         outbox.attach(fd, self.outputBlocked)
 
     def relay(
@@ -104,10 +112,10 @@ cdef class Connection:
         """
         if self.isWatched:
             self.isWatched = False
+            del self.poller.connections[self.fd]
             self.outbox.attach(-1, None)
             self.outbox.close()
-            self.poller.control(EPOLL_CTL_DEL, self)
-            del self.poller.connections[self.fd]
+            self.delist()
 
     def setReading(self, bint wanted):
         """
@@ -121,10 +129,37 @@ cdef class Connection:
         """
         The socket takes no more.
         """
-        if self.isWatched and not self.wantsWrite:
+        if not self.isWatched:
+            return
+        if not self.wantsWrite:
             self.wantsWrite = True
             self.poller.control(EPOLL_CTL_MOD, self)
-            self.blocked()
+        elif self.outbox.sentBytes < self.mark:
+            return
+        self.mark = self.outbox.sentBytes + self.outbox.waiting()
+        self.blocked()
+
+    cdef int delist(self) except -1:
+        if self.isListed:
+            self.isListed = False
+            self.poller.control(EPOLL_CTL_DEL, self)
+        return 0
+
+    cdef int handle(self, uint32_t events, double now, Py_ssize_t most) except -1:
+        """
+        Handle what the epoll set reports. Input stays in the socket while reading is paused, also
+        that of a peer that hung up: whatever it sent is read when reading goes on.
+        """
+        if events & EPOLLOUT:
+            self.writable()
+        if not self.isWatched:
+            return 0
+        if self.wantsRead:
+            if events & (EPOLLIN | EPOLLHUP | EPOLLERR):
+                self.readable(now, events & (EPOLLHUP | EPOLLERR) != 0, most)
+        elif events & (EPOLLHUP | EPOLLERR) and not self.wantsWrite:
+            self.delist()
+        return 0
 
     cdef int readable(self, double now, bint isGone, Py_ssize_t most) except -1:
         # What comes may have another decoder take over.
@@ -171,19 +206,14 @@ cdef class Poller:
     cdef list left
     cdef long long came
     cdef Turn turn
-    cdef object failed
 
     def __cinit__(self):
         self.epoll = -1
 
-    def __init__(self, Turn turn not None, failed):
-        """
-        @param failed: called with nothing while an exception from a connection is being handled.
-        """
+    def __init__(self, Turn turn not None):
         self.connections = {}
         self.left = []
         self.turn = turn
-        self.failed = failed
         self.epoll = epoll_create1(EPOLL_CLOEXEC)
         if self.epoll < 0:
             raise OSError(errno, "epoll_create1 failed")
@@ -217,8 +247,11 @@ cdef class Poller:
         if connection.wantsWrite:
             event.events |= EPOLLOUT
         event.data.fd = connection.fd
+        if operation == EPOLL_CTL_MOD and not connection.isListed:
+            operation = EPOLL_CTL_ADD
         if epoll_ctl(self.epoll, operation, connection.fd, &event) < 0:
             raise OSError(errno, "epoll_ctl failed")
+        connection.isListed = operation != EPOLL_CTL_DEL
         return 0
 
     def run(self):
@@ -253,6 +286,8 @@ cdef class Poller:
             self.left.clear()
         else:
             count = epoll_wait(self.epoll, events, BATCH, 0)
+            if count < 0 and errno != EINTR:
+                raise OSError(errno, "epoll_wait failed")
         if count <= 0:
             return
         now = self.clock()
@@ -271,16 +306,24 @@ cdef class Poller:
                     continue
                 connection = <Connection> found
                 try:
-                    if events[place].events & EPOLLOUT:
-                        connection.writable()
-                    if events[place].events & (EPOLLIN | EPOLLHUP | EPOLLERR):
-                        if connection.isWatched:
-                            connection.readable(
-                                now, events[place].events & (EPOLLHUP | EPOLLERR) != 0, most
-                            )
+                    connection.handle(events[place].events, now, most)
                     if self.turn.filled >= WARM:
                         self.turn.spill()
                 except BaseException:
-                    self.failed()
+                    self.fail(connection)
         finally:
             self.turn.leave()
+
+    cdef int fail(self, Connection connection) except -1:
+        """
+        End a connection whose event raised an exception, and go on with the others.
+        """
+        try:
+            try:
+                connection.failed()
+            except BaseException as another:
+                self.turn.caught(another)
+                connection.lost()
+        except BaseException as another:
+            self.turn.caught(another)
+        return 0

@@ -99,7 +99,7 @@ cdef inline Py_ssize_t givenSize(Frames* run, Subscription subscription):
     """
     return (
         (5 if run.hasHeader else 4) + run.length + 1
-        + PyBytes_GET_SIZE(<bytes> subscription.tag) + 1 + run.restLength + run.whole - run.line
+        + PyBytes_GET_SIZE(<bytes?> subscription.tag) + 1 + run.restLength + run.whole - run.line
     )
 
 
@@ -107,8 +107,11 @@ cdef inline bint isPassedOver(Subscription subscription, Outbox own):
     """
     Whether a receiver gets nothing, although it matches.
     """
-    cdef Outbox outbox = <Outbox> subscription.outbox
-    return subscription.isClosed or outbox.closed or (outbox is own and not outbox.echo)
+    cdef Outbox outbox
+    if subscription.isClosed:
+        return True
+    outbox = <Outbox?> subscription.outbox
+    return outbox.closed or (outbox is own and not outbox.echo)
 
 
 cdef bint mayRun(Frames* run, tuple receivers, Outbox own, bint mustReach) except -1:
@@ -128,7 +131,7 @@ cdef bint mayRun(Frames* run, tuple receivers, Outbox own, bint mustReach) excep
         subscription = <Subscription> PyTuple_GET_ITEM(receivers, place)
         if isPassedOver(subscription, own):
             continue
-        outbox = <Outbox> subscription.outbox
+        outbox = <Outbox?> subscription.outbox
         if (
             subscription.permissions is not None or subscription.maximum
             or (run.hasHeader and not outbox.headers)
@@ -144,13 +147,15 @@ cdef int giveRun(Frames* run, Subscription subscription) except -1:
     """
     Put the frames that follow the first one into a receiver's outbox.
     """
-    cdef Outbox outbox = <Outbox> subscription.outbox
-    cdef bytes sid = <bytes> subscription.tag
+    cdef Outbox outbox = <Outbox?> subscription.outbox
+    cdef bytes sid = <bytes?> subscription.tag
     cdef Py_ssize_t sidLength = PyBytes_GET_SIZE(sid)
     cdef Py_ssize_t body = run.whole - run.line
     cdef Py_ssize_t total = givenSize(run, subscription)
     cdef char* begin = outbox.reserve(run.count * total)
     cdef char* out = begin
+    if begin == NULL:
+        return 0
     if run.hasHeader:
         memcpy(out, b"HMSG ", 5)
         out += 5

@@ -47,5 +47,5 @@ class Revocations:
         for revoked in list(self._watchers.values()):
             try:
                 revoked(*arguments)
-            except Exception:
+            except BaseException:
                 _log.failure("A watcher of revocations failed")

@@ -89,8 +89,8 @@ class Account:
         @param random: chooses members of queue groups; a seeded one makes it repeatable.
         @param clock: an account without one cannot serve others.
         @param remembers: whether it remembers the router's answers.
-        @param failed: called with a sentence while an exception is handled that a subscriber or
-            a filter raised; by default it reaches whoever published.
+        @param failed: called with a sentence while an exception is handled that a subscriber, a
+            filter, a watcher or the router raised; by default it reaches the caller.
         """
         self.name = name
         self.filters: list[IPublishFilter] = []
@@ -104,10 +104,10 @@ class Account:
         self.location: Callable[[], tuple[str, tuple[str, ...]]] = lambda: ("", ())
         self._router = router
         self._turn = turn
-        self._failed = failed
+        self.failed = failed
         self.exchange = Exchange(self)
         self._interest = Interest(
-            lambda: chain(router, self.gateways.known(), self.exchange.mappedPatterns())
+            lambda: chain(router, self.gateways.known(), self.exchange.mappedPatterns()), failed
         )
         # A batcher lives as long as its subscriptions, and keeps its subscriber, so the key holds.
         self._batchers: WeakValueDictionary[int, Batcher | hot.Collector] = WeakValueDictionary()
@@ -227,7 +227,7 @@ class Account:
         self.gateways.subscribed(pattern)
         try:
             self.exchange.subscribed(subscription)
-        except Exception:
+        except BaseException:
             subscription.cancel()
             raise
         return subscription
@@ -238,7 +238,11 @@ class Account:
         """
         self._turn.work += SUBSCRIPTION
         pattern = subscription.pattern
-        self._router.remove(pattern, subscription)
+        try:
+            self._router.remove(pattern, subscription)
+        except BaseException:
+            # What the router still finds is closed, and the account is done with it.
+            self.failed("The router failed to remove a subscription")
         self.matcher.changed(pattern)
         self._interest.removed(subscription)
         self.exchange.unsubscribed(subscription)
@@ -267,7 +271,10 @@ class Account:
         subscriber = subscription.subscriber
         subscription.closed = True
         self.subscriptionCancelled(subscription)
-        subscriber.subscriptionEnded(subscription.tag)
+        try:
+            subscriber.subscriptionEnded(subscription.tag)
+        except BaseException:
+            self.failed(f"The subscriber to {subscription.pattern!r} failed")
 
     def publish(
         self,
@@ -285,8 +292,8 @@ class Account:
         for each in list(self.filters):
             try:
                 filtered = each.filterMessage(message, kind)
-            except Exception:
-                self._failed("A publish filter failed, and what it was asked about is dropped")
+            except BaseException:
+                self.failed("A publish filter failed, and what it was asked about is dropped")
                 return 0
             if filtered is None:
                 return 0
@@ -502,8 +509,8 @@ class Account:
         subscription.delivered += 1
         try:
             subscriber.deliver(message, subscription.tag)
-        except Exception:
-            self._failed(f"The subscriber to {subscription.pattern!r} failed")
+        except BaseException:
+            self.failed(f"The subscriber to {subscription.pattern!r} failed")
         if subscription.maximum and subscription.delivered >= subscription.maximum:
             self.subscriptionFinished(subscription)
         return True
@@ -512,7 +519,7 @@ class Account:
         batcher = self._batchers.get(id(subscriber))
         if batcher is None:
             make = hot.Collector if IRunSubscriber.providedBy(subscriber) else Batcher
-            batcher = self._batchers[id(subscriber)] = make(subscriber, self._turn, self._failed)
+            batcher = self._batchers[id(subscriber)] = make(subscriber, self._turn, self.failed)
         return batcher
 
 

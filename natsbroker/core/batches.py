@@ -71,5 +71,5 @@ class Batcher:
         if messages:
             try:
                 self._subscriber.deliverMany(messages)
-            except Exception:
+            except BaseException:
                 self._failed("A batch subscriber failed")

@@ -251,7 +251,11 @@ class Gateways:
             return
         served: set[bytes] = set()
         for passage in self._passages:
-            plain, queues = passage.table.match(subject)
+            try:
+                plain, queues = passage.table.match(subject)
+            except BaseException:
+                self.account.failed("The interest table of a gateway failed")
+                continue
             if plain:
                 yield passage.plain
             for queue in queues:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from natsbroker.core.batches import passOn
 from natsbroker.interfaces import IInterestWatcher
 from natsbroker.subjects.audience import Audience
 from natsbroker.subjects.subscription import Subscription
@@ -30,8 +31,14 @@ class _Count:
     What one audience is told.
     """
 
-    def __init__(self, audience: Audience, subscriptions: Iterable[Subscription]) -> None:
+    def __init__(
+        self,
+        audience: Audience,
+        subscriptions: Iterable[Subscription],
+        failed: Callable[[str], None],
+    ) -> None:
         self.watchers: list[IInterestWatcher] = []
+        self._failed = failed
         self._audience = audience
         self._weights: dict[_Key, int] = {}
         for subscription in subscriptions:
@@ -65,12 +72,15 @@ class _Count:
         else:
             self._weights.pop(key, None)
         for watcher in list(self.watchers):
-            if not weight:
-                watcher.interestLost(pattern, queue, *_named(origin))
-            elif not before:
-                watcher.interestGained(pattern, queue, weight, *_named(origin))
-            elif queue:
-                watcher.interestWeightChanged(pattern, queue, weight, *_named(origin))
+            try:
+                if not weight:
+                    watcher.interestLost(pattern, queue, *_named(origin))
+                elif not before:
+                    watcher.interestGained(pattern, queue, weight, *_named(origin))
+                elif queue:
+                    watcher.interestWeightChanged(pattern, queue, weight, *_named(origin))
+            except BaseException:
+                self._failed("An interest watcher failed")
 
 
 def _named(origin: bytes) -> tuple[bytes, ...]:
@@ -82,12 +92,18 @@ class Interest:
     The interest of one account.
     """
 
-    def __init__(self, subscriptions: Callable[[], Iterable[Subscription]]) -> None:
+    def __init__(
+        self,
+        subscriptions: Callable[[], Iterable[Subscription]],
+        failed: Callable[[str], None] = passOn,
+    ) -> None:
         """
         @param subscriptions: gives all subscriptions of the account; asked for when the first
             watcher of an audience comes.
+        @param failed: called with a sentence while an exception is handled that a watcher raised.
         """
         self._subscriptions = subscriptions
+        self._failed = failed
         self._counts: dict[Audience, _Count] = {}
 
     def watch(
@@ -99,7 +115,7 @@ class Interest:
         audience = audience or _OTHERS
         count = self._counts.get(audience)
         if count is None:
-            count = self._counts[audience] = _Count(audience, self._subscriptions())
+            count = self._counts[audience] = _Count(audience, self._subscriptions(), self._failed)
         watched = count
         watched.watchers.append(watcher)
         watched.tell(watcher)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from natsbroker.stats.healthz import HealthCheck, HealthProblem, HealthQuery
 
-__all__ = ["listeningCheck", "lossCheck", "storeCheck"]
+__all__ = ["listeningCheck", "lossCheck", "pollingCheck", "storeCheck"]
 
 LOSSES = 5
 """How many losses the page names."""
@@ -28,6 +28,20 @@ def listeningCheck(closed: Callable[[], list[str]]) -> HealthCheck:
         if places := closed():
             where = ", ".join(places)
             yield HealthProblem(f"not ready for connections: {where}", status=500)
+
+    return check
+
+
+def pollingCheck(trouble: Callable[[], str]) -> HealthCheck:
+    """
+    Whether established connections are read and written.
+
+    @param trouble: tells why not; empty if they are.
+    """
+
+    def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
+        if reason := trouble():
+            yield HealthProblem(f"not serving connections: {reason}", status=500)
 
     return check
 

@@ -194,6 +194,7 @@ def makeMonitoring(
     closed: Callable[[], list[str]],
     trouble: Callable[[], str],
     losses: Callable[[], Sequence[str]],
+    pollerTrouble: Callable[[], str],
     nameOf: Callable[[str], str],
 ) -> MonitoringModel:
     """
@@ -203,10 +204,11 @@ def makeMonitoring(
     @param closed: see L{natsbroker.hosting.health.listeningCheck}.
     @param trouble: see L{natsbroker.hosting.health.storeCheck}.
     @param losses: see L{natsbroker.hosting.health.lossCheck}.
+    @param pollerTrouble: see L{natsbroker.hosting.health.pollingCheck}.
     @param nameOf: how an account is called for people.
     """
     from natsbroker.auth.certificates import described
-    from natsbroker.hosting.health import listeningCheck, lossCheck, storeCheck
+    from natsbroker.hosting.health import listeningCheck, lossCheck, pollingCheck, storeCheck
     from natsbroker.stats.model import MonitoringModel
     from natsbroker.stats.rows import Namers
 
@@ -216,7 +218,12 @@ def makeMonitoring(
         accounts,
         settings,
         start,
-        healthChecks=[listeningCheck(closed), storeCheck(trouble), lossCheck(losses)],
+        healthChecks=[
+            listeningCheck(closed),
+            pollingCheck(pollerTrouble),
+            storeCheck(trouble),
+            lossCheck(losses),
+        ],
         namers=Namers(nameOf, described),
         loadTime=loaded,
     )

@@ -51,5 +51,5 @@ class Observers:
         for observer in list(self._observers):
             try:
                 observer.observe(advisory)
-            except Exception:
+            except BaseException:
                 _log.failure("An observer failed")

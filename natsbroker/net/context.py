@@ -16,6 +16,7 @@ from random import Random
 from typing import Protocol
 
 from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 
 from natsbroker import errors, hot
 from natsbroker.advisories import Advisory
@@ -27,6 +28,8 @@ from natsbroker.net.wheel import DeadlineWheel
 from natsbroker.wire.grants import Grant
 
 __all__ = ["Accounts", "ClientContext", "ClosedClient", "Connections", "Tracing"]
+
+_log = Logger(namespace="natsbroker")
 
 
 class Accounts(Protocol):
@@ -204,7 +207,7 @@ class ClientContext:
         self.authorizer = authorizer
         self.info = info
         self.limits = limits or Limits()
-        self.turn = turn or hot.Turn(lambda call: reactor.callLater(0, call))
+        self.turn = turn or hot.Turn(lambda call: reactor.callLater(0, call), _log.failure)
         self.tracing = Tracing()
         self.fastLane = True
         self.connections = Connections() if connections is None else connections

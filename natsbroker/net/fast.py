@@ -17,6 +17,7 @@ from socket import socket
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet import main, tcp
+from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import IReactorFDSet, IReadDescriptor
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -42,7 +43,9 @@ class Hub:
 
     def __init__(self, reactor: IReactorFDSet, turn: hot.Turn) -> None:
         self._reactor = reactor
-        self.poller = hot.Poller(turn, self._failed)
+        self.poller = hot.Poller(turn)
+        self._isClosed = False
+        self._hasFailed = False
         reactor.addReader(self)
 
     def fileno(self) -> int:
@@ -59,24 +62,41 @@ class Hub:
 
     def doRead(self) -> None:
         """
-        Handle the connections that have something.
+        Handle the connections that have something. An exception from here would have the reactor
+        leave all of them alone.
         """
-        self.poller.run()
+        try:
+            self.poller.run()
+        except BaseException:
+            self._hasFailed = True
+            _log.failure("Reading and writing connections failed")
+        else:
+            self._hasFailed = False
 
     def connectionLost(self, reason: Failure) -> None:
         """
-        The reactor ends.
+        The reactor has dropped the reader: because it ends, or because of an exception.
         """
+        if not self._isClosed and not reason.check(ConnectionDone, ConnectionLost):
+            _log.failure("The reactor dropped the connections", reason)
+            self._reactor.addReader(self)
+
+    @property
+    def trouble(self) -> str:
+        """
+        Why clients are not served, in a sentence; empty if they are.
+        """
+        if not any(each is self for each in self._reactor.getReaders()):
+            return "the reactor does not watch the connections"
+        return "reading and writing connections fails" if self._hasFailed else ""
 
     def close(self) -> None:
         """
         End; there must be no connections any more.
         """
+        self._isClosed = True
         self._reactor.removeReader(self)
         self.poller.close()
-
-    def _failed(self) -> None:
-        _log.failure("A connection failed")
 
 
 class FastServer(tcp.Server):

@@ -35,7 +35,8 @@ class Conversation(Protocol):
 
     def writeBlocked(self) -> None:
         """
-        The socket took not everything.
+        The socket did not take what waits now. Called again for what came to wait meanwhile, when
+        it has taken that.
         """
 
     def writeProgressed(self) -> None:
@@ -46,6 +47,11 @@ class Conversation(Protocol):
     def inputEnded(self) -> None:
         """
         The peer sends no more.
+        """
+
+    def internalFailure(self) -> None:
+        """
+        Log the exception that is being handled, and end the connection.
         """
 
 
@@ -83,6 +89,7 @@ class Joint:
             self._unblocked,
             self._inputEnded,
             self._lost,
+            conversation.internalFailure,
         )
         self._connection.watch()
 

@@ -116,6 +116,7 @@ class Link(TurnTaker):
         self._keepalive = Keepalive(limits.ping_interval, now, context.random.random())
         self._handshakeBy: float | None = now + limits.handshake
         self._stuckSince: float | None = None
+        self._sentBefore = 0
         self._isOver = False
 
     # What the layer above adds.
@@ -313,10 +314,13 @@ class Link(TurnTaker):
 
     def writeBlocked(self) -> None:
         """
-        The transport took not everything; it has until the write deadline to take the rest.
+        The transport is full: it has until the write deadline to take some of what waits, as
+        nats-server allows links. (Clients have to take all that waited when it became full.)
         """
-        if self._stuckSince is None:
-            self._stuckSince = self.context.reactor.seconds()
+        isFirst = self._stuckSince is None
+        self._stuckSince = self.context.reactor.seconds()
+        self._sentBefore = self.outbox.sent
+        if isFirst:
             self.context.wheel.schedule(self, self._nextDeadline())
 
     def writeProgressed(self) -> None:
@@ -345,7 +349,11 @@ class Link(TurnTaker):
         if self._handshakeBy is not None and now >= self._handshakeBy:
             self._inTurn(lambda: self.close(self.lateness))
         elif stuck is not None and now >= stuck + limits.write_deadline:
-            self._cut(errors.SLOW_DEADLINE, f"WriteDeadline of {limits.write_deadline:g}s exceeded")
+            if self.outbox.sent > self._sentBefore:
+                self.writeBlocked()
+            else:
+                detail = f"WriteDeadline of {limits.write_deadline:g}s exceeded"
+                self._cut(errors.SLOW_DEADLINE, detail)
         else:
             isMeasured = self.measures and self.compression.mode == AUTO
             heard = -math.inf if isMeasured else self.decoder.heard
@@ -442,7 +450,7 @@ class Link(TurnTaker):
             self._stall.end()
         try:
             self.ended()
-        except Exception:
+        except BaseException:
             _log.failure("{link} - Internal failure", link=str(self))
 
     def __str__(self) -> str:

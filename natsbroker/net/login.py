@@ -2,7 +2,8 @@
 Letting a connection in: from what it said to what it may do.
 
 Promises: whatever an authorizer does, the outcome is a grant or a denial: one that raises, hangs
-or answers nonsense lets nobody in, and what it did is logged.
+or answers nonsense lets nobody in, and what it did is logged. Of an exception the type and the
+place are logged, its text (which may hold what the client sent) only for debugging.
 Must never know: bytes, or what happens after the outcome.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.logger import Logger
+from twisted.logger import Logger, LogLevel
 from twisted.python.failure import Failure
 
 from natsbroker import errors
@@ -53,7 +54,7 @@ class Login:
         except errors.Unauthorized as denied:
             self._denied(denied)
             return
-        except Exception:
+        except BaseException:
             self._broken(Failure())
             return
         if isinstance(answer, Coroutine):
@@ -72,7 +73,10 @@ class Login:
         self.waiting = False
         deferred, self._deferred = self._deferred, None
         if deferred is not None:
-            deferred.cancel()
+            try:
+                deferred.cancel()
+            except BaseException:
+                _logBroken("An authorizer's canceller failed", Failure())
 
     def giveUp(self) -> None:
         """
@@ -105,7 +109,7 @@ class Login:
         self._finish(None)
 
     def _broken(self, failure: Failure) -> None:
-        _log.failure("The authorizer failed: denied", failure)
+        _logBroken("The authorizer failed: denied", failure)
         self._finish(None)
 
     def _finish(self, grant: Grant | None) -> None:
@@ -114,3 +118,13 @@ class Login:
         done, self._done = self._done, None
         if done is not None:
             done(grant)
+
+
+def _logBroken(what: str, failure: Failure) -> None:
+    kind = type(failure.value).__name__
+    place = ""
+    if failure.frames:
+        function, path, line, *_ = failure.frames[-1]
+        place = f" at {path}:{line} in {function}"
+    _log.error("{what}: {kind}{place}", what=what, kind=kind, place=place)
+    _log.failure("{what}", failure, LogLevel.debug, what=what)

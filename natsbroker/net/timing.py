@@ -70,10 +70,12 @@ class TimedConversation(Conversation):
 
     def writeBlocked(self) -> None:
         """
-        The transport took not everything; it has until the write deadline to take the rest.
+        The transport is full: it has until the write deadline to take what waits now. Called again
+        for what came to wait meanwhile, when it has taken that.
         """
-        if self._stuckSince is None:
-            self._stuckSince = self._context.reactor.seconds()
+        isFirst = self._stuckSince is None
+        self._stuckSince = self._context.reactor.seconds()
+        if isFirst:
             self._schedule()
 
     def writeProgressed(self) -> None:

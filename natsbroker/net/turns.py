@@ -1,9 +1,10 @@
 """
 The base of a peer's session: input is handled in turns, each of which has a share of work.
 
-An exception ends the session that caused it and no other. A peer that fills an outbox that holds
-much has to wait, and so does one whose share of work is used up: its input is not read, and what is
-left of it waits in the backlog. What sessions say is not known here.
+No exception escapes, not even one that is meant to end the process: it ends the session that
+caused it and no other. A peer that fills an outbox that holds much has to wait, and so does one
+whose share of work is used up: its input is not read, and what is left of it waits in the backlog.
+What sessions say is not known here.
 """
 
 from __future__ import annotations
@@ -99,13 +100,27 @@ class TurnTaker(ABC):
             if turn.congested is not None:
                 outbox, turn.congested = turn.congested, None
                 turn.atEnd(lambda: self._waitFor(outbox))
-        except Exception:
-            _log.failure("{peer} - Internal failure", peer=str(self))
-            self.close(errors.INTERNAL)
+        except BaseException:
+            turn.contain(self.internalFailure)
         try:
             turn.leave()
-        except Exception:
+        except BaseException:
             _log.failure("{peer} - What its input caused failed", peer=str(self))
+
+    def internalFailure(self) -> None:
+        """
+        Log the exception that is being handled, and end the connection.
+        """
+        try:
+            _log.failure("{peer} - Internal failure", peer=str(self))
+        finally:
+            self.close(errors.INTERNAL)
+
+    def outboxFailed(self) -> None:
+        """
+        Sending raised, which the turn has reported: cut the connection.
+        """
+        self.close(errors.INTERNAL, abort=True)
 
     # Input that is left over.
 

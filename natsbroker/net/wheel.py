@@ -97,7 +97,7 @@ class DeadlineWheel:
                 self.forget(who)
                 try:
                     again = who.deadlinePassed(now)
-                except Exception:
+                except BaseException:
                     _log.failure("{who} - A deadline could not be kept", who=who)
                     continue
                 if again is not None:

@@ -138,7 +138,7 @@ class Healthz:
 def _asked(check: HealthCheck, wanted: HealthQuery) -> list[HealthProblem]:
     try:
         return list(check(wanted))
-    except Exception:
+    except BaseException:
         _log.failure("A health check failed")
         return [HealthProblem("a health check failed; the log says how")]
 

@@ -74,5 +74,5 @@ class Collector:
         if runs:
             try:
                 self._subscriber.deliverRuns(runs)
-            except Exception:
+            except BaseException:
                 self._failed("A batch subscriber failed")

@@ -31,6 +31,12 @@ class OutboxOwner(Protocol):
         nothing more.
         """
 
+    def outboxFailed(self) -> None:
+        """
+        Sending raised: the connection cannot go on. Called once, when the turn ends; the outbox
+        takes nothing more.
+        """
+
 
 class Turn:
     """
@@ -56,8 +62,10 @@ class Turn:
         "_depth",
         "_dirty",
         "_ended",
+        "_failed",
         "_schedule",
         "_scheduled",
+        "_trouble",
         "backlog",
         "congested",
         "round",
@@ -65,11 +73,19 @@ class Turn:
         "work",
     )
 
-    def __init__(self, schedule: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(
+        self,
+        schedule: Callable[[Callable[[], None]], object],
+        failed: Callable[[str], object] | None = None,
+    ) -> None:
         """
         @param schedule: called with L{flush} to have it called soon, but not at once.
+        @param failed: called with a sentence while an exception is handled; without it, L{flush}
+            raises the first exception after everything else was done.
         """
         self._schedule = schedule
+        self._failed = failed
+        self._trouble: BaseException | None = None
         self._scheduled = False
         self.congested: Outbox | None = None
         self._depth = 0
@@ -131,21 +147,46 @@ class Turn:
 
     def flush(self) -> None:
         """
-        Send what was collected, then make the calls that were asked for. If one of these raises,
-        the rest is done soon.
+        Send what was collected, then make the calls that were asked for. An outbox that raises is
+        closed; it keeps nothing else from being done.
         """
         while self._dirty or self._ended:
             dirty, self._dirty = self._dirty, []
             for outbox in dirty:
-                outbox.flush()
-            ended, self._ended = self._ended, []
-            for place, call in enumerate(ended, 1):
                 try:
-                    call()
-                except BaseException:
-                    for each in ended[place:]:
-                        self.atEnd(each)
-                    raise
+                    outbox.flush()
+                except BaseException as problem:
+                    outbox.fail()
+                    self.caught(problem)
+            ended, self._ended = self._ended, []
+            for call in ended:
+                self.contain(call)
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            raise trouble
+
+    def contain(self, call: Callable[[], object]) -> None:
+        """
+        Call something, and report what it raises.
+        """
+        try:
+            call()
+        except BaseException as problem:
+            # Reported, not raised: others have to be called and flushed behind it.
+            self.caught(problem)
+
+    def caught(self, problem: BaseException) -> None:
+        """
+        Report the exception that is being handled.
+        """
+        if self._failed is None:
+            self._trouble = self._trouble or problem
+            return
+        try:
+            self._failed("What a turn had to do failed")
+        except BaseException as another:
+            # There may be no memory for a report. What the turn has to do still comes first.
+            self._trouble = another
 
     def _scheduledFlush(self) -> None:
         self._scheduled = False
@@ -164,6 +205,7 @@ class Outbox:
     @ivar direct: whether messages may be put in without telling the owner; false for an owner that
         must see each of them.
     @ivar pending: how many bytes wait, in here and in a transport that is full.
+    @ivar sent: how many bytes have left, as far as a transport that is full tells.
     @ivar lagging: nobody waits for this peer any more: it had its chance to catch up. Ends when it
         has caught up.
     @ivar messages: how many messages were put in.
@@ -177,6 +219,7 @@ class Outbox:
         "_owner",
         "_paused",
         "_pieces",
+        "_sent",
         "_waiters",
         "_waiting",
         "_write",
@@ -202,6 +245,7 @@ class Outbox:
         self.echo = True
         self.closed = False
         self._waiting = 0
+        self._sent = 0
         self._held = _nothing
         self._heldAtMost = 0
         self.messages = 0
@@ -263,6 +307,14 @@ class Outbox:
         self.close()
         self.turn.atEnd(overflowed)
 
+    def fail(self) -> None:
+        """
+        Take nothing more, and tell the owner, because sending raised.
+        """
+        failed = self._owner.outboxFailed
+        self.close()
+        self.turn.atEnd(failed)
+
     def whenRelieved(self, call: Callable[[], None]) -> None:
         """
         Have something called once when less than L{Turn.LOW} bytes wait, or nothing ever will.
@@ -291,6 +343,7 @@ class Outbox:
             return
         if self._pieces:
             pieces, self._pieces = self._pieces, []
+            self._sent += self._waiting
             self._waiting = 0
             self._write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         self._relieve()
@@ -300,7 +353,7 @@ class Outbox:
         if self._waiters:
             waiters, self._waiters = self._waiters, []
             for call in waiters:
-                call()
+                self.turn.contain(call)
 
     @property
     def pending(self) -> int:
@@ -308,6 +361,13 @@ class Outbox:
         See L{Outbox}.
         """
         return self._waiting + self._held()
+
+    @property
+    def sent(self) -> int:
+        """
+        See L{Outbox}.
+        """
+        return self._sent - self._held()
 
     def pause(self, held: Callable[[], int] | None = None) -> None:
         """
@@ -350,6 +410,11 @@ class _Nobody:
     def outboxOverflowed(self) -> None:
         """
         What is closed cannot overflow.
+        """
+
+    def outboxFailed(self) -> None:
+        """
+        What is closed has nothing to send.
         """
 
     def write(self, data: bytes) -> None:

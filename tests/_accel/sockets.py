@@ -4,15 +4,21 @@ Sessions over real sockets in a poller, without a reactor.
 
 from __future__ import annotations
 
+import re
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from natsbroker import hot
+from natsbroker.net.limits import Limits
 from natsbroker.net.session import ClientSession
 from natsbroker.wire.grants import Security
-from tests.support import World
+from tests.support import COMPILED, QUIET, Doorkeeper, Names, World, using
 
-__all__ = ["SocketPeer"]
+__all__ = ["Client", "Room", "SocketPeer", "body", "publish", "room"]
+
+_MESSAGE = re.compile(rb"(?:MSG (\S+) (\S+) (\d+)|HMSG (\S+) (\S+) \d+ (\d+))\r\n")
 
 
 class SocketPeer:
@@ -38,6 +44,7 @@ class SocketPeer:
             self._unblocked,
             self._ended,
             self._gone,
+            self.session.internalFailure,
         )
         self._closing = False
         self.connection.watch()
@@ -89,3 +96,138 @@ class SocketPeer:
             self.connection.forget()
             self._socket.close()
             self.session.lost()
+
+
+class Client:
+    """
+    The other end of a connection.
+
+    @ivar heard: all that came so far.
+    """
+
+    def __init__(self, room: Room, hello: bytes = QUIET, sendBuffer: int = 0) -> None:
+        ours, self._socket = socket.socketpair()
+        ours.setblocking(False)
+        self._socket.setblocking(False)
+        if sendBuffer:
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, sendBuffer)
+        self._room = room
+        self._unsent = b""
+        self.heard = b""
+        self.peer = SocketPeer(room.world, room.poller, ours)
+        self.say(hello)
+        room.run()
+        self.listen()
+        self.heard = b""
+
+    def say(self, data: bytes) -> None:
+        """Send, sooner or later."""
+        self._unsent += data
+        self.push()
+
+    def push(self) -> bool:
+        """Send what the socket takes; whether that was all."""
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except BlockingIOError:
+            return False
+        except OSError:
+            self._unsent = b""
+        return True
+
+    def listen(self, most: int = 1 << 30) -> int:
+        """Take so many bytes at most; how many there were."""
+        begin = len(self.heard)
+        try:
+            while len(self.heard) - begin < most:
+                data = self._socket.recv(min(most, 1 << 20))
+                if not data:
+                    break
+                self.heard += data
+        except OSError:
+            pass
+        return len(self.heard) - begin
+
+    def messages(self) -> list[tuple[bytes, bytes]]:
+        """The subjects and bodies of all that was heard, which has to be whole messages."""
+        found, place = [], 0
+        while place < len(self.heard):
+            line = _MESSAGE.match(self.heard, place)
+            assert line is not None, self.heard[place : place + 60]
+            end = line.end() + int(line[3] or line[6])
+            assert self.heard[end : end + 2] == b"\r\n"
+            found.append((line[1] or line[4], self.heard[line.end() : end]))
+            place = end + 2
+        return found
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+
+class Room:
+    """
+    A broker and the poller that its connections are in.
+    """
+
+    def __init__(self, limits: Limits | None = None, authorizer: Doorkeeper | None = None) -> None:
+        self.world = World(limits, authorizer)
+        self.poller = hot.Poller(self.world.context.turn)
+        self.clients: list[Client] = []
+
+    def client(self, hello: bytes = QUIET, sendBuffer: int = 0) -> Client:
+        """One more client."""
+        made = Client(self, hello, sendBuffer)
+        self.clients.append(made)
+        return made
+
+    def run(self) -> None:
+        """Let happen what is ready."""
+        self.poller.run()
+        self.world.settle()
+
+    def settle(self) -> None:
+        """Have all said and heard."""
+        isQuiet = False
+        while not isQuiet:
+            self.run()
+            isQuiet = all([client.push() for client in self.clients])
+            isQuiet = not any([client.listen() for client in self.clients]) and isQuiet
+            isQuiet = isQuiet and not any(
+                client.peer.session.outbox.pending for client in self.clients
+            )
+
+    def close(self) -> None:
+        """End."""
+        for client in self.clients:
+            client.close()
+        for _ in range(100):
+            if not any(client.peer.isOpen for client in self.clients):
+                break
+            self.poller.run()
+            self.world.clock.advance(0.2)
+        self.poller.close()
+
+
+@contextmanager
+def room(limits: Limits | None = None, authorizer: Doorkeeper | None = None) -> Iterator[Room]:
+    """A room that is closed afterwards."""
+    names: Names | None = COMPILED
+    assert names is not None
+    with using(names):
+        made = Room(limits, authorizer)
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def body(publisher: int, number: int, size: int) -> bytes:
+    """What nobody else has published."""
+    return (b"%d/%d " % (publisher, number) * (size // 4 + 1))[:size]
+
+
+def publish(subject: bytes, data: bytes) -> bytes:
+    """A publish."""
+    return b"PUB %b %d\r\n%b\r\n" % (subject, len(data), data)

@@ -4,6 +4,8 @@ Whole conversations with and without the fast lane, pure and compiled: nobody ca
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from natsbroker import hot
 from natsbroker.net.limits import Limits
 from natsbroker.subjects.permissions import (
     PermissionSet,
@@ -19,7 +22,18 @@ from natsbroker.subjects.permissions import (
 )
 from natsbroker.testing.strategies import Step, anyBytes, connects, operations, scripts
 from natsbroker.wire.grants import Grant
-from tests.support import COMPILED, HEADERS, PURE, QUIET, Doorkeeper, Names, World, using
+from tests.conftest import FlushLoggedErrors
+from tests.support import (
+    COMPILED,
+    HEADERS,
+    PURE,
+    QUIET,
+    Doorkeeper,
+    Names,
+    Router,
+    World,
+    using,
+)
 
 CLIENTS = 3
 
@@ -230,3 +244,68 @@ class TestQueueGroups:
             assert output.count(b"MSG a 1") >= repeats * len(groups)
             frame = len(b"MSG a 10 %d\r\n%b\r\n" % (len(body), body))
             assert len(output) == repeats * len(groups) * frame
+
+
+class TestMisuse:
+    """What Python code can do to objects that the compiled lane reads in place."""
+
+    @pytest.mark.parametrize(
+        ("name", "value"), [("outbox", object()), ("outbox", "text"), ("tag", 7), ("tag", "1")]
+    )
+    def test_attributes(
+        self, name: str, value: object, flushLoggedErrors: FlushLoggedErrors
+    ) -> None:
+        """An attribute of another type is a TypeError, which ends the publisher alone."""
+        if COMPILED is None:
+            pytest.skip("the compiled names are not there")
+        with using(COMPILED):
+            world = World()
+            publisher, receiver, other = (world.client() for _ in range(3))
+            receiver.ask(b"SUB abc 1\r\n")
+            assert publisher.ask(b"PUB abc 0\r\n\r\n" * 3) == b""
+            [(_, subscription)] = receiver.session.subscriptions
+            before = getattr(subscription, name)
+            setattr(subscription, name, value)
+            publisher.ask(b"PUB abc 0\r\n\r\n")
+            setattr(subscription, name, before)
+            assert len(flushLoggedErrors(TypeError)) == 1
+            assert publisher.session.reason == "Internal Client"
+            assert other.ask(b"PING\r\n") == b"PONG\r\n"
+
+    @pytest.mark.parametrize("limit", [-(1 << 63), -1, (1 << 63) - 1])
+    def test_limit(self, limit: int) -> None:
+        """A limit of any size keeps the lane within its buffer."""
+        if COMPILED is None:
+            pytest.skip("the compiled names are not there")
+        with using(COMPILED):
+            decoder = hot.Decoder(limit)
+            outbox = World().client().session.outbox
+            lane = hot.Lane(decoder, outbox, hot.Matcher(Router()), None, False)
+            decoder.append(b"PUB a 100000" * 1000)
+            assert lane.forward() == 0
+
+    def test_collected(self) -> None:
+        """An outbox can be written to while the cycle that it is part of is being collected."""
+        if COMPILED is None:
+            pytest.skip("the compiled names are not there")
+        done = subprocess.run(
+            [sys.executable, "-c", _COLLECTED], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "b'written'\n", "")
+
+
+#: Calls what the garbage collector calls to take an object of a cycle apart (C{tp_clear}), where
+#: its type has one, and then writes.
+_COLLECTED = """
+import ctypes
+from natsbroker._accel import Outbox, Turn
+
+TP_CLEAR = 24 * ctypes.sizeof(ctypes.c_void_p)
+turn = Turn(lambda call: None)
+outbox = Outbox(turn, None, print, 1 << 20)
+clear = ctypes.c_void_p.from_address(id(Outbox) + TP_CLEAR).value
+if clear:
+    ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object)(clear)(outbox)
+outbox.write(b"written")
+turn.flush()
+"""

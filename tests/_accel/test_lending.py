@@ -5,10 +5,7 @@ there still when it does, and whole, whatever was read into that place meanwhile
 
 from __future__ import annotations
 
-import re
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -16,160 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsbroker import hot
 from natsbroker.net.limits import Limits
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
-from tests._accel.sockets import SocketPeer
+from tests._accel.sockets import body, publish, room
+from tests.conftest import FlushLoggedErrors
 from tests.net.clusters import Node
 from tests.net.ears import Mouth
-from tests.support import COMPILED, HEADERS, QUIET, Doorkeeper, Names, World, needsCompiled, using
+from tests.support import COMPILED, HEADERS, QUIET, Doorkeeper, needsCompiled, using
 
 pytestmark = needsCompiled
 
 #: From so many bytes on a payload is lent, with the line's end behind it.
 LENT = 4096
 SIZES = (0, 3, LENT - 3, LENT, LENT + 1, 9_000, 40_000, 150_000)
-_MESSAGE = re.compile(rb"(?:MSG (\S+) (\S+) (\d+)|HMSG (\S+) (\S+) \d+ (\d+))\r\n")
-
-
-class Client:
-    """
-    The other end of a connection.
-
-    @ivar heard: all that came so far.
-    """
-
-    def __init__(self, room: Room, hello: bytes = QUIET, sendBuffer: int = 0) -> None:
-        ours, self._socket = socket.socketpair()
-        ours.setblocking(False)
-        self._socket.setblocking(False)
-        if sendBuffer:
-            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, sendBuffer)
-        self._room = room
-        self._unsent = b""
-        self.heard = b""
-        self.peer = SocketPeer(room.world, room.poller, ours)
-        self.say(hello)
-        room.run()
-        self.listen()
-        self.heard = b""
-
-    def say(self, data: bytes) -> None:
-        """Send, sooner or later."""
-        self._unsent += data
-        self.push()
-
-    def push(self) -> bool:
-        """Send what the socket takes; whether that was all."""
-        try:
-            while self._unsent:
-                self._unsent = self._unsent[self._socket.send(self._unsent) :]
-        except BlockingIOError:
-            return False
-        except OSError:
-            self._unsent = b""
-        return True
-
-    def listen(self, most: int = 1 << 30) -> int:
-        """Take so many bytes at most; how many there were."""
-        begin = len(self.heard)
-        try:
-            while len(self.heard) - begin < most:
-                data = self._socket.recv(min(most, 1 << 20))
-                if not data:
-                    break
-                self.heard += data
-        except OSError:
-            pass
-        return len(self.heard) - begin
-
-    def messages(self) -> list[tuple[bytes, bytes]]:
-        """The subjects and bodies of all that was heard, which has to be whole messages."""
-        found, place = [], 0
-        while place < len(self.heard):
-            line = _MESSAGE.match(self.heard, place)
-            assert line is not None, self.heard[place : place + 60]
-            end = line.end() + int(line[3] or line[6])
-            assert self.heard[end : end + 2] == b"\r\n"
-            found.append((line[1] or line[4], self.heard[line.end() : end]))
-            place = end + 2
-        return found
-
-    def close(self) -> None:
-        """Hang up."""
-        self._socket.close()
-
-
-class Room:
-    """
-    A broker and the poller that its connections are in.
-    """
-
-    def __init__(self, limits: Limits | None = None, authorizer: Doorkeeper | None = None) -> None:
-        self.world = World(limits, authorizer)
-        self.failures = 0
-        self.poller = hot.Poller(self.world.context.turn, self._failed)
-        self.clients: list[Client] = []
-
-    def _failed(self) -> None:
-        self.failures += 1
-
-    def client(self, hello: bytes = QUIET, sendBuffer: int = 0) -> Client:
-        """One more client."""
-        made = Client(self, hello, sendBuffer)
-        self.clients.append(made)
-        return made
-
-    def run(self) -> None:
-        """Let happen what is ready."""
-        self.poller.run()
-        self.world.settle()
-
-    def settle(self) -> None:
-        """Have all said and heard."""
-        isQuiet = False
-        while not isQuiet:
-            self.run()
-            isQuiet = all([client.push() for client in self.clients])
-            isQuiet = not any([client.listen() for client in self.clients]) and isQuiet
-            isQuiet = isQuiet and not any(
-                client.peer.session.outbox.pending for client in self.clients
-            )
-
-    def close(self) -> None:
-        """End."""
-        for client in self.clients:
-            client.close()
-        for _ in range(100):
-            if not any(client.peer.isOpen for client in self.clients):
-                break
-            self.poller.run()
-            self.world.clock.advance(0.2)
-        self.poller.close()
-
-
-@contextmanager
-def room(limits: Limits | None = None, authorizer: Doorkeeper | None = None) -> Iterator[Room]:
-    """A room that is closed afterwards."""
-    names: Names | None = COMPILED
-    assert names is not None
-    with using(names):
-        made = Room(limits, authorizer)
-        try:
-            yield made
-        finally:
-            made.close()
-
-
-def body(publisher: int, number: int, size: int) -> bytes:
-    """What nobody else has published."""
-    return (b"%d/%d " % (publisher, number) * (size // 4 + 1))[:size]
-
-
-def publish(subject: bytes, data: bytes) -> bytes:
-    """A publish."""
-    return b"PUB %b %d\r\n%b\r\n" % (subject, len(data), data)
 
 
 @settings(max_examples=60, deadline=None)
@@ -203,7 +60,6 @@ def test_whole(plans: list[list[int]], buffers: list[int], seed: int) -> None:
             for publisher, mine in enumerate(wanted):
                 subject = b"p%d.x" % publisher
                 assert [each for each in messages if each[0] == subject] == mine
-        assert here.failures == 0
 
 
 def test_betweenOthers() -> None:
@@ -371,8 +227,8 @@ class Unsure(SubscribePermissions):
         return True
 
 
-def test_raised() -> None:
-    """Where something is raised in the middle of it, those who were served before lose nothing."""
+def test_raised(flushLoggedErrors: FlushLoggedErrors) -> None:
+    """An exception in the middle of a delivery ends the publisher; who was served loses nothing."""
     grants = [Grant(), Grant(subscribe=Unsure(None, [b"a.b"])), Grant(), Grant()]
     with room(authorizer=Doorkeeper(lambda hello: grants.pop(0))) as here:
         receiver, unsure = here.client(sendBuffer=2048), here.client()
@@ -384,5 +240,34 @@ def test_raised() -> None:
         publisher.say(publish(b"a.c", large))
         other.say(publish(b"b", body(2, 2, 60_000)) * 3)
         here.settle()
-        assert here.failures
-        assert receiver.messages()[0] == (b"a.c", large)
+        assert len(flushLoggedErrors(ValueError)) == 1
+        assert publisher.peer.session.reason == "Internal Client"
+        assert receiver.messages() == [(b"a.c", large)]
+
+
+def test_oneOutboxRaises(flushLoggedErrors: FlushLoggedErrors) -> None:
+    """
+    An outbox that raises while what it borrowed is settled ends its own connection. What others
+    borrowed is theirs before its place is read into again, and the publisher goes on.
+    """
+    with room() as here:
+        broken, fine = here.client(sendBuffer=2048), here.client(sendBuffer=2048)
+        publisher = here.client()
+        for each in (broken, fine):
+            each.say(b"SUB a 1\r\n")
+            here.run()
+
+        def fail() -> None:
+            raise SystemExit("on purpose")
+
+        outbox: Any = broken.peer.session.outbox
+        outbox.attach(broken.peer.connection.fd, fail)
+        large = body(1, 1, 60_000)
+        publisher.say(publish(b"a", large))
+        here.run()
+        assert len(flushLoggedErrors(SystemExit)) == 1
+        publisher.say(publish(b"b", body(2, 2, 60_000)) * 3)
+        here.settle()
+        assert fine.messages() == [(b"a", large)]
+        assert broken.peer.session.reason == "Internal Client"
+        assert publisher.peer.isOpen

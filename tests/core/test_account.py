@@ -59,6 +59,10 @@ class Connection(Recorder):
         """Not in these tests."""
         raise AssertionError("too much was put in")
 
+    def outboxFailed(self) -> None:
+        """Not in these tests."""
+        raise AssertionError("sending failed")
+
 
 class Hall:
     """
@@ -175,6 +179,32 @@ class TestPlain:
         assert [hall.publish(b"foo"), hall.publish(b"foo")] == [2, 2]
         assert (len(failing.got), len(others.got)) == (2, 2)
         assert hall.failures == ["The subscriber to b'foo' failed"] * 2
+
+    def test_routerRaises(self, hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A router that raises when it should remove is reported, and the interest is gone."""
+        watcher, recorder = WatchRecorder(), Recorder()
+        hall.bus.watchInterest(watcher)
+        subscription = hall.bus.subscribe(b"foo", recorder)
+
+        def fail(pattern: bytes, entry: object) -> bool:
+            raise SystemExit
+
+        monkeypatch.setattr(hall.router, "remove", fail)
+        subscription.cancel()
+        assert hall.failures == ["The router failed to remove a subscription"]
+        assert watcher.told == [("+", b"foo", b"", 1), ("-", b"foo", b"", 0)]
+        assert (hall.publish(b"foo"), recorder.got) == (0, [])
+
+    def test_endRaises(self, hall: Hall) -> None:
+        """A subscriber that raises when its subscription has ended is reported."""
+
+        class Failing(Recorder):
+            def subscriptionEnded(self, tag: Any) -> None:
+                raise SystemExit
+
+        hall.bus.subscribe(b"foo", Failing()).cancelAfter(1)
+        assert [hall.publish(b"foo"), hall.publish(b"foo")] == [1, 0]
+        assert hall.failures == ["The subscriber to b'foo' failed"]
 
     def test_subscribingFromADelivery(self, hall: Hall) -> None:
         """Who subscribes during a delivery gets the next message, not this one."""

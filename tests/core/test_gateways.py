@@ -4,6 +4,7 @@ An account's share in what passes between clusters.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker import hot
 from natsbroker.core.account import Account
+from natsbroker.core.batches import passOn
 from natsbroker.core.replies import PERIOD
 from natsbroker.gateways.policies import SwitchingPolicy
 from natsbroker.gateways.tables import INTEREST_ONLY, OPTIMISTIC, InterestTable
@@ -54,6 +56,10 @@ class Far:
         """Not in these tests."""
         raise AssertionError("too much was put in")
 
+    def outboxFailed(self) -> None:
+        """Not in these tests."""
+        raise AssertionError("sending failed")
+
     def take(self) -> bytes:
         """What was heard since the last call."""
         self._turn.flush()
@@ -66,11 +72,11 @@ class Hall:
     An account with doors.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, failed: Callable[[str], None] = passOn) -> None:
         clock: Any = Clock()
         self.clock = clock
         self.turn = hot.Turn(lambda call: None)
-        self.account = Account("A", Router(), self.turn, clock=clock)
+        self.account = Account("A", Router(), self.turn, clock=clock, failed=failed)
         self.gate: Any = self.account.busFor(Kind.GATEWAY)
         self.bus = self.account.busFor(Kind.CLIENT)
 
@@ -102,6 +108,24 @@ class TestTargets:
         assert verifyObject(IGatewayLink, far)
         assert verifyObject(IGatewayBus, hall.gate)
         assert verifyObject(IGatewayPassage, hall.gate.openGateway(far, wanting()))
+
+    def test_tableRaises(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A table that raises is reported, and everybody else gets the message."""
+        reported: list[str] = []
+        hall = Hall(reported.append)
+        far, fine, recorder = Far(hall), Far(hall, b"c"), Recorder()
+        table = wanting(b"a")
+
+        def fail(subject: bytes) -> Any:
+            raise SystemExit
+
+        monkeypatch.setattr(table, "match", fail)
+        hall.gate.openGateway(far, table)
+        hall.gate.openGateway(fine, wanting(b"a"))
+        hall.bus.subscribe(b"a", recorder)
+        assert hall.say(b"a") == 2
+        assert (far.take(), recorder.bodies) == (b"", [b"x"])
+        assert reported == ["The interest table of a gateway failed"]
 
     def test_wanted(self, hall: Hall) -> None:
         """What a table wants is sent, once, and what it does not want is not."""

@@ -120,6 +120,23 @@ class TestWatchers:
             ("+", b"bar", b"", 1),
         }
 
+    def test_raises(self) -> None:
+        """A watcher that raises is reported, and those after it are told all the same."""
+
+        class Failing(WatchRecorder):
+            def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
+                raise SystemExit
+
+        reported: list[str] = []
+        book = Book()
+        interest = Interest(lambda: (), reported.append)
+        recorder = WatchRecorder()
+        interest.watch(Failing())
+        interest.watch(recorder)
+        interest.added(book.add(b"foo"))
+        assert recorder.told == [("+", b"foo", b"", 1)]
+        assert reported == ["An interest watcher failed"]
+
     def test_stopped(self) -> None:
         """A watcher that has stopped hears nothing more; others do; stopping twice is harmless."""
         book, gone, there = Book(), WatchRecorder(), WatchRecorder()

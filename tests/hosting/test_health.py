@@ -4,7 +4,12 @@ What C{/healthz} asks of a broker.
 
 from __future__ import annotations
 
-from natsbroker.hosting.health import listeningCheck, lossCheck, storeCheck
+from natsbroker.hosting.health import (
+    listeningCheck,
+    lossCheck,
+    pollingCheck,
+    storeCheck,
+)
 from natsbroker.stats.healthz import HealthQuery
 
 
@@ -21,6 +26,17 @@ class TestListening:
             HealthQuery()
         )
         assert problem.error == "not ready for connections: client listener 1, client listener 3"
+        assert (problem.type, problem.status) == ("CONNECTION", 500)
+
+
+class TestPolling:
+    """Whether established connections are served."""
+
+    def test_trouble(self) -> None:
+        """While they are not, the reason is told."""
+        assert list(pollingCheck(lambda: "")(HealthQuery())) == []
+        [problem] = pollingCheck(lambda: "it fails")(HealthQuery())
+        assert problem.error == "not serving connections: it fails"
         assert (problem.type, problem.status) == ("CONNECTION", 500)
 
 

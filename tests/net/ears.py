@@ -59,6 +59,9 @@ class Ear:
     def outboxOverflowed(self) -> None:
         """See L{natsbroker.wire.outbox.OutboxOwner.outboxOverflowed}."""
 
+    def outboxFailed(self) -> None:
+        """See L{natsbroker.wire.outbox.OutboxOwner.outboxFailed}."""
+
 
 class Mouth(Ear):
     """

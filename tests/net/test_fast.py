@@ -387,6 +387,52 @@ class TestTheEnd:
         assert other.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
 
 
+class TestHub:
+    """The reader of all connections in the reactor."""
+
+    @pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit])
+    def test_pollerRaises(
+        self,
+        server: Server,
+        error: type[BaseException],
+        flushLoggedErrors: FlushLoggedErrors,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """An exception of the poller is logged and is trouble, and the reader stays."""
+        peer = server.client()
+
+        class Poller:
+            def fileno(self) -> int:
+                return int(poller.fileno())
+
+            def run(self) -> None:
+                raise error
+
+        poller = server.hub.poller
+        monkeypatch.setattr(server.hub, "poller", Poller())
+        peer.send(b"PING\r\n")
+        server.until(lambda: flushLoggedErrors(error))
+        assert server.hub.trouble == "reading and writing connections fails"
+        monkeypatch.setattr(server.hub, "poller", poller)
+        assert peer.readUntil(b"PONG\r\n") == b"PONG\r\n"
+        assert server.hub.trouble == ""
+        flushLoggedErrors(error)
+
+    def test_reactorDropsIt(self, server: Server, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """A reactor that drops the reader because of an exception watches it again."""
+        peer = server.client()
+        server.reactor._disconnectSelectable(server.hub, MemoryError(), True)
+        assert len(flushLoggedErrors(MemoryError)) == 1
+        assert server.hub.trouble == ""
+        assert peer.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
+
+    def test_removed(self, server: Server) -> None:
+        """A reader that is not in the reactor is trouble."""
+        server.reactor.removeReader(server.hub)
+        assert server.hub.trouble == "the reactor does not watch the connections"
+        server.reactor.addReader(server.hub)
+
+
 class TestTakingOver:
     """Which ports go through the hub."""
 

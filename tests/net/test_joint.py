@@ -5,6 +5,7 @@ Where a socket and a conversation meet: the order of their ends, without a socke
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,9 +48,17 @@ class Talk:
         """See L{natsbroker.net.joint.Conversation.inputEnded}."""
         self.told.append("ended")
 
+    def internalFailure(self) -> None:
+        """See L{natsbroker.net.joint.Conversation.internalFailure}."""
+        self.told.append(f"failed with {sys.exc_info()[1]!r}")
+
     def outboxOverflowed(self) -> None:
         """Not in these tests."""
         raise AssertionError("too much was put in")
+
+    def outboxFailed(self) -> None:
+        """Not in these tests."""
+        raise AssertionError("sending failed")
 
 
 class Desk:
@@ -62,7 +71,7 @@ class Desk:
     def __init__(self) -> None:
         self.clock = Clock()
         turn = hot.Turn(lambda call: self.clock.callLater(0, call))
-        self.poller = hot.Poller(turn, lambda: None)
+        self.poller = hot.Poller(turn)
         self.talk = Talk(turn)
         self.ours, self.theirs = socket.socketpair()
         self.ours.setblocking(False)

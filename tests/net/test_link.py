@@ -92,6 +92,22 @@ class TestSlow:
         node.settle(0.3)
         assert wire.closed == "Slow Consumer (Write Deadline)"
 
+    def test_takesSome(self) -> None:
+        """One that takes some of it within each deadline stays; taking none of it ends it."""
+        node = Node(limits=LinkLimits(write_deadline=2.0, ping_interval=100.0))
+        route = node.joined().route
+        held = [1000]
+        route.outbox.write(b"PING\r\n" * 1000)
+        node.settle(0)
+        route.outbox.pause(lambda: held[0])
+        route.writeBlocked()
+        for _ in range(5):
+            held[0] -= 1
+            node.settle(1.9)
+        reasons = [route.reason]
+        node.settle(4.2)
+        assert [*reasons, route.reason] == ["", "Slow Consumer (Write Deadline)"]
+
     def test_catchesUp(self) -> None:
         """One that takes it in time gets everything in order."""
         node = Node(limits=LinkLimits(write_deadline=2.0, ping_interval=100.0))

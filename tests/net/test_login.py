@@ -98,6 +98,31 @@ class TestAnswers:
         assert outcomes == [None]
         assert len(flushLoggedErrors(ZeroDivisionError)) == 1
 
+    @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+    def test_exits(self, error: type[BaseException], flushLoggedErrors: FlushLoggedErrors) -> None:
+        """An exception that is meant to end the process denies, as any other does."""
+
+        def plain(hello: Hello) -> Grant:
+            raise error
+
+        async def later() -> Grant:
+            raise error
+
+        for answer in (plain, lambda hello: later()):
+            _, outcomes = ask(answer)
+            assert outcomes == [None]
+            assert len(flushLoggedErrors(error)) == 1
+
+    def test_whatIsLogged(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """An exception's type and place are logged, its text only for debugging."""
+        for debug in (False, True):
+            with logLines(debug) as lines:
+                ask(raises(ValueError("the password is hunter2")))
+            assert len(flushLoggedErrors(ValueError)) == 1
+            assert lines[0].startswith("[ERR] The authorizer failed: denied: ValueError at ")
+            assert lines[0].endswith(" in answer")
+            assert any("hunter2" in line for line in lines) == debug
+
     @pytest.mark.parametrize("value", [None, True, "$G", {"account": "$G"}, Grant, 1, [GRANT]])
     def test_garbage(self, value: object) -> None:
         """An answer that is no grant denies, however true it looks."""
@@ -153,6 +178,17 @@ class TestCancelling:
         else:
             answer.callback(late)
         assert outcomes == []
+
+    def test_cancellerThatRaises(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """A canceller that raises is logged and keeps nothing from going on."""
+
+        def fail(deferred: Deferred[Grant]) -> None:
+            raise SystemExit
+
+        login, outcomes = ask(lambda hello: Deferred(fail))
+        login.cancel()
+        assert (outcomes, login.waiting) == ([], False)
+        assert len(flushLoggedErrors(SystemExit)) == 1
 
     def test_stubbornAnswer(self) -> None:
         """An authorizer that answers because it was cancelled is not listened to."""

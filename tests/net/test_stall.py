@@ -32,6 +32,10 @@ class Slow:
         """Write it down."""
         self.events.append("overflowed")
 
+    def outboxFailed(self) -> None:
+        """Write it down."""
+        self.events.append("failed")
+
 
 @onEach
 class TestStall:

@@ -33,6 +33,9 @@ class Owner:
     def outboxOverflowed(self) -> None:
         """See L{hot.Outbox}."""
 
+    def outboxFailed(self) -> None:
+        """See L{hot.Outbox}."""
+
 
 class Taker(TurnTaker):
     """
@@ -101,6 +104,28 @@ def test_congested() -> None:
     taker.take(taker.outbox.write, b"x" * (2 << 20))
     taker.take(lambda: None)
     assert taker.waited == [taker.outbox]
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_exits(error: type[BaseException], flushLoggedErrors: FlushLoggedErrors) -> None:
+    """An exception that is meant to end the process ends the connection, and the turn is over."""
+    taker = Taker()
+
+    def call() -> None:
+        raise error
+
+    taker.take(call)
+    assert taker.closed == ["Internal Client"]
+    assert len(flushLoggedErrors(error)) == 1
+    taker.take(taker.outbox.write, b"a")
+    assert taker.written == [b"a"]
+
+
+def test_outboxFailed() -> None:
+    """Where sending raised, the connection is cut."""
+    taker = Taker()
+    taker.outboxFailed()
+    assert taker.closed == ["Internal Client"]
 
 
 def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:

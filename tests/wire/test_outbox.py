@@ -4,6 +4,7 @@ The outbox and the turn: what is sent when, what waits, and what becomes of too 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -24,15 +25,20 @@ class Owner:
     """
     The owner of an outbox.
 
-    @ivar overflows: how often it was told of too much.
+    @ivar overflows: how often too much waited.
+    @ivar failures: how often sending raised.
     """
 
     def __init__(self) -> None:
-        self.overflows = 0
+        self.overflows = self.failures = 0
 
     def outboxOverflowed(self) -> None:
         """Count."""
         self.overflows += 1
+
+    def outboxFailed(self) -> None:
+        """Count."""
+        self.failures += 1
 
 
 class Stage:
@@ -192,13 +198,89 @@ class TestTurn:
         stage.turn.atEnd(lambda: stage.outbox.write(b"after"))
         with pytest.raises(RuntimeError, match="as expected"):
             stage.turn.leave()
-        stage.settle()
         assert stage.writes == [b"after"]
+        stage.outbox.write(b"later")
+        stage.settle()
+        assert stage.writes == [b"after", b"later"]
+
+    @pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit])
+    def test_outboxThatFails(self, names: Names, error: type[BaseException]) -> None:
+        """An outbox whose transport raises is closed and reported; the others are flushed."""
+        stage = Stage(names)
+        reported: list[type[BaseException] | None] = []
+        turn = names.Turn(stage.soon.append, lambda text: reported.append(sys.exc_info()[0]))
+        owner = Owner()
+
+        def fail(data: bytes) -> None:
+            raise error
+
+        events: list[object] = []
+        failing = names.Outbox(turn, owner, fail, 1 << 30)
+        fine = names.Outbox(turn, Owner(), events.append, 1 << 30)
+        turn.enter()
+        failing.write(b"a")
+        fine.write(b"b")
+        turn.atEnd(lambda: events.append("called"))
+        turn.leave()
+        assert (events, reported) == ([b"b", "called"], [error])
+        assert (failing.closed, failing.pending, owner.failures) == (True, 0, 1)
+        assert not fine.closed
+
+    def test_waiterThatFails(self, names: Names) -> None:
+        """A publisher that waited and raises keeps neither others nor the outbox from going on."""
+        stage = Stage(names)
+        reported: list[str] = []
+        turn = names.Turn(stage.soon.append, reported.append)
+        events: list[object] = []
+        outbox = names.Outbox(turn, Owner(), events.append, 1 << 30)
+
+        def fail() -> None:
+            raise KeyboardInterrupt
+
+        outbox.whenRelieved(fail)
+        outbox.whenRelieved(lambda: events.append("called"))
+        outbox.write(b"a")
+        stage.settle()
+        assert (events, len(reported), outbox.closed) == ([b"a", "called"], 1, False)
+
+    def test_reportThatFails(self, names: Names) -> None:
+        """Where not even the report can be made, everything else is done before that is raised."""
+        stage = Stage(names)
+
+        def fail(*_: object) -> None:
+            raise MemoryError
+
+        turn = names.Turn(stage.soon.append, fail)
+        events: list[bytes] = []
+        failing = names.Outbox(turn, Owner(), fail, 1 << 30)
+        fine = names.Outbox(turn, Owner(), events.append, 1 << 30)
+        turn.enter()
+        failing.write(b"a")
+        fine.write(b"b")
+        with pytest.raises(MemoryError):
+            turn.leave()
+        assert events == [b"b"]
 
 
 @onEach
 class TestOutbox:
     """What waits for one peer."""
+
+    def test_sent(self, names: Names) -> None:
+        """What has left is counted, without what a full transport still holds."""
+        stage = Stage(names)
+        held = [4]
+        stage.outbox.write(b"0123456789")
+        assert stage.outbox.sent == 0
+        stage.settle()
+        assert stage.outbox.sent == 10
+        stage.outbox.pause(lambda: held[0])
+        assert stage.outbox.sent == 6
+        held[0] = 1
+        stage.outbox.write(b"x")
+        assert stage.outbox.sent == 9
+        stage.outbox.resume()
+        assert stage.outbox.sent == 11
 
     def test_fresh(self, names: Names) -> None:
         """A new outbox is empty, open, and for a peer that knows no headers and wants echoes."""

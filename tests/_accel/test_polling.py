@@ -1,0 +1,251 @@
+"""
+Connections in a poller: slow receivers, exceptions, and peers that hang up.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+from typing import Any
+
+import pytest
+
+from natsbroker import hot
+from natsbroker.net.limits import Limits
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Kind
+from tests._accel.sockets import Room, body, publish, room
+from tests.conftest import FlushLoggedErrors
+from tests.support import Doorkeeper, Recorder, needsCompiled
+
+pytestmark = needsCompiled
+
+#: Exceptions that C{except Exception} does not catch.
+EXITS = [SystemExit, KeyboardInterrupt, GeneratorExit]
+
+
+def answers(here: Room, client: Any) -> bool:
+    """Whether a client's PING is answered."""
+    client.heard = b""
+    client.say(b"PING\r\n")
+    here.settle()
+    return b"PONG\r\n" in client.heard
+
+
+def take(here: Room, client: Any, count: int) -> None:
+    """Have a client take so many bytes."""
+    while count:
+        assert client.peer.isOpen
+        count -= client.listen(count)
+        here.run()
+
+
+class TestWriteDeadline:
+    """How long a receiver may take for what waits."""
+
+    def test_steady(self) -> None:
+        """A receiver that takes each batch in time stays, though the outbox is never empty."""
+        with room(Limits(write_deadline=3.0)) as here:
+            receiver, publisher = here.client(sendBuffer=4096), here.client()
+            receiver.say(b"SUB a 1\r\n")
+            here.run()
+            publisher.say(publish(b"a", body(1, 1, 100_000)) * 2)
+            here.run()
+            for second in range(12):
+                publisher.say(publish(b"a", body(1, second, 100_000)))
+                here.run()
+                take(here, receiver, 100_000)
+                assert receiver.peer.session.outbox.pending > 50_000
+                here.world.advance(1.0)
+            assert receiver.peer.isOpen
+
+    def test_stopped(self) -> None:
+        """One that stops taking is cut a deadline after the batch that it took last."""
+        with room(Limits(write_deadline=3.0)) as here:
+            receiver, publisher = here.client(sendBuffer=4096), here.client()
+            receiver.say(b"SUB a 1\r\n")
+            here.run()
+            publisher.say(publish(b"a", body(1, 1, 100_000)))
+            here.run()
+            here.world.advance(2.0)
+            publisher.say(publish(b"a", body(1, 2, 100_000)))
+            here.run()
+            take(here, receiver, 120_000)
+            here.world.advance(2.9)
+            assert receiver.peer.isOpen
+            here.world.advance(0.2)
+            assert receiver.peer.session.reason == "Slow Consumer (Write Deadline)"
+
+    def test_tooSlow(self) -> None:
+        """One that takes a little of a batch all the time, but not all of it in time, is cut."""
+        with room(Limits(write_deadline=3.0)) as here:
+            receiver, publisher = here.client(sendBuffer=4096), here.client()
+            receiver.say(b"SUB a 1\r\n")
+            here.run()
+            publisher.say(publish(b"a", body(1, 1, 100_000)) * 4)
+            here.run()
+            for _ in range(4):
+                receiver.listen(10_000)
+                here.run()
+                here.world.advance(0.8)
+            assert receiver.peer.session.reason == "Slow Consumer (Write Deadline)"
+
+
+class TestExceptions:
+    """Exceptions in what an event causes."""
+
+    @pytest.mark.parametrize("error", [ValueError, *EXITS])
+    def test_inTheLane(
+        self, error: type[BaseException], flushLoggedErrors: FlushLoggedErrors
+    ) -> None:
+        """One that the lane meets ends the connection, and others are served in the same round."""
+        with room() as here:
+            publisher, other = here.client(), here.client()
+
+            def fail(subject: bytes) -> bytes:
+                raise error
+
+            matcher = here.world.accounts["$G"].matcher
+            matcher.diverts = fail
+            publisher.say(publish(b"a", b"x"))
+            here.settle()
+            matcher.diverts = None
+            assert len(flushLoggedErrors(error)) == 1
+            assert publisher.peer.session.reason == "Internal Client"
+            assert answers(here, other)
+
+    @pytest.mark.parametrize("error", EXITS)
+    def test_inAnAuthorizer(
+        self, error: type[BaseException], flushLoggedErrors: FlushLoggedErrors
+    ) -> None:
+        """An authorizer that raises one denies; other clients are served."""
+
+        def answer(hello: Any) -> Grant:
+            if hello.options["name"] == "evil":
+                raise error
+            return Grant()
+
+        with room(authorizer=Doorkeeper(answer)) as here:
+            other = here.client()
+            evil = here.client(b'CONNECT {"name":"evil"}\r\n')
+            here.settle()
+            flushLoggedErrors(error)
+            assert evil.peer.session.reason == "Authorization Violation" or not evil.peer.isOpen
+            assert answers(here, other)
+
+    @pytest.mark.parametrize("error", EXITS)
+    def test_inASubscriber(
+        self, error: type[BaseException], flushLoggedErrors: FlushLoggedErrors
+    ) -> None:
+        """A subscriber in this process that raises one does not end the publisher's turn."""
+        with room() as here:
+
+            def fail(message: Any) -> None:
+                raise error
+
+            publisher, other = here.client(), here.client()
+            here.world.accounts["$G"].busFor(Kind.INTERNAL).subscribe(b"a", Recorder(fail), None)
+            publisher.say(publish(b"a", b"x"))
+            here.settle()
+            flushLoggedErrors(error)
+            assert answers(here, other)
+
+    def test_reportRaises(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """Where not even the failure can be reported, the connection is cut, and only that."""
+        with room() as here:
+            publisher, other = here.client(), here.client()
+
+            def fail(*_: object) -> None:
+                raise MemoryError
+
+            peer = publisher.peer
+            peer.connection.forget()
+            peer.connection = hot.Connection(
+                here.poller,
+                peer.connection.fd,
+                hot.Decoder(),
+                hot.Outbox(here.world.context.turn, peer.session, fail, 1 << 20),
+                fail,
+                fail,
+                fail,
+                fail,
+                peer._gone,
+                fail,
+            )
+            peer.connection.watch()
+            publisher.say(b"PING\r\n")
+            here.run()
+            assert flushLoggedErrors(MemoryError)
+            assert not peer.isOpen
+            assert answers(here, other)
+
+
+class TestPaused:
+    """Sockets that are not read for now."""
+
+    def test_hangsUp(self) -> None:
+        """What came before the peer hung up is read when reading goes on, and not before."""
+        with room() as here:
+            here.world.accounts["$G"].busFor(Kind.INTERNAL).subscribe(
+                b"a", recorder := Recorder(), None
+            )
+            publisher = here.client()
+            publisher.peer.pauseReading()
+            publisher.say(publish(b"a", b"last words"))
+            publisher.close()
+            for _ in range(3):
+                here.run()
+            assert (recorder.bodies, publisher.peer.isOpen) == ([], True)
+            publisher.peer.resumeReading()
+            here.run()
+            here.run()
+            assert (recorder.bodies, publisher.peer.isOpen) == ([b"last words"], False)
+
+    def test_isNotReportedOverAndOver(self) -> None:
+        """A hung up socket that is not read is not ready, so that nothing spins until it is."""
+        with room() as here:
+            publisher = here.client()
+            publisher.peer.pauseReading()
+            publisher.close()
+            here.run()
+
+            assert select.select([here.poller.fileno()], [], [], 0) == ([], [], [])
+            publisher.peer.resumeReading()
+            here.run()
+            assert not publisher.peer.isOpen
+
+    def test_reset(self) -> None:
+        """The same holds for a connection that was reset."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        theirs = socket.create_connection(listener.getsockname())
+        ours, _ = listener.accept()
+        listener.close()
+        ours.setblocking(False)
+        told: list[str] = []
+        with room() as here:
+            turn = here.world.context.turn
+            connection = hot.Connection(
+                here.poller,
+                ours.fileno(),
+                hot.Decoder(),
+                hot.Outbox(turn, here.client().peer.session, lambda _: None, 1 << 20),
+                lambda: told.append("input"),
+                lambda: None,
+                lambda: None,
+                lambda: told.append("ended"),
+                lambda: told.append("lost"),
+                lambda: None,
+            )
+            connection.watch()
+            connection.setReading(False)
+            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            theirs.close()
+            for _ in range(3):
+                here.run()
+            assert told == []
+            connection.setReading(True)
+            here.run()
+            assert told == ["lost"]
+            connection.forget()
+            ours.close()
