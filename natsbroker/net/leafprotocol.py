@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from OpenSSL import SSL
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Factory
 
@@ -34,11 +33,8 @@ class LeafProtocol(LinkProtocol):
     Joins a transport and a leafnode connection.
 
     @ivar isSecured: whether it is encrypted.
-    @ivar connection: the OpenSSL connection, where we answer.
     @ivar certificate: the peer's, after it was verified; C{None} without.
     """
-
-    connection: SSL.Connection | None = None
 
     def __init__(self, makeLink: MakeLeaf, tls: LeafTLS | None, name: str | None = None) -> None:
         """

@@ -24,12 +24,13 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from natsbroker import errors
+from natsbroker import errors, hot
 from natsbroker.net.faststream import overHub, relayed
 from natsbroker.net.link import Link
 from natsbroker.net.linktls import LinkTLS, nameProblem, pinProblem
 from natsbroker.net.peer import LinkPeer, placeOf
 from natsbroker.net.s2link import S2Link
+from natsbroker.net.sealing import Records, SealedConnection, widen
 from natsbroker.net.unsent import unsentBy
 
 __all__ = ["LinkFactory", "LinkProtocol"]
@@ -49,7 +50,10 @@ class LinkProtocol(Protocol):
     Joins a transport and a link.
 
     @ivar link: the conversation; C{None} before there is a connection.
+    @ivar connection: the OpenSSL connection that was made for it; C{None} so far.
     """
+
+    connection: SealedConnection | None = None
 
     host = ""
     port = 0
@@ -66,6 +70,8 @@ class LinkProtocol(Protocol):
         self._stream: Any = None
         self._isSecured = tls is None
         self._s2: S2Link | None = None
+        self._records: Records | None = None
+        self._inlet: hot.Decoder | None = None
         self.link: Link | None = None
 
     def connectionMade(self) -> None:
@@ -99,7 +105,8 @@ class LinkProtocol(Protocol):
         if tls is None or link is None:
             raise RuntimeError("a handshake without TLS")
         self._isSecured = False
-        self._stream.startTLS(tls.creator(self._name))
+        widen(self._stream)
+        self._stream.startTLS(tls.creator(self._name, self))
         self._timer = link.context.reactor.callLater(tls.timeout, self._late)
 
     def handshakeCompleted(self) -> None:
@@ -119,7 +126,26 @@ class LinkProtocol(Protocol):
             self._failed(problem)
             return
         self._isSecured = True
+        if self.connection is not None:
+            self._seal(self.connection, link)
         self._secured(link)
+
+    def _seal(self, connection: SealedConnection, link: Link) -> None:
+        """
+        Read and write many records at a time from now on.
+        """
+        seal = connection.seal() if link.context.fastLane else None
+        self._records = Records(connection, self._stream.protocol, seal)
+        if seal is not None:
+            self._inlet = hot.Decoder()
+            connection.readInto(seal, self._inlet, self._unsealed)
+
+    def _unsealed(self) -> None:
+        """
+        Hand on what all the records of one read held. It may be compressed, so it is no line yet.
+        """
+        if self._inlet is not None:
+            self.dataReceived(self._inlet.take())
 
     def _secured(self, link: Link) -> None:
         """
@@ -157,6 +183,8 @@ class LinkProtocol(Protocol):
         Tell the link, and the log if it was the handshake that failed.
         """
         self._stopTimer()
+        if self.connection is not None:
+            self.connection.forget()
         link = self.link
         if link is None:
             return
@@ -187,7 +215,12 @@ class LinkProtocol(Protocol):
         """
         See L{LinkPeer.write}.
         """
-        self._stream.write(data if self._s2 is None else self._s2.encoder.encode(data))
+        if self._s2 is not None:
+            data = self._s2.encoder.encode(data)
+        if self._records is None:
+            self._stream.write(data)
+        else:
+            self._records.send(data)
 
     def compress(self, level: str) -> None:
         """

@@ -23,6 +23,7 @@ from service_identity.cryptography import (
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from zope.interface import implementer
 
+from natsbroker.net.sealing import SealedConnection
 from natsbroker.net.tls import ConnectionCreator
 
 __all__ = ["DialledConnections", "LinkTLS", "isAddress", "nameProblem", "pinProblem"]
@@ -47,15 +48,17 @@ class LinkTLS:
     insecure: bool = False
     pins: frozenset[str] = frozenset()
 
-    def creator(self, name: str | None) -> Any:
+    def creator(self, name: str | None, owner: Any = None) -> Any:
         """
         Makes OpenSSL connections.
 
         @param name: whom we dial; C{None} where we are dialled.
+        @param owner: gets the one that we dial with as C{connection}; a protocol that was dialled
+            may be inside another one, so it cannot be found.
         """
         if name is None:
             return ConnectionCreator(self.context)
-        return DialledConnections(self.dialling, name)
+        return DialledConnections(self.dialling, name, owner)
 
 
 @implementer(IOpenSSLClientConnectionCreator)
@@ -64,15 +67,21 @@ class DialledConnections:
     Makes the OpenSSL connection of somebody who dials.
     """
 
-    def __init__(self, context: SSL.Context, name: str) -> None:
+    def __init__(self, context: SSL.Context, name: str, owner: Any = None) -> None:
+        """
+        @param owner: as for L{LinkTLS.creator}.
+        """
         self._context = context
         self._name = name
+        self._owner = owner
 
     def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
         """
         See L{IOpenSSLClientConnectionCreator}.
         """
-        connection = SSL.Connection(self._context, None)
+        connection = SealedConnection(self._context, None)
+        if self._owner is not None:
+            self._owner.connection = connection
         if not isAddress(self._name):
             connection.set_tlsext_host_name(self._name.encode("idna"))
         return connection

@@ -22,11 +22,23 @@ from OpenSSL import SSL
 
 from natsbroker import hot
 
-__all__ = ["Records", "SealedConnection"]
+__all__ = ["Records", "SealedConnection", "widen"]
+
+#: How much is read from and written to the socket at a time.
+_READ_SIZE = 262144
+_SEND_SIZE = 524288
 
 #: The most that one record holds, and more than any cipher adds to it.
 _RECORD = 16384
 _OVERHEAD = 256
+
+
+def widen(transport: Any) -> None:
+    """
+    Have a transport of Twisted's read and write as much at a time as is worth it with many records.
+    """
+    transport.bufferSize = _READ_SIZE
+    transport.SEND_LIMIT = _SEND_SIZE
 
 
 @cache
@@ -102,7 +114,7 @@ class Records:
     at a time.
     """
 
-    __slots__ = ("_connection", "_layer", "_seal")
+    __slots__ = ("_connection", "_isOver", "_layer", "_seal")
 
     def __init__(self, connection: SSL.Connection, layer: Any, seal: Any = None) -> None:
         """
@@ -113,6 +125,17 @@ class Records:
         self._connection = connection
         self._layer = layer
         self._seal = seal
+        self._isOver = False
+
+    def send(self, data: bytes) -> None:
+        """
+        Send bytes, by way of the layer once it has to take them.
+        """
+        if not self._isOver:
+            data = self.write(data)
+            self._isOver = bool(data)
+        if data:
+            self._layer.write(data)
 
     def write(self, data: bytes) -> bytes:
         """

@@ -32,7 +32,7 @@ from zope.interface import implementer
 from natsbroker import errors
 from natsbroker.net.client import ClientProtocol
 from natsbroker.net.context import ClientContext
-from natsbroker.net.sealing import Records, SealedConnection
+from natsbroker.net.sealing import Records, SealedConnection, widen
 from natsbroker.net.security import securityOf
 
 __all__ = ["Begin", "ConnectionCreator", "TLSClientFactory", "TLSClientProtocol", "TLSTerms"]
@@ -41,10 +41,6 @@ _log = Logger(namespace="natsbroker")
 
 #: The first byte of a TLS handshake.
 _HANDSHAKE = 0x16
-
-#: How much is read from and written to the socket at a time.
-_READ_SIZE = 262144
-_SEND_SIZE = 524288
 
 
 class Begin(Enum):
@@ -199,8 +195,7 @@ class TLSClientProtocol(ClientProtocol):
         session.outbox.flush()
         self._isPending = True
         self._receive = self._collect
-        self._stream.bufferSize = _READ_SIZE
-        self._stream.SEND_LIMIT = _SEND_SIZE
+        widen(self._stream)
         self._stream.startTLS(self._terms.creator)
         self._schedule(self._terms.timeout, self._late)
 
@@ -208,12 +203,10 @@ class TLSClientProtocol(ClientProtocol):
         """
         See L{natsbroker.net.session.Peer}.
         """
-        if self._records is not None:
-            data = self._records.write(data)
-            if not data:
-                return
-            self._records = None
-        self._stream.write(data)
+        if self._records is None:
+            self._stream.write(data)
+        else:
+            self._records.send(data)
 
     def _startWith(self, data: bytes) -> None:
         """

@@ -164,6 +164,6 @@ class _NoCreator:
     insecure = True
     pins: frozenset[str] = frozenset()
 
-    def creator(self, name: str | None) -> Any:
+    def creator(self, name: str | None, owner: Any = None) -> Any:
         """See L{LinkTLS.creator}."""
         return None

@@ -34,7 +34,7 @@ class FakeTLS:
         self.names: list[str | None] = []
         vars(self).update(values)
 
-    def creator(self, name: str | None) -> object:
+    def creator(self, name: str | None, owner: object = None) -> object:
         """See L{LinkTLS.creator}."""
         self.names.append(name)
         return self

@@ -5,23 +5,36 @@ TLS on links.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from OpenSSL import SSL
+from twisted.internet.endpoints import TCP4ClientEndpoint
+from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import (
     IOpenSSLClientConnectionCreator,
     IOpenSSLServerConnectionCreator,
 )
+from twisted.internet.selectreactor import SelectReactor
+from twisted.python.failure import Failure
 from zope.interface.verify import verifyObject
 
 from natsbroker.config.model import TLS
 from natsbroker.hosting.tls import bothContextsFrom
+from natsbroker.net.clusterterms import RouteTarget
+from natsbroker.net.compression import Compression
+from natsbroker.net.linkprotocol import LinkFactory, LinkProtocol
 from natsbroker.net.linktls import LinkTLS, isAddress, nameProblem, pinProblem
+from natsbroker.wire.values import Message
 from tests.interop.certificates import writeCertificates
+from tests.net.clusters import Node, target
+from tests.support import PURE, Names, Recorder, onEach, using
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +152,96 @@ def test_pins(directory: Path) -> None:
 def test_isAddress(host: str, address: bool) -> None:
     """An address is no name."""
     assert isAddress(host) is address
+
+
+class Place(Node):
+    """
+    A member on a reactor with others, reached over TLS.
+    """
+
+    def __init__(self, name: str, number: int, reactor: Any, tls: LinkTLS, mode: str) -> None:
+        super().__init__(name, number, reactor, compression=Compression(mode), hasTLS=True)
+        self.tls = tls
+        self.calls: list[int] = []
+
+    def factory(self, whom: RouteTarget | None) -> LinkFactory:
+        """Makes connections that write down how much they are given at once."""
+        calls = self.calls
+
+        class Listening(LinkProtocol):
+            def dataReceived(self, data: bytes) -> None:
+                calls.append(len(data))
+                super().dataReceived(data)
+
+        factory = LinkFactory(self.cluster.routeFor(whom), self.tls)
+        name = None if whom is None else whom.host
+        made = Listening(self.cluster.routeFor(whom), self.tls, name)
+        vars(factory)["buildProtocol"] = lambda addr: made
+        return factory
+
+
+@pytest.fixture
+def reactor() -> Iterator[Any]:
+    """A reactor of the test's own."""
+    make: Any = SelectReactor
+    made = make()
+    yield made
+    for reader in made.removeAll():
+        reader.connectionLost(Failure(ConnectionDone()))
+    for call in made.getDelayedCalls():
+        call.cancel()
+
+
+@onEach
+@pytest.mark.parametrize("mode", ["off", "s2_fast"])
+def test_records(names: Names, mode: str, reactor: Any, directory: Path) -> None:
+    """
+    What many records hold is given to a link at once, and what it says is encrypted at once,
+    dialled and accepted, compressed or not; without the compiled lane it passes, too.
+    """
+    with using(names):
+        tls = member(directory)
+        one = Place("n1", 6222, reactor, tls, mode)
+        other = Place("n2", 6223, reactor, tls, mode)
+        port = reactor.listenTCP(0, one.factory(None), interface="127.0.0.1")
+        whom = target(port.getHost().port)
+        TCP4ClientEndpoint(reactor, "127.0.0.1", whom.port).connect(other.factory(whom))
+        until(reactor, lambda: one.peers() and other.peers())
+        bodies = [Random(number).randbytes(4000) for number in range(200)]
+        checkOneWay(reactor, other, one, bodies, names is not PURE)
+        checkOneWay(reactor, one, other, bodies, names is not PURE)
+        for place in (one, other):
+            place.cluster.close(lambda: None)
+        until(reactor, lambda: not (len(one.cluster) or len(other.cluster)))
+        port.stopListening()
+
+
+def checkOneWay(
+    reactor: Any, sender: Place, receiver: Place, bodies: list[bytes], isBatched: bool
+) -> None:
+    """
+    Send messages in one turn.
+
+    @param isBatched: whether what many records hold must come at once.
+    """
+    subject = sender.cluster.identity.server_name.encode()
+    recorder = Recorder()
+    receiver.bus().subscribe(subject, recorder, None)
+    until(reactor, lambda: sender.bus().hasInterest(subject))
+    receiver.calls.clear()
+    sender.turn.enter()
+    for body in bodies:
+        sender.bus().publish(Message(subject, body))
+    sender.turn.leave()
+    until(reactor, lambda: len(recorder.got) == len(bodies))
+    assert recorder.bodies == bodies
+    records = sum(receiver.calls) / 16384
+    assert records > 48 and (not isBatched or len(receiver.calls) < records / 3)
+
+
+def until(reactor: Any, condition: Callable[[], object]) -> None:
+    """Run a reactor until something holds."""
+    end = time.monotonic() + 20.0
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        reactor.iterate(0.01)
