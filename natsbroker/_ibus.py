@@ -287,12 +287,16 @@ class IMessageBus(Interface):
         Whether a message to this literal subject would reach anybody from this kind of origin.
         """
 
-    def watchInterest(watcher: IInterestWatcher, audience: Audience | None = None) -> Any:
+    def watchInterest(
+        watcher: IInterestWatcher, audience: Audience | None = None, isPatient: bool = False
+    ) -> Any:
         """
-        Be told what is subscribed: at once all there is, then every change.
+        Be told what is subscribed: all there is, and every change.
 
         @param audience: of which subscriptions (a L{natsbroker.subjects.audience.Audience}); by
             default of those of this broker.
+        @param isPatient: whether what there is may be told bit by bit, as turns allow, with changes
+            in between, and not at once.
         @return: a callable without arguments that ends it.
         """
 

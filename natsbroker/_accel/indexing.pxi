@@ -151,14 +151,29 @@ cdef class PatternMap:
         """
         cdef Py_ssize_t seat = self.find(text, length)
         if seat >= 0:
-            there = <object> PyList_GET_ITEM(self.kept, self.seats[seat].place - 1)
-            if type(there) is FEW:
-                found.extend(there)
-            elif type(there) is MANY:
-                found.extend(there.values())
-            else:
-                found.append(there)
+            self.collectAt(self.seats[seat].place - 1, found)
         return 0
+
+    cdef inline int collectAt(self, Py_ssize_t place, list found) except -1:
+        there = <object> PyList_GET_ITEM(self.kept, place)
+        if type(there) is FEW:
+            found.extend(there)
+        elif type(there) is MANY:
+            found.extend(there.values())
+        else:
+            found.append(there)
+        return 0
+
+    cdef list entries(self):
+        """
+        All entries, once for each pattern.
+        """
+        cdef list found = []
+        cdef Py_ssize_t place
+        for place in range(PyList_GET_SIZE(self.keys)):
+            if <object> PyList_GET_ITEM(self.keys, place) is not None:
+                self.collectAt(place, found)
+        return found
 
 
 cdef enum:
@@ -178,6 +193,9 @@ class SubjectIndex(pureIndex.SubjectIndex):
         self._found = PatternMap()
         self._plans = {}
         self._generation = self._shapes.generation
+
+    def __iter__(self):
+        return iter((<PatternMap> self._found).entries())
 
     def match(self, subject):
         if len(subject) > LONGEST:

@@ -107,7 +107,10 @@ class Account:
         self.failed = failed
         self.exchange = Exchange(self)
         self._interest = Interest(
-            lambda: chain(router, self.gateways.known(), self.exchange.mappedPatterns()), failed
+            router,
+            lambda: chain(self.gateways.known(), self.exchange.mappedPatterns()),
+            turn,
+            failed,
         )
         # A batcher lives as long as its subscriptions, and keeps its subscriber, so the key holds.
         self._batchers: WeakValueDictionary[int, Batcher | hot.Collector] = WeakValueDictionary()
@@ -195,12 +198,12 @@ class Account:
         self._interest.removed(subscription)
 
     def watch(
-        self, watcher: IInterestWatcher, audience: Audience | None = None
+        self, watcher: IInterestWatcher, audience: Audience | None = None, isPatient: bool = False
     ) -> Callable[[], None]:
         """
         See L{natsbroker.interfaces.IMessageBus.watchInterest}.
         """
-        return self._interest.watch(watcher, audience)
+        return self._interest.watch(watcher, audience, isPatient)
 
     def subscribe(
         self, kind: Kind, pattern: bytes, subscriber: Any, tag: Any, queue: bytes, weight: int

@@ -115,12 +115,12 @@ class Bus:
         return self._account.hasInterest(self.kind, subject)
 
     def watchInterest(
-        self, watcher: IInterestWatcher, audience: Audience | None = None
+        self, watcher: IInterestWatcher, audience: Audience | None = None, isPatient: bool = False
     ) -> Callable[[], None]:
         """
         See L{IMessageBus.watchInterest}.
         """
-        return self._account.watch(watcher, audience)
+        return self._account.watch(watcher, audience, isPatient)
 
 
 @implementer(IGatewayBus)

@@ -8,6 +8,7 @@ Must never know: the command line's spelling.
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Callable, Iterable
 from typing import Any, TextIO
@@ -98,6 +99,9 @@ class ServerProcess:
             self._giveUp(str(error))
         else:
             waiting = broker.whenReady()
+            # What is there by now lives as long as the process. The garbage collector, which stops
+            # the broker, need not look at it again.
+            waiting.addCallback(lambda _: gc.freeze())
             waiting.addErrback(lambda failure: self._giveUp(failure.getErrorMessage()))
 
     def _giveUp(self, reason: str) -> None:

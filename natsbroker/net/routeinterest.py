@@ -136,7 +136,7 @@ class Announcer:
         self._audience = audience
         self._told: set[_Told] = set()
         self._bus = bus
-        self._stop: Callable[[], None] = bus.watchInterest(self, audience)
+        self._stop: Callable[[], None] = bus.watchInterest(self, audience, True)
 
     def interestGained(
         self, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
@@ -174,7 +174,7 @@ class Announcer:
         for told in [each for each in self._told if not permissions.mayTell(each[0])]:
             self.interestLost(*told)
         # A peer takes what it knows already for a new weight.
-        self._stop = self._bus.watchInterest(self, self._audience)
+        self._stop = self._bus.watchInterest(self, self._audience, True)
 
     def end(self, isHeard: bool) -> None:
         """

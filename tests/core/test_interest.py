@@ -4,12 +4,14 @@ Interest edges: what other brokers must be told.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from natsbroker import hot
 from natsbroker.core.interest import Interest
 from natsbroker.subjects.subscription import Subscription
 from natsbroker.wire.values import Kind
@@ -23,7 +25,8 @@ class Book:
 
     def __init__(self) -> None:
         self.there: list[Subscription] = []
-        self.interest = Interest(lambda: iter(self.there))
+        self.soon: list[Callable[[], None]] = []
+        self.interest = Interest(self.there, lambda: (), hot.Turn(self.soon.append))
 
     def add(
         self, pattern: bytes, queue: bytes = b"", kind: Kind = Kind.CLIENT, weight: int = 1
@@ -129,7 +132,7 @@ class TestWatchers:
 
         reported: list[str] = []
         book = Book()
-        interest = Interest(lambda: (), reported.append)
+        interest = Interest((), lambda: (), hot.Turn(lambda call: None), reported.append)
         recorder = WatchRecorder()
         interest.watch(Failing())
         interest.watch(recorder)
@@ -221,3 +224,77 @@ def test_watcherKnowsWhatThereIs(
     # The weight of plain interest is only told when it begins.
     assert set(known) == set(expected)
     assert all(known[key] == expected[key] for key in known if key[1])
+
+
+class TestPatience:
+    """A watcher who comes late, to much, and can wait."""
+
+    COUNT = 5000
+
+    def crowded(self) -> tuple[Book, list[Subscription]]:
+        """Many subscriptions."""
+        book = Book()
+        return book, [book.add(b"a.%d" % number) for number in range(self.COUNT)]
+
+    def finish(self, book: Book) -> int:
+        """Let turns go on until nothing is left, and count them."""
+        rounds = 0
+        while book.soon:
+            book.soon.pop(0)()
+            rounds += 1
+        return rounds
+
+    def test_inTurns(self) -> None:
+        """It is told everything, once, in several turns."""
+        book, _ = self.crowded()
+        watcher = WatchRecorder()
+        book.interest.watch(watcher, None, True)
+        told = watcher.taken()
+        assert len(told) < self.COUNT
+        assert self.finish(book) > 1
+        told += watcher.taken()
+        assert told == [("+", b"a.%d" % number, b"", 1) for number in range(self.COUNT)]
+
+    @pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+    def test_changes(self, rounds: int) -> None:
+        """Whatever changes meanwhile, it knows in the end what there is."""
+        book, subscriptions = self.crowded()
+        watcher = WatchRecorder()
+        book.interest.watch(watcher, None, True)
+        for _ in range(rounds):
+            book.soon.pop(0)()
+        for place in (0, 10, self.COUNT // 2, self.COUNT - 1):
+            book.remove(subscriptions[place])
+        book.add(b"a.10")
+        book.add(b"new")
+        group = [book.add(b"q", b"q") for _ in range(2)]
+        book.remove(group[0])
+        self.finish(book)
+        known: dict[tuple[bytes, bytes], int] = {}
+        for sign, pattern, queue, weight in watcher.taken():
+            if sign == "-":
+                del known[pattern, queue]
+            else:
+                assert weight > 0
+                known[pattern, queue] = weight
+        assert set(known) == {(each.pattern, each.queue) for each in book.there}
+        assert known[b"q", b"q"] == 1
+
+    def test_stopped(self) -> None:
+        """One that stops is told no more, and another one is told everything."""
+        book, _ = self.crowded()
+        one, other = WatchRecorder(), WatchRecorder()
+        stop = book.interest.watch(one, None, True)
+        book.interest.watch(other, None, True)
+        stop()
+        one.taken()
+        self.finish(book)
+        assert (one.taken(), len(other.taken())) == ([], self.COUNT)
+
+    def test_atOnce(self) -> None:
+        """One that cannot wait is told at once, also while another one waits."""
+        book, _ = self.crowded()
+        one, other = WatchRecorder(), WatchRecorder()
+        book.interest.watch(one, None, True)
+        book.interest.watch(other)
+        assert len(other.taken()) == self.COUNT
