@@ -21,7 +21,7 @@ from natsbroker.auth.exchange import (
 )
 from natsbroker.auth.fields import FieldError, Fields
 from natsbroker.auth.nkeys import Role, isKey
-from natsbroker.auth.terms import NO_LIMIT, Rules, Terms, checkRules, readRules, readTerms
+from natsbroker.auth.terms import NO_LIMIT, Rules, Terms, checkRules, limitOf, readRules, readTerms
 from natsbroker.auth.tokens import Token, decodeToken
 from natsbroker.subjects.grammar import hasWildcard
 
@@ -158,7 +158,7 @@ def _terms(limits: Fields) -> AccountTerms:
 
 
 def _limit(limits: Fields, name: str) -> int:
-    return max(NO_LIMIT, limits.integer(name))
+    return limitOf(limits.integer(name))
 
 
 def _signers(nats: Fields) -> dict[str, Terms | None]:

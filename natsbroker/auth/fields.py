@@ -11,7 +11,7 @@ Must never know: what a member means.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 __all__ = ["FieldError", "Fields"]
@@ -71,6 +71,19 @@ class Fields:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._members)
+
+    def part(self, names: Collection[str], **more: Any) -> Fields:
+        """
+        Some of the members, and others beside them.
+
+        @param names: in lower case.
+        @param more: JSON values by name; another L{Fields} stands for an object.
+        """
+        members = {name: value for name, value in self._members.items() if name in names}
+        for name, value in more.items():
+            isObject = isinstance(value, Fields)
+            members[name] = _Pairs(value._members.items()) if isObject else value
+        return Fields(list(members.items()))
 
     def text(self, name: str) -> str:
         """

@@ -15,7 +15,7 @@ from natsbroker import errors
 from natsbroker.auth.accountclaims import AccountClaims
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.templates import Values, expand
-from natsbroker.auth.terms import Rules, Terms, check
+from natsbroker.auth.terms import NO_LIMIT, Rules, Terms, check, limitOf
 from natsbroker.auth.userclaims import UserClaims
 from natsbroker.subjects.permissions import (
     PermissionSet,
@@ -161,6 +161,6 @@ def _responses(responses: tuple[int, int] | None) -> ResponsePermission | None:
 
 def _least(*limits: int) -> int | None:
     """
-    The smallest of some limits, of which negative ones are none; C{None} if all are none.
+    The smallest of some limits, where C{-1} is none; C{None} if all are none.
     """
-    return min((each for each in limits if each >= 0), default=None)
+    return min((limitOf(each) for each in limits if each != NO_LIMIT), default=None)

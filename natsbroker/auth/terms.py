@@ -24,6 +24,7 @@ __all__ = [
     "Terms",
     "check",
     "checkRules",
+    "limitOf",
     "networkOf",
     "readRules",
     "readTerms",
@@ -86,6 +87,14 @@ class Terms:
     bearer: bool = False
     proxyRequired: bool = False
     connectionTypes: tuple[str, ...] = ()
+
+
+def limitOf(number: int) -> int:
+    """
+    What a number in a JWT limits to. Only C{-1} is no limit; other negative numbers allow nothing,
+    as C{0} does. (Observed of nats-server 2.15.)
+    """
+    return number if number == NO_LIMIT else max(number, 0)
 
 
 def readRules(fields: Fields) -> Rules:

@@ -1,13 +1,16 @@
 """
 The JWTs of NATS: signed by the key that the claims name as issuer, and by no other means.
 
-Promises: C{ed25519-nkey} is the only algorithm, version 2 the only version, and the issuer's key
-has a role that may issue this kind of claims; nothing in the header selects a key or a way of
-checking. No text raises anything but L{FieldError}, of which L{TokenError} is one.
-Must never know: whether an issuer is trusted, or what a claim allows.
+Ed25519 is the only algorithm (C{ed25519-nkey}; C{ed25519} in tokens of version 1), and the issuer's
+key has a role that may issue this kind of claims; nothing in the header selects a key or a way of
+checking. No text raises anything but L{FieldError}, of which L{TokenError} is one. Whether an
+issuer is trusted, and what a claim allows, is not decided here.
 
-Stricter than nats-server 2.15, on purpose: tokens of version 1 (algorithm C{ed25519}, whose
-signature does not cover the header) are refused, as are texts that are not canonical base64.
+Tokens of version 1 say their kind, tags and issuing account beside C{nats}; they are read as nats-
+server 2.15 reads them, as tokens of version 2 with those claims that version 1 had. Their signature
+does not cover the header.
+
+Stricter than nats-server 2.15, on purpose: texts that are not canonical base64 are refused.
 """
 
 from __future__ import annotations
@@ -37,7 +40,32 @@ __all__ = [
 LONGEST = 1 << 20
 
 _ALGORITHM = "ed25519-nkey"
+_OLD_ALGORITHM = "ed25519"
 _VERSION = 2
+
+#: The claims particular to NATS that version 1 had, by kind.
+_OLD_CLAIMS = {
+    "operator": frozenset({"signing_keys", "account_server_url", "system_account"}),
+    "account": frozenset({"imports", "exports", "signing_keys", "revocations"}),
+    "user": frozenset(
+        {
+            *("pub", "sub", "resp", "src", "times", "times_location"),
+            *("subs", "data", "payload", "bearer_token"),
+        }
+    ),
+    "activation": frozenset({"subject"}),
+}
+
+#: The limits of accounts that version 1 had: none of JetStream.
+_OLD_LIMITS = frozenset(
+    {
+        *("subs", "data", "payload", "imports", "exports"),
+        *("wildcards", "conn", "leaf", "disallow_bearer"),
+    }
+)
+
+#: Limits of activation tokens that version 1 had and no server applies any more.
+_GONE = ("max", "payload", "src", "times")
 
 #: Who may issue what.
 _ISSUERS = {
@@ -70,6 +98,7 @@ class Token:
     @ivar expires: when it ends.
     @ivar notBefore: when it begins.
     @ivar nats: the claims that are particular to NATS.
+    @ivar isOld: whether it is of version 1.
     """
 
     text: str = field(repr=False)
@@ -82,6 +111,7 @@ class Token:
     expires: int
     notBefore: int
     nats: Fields = field(repr=False)
+    isOld: bool = False
 
     def isTimely(self, now: float) -> bool:
         """
@@ -126,11 +156,13 @@ def decodeAny(text: str) -> Token:
         raise TokenError("not base64") from error
     _checkHeader(Fields.parse(header))
     claims = Fields.parse(payload)
-    nats = claims.block("nats")
-    if "type" in claims or nats is None or nats.integer("version") != _VERSION:
-        raise TokenError("not of version 2")
+    isOld = bool(claims.text("type"))
+    nats = _migrated(claims) if isOld else claims.block("nats")
+    if nats is None or not (isOld or nats.integer("version") == _VERSION):
+        raise TokenError("not of version 1 or 2")
     issuer = claims.text("iss")
-    if not isSignature(signature, text.rpartition(".")[0].encode("ascii"), _keyOf(issuer)):
+    signed = parts[1] if isOld else text.rpartition(".")[0]
+    if not isSignature(signature, signed.encode("ascii"), _keyOf(issuer)):
         raise TokenError("wrong signature")
     return Token(
         text,
@@ -143,7 +175,30 @@ def decodeAny(text: str) -> Token:
         claims.integer("exp"),
         claims.integer("nbf"),
         nats,
+        isOld,
     )
+
+
+def _migrated(claims: Fields) -> Fields:
+    """
+    The claims particular to NATS of a token of version 1, where version 2 has them.
+    """
+    kind = claims.text("type")
+    names = _OLD_CLAIMS.get(kind)
+    if names is None:
+        raise TokenError("not of a kind that version 1 had")
+    old = claims.block("nats") or Fields([])
+    more: dict[str, Any] = {"type": kind, "tags": list(claims.texts("tags"))}
+    if kind in ("user", "activation"):
+        more["issuer_account"] = claims.text("issuer_account")
+    if kind == "account":
+        more["limits"] = (old.block("limits") or Fields([])).part(_OLD_LIMITS)
+        more["signing_keys"] = list(old.texts("signing_keys"))
+    if kind == "activation":
+        if any(name in old for name in _GONE):
+            raise TokenError("with limits that only version 1 had")
+        more["kind"] = old.text("type")
+    return old.part(names, **more)
 
 
 def expiryIn(text: str) -> int:
@@ -162,7 +217,7 @@ def expiryIn(text: str) -> int:
 def _checkHeader(header: Fields) -> None:
     if header.text("typ").upper() != "JWT":
         raise TokenError("not a JWT")
-    if header.text("alg") != _ALGORITHM:
+    if header.text("alg").lower() not in (_ALGORITHM, _OLD_ALGORITHM):
         raise TokenError(f"not signed in the way {_ALGORITHM}")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.nkeys import Role, isKey
-from natsbroker.auth.terms import Terms, check, readTerms
+from natsbroker.auth.terms import NO_LIMIT, Terms, check, readTerms
 from natsbroker.auth.tokens import Token, decodeToken
 
 __all__ = ["UserClaims"]
@@ -43,9 +43,9 @@ class UserClaims:
         """
         token = decodeToken(text, "user")
         nats = token.nats
-        claims = cls(
-            token, nats.text("issuer_account"), nats.texts("tags"), readTerms(nats, absent=0)
-        )
+        # A limit that is not there is zero, but none in version 1: as nats-server reads them.
+        terms = readTerms(nats, absent=NO_LIMIT if token.isOld else 0)
+        claims = cls(token, nats.text("issuer_account"), nats.texts("tags"), terms)
         if not isKey(token.subject, Role.USER):
             raise FieldError("its subject is not a user's public key")
         if claims.issuerAccount and not isKey(claims.issuerAccount, Role.ACCOUNT):

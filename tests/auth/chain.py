@@ -17,7 +17,17 @@ from typing import Any
 
 import nkeys  # type: ignore[import-untyped]
 
-__all__ = ["ANY", "UNLIMITED", "Account", "Identity", "Operator", "credentialsFile", "raw", "token"]
+__all__ = [
+    "ANY",
+    "UNLIMITED",
+    "Account",
+    "Identity",
+    "Operator",
+    "credentialsFile",
+    "oldToken",
+    "raw",
+    "token",
+]
 
 #: Limits that limit nothing.
 UNLIMITED = {"subs": -1, "data": -1, "payload": -1}
@@ -90,6 +100,18 @@ def claimsOf(
     """
     body = {"jti": "X", "iat": 1_600_000_000, "iss": issuer.key, "sub": subject, "name": "someone"}
     return {**body, **claims, "nats": {**nats, "type": kind, "version": 2}}
+
+
+def oldToken(
+    kind: str, issuer: Identity, subject: str, nats: Mapping[str, Any], **claims: Any
+) -> str:
+    """
+    A JWT of version 1: its kind stands beside C{nats}, and the header is not signed.
+    """
+    body = {"jti": "X", "iat": 1_600_000_000, "iss": issuer.key, "sub": subject, "type": kind}
+    header = raw(json.dumps({"typ": "jwt", "alg": "ed25519"}).encode())
+    payload = raw(json.dumps({**body, **claims, "nats": nats}).encode())
+    return f"{header}.{payload}.{raw(issuer.sign(payload.encode()))}"
 
 
 class Operator(Identity):

@@ -15,7 +15,7 @@ from natsbroker.auth.exchange import MappingClaim
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.terms import NO_LIMIT, Rules
 from natsbroker.auth.xkeys import CurveKeys
-from tests.auth.chain import Account, Identity, Operator, claimsOf, token
+from tests.auth.chain import Account, Identity, Operator, claimsOf, oldToken, token
 from tests.auth.test_tokens import KNOWN
 from tests.auth.test_userclaims import VALUES
 
@@ -77,17 +77,33 @@ class TestAccountClaims:
         claims = AccountClaims.decode(ACCOUNT.jwt(limits=limits))
         assert claims.terms.jetstream is claims.exchanges is isThere
 
+    def test_versionOne(self) -> None:
+        """The JWT of an account in version 1 is read, with limits that are not there as zero."""
+        nats = {"limits": {"conn": 4, "subs": -1}, "signing_keys": [ACCOUNT.signing.key]}
+        claims = AccountClaims.decode(oldToken("account", OPERATOR, ACCOUNT.key, nats))
+        assert claims.terms == AccountTerms(4, 0, NO_LIMIT, 0)
+        assert dict(claims.signers) == {ACCOUNT.signing.key: None}
+
     def test_limitsThatAreNotThere(self) -> None:
         """A limit that the operator does not set allows nothing, as in the real server."""
         body = claimsOf("account", OPERATOR, ACCOUNT.key, {})
         claims = AccountClaims.decode(token(OPERATOR, body))
         assert claims.terms == AccountTerms(0, 0, 0, 0)
 
-    @pytest.mark.parametrize("value", [2**31, 2**40, 2**63 - 1, -(2**63), -2])
-    def test_largeLimits(self, value: int) -> None:
-        """Limits of 64 bits do not become others; negative ones are none (daeabd2fc)."""
+    @pytest.mark.parametrize(
+        ("value", "meant"),
+        [
+            *((each, each) for each in (2**31, 2**40, 2**63 - 1, NO_LIMIT)),
+            *((each, 0) for each in (0, -2, -(2**33), -(2**63))),
+        ],
+    )
+    def test_numbers(self, value: int, meant: int) -> None:
+        """
+        Limits of 64 bits do not become others; only -1 is no limit, and other negative ones allow
+        nothing, as with nats-server.
+        """
         claims = AccountClaims.decode(ACCOUNT.jwt(limits={"conn": value, "subs": value}))
-        assert claims.terms.connections == claims.terms.subscriptions == max(value, NO_LIMIT)
+        assert claims.terms.connections == claims.terms.subscriptions == meant
 
     @pytest.mark.parametrize(
         ("revocations", "issuedAt", "revoked"),

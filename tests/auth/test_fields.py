@@ -115,6 +115,17 @@ class TestMembers:
         """Names are found in any case, so that a limit in capitals is a limit too."""
         assert fieldsOf({"EXP": 5}).integer("exp") == 5
 
+    def test_part(self) -> None:
+        """A part has the members that are named, and more beside them, objects too."""
+        whole = Fields.parse(b'{"A": 1, "b": {"c": 2, "d": 3}}')
+        inner = whole.block("b")
+        assert inner is not None
+        part = whole.part({"a"}, b=inner.part({"c"}), tags=["x"])
+        assert sorted(part) == ["a", "b", "tags"] and part.integer("a") == 1
+        found = part.block("b")
+        assert found is not None and list(found) == ["c"]
+        assert part.texts("tags") == ("x",)
+
     def test_values(self) -> None:
         """Members of the right types are read."""
         fields = fieldsOf(

@@ -130,6 +130,8 @@ class TestGrant:
             (-1, -1, 5, 5),
             (5, 3, 9, 3),
             (0, 5, 5, 0),
+            (-2, 5, 5, 0),
+            (5, -2, -1, 0),
             (2**40, -1, -1, 2**40),
             (9, 5, 3, 3),
         ],
@@ -137,7 +139,7 @@ class TestGrant:
     def test_leastPayload(
         self, ofUser: int, ofAccount: int, ofServer: int, expected: int | None
     ) -> None:
-        """The least of the three limits holds; zero is a limit."""
+        """The least of the three limits holds; zero is a limit, and so is every number but -1."""
         limits = ServerLimits(payload=ofServer)
         given = grant({"payload": ofUser}, account(payload=ofAccount), limits)
         assert given.maxPayload == expected
@@ -156,10 +158,12 @@ class TestGrant:
 
     @pytest.mark.parametrize("name", ["subs"])
     def test_noSubscriptions(self, name: str) -> None:
-        """Who may have no subscription, because nobody said how many, is not let in."""
+        """A user that may have no subscription is not let in."""
         for user, claims in (
             ({name: None}, account()),
             ({name: 0}, account()),
+            ({name: -2}, account()),
+            ({}, account(subs=-2)),
             ({}, account(subs=0)),
         ):
             with pytest.raises(Unauthorized):

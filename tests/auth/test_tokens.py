@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.nkeys import Role, Signer
 from natsbroker.auth.tokens import LONGEST, TokenError, decodeAny, decodeToken, encodeToken
-from tests.auth.chain import Account, Identity, Operator, claimsOf, raw, token
+from tests.auth.chain import Account, Identity, Operator, claimsOf, oldToken, raw, token
 
 KNOWN = dict(
     line.split() for line in Path(__file__).with_name("tokens.txt").read_text().splitlines()
@@ -80,8 +80,7 @@ class TestHeader:
             {"typ": "JWT"},
             {"typ": "JWT", "alg": None},
             {"typ": "JWT", "alg": "EdDSA"},
-            {"typ": "JWT", "alg": "ed25519"},
-            {"typ": "JWT", "alg": "ED25519-NKEY"},
+            {"typ": "JWT", "alg": "ed25519-other"},
             {"typ": "JWT", "alg": ["ed25519-nkey"]},
             {"typ": "JWT", "alg": "ed25519-nkey", "ALG": "none"},
             {"typ": "JWE", "alg": "ed25519-nkey"},
@@ -94,10 +93,18 @@ class TestHeader:
         ],
     )
     def test_refused(self, header: Any) -> None:
-        """Only C{ed25519-nkey} is an algorithm, and only C{JWT} a type."""
+        """Only Ed25519 is an algorithm, and only C{JWT} a type."""
         account = Identity("A")
         with pytest.raises(FieldError):
             decodeToken(token(account, claims(account), header), "user")
+
+    @pytest.mark.parametrize("name", ["ed25519", "ED25519-NKEY"])
+    def test_spellings(self, name: str) -> None:
+        """Both names of the algorithm do for both versions, in any case."""
+        account = Identity("A")
+        header = {"typ": "JWT", "alg": name}
+        decoded = decodeToken(token(account, claims(account), header), "user")
+        assert (decoded.issuer, decoded.isOld) == (account.key, False)
 
     def test_typeInLowerCase(self) -> None:
         """The type may be written in lower case, as older tools did."""
@@ -125,15 +132,67 @@ class TestHeader:
                 with pytest.raises(TokenError):
                     decodeToken(f"{signed}.{raw(signature)}", "user")
 
-    def test_versionOne(self) -> None:
-        """A token whose signature leaves out the header, as in version 1, is refused."""
+    def test_unsignedHeader(self) -> None:
+        """Only a token of version 1 may have a signature that leaves out the header."""
         account = Identity("A")
-        body = raw(json.dumps({**claims(account), "type": "user"}).encode())
+        body = raw(json.dumps(claims(account)).encode())
         signature = raw(account.sign(body.encode()))
         for name in ("ed25519", "ed25519-nkey"):
             header = raw(json.dumps({"typ": "jwt", "alg": name}).encode())
-            with pytest.raises(TokenError):
+            with pytest.raises(TokenError, match="wrong signature"):
                 decodeToken(f"{header}.{body}.{signature}", "user")
+
+
+class TestVersionOne:
+    """Tokens of version 1: what they say is found where version 2 has it."""
+
+    def test_user(self) -> None:
+        """Kind, tags and issuing account stand beside the claims that are particular to NATS."""
+        account, user = Identity("A"), Identity("U")
+        nats = {"pub": {"allow": ["a"]}, "type": "account", "allowed_connection_types": ["MQTT"]}
+        text = oldToken("user", account, user.key, nats, tags=["t"], issuer_account=account.key)
+        decoded = decodeToken(text, "user")
+        assert decoded.isOld and decoded.subject == user.key
+        found = decoded.nats
+        assert (found.text("type"), found.texts("tags")) == ("user", ("t",))
+        assert found.text("issuer_account") == account.key
+        assert "pub" in found and "allowed_connection_types" not in found
+
+    def test_account(self) -> None:
+        """Limits of JetStream, mappings and scopes came with version 2."""
+        operator, account = Identity("O"), Identity("A")
+        nats = {"limits": {"conn": 3, "mem_storage": 5}, "mappings": {}, "signing_keys": ["x"]}
+        found = decodeToken(oldToken("account", operator, account.key, nats), "account").nats
+        limits = found.block("limits")
+        assert limits is not None and list(limits) == ["conn"] and limits.integer("conn") == 3
+        assert "mappings" not in found and found.texts("signing_keys") == ("x",)
+        with pytest.raises(FieldError):
+            scoped = {"signing_keys": [{"kind": "user_scope"}]}
+            decodeToken(oldToken("account", operator, account.key, scoped), "account")
+
+    def test_activation(self) -> None:
+        """What is imported is called its kind; limits that nobody applies are an error."""
+        account, other = Identity("A"), Identity("A")
+        nats = {"subject": "a", "type": "stream"}
+        found = decodeToken(oldToken("activation", account, other.key, nats), "activation").nats
+        assert (found.text("kind"), found.text("subject")) == ("stream", "a")
+        with pytest.raises(TokenError, match="only version 1 had"):
+            decodeToken(
+                oldToken("activation", account, other.key, {**nats, "max": 1}), "activation"
+            )
+
+    def test_damage(self) -> None:
+        """The claims are signed, and only kinds are read that there were."""
+        account, user = Identity("A"), Identity("U")
+        text = oldToken("user", account, user.key, {})
+        header, body, signature = text.split(".")
+        other = oldToken("user", account, user.key, {"bearer_token": True}).split(".")[1]
+        signedBoth = raw(account.sign(f"{header}.{body}".encode()))
+        for wrong in (f"{header}.{other}.{signature}", f"{header}.{body}.{signedBoth}"):
+            with pytest.raises(TokenError, match="wrong signature"):
+                decodeToken(wrong, "user")
+        with pytest.raises(TokenError, match="kind"):
+            decodeToken(oldToken("cluster", account, user.key, {}), "user")
 
 
 class TestClaims:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from natsbroker.auth.fields import FieldError
-from natsbroker.auth.terms import Rules, Terms
+from natsbroker.auth.terms import NO_LIMIT, Rules, Terms
 from natsbroker.auth.userclaims import UserClaims
-from tests.auth.chain import Account, Identity, Operator, claimsOf, token
+from tests.auth.chain import Account, Identity, Operator, claimsOf, oldToken, token
 from tests.auth.test_tokens import KNOWN
 
 ACCOUNT, USER = Account(Operator()), Identity("U")
@@ -72,6 +72,15 @@ class TestUserClaims:
     def test_scoped(self) -> None:
         """The JWT of a user of a scoped signer says nothing about it."""
         assert UserClaims.decode(KNOWN["scoped"]).terms == Terms()
+
+    def test_versionOne(self) -> None:
+        """In version 1, limits that are not there are none, and the account stands elsewhere."""
+        nats = {"sub": {"allow": ["a"]}, "payload": 5, "src": "10.0.0.0/8"}
+        text = oldToken("user", ACCOUNT.signing, USER.key, nats, issuer_account=ACCOUNT.key)
+        claims = UserClaims.decode(text)
+        assert claims.account == ACCOUNT.key and claims.terms.rules.subscribeAllow == ("a",)
+        assert (claims.terms.subscriptions, claims.terms.payload) == (NO_LIMIT, 5)
+        assert claims.terms.sources == ("10.0.0.0/8",)
 
     def test_account(self) -> None:
         """Without C{issuer_account} the issuer is the account."""

@@ -17,12 +17,12 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from tests.auth.chain import Account, Identity, Operator, credentialsFile
+from tests.auth.chain import ANY, Account, Identity, Operator, credentialsFile, oldToken
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.servers import PATIENCE, Server
 
 OPERATOR = Operator()
-SYSTEM, ONE, TWO, STRICT, UNTRUSTED, EXPIRED = (Account(OPERATOR) for _ in range(6))
+SYSTEM, ONE, TWO, STRICT, UNTRUSTED, EXPIRED, OLD = (Account(OPERATOR) for _ in range(7))
 USER, REVOKED = Identity("U"), Identity("U")
 SCOPED, PLAIN = Identity("A"), Identity("A")
 FOREIGNER = Operator()
@@ -56,6 +56,7 @@ ACCOUNTS = {
         name="first",
     ),
     TWO: TWO.jwt({"revocations": {"*": NOW - 50}}, limits={"conn": 1}),
+    OLD: oldToken("account", OPERATOR, OLD.key, {"limits": ANY}),
     STRICT: STRICT.jwt(limits={"disallow_bearer": True}),
     UNTRUSTED: UNTRUSTED.jwt(signer=FOREIGNER),
     EXPIRED: EXPIRED.jwt(exp=NOW - 10),
@@ -170,6 +171,20 @@ ATTEMPTS = [
         ONE.user(USER, {"pub": {"allow": ["a"]}, "sub": {"deny": ["b"]}}),
         asks=(b"PUB a 0\r\n\r\n", b"PUB b 0\r\n\r\n", b"SUB b 1\r\n", b"SUB c 2\r\n"),
     ),
+    Attempt("no payload", ONE.user(USER, {"payload": 0}), asks=(b"PUB a 1\r\n1\r\n",)),
+    Attempt("negative payload", ONE.user(USER, {"payload": -2}), asks=(b"PUB a 1\r\n1\r\n",)),
+    Attempt("version 1", oldToken("user", ONE, USER.key, {"pub": {"deny": ["b"]}}), asks=PUBLISH),
+    Attempt("version 1, payload", oldToken("user", ONE, USER.key, {"payload": 1}), asks=PUBLISH),
+    Attempt("version 1, network", oldToken("user", ONE, USER.key, {"src": "10.0.0.0/8"})),
+    Attempt(
+        "version 1, signing key",
+        oldToken("user", ONE.signing, USER.key, {}, issuer_account=ONE.key),
+    ),
+    Attempt(
+        "version 1, account elsewhere",
+        oldToken("user", ONE.signing, USER.key, {"issuer_account": ONE.key}),
+    ),
+    Attempt("version 1, account too", oldToken("user", OLD, USER.key, {})),
     Attempt("limits", ONE.user(USER, LIMITS), asks=(b"SUB a 1\r\n", b"SUB b 2\r\n")),
     Attempt("payload", ONE.user(USER, LIMITS), asks=(b"PUB a 6\r\n123456\r\n",)),
     Attempt("account's payload", ONE.user(USER), asks=(b"PUB a 1001\r\n" + b"x" * 1001 + b"\r\n",)),
