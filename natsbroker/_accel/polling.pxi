@@ -95,6 +95,7 @@ cdef class Connection:
         self.proceed = proceed
         self.blocked = blocked
         self.lane = None
+        self.mark = 0
         outbox.attach(self.fd, self.outputBlocked)
 
     def watch(self):

@@ -214,11 +214,12 @@ def clientInfoOf(facts: ConnectionFacts, server: str, isDetailed: bool) -> Clien
 def factsAtEnd(session: Described) -> ConnectionFacts:
     """
     What to remember of a connection that ends: as L{factsOf}, with its subscriptions, and bounded.
-    To be called before anything of it is taken apart.
+    Nothing waits for it any more. To be called before anything of it is taken apart.
     """
     facts = factsOf(session)
     tls = facts.tls
     return facts._replace(
+        pending=0,
         name=facts.name[:LONGEST_TEXT],
         lang=facts.lang[:LONGEST_TEXT],
         version=facts.version[:LONGEST_TEXT],

@@ -58,10 +58,22 @@ class _Relay:
         """
         self._protocol.readConnectionLost()
 
+    def internalFailure(self) -> None:
+        """
+        See L{Conversation.internalFailure}.
+        """
+        self._protocol.link.internalFailure()
+
     def outboxOverflowed(self) -> None:
         """
         There is no limit that could be exceeded.
         """
+
+    def outboxFailed(self) -> None:
+        """
+        Sending raised, which the turn has reported: cut the connection.
+        """
+        self._protocol.abort()
 
 
 def _nowhere(data: bytes) -> None:

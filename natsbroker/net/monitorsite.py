@@ -1,8 +1,9 @@
 """
 Connections of the monitoring port: what HTTP they may speak, and for how long.
 
-Promises: HTTP/1.1 without bodies in requests; a request has thirty seconds to come and thirty to be
-answered; there are only so many connections, and the one that has waited longest for its request
+Promises: HTTP/1.1 without bodies in requests; a request has five seconds to come, from the
+connection's beginning or its first line, and thirty to be answered, and the next one thirty to
+begin; there are only so many connections, and the one that has waited longest for its request
 gives way to a new one, so that those who send nothing keep nobody out.
 Must never know: pages.
 """
@@ -18,10 +19,15 @@ from twisted.web.http import HTTPChannel
 from twisted.web.resource import Resource
 from twisted.web.server import Site
 
-__all__ = ["METHODS", "MOST_CONNECTIONS", "REQUEST_TIMEOUT", "MonitorSite"]
+__all__ = ["HEAD_TIMEOUT", "METHODS", "MOST_CONNECTIONS", "REQUEST_TIMEOUT", "MonitorSite"]
 
-#: How long a request may take to come, and how long its answer may take to be made and taken.
+#: How long an answer may take to be made and taken, and how long a connection may be idle between
+#: two requests.
 REQUEST_TIMEOUT = 30.0
+
+#: How long a request may take to come: its first from the beginning of the connection on, which is
+#: nats-server's C{ReadHeaderTimeout}, and others from their first line on.
+HEAD_TIMEOUT = 5.0
 
 #: What may be done here.
 METHODS = (b"GET", b"HEAD")
@@ -114,6 +120,7 @@ class _Channel(HTTPChannel):
         self._deadline: IDelayedCall | None = None
         self._method = b""
         self._isRefused = False
+        self._isIdle = False
 
     def connectionMade(self) -> None:
         """
@@ -121,7 +128,8 @@ class _Channel(HTTPChannel):
         """
         super().connectionMade()  # type: ignore[no-untyped-call]
         self.factory.opened(self)
-        self._wait()
+        self.factory.waits(self)
+        self._limit(HEAD_TIMEOUT)
 
     def lineReceived(self, line: bytes) -> None:
         """
@@ -134,6 +142,9 @@ class _Channel(HTTPChannel):
             self._refuse(b"400 Bad Request")
             return
         before = len(self.requests)
+        if self._isIdle:
+            self._isIdle = False
+            self._limit(HEAD_TIMEOUT)
         super().lineReceived(line)  # type: ignore[no-untyped-call]
         if len(self.requests) > before:
             self._method = line.partition(b" ")[0]
@@ -162,14 +173,16 @@ class _Channel(HTTPChannel):
         if self._isRefused:
             return
         self.factory.works(self)
-        self._limit()
+        self._limit(REQUEST_TIMEOUT)
         super().allContentReceived()  # type: ignore[no-untyped-call]
 
     def requestDone(self, request: Any) -> None:
         """
         A request was answered.
         """
-        self._wait()
+        self._isIdle = True
+        self.factory.waits(self)
+        self._limit(REQUEST_TIMEOUT)
         super().requestDone(request)  # type: ignore[no-untyped-call]
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
@@ -189,15 +202,11 @@ class _Channel(HTTPChannel):
         if transport is not None:
             transport.abortConnection()
 
-    def _wait(self) -> None:
-        self.factory.waits(self)
-        self._limit()
-
-    def _limit(self) -> None:
+    def _limit(self, seconds: float) -> None:
         if self._deadline is not None and self._deadline.active():
-            self._deadline.reset(REQUEST_TIMEOUT)
+            self._deadline.reset(seconds)
         else:
-            self._deadline = self.factory.reactor.callLater(REQUEST_TIMEOUT, self.abort)
+            self._deadline = self.factory.reactor.callLater(seconds, self.abort)
 
     def _refuse(self, status: bytes) -> None:
         self._isRefused = True

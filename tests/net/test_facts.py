@@ -95,8 +95,8 @@ class TestFactsAtEnd:
         ]
         assert facts.outMessages == 1
 
-    def test_keepsPending(self) -> None:
-        """What had not been sent counts as it was at the end."""
+    def test_pending(self) -> None:
+        """Nothing waits for a connection that has ended, whatever had not been sent."""
         world = World()
         wire = world.client()
         session = wire.session
@@ -104,7 +104,7 @@ class TestFactsAtEnd:
         session.outbox.write(b"x" * 100)
         world.settle()
         session.lost()
-        assert self.closed(world).pending == 100
+        assert self.closed(world).pending == 0
 
     def test_textIsBounded(self) -> None:
         """Long texts of the peer's are cut, so that many closed connections stay small."""

@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
-from natsbroker.net.monitorsite import MOST_CONNECTIONS, REQUEST_TIMEOUT, MonitorSite
+from natsbroker.net.monitorsite import HEAD_TIMEOUT, MOST_CONNECTIONS, REQUEST_TIMEOUT, MonitorSite
 from natsbroker.testing.transport import MemoryTransport
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -195,10 +195,11 @@ class TestTime:
     """How long it may take."""
 
     def test_nothingComes(self) -> None:
-        """A connection on which nothing comes is cut."""
+        """A connection on which nothing comes is cut after the five seconds of nats-server."""
         port = Port()
         transport = port.dial()
-        port.clock.advance(REQUEST_TIMEOUT - 0.1)
+        assert HEAD_TIMEOUT == 5.0
+        port.clock.advance(HEAD_TIMEOUT - 0.1)
         assert transport.closed == ""
         port.clock.advance(0.2)
         assert transport.closed == "aborted"
@@ -208,7 +209,20 @@ class TestTime:
         port = Port()
         transport = port.dial()
         transport.send(b"GET / HTTP/1.1\r\n")
-        for _ in range(int(REQUEST_TIMEOUT) + 1):
+        for _ in range(int(HEAD_TIMEOUT) + 1):
+            transport.send(b"X: y\r\n")
+            port.clock.advance(1)
+        assert transport.closed == "aborted"
+
+    def test_dribbleLater(self) -> None:
+        """So is one whose second request begins in time and comes little by little."""
+        port = Port()
+        transport = port.dial()
+        transport.send(GET)
+        port.clock.advance(REQUEST_TIMEOUT - 1)
+        transport.send(b"GET / HTTP/1.1\r\n")
+        for _ in range(int(HEAD_TIMEOUT)):
+            assert transport.closed == ""
             transport.send(b"X: y\r\n")
             port.clock.advance(1)
         assert transport.closed == "aborted"
@@ -218,11 +232,9 @@ class TestTime:
         port = Port()
         transport = port.dial()
         for _ in range(3):
-            port.clock.advance(REQUEST_TIMEOUT - 1)
             transport.send(GET)
-            port.clock.advance(0)
+            port.clock.advance(REQUEST_TIMEOUT - 1)
         assert transport.take().count(b"hello") == 3
-        port.clock.advance(REQUEST_TIMEOUT - 1)
         assert transport.closed == ""
         port.clock.advance(2)
         assert transport.closed == "aborted"
@@ -231,7 +243,7 @@ class TestTime:
         """The answer has its time, too."""
         port = Port(waits=True)
         transport = port.dial()
-        port.clock.advance(REQUEST_TIMEOUT - 1)
+        port.clock.advance(HEAD_TIMEOUT - 1)
         transport.send(GET)
         port.clock.advance(REQUEST_TIMEOUT - 1)
         assert transport.closed == ""
