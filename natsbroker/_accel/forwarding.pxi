@@ -543,35 +543,33 @@ cdef class Lane:
                 run.subject = name
                 run.length = nameLength
                 run.hasHeader = header > 0
-                run.count = nb_alike(
-                    run.first, run.line, run.whole, stop - start,
-                    min(
-                        RUN_SIZE // run.whole,
-                        1 + (self.turn.until - self.turn.work) // (2 + matches.receivers),
-                    ),
-                )
-                if run.count:
-                    self.turn.work += run.count * (2 + matches.receivers)
-                    count += self.repeat(&run, matches, size, replyLength >= 0)
+                count += self.repeat(&run, matches, stop - start, size, replyLength >= 0)
         return count
 
     cdef Py_ssize_t repeat(
-        self, Frames* run, Matches matches, Py_ssize_t size, bint hasReply
+        self, Frames* run, Matches matches, Py_ssize_t available, Py_ssize_t size, bint hasReply
     ) except -1:
         """
         Forward what follows a publish and has the same line.
 
+        @param available: how many bytes there are, from where the first one begins.
         @param size: of each one's headers and payload.
         @return: how many that were: none if something may happen in the middle of it.
         """
         cdef Py_ssize_t place
         cdef Subscription subscription
         cdef Decoder decoder = self.decoder
-        if (
-            self.lastMatches is not matches or self.lastGeneration != self.matcher.generation
-            or not mayRun(run, matches.plain, self.outbox, hasReply and self.noResponders)
-        ):
+        cdef Turn turn = self.turn
+        cdef int64_t cost = 2 + matches.receivers * (1 + (run.whole >> BYTES))
+        cdef int64_t most
+        if self.lastMatches is not matches or self.lastGeneration != self.matcher.generation:
             return 0
+        most = longestRun(run, matches.plain, self.outbox, hasReply and self.noResponders)
+        most = min(most, min(RUN_SIZE, turn.until - turn.work) * CHEAPER // cost + 1)
+        run.count = nb_alike(run.first, run.line, run.whole, available, most)
+        if run.count == 0:
+            return 0
+        turn.work += 1 + run.count * cost // CHEAPER
         for place in range(PyTuple_GET_SIZE(matches.plain)):
             subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
             if not isPassedOver(subscription, self.outbox):

@@ -125,7 +125,7 @@ cdef class Matches:
     cdef readonly long long copies
     # Whether all receivers are connections with an outbox or batchers, and whether any is a batcher.
     cdef bint fast, hasBatcher
-    # Whether all receivers are plain connections with an outbox each.
+    # Whether all receivers are plain connections with an outbox each, and not too many.
     cdef bint isRunnable
     # Whether any of it goes to another cluster, to a leafnode, or to a hub.
     cdef bint hasGateway, hasSpoke, hasHub
@@ -240,6 +240,19 @@ cdef inline int distanceOf(Subscription entry) except -1:
     return 0 if entry.kind == ROUTE and not clusterOf(entry) else 1
 
 
+cdef bint areApart(list plain):
+    """
+    Whether all of these are subscriptions of this account, and no two of one connection.
+    """
+    cdef Subscription each
+    cdef set outboxes = set()
+    for each in plain:
+        if each.isShadow:
+            return False
+        outboxes.add(id(each.outbox))
+    return len(outboxes) == len(plain)
+
+
 cdef Matches sortEntries(object entries, bytes subject):
     cdef list plain = []
     cdef list links = []
@@ -318,9 +331,8 @@ cdef Matches sortEntries(object entries, bytes subject):
     matches.entries = count
     matches.fast = fast
     matches.isRunnable = (
-        fast and not hasBatcher and groups is None and not links
-        and not any([(<Subscription> each).isShadow for each in plain])
-        and len({id((<Subscription> each).outbox) for each in plain}) == len(plain)
+        fast and not hasBatcher and groups is None and not links and not matches.isLarge
+        and areApart(plain)
     )
     matches.forward = tuple(forward)
     matches.reachable = tuple(reachable)

@@ -20,6 +20,9 @@ pytestmark = needsCompiled
 DEAF = QUIET.replace(b"}", b',"echo":false}')
 BLOCK = b"NATS/1.0\r\nA: b\r\n\r\n"
 
+PUB = b"PUB a.b 1\r\nx\r\n"
+COUNT = 5000
+
 #: What the receivers say: several subscriptions on one connection, maxima, groups, no headers.
 RECEIVERS = st.lists(
     st.tuples(
@@ -145,6 +148,30 @@ def test_permissions() -> None:
         publisher.send(b"PUB a.b 1\r\nx\r\n" * 20)
         assert receiver.receive() == b"MSG a.b 1 1\r\nx\r\n" * 10
         assert asked == [b"a.b"] * 20
+
+
+@pytest.mark.parametrize(
+    "subscription, least, most",
+    [(b"SUB a.b 1\r\n", 0.2, 0.6), (b"SUB a.b 1\r\nUNSUB 1 900000\r\n", 2.9, 3.2)],
+)
+def test_work(subscription: bytes, least: float, most: float) -> None:
+    """
+    A message of a run costs a part of what it would cost by itself, as it does where a receiver
+    counts its messages.
+
+    @param least: units of work for each message.
+    """
+    assert COMPILED is not None
+    with using(COMPILED):
+        world = World()
+        publisher, receiver = world.client(), world.client()
+        receiver.send(subscription)
+        turn, session = world.context.turn, publisher.session
+        session.decoder.append(PUB * COUNT)
+        before = turn.work
+        assert session._lane.forward() == COUNT
+        assert least < (turn.work - before) / COUNT < most
+        assert receiver.receive() == b"MSG a.b 1 1\r\nx\r\n" * COUNT
 
 
 @pytest.mark.parametrize("end", [b"x\n\r\n", b"xx\r\n", b"\r\n\r\n"])
