@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from natsbroker.core.imports import StreamImport
+from natsbroker.subjects.renaming import Renaming
 from natsbroker.testing.strategies import literalSubjects, patterns, payloads
 from natsbroker.wire.dialects.route import messageFrame
 from natsbroker.wire.values import Kind, Message
@@ -353,6 +355,27 @@ class TestInbound:
                 b"MSG in.1 7 r 1\r\n3\r\n" % HEADERS
             )
             assert plain.heard.startswith(b"MSG s.a 8 $JS.ACK.S.C.1.2.3.4.5 1\r\n1\r\n")
+
+    def test_importedStreamSubject(self) -> None:
+        """In an account that imports the messages it is that subject that is seen, too."""
+        assert COMPILED is not None
+        with using(COMPILED):
+            node = Node()
+            wire = node.joined()
+            renaming = Renaming(b"in.>", b"from.>")
+            imported = StreamImport(node.doors.accounts["A"], renaming)
+            assert node.doors.accounts["B"].exchange.importStreams([imported]) == []
+            ear = Ear(COMPILED, node)
+            node.bus("B").subscribe(b"from.1", ear, b"7")
+            wire.send(b"RMSG A nobody 2\r\nhi\r\n")
+            wire.route.decoder.append(
+                b"RMSG A in.1 $JS.ACK.S.C.1.2.3.4.5@s.a 1\r\n1\r\nRMSG A in.1 1\r\n2\r\n"
+            )
+            assert wire.route.lane.forward() == 2
+            node.settle()
+            assert ear.heard == (
+                b"MSG s.a 7 $JS.ACK.S.C.1.2.3.4.5 1\r\n1\r\nMSG from.1 7 1\r\n2\r\n"
+            )
 
     def test_leafnodes(self) -> None:
         """What a leafnode is to have too is left to the readable path."""
