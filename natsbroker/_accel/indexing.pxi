@@ -181,6 +181,21 @@ cdef enum:
     MOST_TOKENS = 257
 
 
+cdef bint isPlainPattern(const char* text, Py_ssize_t length) noexcept:
+    """
+    Whether this is a valid subject in which no byte may be a wildcard.
+    """
+    cdef Py_ssize_t place
+    cdef char last = c"."
+    for place in range(length):
+        if text[place] == c"." and last == c".":
+            return False
+        last = text[place]
+        if last == c"*" or last == c">" or (0 <= last <= 32) or last == 127:
+            return False
+    return last != c"."
+
+
 class SubjectIndex(pureIndex.SubjectIndex):
     """
     See L{natsbroker.subjects.index.SubjectIndex}.
@@ -193,6 +208,16 @@ class SubjectIndex(pureIndex.SubjectIndex):
         self._found = PatternMap()
         self._plans = {}
         self._generation = self._shapes.generation
+
+    def insert(self, pattern, entry):
+        cdef PatternMap found = <PatternMap> self._found
+        if type(pattern) is bytes and isPlainPattern(
+            PyBytes_AS_STRING(pattern), PyBytes_GET_SIZE(pattern)
+        ) and found.seatOf(pattern) < 0:
+            found[pattern] = entry
+            self._count += 1
+        else:
+            super().insert(pattern, entry)
 
     def __iter__(self):
         return iter((<PatternMap> self._found).entries())

@@ -372,7 +372,7 @@ class RemoteBus(Service):
         """
         return self._client is not None and self._client.isOpen
 
-    def watchInterest(self, watcher: Any, audience: Any = None) -> Any:
+    def watchInterest(self, watcher: Any, audience: Any = None, isPatient: bool = False) -> Any:
         """
         See L{IMessageBus.watchInterest}.
 

@@ -232,6 +232,10 @@ class ModernTraffic:
             self._link.close(errors.BAD_ARGUMENTS)
         else:
             self.interest.gained(self._knownAs(interest, isLeaf))
+            lane = self._link.lane
+            if lane is not None and not self._link.context.tracing:
+                for following in lane.interests():
+                    self.interest.gained(following)
 
     def _lost(self, isLeaf: bool, line: bytes) -> None:
         interest = route.splitLost(line, isLeaf and self._namesOrigin, self._dedicated)

@@ -197,6 +197,10 @@ class Announcer:
 _Key = tuple[bytes, bytes, bytes]
 
 
+#: Where interest belongs: the account's bus, and the target and the tag of its subscriptions.
+_Place = tuple[IMessageBus, Any, Any]
+
+
 class RemoteInterest:
     """
     What one peer is subscribed to.
@@ -221,20 +225,25 @@ class RemoteInterest:
         self._weights: dict[bytes, dict[_Key, int]] = {}
         self._made: dict[bytes, dict[_Key, Any]] = {}
         self._buses: dict[bytes, IMessageBus] = {}
+        self._places: dict[tuple[bytes, bytes], _Place] = {}
 
     def gained(self, interest: Interest) -> None:
         """
         The peer has interest, or a queue group there has another weight.
         """
-        key = interest.origin, interest.pattern, interest.queue
-        weights = self._weights.setdefault(interest.account, {})
-        isNews = key not in weights
-        weights[key] = interest.weight
-        made = self._made.get(interest.account, {}).get(key)
+        account, origin, pattern, queue, weight = interest
+        key = origin, pattern, queue
+        weights = self._weights.get(account)
+        if weights is None:
+            weights = self._weights[account] = {}
+        if key not in weights:
+            weights[key] = weight
+            self._subscribe(account, key, weight)
+            return
+        weights[key] = weight
+        made = self._made.get(account, {}).get(key)
         if made is not None:
-            made.reweigh(max(interest.weight, 1))
-        elif isNews:
-            self._subscribe(interest.account, key)
+            made.reweigh(max(weight, 1))
 
     def lost(self, interest: Interest) -> None:
         """
@@ -250,11 +259,24 @@ class RemoteInterest:
             self._weights.pop(interest.account, None)
             self._made.pop(interest.account, None)
 
-    def _subscribe(self, account: bytes, key: _Key) -> None:
+    def _place(self, account: bytes, origin: bytes) -> _Place | None:
+        """
+        Where interest in an account belongs; C{None} if there is no such account.
+        """
+        place = self._places.get((account, origin))
+        if place is None:
+            bus = self._doors.door(account.decode("utf-8", "surrogateescape"))
+            if bus is None:
+                return None
+            target: Any = self._target(account, origin)
+            tag = target.prefix if IOutboxLink.providedBy(target) else None
+            place = self._places[account, origin] = bus, target, tag
+        return place
+
+    def _subscribe(self, account: bytes, key: _Key, weight: int) -> None:
         origin, pattern, queue = key
-        name = account.decode("utf-8", "surrogateescape")
-        bus = self._doors.door(name)
-        if bus is None:
+        place = self._place(account, origin)
+        if place is None:
             _log.error(
                 "{link} - Unknown account {account} for remote subject {subject}",
                 link=str(self._label),
@@ -270,11 +292,9 @@ class RemoteInterest:
                 subject=quoted(pattern),
             )
             return
-        weight = max(self._weights[account][key], 1)
-        target: Any = self._target(account, origin)
-        tag = target.prefix if IOutboxLink.providedBy(target) else None
+        bus, target, tag = place
         try:
-            made: Any = bus.subscribe(pattern, target, tag, queue, weight)
+            made: Any = bus.subscribe(pattern, target, tag, queue, max(weight, 1))
         except (ValueError, TooManyShapes, errors.BrokerError) as error:
             _log.error(
                 "{link} - Could not insert subscription: {why}",
@@ -285,8 +305,11 @@ class RemoteInterest:
         if verdict is Verdict.FILTERED:
             made.permissions = self._permissions.taken
             bus.refresh()
-        self._made.setdefault(account, {})[key] = made
-        self._buses[account] = bus
+        known = self._made.get(account)
+        if known is None:
+            known = self._made[account] = {}
+            self._buses[account] = bus
+        known[key] = made
 
     def permit(self, permissions: LinkPermissions) -> None:
         """
@@ -302,13 +325,14 @@ class RemoteInterest:
         """
         There may be other accounts: subscribe in those that are new.
         """
+        self._places.clear()
         for account in [each for each in self._made if self._isUnknown(each)]:
             self._cancelAll(account)
         for account, weights in list(self._weights.items()):
             if not self._isUnknown(account):
                 made = self._made.get(account, {})
                 for key in [each for each in weights if each not in made]:
-                    self._subscribe(account, key)
+                    self._subscribe(account, key, weights[key])
 
     def _isUnknown(self, account: bytes) -> bool:
         return self._doors.door(account.decode("utf-8", "surrogateescape")) is None

@@ -12,7 +12,7 @@ from natsbroker.net.modern import RouteAccount
 from natsbroker.wire.values import Message
 from tests.hosting.support import logLines
 from tests.net.clusters import Node, connect, info
-from tests.support import Recorder
+from tests.support import COMPILED, PURE, Names, Recorder, using
 
 
 class TestTelling:
@@ -79,6 +79,48 @@ class TestHearing:
         assert node.publish(b"foo.b", b"x", account="B") == 0
         assert node.publish(b"foo.c", b"", reply=b"r") == 1
         assert wire.take() == b"RMSG A foo.a 2\r\nhi\r\nRMSG A foo.c r 0\r\n\r\n"
+
+    @pytest.mark.parametrize("names", [PURE, COMPILED], ids=["pure", "compiled"])
+    @pytest.mark.parametrize(
+        "odd",
+        [
+            b"RS+ A a\r\n",
+            b"RS+ A a q 12\r\n",
+            b"RS+ A a.* \r\n",
+            b"RS+ A  a\r\n",
+            b"rs+ A a\r\n",
+            b"RS+\tA a\r\n",
+            b"RS+ A a q 0\r\n",
+            b"RS+ A a..b\r\nRS+ A >\r\n",
+            b"RS+ nobody a\r\n",
+            b"RS+ A a\n",
+            b"LS+ LC A a\r\n",
+            b"RS- A x.1\r\n",
+            b"PING\r\n",
+            b"RS+ A a q\r\n",
+            b"RS+ A a q 1 2\r\n",
+            b"RS+ A\r\n",
+            b"RS+ A " + b"a" * 70000 + b"\r\n",
+        ],
+    )
+    def test_inBulk(self, names: Names | None, odd: bytes) -> None:
+        """Interest that comes in bulk is what it is line by line, however it is spelled."""
+        if names is None:
+            pytest.skip("the compiled names are not there")
+        data = b"RS+ A x.1\r\nRS+ A x.2 q 3\r\n" + odd + b"RS+ A x.3\r\nRS+ A x.4\r\n"
+
+        def heard(pieces: list[bytes]) -> tuple[object, ...]:
+            with using(names):
+                node = Node()
+                wire = node.joined()
+                wire.take()
+                for piece in pieces:
+                    wire.send(piece)
+                for subject in (b"x.1", b"x.2", b"x.3", b"x.4", b"a"):
+                    node.publish(subject)
+                return wire.take(), wire.closed
+
+        assert heard([data]) == heard(data.splitlines(keepends=True))
 
     def test_once(self) -> None:
         """It gets a message once, however many of its patterns match."""
