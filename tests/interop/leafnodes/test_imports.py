@@ -1,0 +1,68 @@
+"""
+What a hub's account imports as a stream, its leafnodes hear.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.interop.leafnodes.brokers import Broker
+from tests.interop.plainclients import Client
+from tests.interop.servers import OURS_FAST, OURS_PURE, PATIENCE, REAL, Flavour
+
+#: The exporter, and an importer that calls the messages something else.
+HUB = """
+    E { users: [ {user: e, password: e} ], exports: [ {stream: "s.>"} ] }
+    J {
+        users: [ {user: j, password: j} ]
+        imports: [ {stream: {account: E, subject: "s.>"}, to: "t.>"} ]
+    }
+"""
+
+SPOKE = "J { users: [ {user: j, password: j} ] }"
+
+
+@pytest.mark.parametrize(
+    ("hub", "spoke"),
+    [(REAL, REAL), (OURS_FAST, REAL), (OURS_PURE, OURS_FAST)],
+    ids=lambda each: each.name,
+)
+def test_heard(hub: Flavour, spoke: Flavour, tmp_path: Path) -> None:
+    """Each message comes once, under its name in the importing account, plain and to a group."""
+    above = Broker(hub, tmp_path, "hub", accounts=HUB).start()
+    url = f"nats-leaf://j:j@127.0.0.1:{above.leafPort}"
+    remotes = f'remotes: [ {{url: "{url}", account: J}} ]'
+    below = Broker(spoke, tmp_path, "spoke", remotes, False, accounts=SPOKE)
+    try:
+        below.start()
+        listener, publisher = Client(below, "j"), Client(above, "e")
+        ears = [listener.subscribe(b"t.>"), listener.subscribe(b"t.a", b"q")]
+        listener.flush()
+        _settled(listener, publisher, ears)
+        for number in range(10):
+            publisher.publish(b"s.a", b"%d" % number)
+        for ear in ears:
+            assert listener.take(ear, 10) == [b"%d" % number for number in range(10)]
+        assert above.complaints() + below.complaints() == []
+        for client in (listener, publisher):
+            client.close()
+    finally:
+        below.stop()
+        above.stop()
+
+
+def _settled(listener: Client, publisher: Client, ears: list[bytes]) -> None:
+    """Wait until messages pass, and nothing is on its way any more."""
+    deadline = time.monotonic() + PATIENCE
+    heard = [0, 0]
+    while 0 in heard:
+        assert time.monotonic() < deadline, "nothing passes"
+        publisher.publish(b"s.a", b"first")
+        publisher.flush()
+        time.sleep(0.1)
+        listener.flush()
+        for place, ear in enumerate(ears):
+            heard[place] += len(listener.arrived(ear))
