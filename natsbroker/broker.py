@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from random import Random
+from socket import socket
 from typing import TYPE_CHECKING, Any
 
 from twisted.application.service import IService, MultiService
@@ -67,7 +68,7 @@ from natsbroker.interfaces import (
 from natsbroker.net.client import ClientFactory
 from natsbroker.net.context import ClientContext
 from natsbroker.net.fast import Hub
-from natsbroker.net.listen import addressEndpoint
+from natsbroker.net.listen import OpenSocketEndpoint, addressEndpoint
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ class Broker(MultiService):
         random: Random | None = None,
         keys: ServerKeys | None = None,
         gatewayPolicy: Any = None,
+        clientSocket: socket | None = None,
     ) -> None:
         """
         What provides an interface is annotated as C{Any}, because type checkers without
@@ -135,6 +137,8 @@ class Broker(MultiService):
         @param gatewayPolicy: an L{natsbroker.interfaces.IGatewayInterestPolicy}, or an
             L{natsbroker.interfaces.IGatewayPolicyPlugin} that makes one, instead of what the
             settings say.
+        @param clientSocket: a listening socket at the settings' address for clients, instead of one
+            that the broker opens.
         @raise natsbroker.errors.BrokerError: if a plugin is missing or refuses.
         @raise ValueError: if the settings contradict themselves, or a certificate is no good.
         """
@@ -202,7 +206,11 @@ class Broker(MultiService):
             endpoints = []
         self._isElsewhere = endpoints is not None
         if endpoints is None:
-            endpoints = [addressEndpoint(self.reactor, settings.host, settings.port)]
+            endpoints = [
+                addressEndpoint(self.reactor, settings.host, settings.port)
+                if clientSocket is None
+                else OpenSocketEndpoint(self.reactor, clientSocket, settings.host)
+            ]
         policy = settings.tls or TLS()
         self.listeners = Listeners(
             self.reactor, self.clientContext, endpoints, makeTerms(settings), policy

@@ -29,6 +29,8 @@ from natsbroker.config.commandline import (
 from natsbroker.config.errors import ConfigError
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from natsbroker.config.model import Settings
 
 __all__ = ["main", "run"]
@@ -168,12 +170,13 @@ def _checkOperators(settings: Settings) -> None:
 def _serve(
     invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
+    settings = _settingsOf(invocation)
+    clientSocket = _openEarly(settings)
     from twisted.internet import reactor
 
     from natsbroker.hosting.files import programName
     from natsbroker.hosting.process import ServerProcess
 
-    settings = _settingsOf(invocation)
     process = ServerProcess(
         settings,
         reactor,
@@ -181,6 +184,7 @@ def _serve(
         programName(sys.argv[0]),
         _reader(invocation, environment),
         [str(warning) for warning in invocation.warnings],
+        clientSocket,
     )
     try:
         return process.run()
@@ -188,6 +192,18 @@ def _serve(
         why = (error.strerror or str(error)).lower()
         print(f"error opening file: open {error.filename}: {why}", file=stderr)
         return 1
+
+
+def _openEarly(settings: Settings) -> socket | None:
+    """
+    Listen for clients before everything else is loaded, unless a store is read first: that can take
+    longer than a client waits for INFO, and a refused connection sends it to another server.
+    """
+    from natsbroker.net.opensocket import openSocket
+
+    streaming = settings.streaming
+    isReady = streaming is None or (streaming.store == "memory" and not streaming.nats_server)
+    return openSocket(settings.host, settings.port) if settings.port > 0 and isReady else None
 
 
 def _settingsOf(invocation: Invocation) -> Settings:

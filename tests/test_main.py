@@ -22,6 +22,7 @@ from natsbroker.config.model import Settings
 from natsbroker.hosting import process as processModule
 from natsbroker.hosting import processes
 from natsbroker.hosting.processes import SignalError
+from natsbroker.net import opensocket
 from tests.auth.chain import Operator
 
 #: A process id that the kernel gives nobody.
@@ -53,6 +54,7 @@ def process(monkeypatch: pytest.MonkeyPatch) -> type[Process]:
     """No server runs in here."""
     kind = type("Process", (Process,), {"made": []})
     monkeypatch.setattr(processModule, "ServerProcess", kind)
+    monkeypatch.setattr(opensocket, "openSocket", lambda host, port: (host, port))
     return kind
 
 
@@ -245,7 +247,7 @@ class TestRunning:
     def test_flags(self, process: type[Process]) -> None:
         """The settings come from the flags."""
         assert ran("-a", "127.0.0.1", "-p", "-1", "-DV")[0] == 0
-        [(settings, _, _, program, read, warnings)] = process.made
+        [(settings, _, _, program, read, warnings, _)] = process.made
         assert (settings.host, settings.port) == ("127.0.0.1", -1)
         assert settings.logging.debug and settings.logging.trace
         assert (read, warnings) == (None, [])
@@ -258,10 +260,28 @@ class TestRunning:
         assert ran("-c", str(path), "-p", "4000", environment={"SIZE": "7"})[0] == 0
         settings: Settings
         read: Callable[[], Settings]
-        [(settings, _, _, _, read, _)] = process.made
+        [(settings, _, _, _, read, _, _)] = process.made
         assert (settings.port, settings.max_payload) == (4000, 7)
         path.write_text("port: 5001\nmax_payload: 8")
         assert (read().port, read().max_payload) == (4000, 8)
+
+    @pytest.mark.parametrize(
+        ("arguments", "opened"),
+        [
+            (["-a", "127.0.0.1", "-p", "4333"], ("127.0.0.1", 4333)),
+            (["-p", "4333", "-cid", "test-cluster"], ("0.0.0.0", 4333)),
+            (["-p", "-1"], None),
+            (["-p", "4333", "-store", "file", "-dir", "data"], None),
+            (["-p", "4333", "-ns", "nats://127.0.0.1:4222"], None),
+        ],
+        ids=["plain", "memory", "any port", "store on disk", "other server"],
+    )
+    def test_clientSocket(
+        self, process: type[Process], arguments: list[str], opened: tuple[str, int] | None
+    ) -> None:
+        """The port for clients is open before the rest loads, unless a store is read first."""
+        assert ran(*arguments)[0] == 0
+        assert process.made[0][-1] == opened
 
     def test_code(self, process: type[Process]) -> None:
         """The exit code is the process's."""

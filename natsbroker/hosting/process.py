@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import signal
 from collections.abc import Callable, Iterable
+from socket import socket
 from typing import Any, TextIO
 
 from twisted.internet.defer import ensureDeferred
@@ -43,12 +44,14 @@ class ServerProcess:
         program: str,
         read: Callable[[], Settings] | None = None,
         warnings: Iterable[str] = (),
+        clientSocket: socket | None = None,
     ) -> None:
         """
         @param stderr: where log lines go unless the settings name a file.
         @param program: the name of the program, for the ports file.
         @param read: reads the configuration anew; C{None} where there is no file.
         @param warnings: what is to be logged about the configuration.
+        @param clientSocket: see L{natsbroker.broker.Broker}.
         """
         self.exitCode = 0
         self._settings = settings
@@ -56,6 +59,7 @@ class ServerProcess:
         self._program = program
         self._read = read
         self._warnings = list(warnings)
+        self._clientSocket = clientSocket
         self._broker: Broker | None = None
         self._surroundings: Surroundings | None = None
         self._isStopping = False
@@ -88,7 +92,9 @@ class ServerProcess:
     def _start(self) -> None:
         self._signals.install()
         try:
-            broker = self._broker = Broker(self._settings, reactor=self._reactor)
+            broker = self._broker = Broker(
+                self._settings, reactor=self._reactor, clientSocket=self._clientSocket
+            )
             broker.addPlanner(self._processLog.plan)
             self._surroundings = Surroundings(broker, self._program, self._read)
             self._surroundings.setServiceParent(broker)  # type: ignore[no-untyped-call]

@@ -29,12 +29,14 @@ from zope.interface import implementer
 
 from natsbroker.net.client import ClientFactory
 from natsbroker.net.fast import Hub, takeOver
+from natsbroker.net.opensocket import ANYWHERE, BACKLOG, takesBoth
 
 __all__ = [
     "ANYWHERE",
     "BACKLOG",
     "AnywhereEndpoint",
     "Listener",
+    "OpenSocketEndpoint",
     "addressEndpoint",
     "describe",
     "endpointFor",
@@ -42,12 +44,6 @@ __all__ = [
     "takesBoth",
     "urlOf",
 ]
-
-#: The host that stands for every address of this machine, IPv6 ones too, as in nats-server.
-ANYWHERE = "0.0.0.0"
-
-#: How many connections may wait to be accepted: enough for a storm of reconnects.
-BACKLOG = 4096
 
 
 def addressEndpoint(
@@ -66,24 +62,16 @@ def addressEndpoint(
     return make(reactor, max(port, 0), backlog=backlog, interface=host)
 
 
-def takesBoth() -> bool:
-    """
-    Whether an IPv6 socket of this machine takes IPv4 connections too: Linux can be built without
-    IPv6, and told otherwise (C{net.ipv6.bindv6only}).
-    """
-    try:
-        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
-            return not probe.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
-    except OSError:
-        return False
-
-
 @implementer(IStreamServerEndpoint)
 class AnywhereEndpoint:
     """
     Every address of this machine. One IPv6 socket takes connections of both kinds, as it does in
     nats-server; without IPv6 it is an IPv4 socket. Its address is L{ANYWHERE} either way.
+
+    @ivar host: L{ANYWHERE}.
     """
+
+    host = ANYWHERE
 
     def __init__(
         self,
@@ -115,6 +103,36 @@ class AnywhereEndpoint:
             )
         except CannotListenError as error:
             raise CannotListenError(ANYWHERE, error.port, error.socketError) from error
+        return port
+
+
+@implementer(IStreamServerEndpoint)
+class OpenSocketEndpoint:
+    """
+    A listening socket that somebody opened for an address of the settings.
+    """
+
+    def __init__(self, reactor: Any, opened: socket.socket, host: str) -> None:
+        """
+        @param opened: the socket; this object closes it when it has handed it to the reactor.
+        @param host: the host that the settings name.
+        """
+        self.host = host
+        self._reactor = reactor
+        self._opened = opened
+
+    def listen(self, protocolFactory: Any) -> Deferred[IListeningPort]:
+        """
+        See L{IStreamServerEndpoint.listen}.
+        """
+        return execute(self._listen, protocolFactory)
+
+    def _listen(self, factory: Any) -> IListeningPort:
+        with self._opened as opened:
+            opened.setblocking(False)
+            port: IListeningPort = self._reactor.adoptStreamPort(
+                opened.fileno(), opened.family, factory
+            )
         return port
 
 
@@ -182,7 +200,7 @@ class Listener:
         if self.port is None:
             return None
         address: Any = self.port.getHost()
-        if isinstance(self._endpoint, AnywhereEndpoint):
+        if getattr(self._endpoint, "host", "") == ANYWHERE:
             return IPv4Address("TCP", ANYWHERE, address.port)
         return address
 

@@ -339,3 +339,34 @@ class TestTwistd:
             process.stdout.read()
             process.stdout.close()
             process.wait(PATIENCE)
+
+
+def test_connectedWhileLoading() -> None:
+    """A client that connects before the reactor is loaded is served once the broker is ready."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    program = f"""
+import os, socket, sys
+from natsbroker import main
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "twisted.internet.reactor":
+            sys.meta_path.remove(self)
+            client = socket.create_connection(("127.0.0.1", {port}))
+            if not os.fork():
+                print(client.makefile("rb").readline()[:4].decode(), flush=True)
+                os.kill(os.getppid(), 15)
+                os._exit(0)
+
+sys.meta_path.insert(0, Finder())
+main.run()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, "-a", "127.0.0.1", "-p", str(port)],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.stdout == "INFO\n", done.stderr

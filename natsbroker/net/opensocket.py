@@ -1,0 +1,54 @@
+"""
+Listening sockets that are open before the reactor is loaded.
+
+Loading Twisted takes a few hundred milliseconds. Programs that start a server and connect after a
+fixed time (the test suites of several NATS clients do, after 250 or 500 ms) find a listening socket
+with this, and their connections are accepted as soon as the broker is ready. The module imports
+nothing beyond the standard library for the same reason.
+"""
+
+from __future__ import annotations
+
+import socket
+
+__all__ = ["ANYWHERE", "BACKLOG", "openSocket", "takesBoth"]
+
+#: The host that stands for every address of this machine, IPv6 ones too, as in nats-server.
+ANYWHERE = "0.0.0.0"
+
+#: How many connections may wait to be accepted: enough for a storm of reconnects.
+BACKLOG = 4096
+
+
+def takesBoth() -> bool:
+    """
+    Whether an IPv6 socket of this machine takes IPv4 connections too: Linux can be built without
+    IPv6, and told otherwise (C{net.ipv6.bindv6only}).
+    """
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            return not probe.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+    except OSError:
+        return False
+
+
+def openSocket(host: str, port: int) -> socket.socket | None:
+    """
+    Listen at an address.
+
+    @param host: an IP address; L{ANYWHERE} for all addresses, of IPv4 and IPv6.
+    @param port: a port number.
+    @return: the socket; C{None} if it cannot be had. The caller's ordinary way to listen then says
+        why.
+    """
+    isEverywhere = host == ANYWHERE and takesBoth()
+    isIPv6 = isEverywhere or ":" in host
+    try:
+        return socket.create_server(
+            ("::" if isEverywhere else host, port),
+            family=socket.AF_INET6 if isIPv6 else socket.AF_INET,
+            backlog=BACKLOG,
+            dualstack_ipv6=isEverywhere,
+        )
+    except OSError:
+        return None
