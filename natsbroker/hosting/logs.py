@@ -2,7 +2,8 @@
 The log in nats-server's format.
 
 Promises: one event is one line of printable ASCII, whatever a peer put into it; nothing that a
-peer says is ever used as a format. Tracebacks are a line for each of theirs.
+peer says is ever used as a format. Tracebacks are a line for each of theirs; of the same failure at
+the same place a few are logged, and then one every ten seconds that says how many were left out.
 Must never know: who logs.
 """
 
@@ -65,12 +66,14 @@ class LineLog:
         self._write = write
         self._pid = pid
         self._zone = zone
+        self._repeated = _Repeated()
         self.settings = settings
 
     def __call__(self, event: LogEvent) -> None:
         label = self._labelOf(event)
-        if label:
-            for line in _linesOf(event):
+        left = self._repeated.leftOut(event) if label else 0
+        if label and left is not None:
+            for line in _linesOf(event, left):
                 self._write(f"{self._prefix(event)}[{label}] {line}\n")
 
     def _labelOf(self, event: LogEvent) -> str:
@@ -95,10 +98,56 @@ class LineLog:
         return f"[{pid}] {when:%Y/%m/%d %H:%M:%S.%f} "
 
 
-def _linesOf(event: LogEvent) -> list[str]:
+class _Repeated:
+    """
+    The failures that were logged lately. Where memory or file descriptors are short, one place may
+    fail thousands of times in a second.
+    """
+
+    #: How many failures of one kind are logged before some are left out, and for how many seconds
+    #: they are left out then.
+    MOST = 3
+    INTERVAL = 10.0
+
+    #: How many kinds are remembered.
+    KINDS = 256
+
+    def __init__(self) -> None:
+        # Of each kind: since when it is counted, how many there were, and how many were left out.
+        self._kinds: dict[object, tuple[float, int, int]] = {}
+
+    def leftOut(self, event: LogEvent) -> int | None:
+        """
+        Count an event.
+
+        @return: how many like it were left out before it; C{None} for one that is left out.
+        """
+        failure: Any = event.get("log_failure")
+        if not isinstance(failure, Failure):
+            return 0
+        kind = (event.get("log_format"), failure.type, *(failure.frames or [()])[-1][:3])
+        now = float(event.get("log_time", time.time()))
+        since, count, left = self._kinds.pop(kind, (now, 0, 0))
+        if not since <= now < since + self.INTERVAL:
+            since, count = now, 0
+        isLeftOut = count >= self.MOST
+        self._kinds[kind] = (since, count + 1, left + 1 if isLeftOut else 0)
+        if len(self._kinds) > self.KINDS:
+            del self._kinds[next(iter(self._kinds))]
+        return None if isLeftOut else left
+
+
+def _linesOf(event: LogEvent, left: int) -> list[str]:
+    """
+    The lines of an event.
+
+    @param left: how many events like it were left out before it.
+    """
     text = formatEvent(event)
     failure: Any = event.get("log_failure")
     lines = [text] if text else []
+    if left:
+        lines.append(f"{left} failures like the following were left out")
     if isinstance(failure, Failure):
         lines += failure.getTraceback().rstrip().splitlines()
     return [printable(line) for line in lines]

@@ -140,6 +140,47 @@ class TestSafety:
 class TestFailures:
     """Exceptions."""
 
+    def test_repeated(self) -> None:
+        """Of the same failure at the same place a few are logged, and the rest is counted."""
+        log = Log()
+
+        def fail(place: int, error: Exception, when: float) -> list[str]:
+            try:
+                if place:
+                    raise error
+                raise error
+            except Exception:
+                failure = Failure()
+            before = len(log.lines)
+            log.observer(
+                {
+                    "log_level": LogLevel.critical,
+                    "log_format": "{peer} failed",
+                    "log_failure": failure,
+                    "log_time": when,
+                    "peer": when,
+                }
+            )
+            return [line.rstrip("\n")[11:] for line in log.lines[before:]]
+
+        told = [fail(0, MemoryError(), 100 + place / 1000) for place in range(4000)]
+        assert [bool(each) for each in told] == [True] * 3 + [False] * 3997
+        assert told[0][0] == "100.0 failed" and told[0][-1] == "builtins.MemoryError:"
+        assert fail(1, MemoryError(), 104) and fail(0, ValueError(), 104)
+        assert fail(0, MemoryError(), 109.9) == []
+        assert fail(0, MemoryError(), 110)[:2] == [
+            "110 failed",
+            "3998 failures like the following were left out",
+        ]
+        assert len(fail(0, MemoryError(), 110.5)) == len(told[0])
+
+    def test_manyKinds(self) -> None:
+        """However many kinds of failures there are, little of them is remembered."""
+        log = Log()
+        for number in range(1000):
+            log.logger.failure(f"{number}", Failure(ValueError()))
+        assert len(log.observer._repeated._kinds) == 256
+
     def test_traceback(self) -> None:
         """Each line of a traceback is a line of the log."""
         log = Log()
