@@ -228,12 +228,12 @@ class TestStreaming:
         assert options.settings.logging.trace
 
     def test_switches(self) -> None:
-        """Switches may say what they mean; -SD is debugging alone."""
+        """Switches may say what they mean; -SD asks for debugging beside NATS Streaming."""
         assert parsed("--replace_durable").settings.streaming == Streaming(replace_durable=True)
         assert parsed("-replace_durable=true").settings.streaming == Streaming(replace_durable=True)
         assert parsed("--streaming").settings.streaming == Streaming()
         settings = parsed("-SD").settings
-        assert (settings.logging.debug, settings.streaming) == (True, None)
+        assert (settings.logging.debug, settings.streaming) == (True, Streaming())
 
     @pytest.mark.parametrize("flag", ["-c", "-sc", "--stan_config"])
     def test_file(self, flag: str, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ _OPTIONS = {
 
 _DEBUG = ("SD", "SV", "SDV")
 
-_ASKING = {flag.names[0] for flag in STREAMING_FLAGS} - set(_DEBUG)
+_ASKING = {flag.names[0] for flag in STREAMING_FLAGS}
 
 
 def withStreaming(settings: Settings, given: Mapping[str, FlagValue]) -> Settings:
