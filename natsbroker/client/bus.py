@@ -5,7 +5,7 @@ in a broker of ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 from twisted.application.service import Service
@@ -34,20 +34,25 @@ from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import ClientInfo, Message
 
-__all__ = ["FIRST_RETRY", "PATIENCE", "RECONNECT", "RemoteBus", "RemoteSubscription"]
+__all__ = ["PATIENCE", "RECONNECT", "RETRY", "RemoteBus", "RemoteSubscription"]
 
 _log = Logger(namespace="natsbroker.client")
 
 RECONNECT = 2.0
-"""Seconds from the loss of a connection, or a failed attempt, to the next attempt."""
+"""The longest pause between two attempts to connect, in seconds."""
 
 PATIENCE = 5.0
 """Seconds in which the first connection must be made; both servers may be started at once."""
 
-FIRST_RETRY = 0.1
-"""Seconds between attempts to make the first connection."""
+RETRY = 0.02
+"""
+Seconds until the second attempt to connect; each further pause is twice as long. The first attempt
+follows the loss of a connection at once, and the first pauses are short: other members of the
+cluster are tried in turn, and clients that ask there meanwhile get no answer.
+"""
 
-Dial = Callable[[], Deferred[Client]]
+Dial = Callable[[Sequence[str]], Deferred[Client]]
+"""Connects to the next server; called with C{host:port} of those that were heard of."""
 
 
 @implementer(ISubscription)
@@ -150,7 +155,7 @@ class RemoteBus(Service):
         self.matcher = None
         self._reactor = reactor
         self._dial = dial
-        self._turn = hot.Turn(lambda call: reactor.callLater(0, call))
+        self._turn = hot.Turn(lambda call: reactor.callLater(0, call), _log.failure)
         self._collectors: dict[int, tuple[Any, Any]] = {}
         self._subscriptions: dict[int, RemoteSubscription] = {}
         self._client: Client | None = None
@@ -158,6 +163,8 @@ class RemoteBus(Service):
         self._again: IDelayedCall | None = None
         self._outcome: Failure | bool | None = None
         self._until = 0.0
+        self._attempts = 1
+        self._heardOf: list[str] = []
         self._waiting: list[Deferred[None]] = []
 
     # The connection.
@@ -206,7 +213,7 @@ class RemoteBus(Service):
 
     def _connect(self) -> None:
         self._again = None
-        self._dialling = dialling = self._dial()
+        self._dialling = dialling = self._dial(self._heardOf)
         dialling.addCallbacks(self._connected, self._failed)
 
     def _connected(self, client: Client) -> None:
@@ -215,6 +222,7 @@ class RemoteBus(Service):
             client.close()
             return
         self._client = client
+        self._attempts = 0
         name = client.info.get("server_name") or client.info.get("server_id")
         _log.info("Connected to NATS server {name}", name=name)
         for each in list(self._subscriptions.values()):
@@ -227,22 +235,36 @@ class RemoteBus(Service):
         self._dialling = None
         if not self.running or failure.check(CancelledError):
             return
-        isFirst = self._outcome is None
-        if isFirst and self._reactor.seconds() >= self._until:
+        if self._outcome is None and self._reactor.seconds() >= self._until:
             self._outcome = failure
             self._tell()
             return
         _log.debug("Cannot connect to the NATS server: {why}", why=failure.getErrorMessage())
-        delay = FIRST_RETRY if isFirst else RECONNECT
+        self._connectLater()
+
+    def _connectLater(self) -> None:
+        # A bounded exponent: an outage may last for days.
+        delay = min(RETRY * (2 ** min(self._attempts, 16) // 2), RECONNECT)
+        self._attempts += 1
         self._again = self._reactor.callLater(delay, self._connect)
 
     def _lost(self, reason: ClientError) -> None:
-        self._client = None
+        client, self._client = self._client, None
         for each in self._subscriptions.values():
             each.disconnected()
+        if client is not None:
+            self._hear(client)
         if self.running:
             _log.error("Lost the connection to the NATS server: {why}", why=str(reason))
-            self._again = self._reactor.callLater(RECONNECT, self._connect)
+            self._connectLater()
+
+    def _hear(self, client: Client) -> None:
+        """
+        Remember the members of the cluster that the server told last.
+        """
+        urls = client.info.get("connect_urls")
+        if isinstance(urls, list):
+            self._heardOf = [each for each in urls if isinstance(each, str)]
 
     def _tell(self) -> None:
         if self._outcome is None:

@@ -4,29 +4,34 @@ NATS Streaming on the bus of another NATS server.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.ssl import optionsForClientTLS
 
 from natsbroker.client.bus import RemoteBus
 from natsbroker.client.client import Client
 from natsbroker.client.connecting import connect
 from natsbroker.client.options import ConnectOptions
-from natsbroker.config.addresses import RemoteURL
+from natsbroker.config.addresses import RemoteURL, splitAddress
 from natsbroker.config.streaming import Streaming, splitServers
 from natsbroker.errors import NoResponders, RequestTimeout
 from natsbroker.hosting.start import StartError
 from natsbroker.interfaces import ILeasedStore, IStreamStore
+from natsbroker.net.dialling import peerEndpoint
+from natsbroker.net.linktls import isAddress
 from natsbroker.requests import request
 from natsbroker.stan.names import Subjects
 
-__all__ = ["onlyServer", "optionsFor", "remoteBus"]
+__all__ = ["ServerPool", "onlyServer", "optionsFor", "remoteBus"]
 
 #: Seconds in which another streaming server would answer, as nats-streaming-server waits.
 _PATIENCE = 0.25
+
+#: Seconds in which a server has to be reached.
+_TIMEOUT = 2.0
 
 
 def remoteBus(reactor: Any, streaming: Streaming) -> RemoteBus:
@@ -35,18 +40,55 @@ def remoteBus(reactor: Any, streaming: Streaming) -> RemoteBus:
 
     @raise ValueError: if a URL is none.
     """
-    places = splitServers(streaming.nats_server)
+    named = splitServers(streaming.nats_server)
+    servers = ServerPool(named)
 
-    def dial() -> Deferred[Client]:
-        # The next attempt is at the next server.
-        place = places[0]
-        places.append(places.pop(0))
-        endpoint = HostnameEndpoint(reactor, place.host, place.port)
+    def dial(heardOf: Sequence[str]) -> Deferred[Client]:
+        place = servers.next(heardOf)
+        endpoint = peerEndpoint(reactor, place.host, place.port, _TIMEOUT)
         isTLS = streaming.secure or place.isTLS
-        tls = optionsForClientTLS(place.host) if isTLS else None
+        # Members of a cluster tell their addresses; the certificate has the name that was given.
+        name = named[0].host if isAddress(place.host) else place.host
+        tls = optionsForClientTLS(name) if isTLS else None
         return connect(endpoint, optionsFor(streaming, place), tls=tls, reactor=reactor)
 
     return RemoteBus(reactor, dial)
+
+
+class ServerPool:
+    """
+    The servers that can be connected to, each in its turn.
+    """
+
+    def __init__(self, named: Sequence[RemoteURL]) -> None:
+        """
+        @param named: those that the settings name; there is at least one.
+        """
+        self._named = list(named)
+        self._waiting = list(named)
+
+    def next(self, heardOf: Sequence[str]) -> RemoteURL:
+        """
+        The server to try now.
+
+        @param heardOf: C{host:port} of members of the cluster; those of earlier calls are
+            forgotten. Users and TLS are those of the first server that is named.
+        """
+        first = self._named[0]
+        known = list(self._named)
+        # A server tells its own addresses first, and this one has just been lost.
+        for each in reversed(heardOf):
+            try:
+                host, port = splitAddress(each)
+            except ValueError:
+                continue
+            if not any((host, port) == (place.host, place.port) for place in known):
+                known.append(replace(first, host=host, port=port))
+        fresh = [each for each in known if each not in self._waiting]
+        self._waiting = fresh + [each for each in self._waiting if each in known]
+        place = self._waiting.pop(0)
+        self._waiting.append(place)
+        return place
 
 
 def optionsFor(streaming: Streaming, place: RemoteURL) -> ConnectOptions:

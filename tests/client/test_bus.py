@@ -4,7 +4,7 @@ A bus on another server: here a broker in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
-from natsbroker.client.bus import FIRST_RETRY, RECONNECT, RemoteBus
+from natsbroker.client.bus import RECONNECT, RETRY, RemoteBus
 from natsbroker.client.client import Client
 from natsbroker.client.connecting import connectInProcess
 from natsbroker.client.options import ConnectOptions
@@ -88,17 +88,20 @@ class Stage:
 
     @ivar isDown: whether nobody can connect.
     @ivar clients: the connections that the bus has made.
+    @ivar heardOf: the servers that the bus knew at each attempt.
     """
 
     def __init__(self) -> None:
         self.broker = MemoryBroker(configText="max_payload: 1000")
         self.isDown = False
         self.clients: list[Client] = []
+        self.heardOf: list[list[str]] = []
         self.bus = RemoteBus(self.broker.reactor, self.dial)
         self.prepared: list[Any] = []
 
-    def dial(self) -> Deferred[Client]:
+    def dial(self, heardOf: Sequence[str]) -> Deferred[Client]:
         """Make a connection."""
+        self.heardOf.append(list(heardOf))
         if self.isDown:
             return fail(ConnectionRefusedError("nobody there"))
         dialling = connectInProcess(self.broker.broker, ConnectOptions(name="bus"))
@@ -129,7 +132,7 @@ class Stage:
     def fail(self) -> None:
         """Let time pass until the first connection is given up."""
         while not self.prepared:
-            self.broker.advance(FIRST_RETRY)
+            self.broker.advance(RETRY)
 
     def cut(self) -> None:
         """Lose the connection."""
@@ -333,12 +336,12 @@ class TestConnection:
         listener = Listener()
         stage.bus.subscribe(b"a", listener)
         ended = stage.bus.subscribe(b"a", listener)
+        stage.isDown = True
         stage.cut()
         ended.cancel()
         stage.bus.subscribe(b"b", listener)
         assert not stage.bus.hasInterest(b"a")
         assert stage.bus.post(b"a", b"lost") == 0
-        stage.isDown = True
         stage.broker.advance(RECONNECT)
         stage.isDown = False
         stage.broker.advance(RECONNECT)
@@ -351,15 +354,31 @@ class TestConnection:
         assert listener.heard == [(b"1", None), (b"2", None)]
         assert len(stage.clients) == 2
 
+    def test_cluster(self, stage: Stage) -> None:
+        """The members of the server's cluster that it told last are known to the next attempt."""
+        stage.clients[-1].conversation.info["connect_urls"] = ["10.0.0.1:4222", 5]
+        stage.cut()
+        assert stage.heardOf == [[], ["10.0.0.1:4222"]]
+
+    def test_pauses(self, stage: Stage) -> None:
+        """The first attempt follows at once, the next ones soon, later ones every two seconds."""
+        stage.isDown = True
+        stage.cut()
+        counts = []
+        for pause in (0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.0, 2.0):
+            counts.append(len(stage.heardOf) - 1)
+            stage.broker.advance(pause)
+        assert counts == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+
     def test_firstLater(self) -> None:
         """The first connection may take some attempts: both servers may start at once."""
         stage = Stage()
         stage.isDown = True
         stage.start()
-        stage.broker.advance(FIRST_RETRY)
+        stage.broker.advance(RETRY)
         assert stage.prepared == []
         stage.isDown = False
-        stage.broker.advance(FIRST_RETRY)
+        stage.broker.advance(RETRY * 2)
         stage.settle()
         assert stage.prepared == [None]
         stage.bus.stopService()
@@ -379,11 +398,13 @@ class TestConnection:
 
     def test_stoppedWhileDown(self, stage: Stage) -> None:
         """Stopped between two attempts, it makes none."""
+        stage.isDown = True
         stage.cut()
+        attempts = len(stage.heardOf)
         assert stage.bus.stopService().called
         stage.broker.advance(RECONNECT)
         stage.settle()
-        assert len(stage.clients) == 1
+        assert len(stage.heardOf) == attempts
         stage.bus.startService()
 
     def test_stoppedWhileDialling(self) -> None:
@@ -391,7 +412,7 @@ class TestConnection:
         stage = Stage()
         given: list[Any] = []
         dialling: Deferred[Client] = Deferred(given.append)
-        bus = RemoteBus(stage.broker.reactor, lambda: dialling)
+        bus = RemoteBus(stage.broker.reactor, lambda heardOf: dialling)
         bus.startService()
         bus.stopService()
         assert given == [dialling]
@@ -436,6 +457,6 @@ class TestOrigin:
 
 def test_nothingToWaitFor() -> None:
     """A bus that was never connected stops at once, and does not know how large messages may be."""
-    bus = RemoteBus(MemoryBroker().reactor, lambda: succeed(None))  # type: ignore[arg-type]
+    bus = RemoteBus(MemoryBroker().reactor, lambda heardOf: succeed(None))  # type: ignore[arg-type]
     assert bus.maxPayload == 0
     assert bus.stopService().called

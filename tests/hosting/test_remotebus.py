@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 
 from natsbroker.client.options import ConnectOptions
 from natsbroker.config.streaming import Streaming, splitServers
-from natsbroker.hosting.remotebus import onlyServer, optionsFor, remoteBus
+from natsbroker.hosting.remotebus import ServerPool, onlyServer, optionsFor, remoteBus
 from natsbroker.hosting.start import StartError
 from natsbroker.stan.options import StreamingOptions
 from natsbroker.stan.service import StreamingService
@@ -112,6 +112,26 @@ def test_optionsFor(url: str, expected: ConnectOptions) -> None:
     streaming = Streaming("c", nats_server=url, username="u", password="p", token="t")
     [place] = splitServers(url)
     assert optionsFor(streaming, place) == expected
+
+
+class TestServerPool:
+    """Which server is tried."""
+
+    def test_turns(self) -> None:
+        """Those that are named and those that were heard of take turns."""
+        pool = ServerPool(splitServers("nats://a,nats://b:1"))
+        places = [pool.next(["c:2", "a:4222", "nonsense"]) for _ in range(4)]
+        assert [(each.host, each.port) for each in places] == [
+            ("c", 2), ("a", 4222), ("b", 1), ("c", 2),
+        ]  # fmt: skip
+
+    def test_heardOf(self) -> None:
+        """One that is heard of later comes before those that were tried, with the same user."""
+        pool = ServerPool(splitServers("tls://u:p@a"))
+        assert pool.next([]).host == "a"
+        other = pool.next(["[::1]:5"])
+        assert (other.host, other.port, other.user, other.isTLS) == ("::1", 5, "u", True)
+        assert pool.next([]).host == "a"
 
 
 def test_rotates() -> None:
