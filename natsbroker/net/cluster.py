@@ -299,7 +299,7 @@ class Cluster(LinkRoll[Route]):
             elif route.traffic is not None:
                 route.traffic.permit(terms.permissions)
                 route.update()
-                route.useCompression(terms.compression)
+            route.useCompression(terms.compression)
         known = set(before.targets)
         for target in terms.targets:
             if target not in known:

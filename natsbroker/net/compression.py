@@ -115,7 +115,7 @@ class LinkCompression:
         nats-server's monitoring shows.
     """
 
-    __slots__ = ("_use", "level", "mode", "wanted")
+    __slots__ = ("_isAgreed", "_use", "level", "mode", "wanted")
 
     def __init__(self, wanted: Compression, use: Callable[[str], object]) -> None:
         """
@@ -124,6 +124,7 @@ class LinkCompression:
         self.wanted = wanted
         self.mode = wanted.mode
         self.level = UNSUPPORTED
+        self._isAgreed = False
         self._use = use
 
     @property
@@ -141,6 +142,7 @@ class LinkCompression:
         @raise ValueError: if it is unknown.
         """
         self.mode = self.wanted.selected(peer)
+        self._isAgreed = True
         if not self.isOn:
             self.level = self.mode
 
@@ -167,7 +169,10 @@ class LinkCompression:
         @return: whether the two sides must agree by another connection.
         """
         isSame, self.wanted = wanted == self.wanted, wanted
-        if isSame or self.level == UNSUPPORTED:
+        if isSame or not self._isAgreed:
+            # What the peer was told already cannot be taken back.
+            return not isSame
+        if self.level == UNSUPPORTED:
             return False
         if self.level == wanted.mode:
             self.mode = wanted.mode

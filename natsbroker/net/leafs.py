@@ -258,7 +258,7 @@ class Leafs(LinkRoll[Leaf]):
 
         @param target: the connection to it; C{None} for those of all who dialled us.
         """
-        for leaf in self:
+        for leaf in self.everyone():
             if (leaf.target if isinstance(leaf, DialledLeaf) else None) is target:
                 leaf.useCompression(wanted)
 

@@ -127,7 +127,8 @@ class TestLink:
         used = Used(FAST)
         assert used.link.level == UNSUPPORTED and not used.levels
         used.link.measured(1.0)
-        assert not used.link.change(wanted(OFF), 0.0) and not used.levels
+        assert not used.link.change(wanted(FAST), 0.0) and used.link.change(wanted(OFF), 0.0)
+        assert not used.levels
 
     @pytest.mark.parametrize("peer, level", [("", UNSUPPORTED), (OFF, OFF)])
     def test_without(self, peer: str, level: str) -> None:

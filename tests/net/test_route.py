@@ -403,6 +403,20 @@ class TestCompression:
         node.use(compression=Compression("off"))
         assert wire.closed == "Client Closed" and b"-ERR" not in wire.unpack()[1]
 
+    @pytest.mark.parametrize("isDialled", [False, True])
+    @pytest.mark.parametrize("isMet", [False, True])
+    def test_reloadMeanwhile(self, isDialled: bool, isMet: bool) -> None:
+        """A connection that is being agreed on ends: the peer knows what we wanted before."""
+        goal = target(7777)
+        node = Node(compression=Compression("s2_fast"), targets=(goal,))
+        wire = node.dialling() if isDialled else node.accepted()
+        if isMet:
+            wire.send((b"" if isDialled else connect()) + info(compression="s2_fast"))
+        node.use(compression=Compression("s2_fast"))
+        reasons = [wire.closed]
+        node.use(compression=Compression("off"))
+        assert [*reasons, wire.closed] == ["", "Client Closed"]
+
     @pytest.mark.parametrize("one", ["s2_fast", "s2_auto", "accept", "off"])
     @pytest.mark.parametrize("other", ["s2_best", "accept"])
     @pytest.mark.parametrize("size", [-1, 2])
