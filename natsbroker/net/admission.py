@@ -8,7 +8,7 @@ Must never know: publishing and delivering.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from twisted.logger import Logger
@@ -23,7 +23,7 @@ from natsbroker.net.publishing import PublishRules
 from natsbroker.net.subscribing import SubscriptionTable
 from natsbroker.net.timing import TimedConversation
 from natsbroker.net.trace import Trace
-from natsbroker.wire.backlog import LOGIN
+from natsbroker.wire.backlog import LOGIN, RECEIVER
 from natsbroker.wire.connect import parseConnect
 from natsbroker.wire.grants import Grant, Hello
 
@@ -304,6 +304,16 @@ class AdmittedConversation(TimedConversation):
             user=f'"{errors.spelled(self.grant.user if self.grant is not None else "")}"',
         )
 
+    def _permitting(self, steps: Iterator[tuple[bytes, bytes, bytes] | None]) -> Iterator[None]:
+        for ended in steps:
+            self._turn.work += RECEIVER
+            if ended is not None:
+                self._removed(*map(_text, ended))
+            yield
+        if self._bus is not None:
+            # Remembered answers are from before the change.
+            self._bus.refresh()
+
     def _adopt(self, grant: Grant) -> None:
         """
         Use another grant of the same user, or of one who was nobody in the same account.
@@ -316,8 +326,7 @@ class AdmittedConversation(TimedConversation):
         if self._bus is not None:
             self._bus.refresh()
         if self.subscriptions is not None:
-            for subject, queue, sid in self.subscriptions.permit(grant):
-                self._removed(_text(subject), _text(queue), _text(sid))
+            self._turn.backlog.exhaust(self._permitting(self.subscriptions.permit(grant)))
         self._expires = grant.expires
         self._configure()
         self.limitsChanged()

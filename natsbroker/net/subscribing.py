@@ -115,24 +115,31 @@ class SubscriptionTable:
         ended: Any = sids
         self._bus.cancelAll(ended)
 
-    def permit(self, grant: Grant) -> list[tuple[bytes, bytes, bytes]]:
+    def permit(self, grant: Grant) -> Iterator[tuple[bytes, bytes, bytes] | None]:
         """
         Use another grant from now on, and end what it does not allow.
 
-        @return: subject, queue and sid of every subscription that was ended.
+        @return: looks at one subscription at each step, unless another grant is used meanwhile;
+            gives subject, queue and sid of each that was ended, and C{None} for others.
         """
         self.grant = grant
-        ended = []
+        return self._permitted(grant)
+
+    def _permitted(self, grant: Grant) -> Iterator[tuple[bytes, bytes, bytes] | None]:
         for sid, subscription in self:
+            if self.grant is not grant:
+                return
+            if subscription.closed:
+                continue
             verdict = grant.may(Verb.SUBSCRIBE, subscription.pattern, subscription.queue)
             if verdict is Verdict.DENIED:
                 self._sids.pop(sid)
                 subscription.cancel()
-                ended.append((subscription.pattern, subscription.queue, sid))
+                yield subscription.pattern, subscription.queue, sid
             else:
                 isFiltered = verdict is Verdict.FILTERED
                 subscription.permissions = grant.subscribe if isFiltered else None
-        return ended
+                yield None
 
     def sidFor(self, subject: bytes) -> bytes | None:
         """

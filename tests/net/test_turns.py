@@ -12,10 +12,12 @@ import pytest
 from natsbroker import errors, hot
 from natsbroker.net.limits import Limits
 from natsbroker.net.turns import TurnTaker
+from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.backlog import SHARE
+from natsbroker.wire.grants import Grant
 from tests.conftest import FlushLoggedErrors
 from tests.hosting.support import logLines
-from tests.support import QUIET, Names, World, onEach, using
+from tests.support import QUIET, Doorkeeper, Names, World, onEach, using
 
 #: Says hello without wanting its own messages back.
 SILENT = b'CONNECT {"verbose":false,"echo":false}\r\n'
@@ -185,9 +187,14 @@ class Room(World):
     A world whose turns wait until they are let go on, a round at a time.
     """
 
-    def __init__(self, fastLane: bool, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        fastLane: bool,
+        limits: Limits | None = None,
+        authorizer: Doorkeeper | None = None,
+    ) -> None:
         self.soon: list[Callable[[], None]] = []
-        super().__init__(limits, fastLane=fastLane, schedule=self.soon.append)
+        super().__init__(limits, authorizer, fastLane=fastLane, schedule=self.soon.append)
 
     @property
     def work(self) -> int:
@@ -306,6 +313,31 @@ class TestShares:
             assert other.receive() == b"MSG last 1 0\r\n\r\n"
             assert len(room.context.connections) == 1
             assert len(list(room.accounts["$G"].subscriptions())) == 1
+
+    def test_permissions(self, names: Names, fastLane: bool) -> None:
+        """Other permissions take hold of many subscriptions in turns; the last ones count."""
+        with using(names):
+            allowed = [b">"]
+            keeper = Doorkeeper(lambda hello: Grant(subscribe=SubscribePermissions(allowed)))
+            room = Room(fastLane, authorizer=keeper)
+            noisy, other = room.client(), room.client()
+            noisy.send(
+                subscriptions(4000, b"SUB a.# a#\r\n") + subscriptions(2000, b"SUB b.# b#\r\n")
+            )
+            room.finish()
+            noisy.receive()
+            for allowed[0] in (b"a.*", b">", b"b.*"):
+                before = room.work
+                noisy.session.reauthorize()
+                assert room.work - before < SLACK * SHARE
+            assert other.ask(b"PING\r\n") == b"PONG\r\n"
+            assert room.finish() > 1
+            left = {each.pattern[:2] for each in room.accounts["$G"].subscriptions()}
+            assert left == {b"b."}
+            assert (
+                noisy.receive().count(b"-ERR 'Permissions Violation for Subscription to \"a.")
+                == 4000
+            )
 
     def test_closed(self, names: Names, fastLane: bool) -> None:
         """A connection whose outbox overflows is out of the match before its subscriptions end."""
