@@ -148,6 +148,7 @@ def _test(
     settings = _settingsOf(invocation)
     try:
         _checkOperators(settings)
+        _checkCertificates(settings)
     except ValueError as error:
         print(f"{_PROGRAM}: {error}", file=stderr)
         return 1
@@ -165,6 +166,18 @@ def _checkOperators(settings: Settings) -> None:
         from natsbroker.hosting.operators import operatorsIn
 
         operatorsIn(settings)
+
+
+def _checkCertificates(settings: Settings) -> None:
+    """
+    Check that the certificates of the listener and their keys belong together.
+
+    @raise ValueError: if not.
+    """
+    if settings.tls is not None:
+        from natsbroker.hosting.making import makeTerms
+
+        makeTerms(settings)
 
 
 def _serve(

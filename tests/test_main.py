@@ -24,6 +24,7 @@ from natsbroker.hosting import processes
 from natsbroker.hosting.processes import SignalError
 from natsbroker.net import opensocket
 from tests.auth.chain import Operator
+from tests.interop.certificates import writeCertificates
 
 #: A process id that the kernel gives nobody.
 NOBODY = 2**22 + 1
@@ -195,6 +196,16 @@ class TestChecking:
         code, _, err = ran("-t", "-c", str(path))
         assert code == 1
         assert err == "nats-server: operators require an account resolver to be configured\n"
+
+    def test_certificates(self, tmp_path: Path) -> None:
+        """A key that belongs to another certificate is told, with its place."""
+        writeCertificates(tmp_path)
+        path = tmp_path / "x.conf"
+        files = f"cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/client-key.pem'"
+        path.write_text(f"port: 4222\ntls {{ {files} }}")
+        code, _, err = ran("-t", "-c", str(path))
+        assert code == 1
+        assert err.startswith(f"nats-server: {path}:2:1: tls: key_file {tmp_path}/client-key.pem: ")
 
     def test_missing(self) -> None:
         """There must be a file."""

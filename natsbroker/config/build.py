@@ -30,7 +30,7 @@ from natsbroker.config.checks import check
 from natsbroker.config.errors import ConfigError, ConfigErrors, Position
 from natsbroker.config.features import NOT_YET
 from natsbroker.config.model import SYSTEM_ACCOUNT, Router, Settings
-from natsbroker.config.reading import Findings, Reading, readTable, recorded
+from natsbroker.config.reading import Findings, Reading, placesIn, readTable, recorded
 from natsbroker.config.textfiles import readText
 from natsbroker.config.tree import Table
 
@@ -123,7 +123,12 @@ def buildTree(
         findings.warnings.append(ConfigError(message))
     reading = readTable(tree, ROOT, findings)
     settings = _settings(reading, findings, read)
-    settings = replace(settings, config_file=source, config_digest=digestOf(tree))
+    settings = replace(
+        settings,
+        config_file=source,
+        config_digest=digestOf(tree),
+        places=placesIn(reading) if source else {},
+    )
     return _outcome(check(override(settings), reading, findings), findings)
 
 

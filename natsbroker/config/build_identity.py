@@ -85,6 +85,10 @@ class Identities:
         if block is None:
             return Authorization(timeout=0.0)
         default = self._permissions(block, "default_permissions")
+        for name in ("user", "pass", "token"):
+            # An empty variable of the environment must not open the broker.
+            if name in block and not block.text(name):
+                self._findings.errorAt(block, name, "is empty: everybody would be let in")
         self._checkSecret(block, "pass")
         self._checkSecret(block, "token")
         self._checkTimeout(block)

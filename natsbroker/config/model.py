@@ -198,6 +198,7 @@ class Settings:
         canonical top-level key.
     @ivar config_file: path of the file, as it was given; not compared.
     @ivar config_digest: digest of what the file says; not compared.
+    @ivar places: where each key stands, as C{file:line:column} by its dotted path; not compared.
     """
 
     server_name: str = ""
@@ -249,6 +250,20 @@ class Settings:
     deferred: Mapping[str, object] = field(default_factory=dict, repr=False)
     config_file: str = field(default="", compare=False)
     config_digest: str = field(default="", compare=False)
+    places: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    def at(self, key: str) -> str:
+        """
+        What an error calls a key: its dotted path, behind its place in the file if it stands there.
+        """
+        place = self.places.get(key)
+        return f"{place}: {key}" if place else key
+
+    def placed(self, key: str, text: str) -> str:
+        """
+        What is wrong with a key, behind its place in the file if it stands there.
+        """
+        return f"{self.at(key)}: {text}" if key in self.places else text
 
     def users(self) -> Iterator[User]:
         """

@@ -31,7 +31,7 @@ from natsbroker.config.forms import (
 )
 from natsbroker.config.tree import Array, Entry, Node, Table, kindOf
 
-__all__ = ["Entries", "Findings", "Reading", "readTable"]
+__all__ = ["Entries", "Findings", "Reading", "placesIn", "readTable"]
 
 Kind = TypeVar("Kind")
 
@@ -333,6 +333,24 @@ class _Walk:
                 found[entry.key] = value[0]
                 found.positions[entry.key] = entry.position
         return found
+
+
+def placesIn(reading: Reading) -> dict[str, str]:
+    """
+    Where each key of a block stands, and each key below it, by its dotted path.
+    """
+    found = {reading.pathTo(name): str(place) for name, place in reading.positions.items()}
+    for name, value in reading.values.items():
+        if isinstance(value, Entries):
+            path = reading.pathTo(name)
+            found |= {f"{path}.{key}": str(place) for key, place in value.positions.items()}
+        below: Iterable[object] = (value,)
+        if isinstance(value, (dict, list)):
+            below = value.values() if isinstance(value, dict) else value
+        for each in below:
+            if isinstance(each, Reading):
+                found |= placesIn(each)
+    return found
 
 
 def recorded(value: object) -> object:

@@ -181,9 +181,13 @@ def makeTerms(settings: Settings) -> TLSTerms | None:
     """
     if settings.tls is None:
         return None
-    from natsbroker.hosting.tls import termsFrom
+    from natsbroker.hosting.tls import TLSError, termsFrom
 
-    return termsFrom(settings.tls, settings.allow_non_tls)
+    try:
+        return termsFrom(settings.tls, settings.allow_non_tls)
+    except TLSError as error:
+        text = str(error).removeprefix("tls: ")
+        raise TLSError(f"{settings.at('tls')}: {text}") from error
 
 
 def makeMonitoring(

@@ -58,12 +58,19 @@ class Plugins:
         """
         self._find = find
 
-    def named(self, interface: InterfaceClass, name: str, readyMade: ReadyMade[Any] = tuple) -> Any:
+    def named(
+        self,
+        interface: InterfaceClass,
+        name: str,
+        readyMade: ReadyMade[Any] = tuple,
+        key: str = "",
+    ) -> Any:
         """
         The plugin with a name.
 
         @param readyMade: loads those that need no installation; one that is installed does not
             hide them.
+        @param key: what names it, for the error; see L{Settings.at}.
         @raise PluginError: if there is none.
         """
         known = {each.name: each for each in readyMade()}
@@ -73,7 +80,8 @@ class Plugins:
         if name not in known:
             there = ", ".join(sorted(known)) or "none"
             kind = interface.getName()  # type: ignore[no-untyped-call]
-            raise PluginError(f'there is no {kind} named "{name}" (there is {there})')
+            where = f"{key}: " if key else ""
+            raise PluginError(f'{where}there is no {kind} named "{name}" (there is {there})')
         return known[name]
 
     def authorizer(
@@ -98,7 +106,8 @@ class Plugins:
             return None
         plugin: Any = given
         if given is None:
-            plugin = self.named(IAuthorizerPlugin, authorization.plugin, readyMade)
+            key = settings.at("authorization.plugin")
+            plugin = self.named(IAuthorizerPlugin, authorization.plugin, readyMade, key)
         what = f'authorization plugin "{plugin.name}"'
         made: IAuthorizer = _made(what, lambda: plugin.makeAuthorizer(host, authorization.options))
         try:
@@ -131,7 +140,8 @@ class Plugins:
         plugin: Any = given
         if given is None:
             name = interest.plugin or readyMade()[0].name
-            plugin = self.named(IGatewayPolicyPlugin, name, readyMade)
+            key = settings.at("gateway.interest.plugin")
+            plugin = self.named(IGatewayPolicyPlugin, name, readyMade, key)
         what = f'gateway policy "{plugin.name}"'
         made: IGatewayInterestPolicy = _made(
             what, lambda: plugin.makePolicy(host, interest.options)
@@ -149,7 +159,7 @@ class Plugins:
         router = settings.router
         if not router.plugin:
             return None
-        plugin = self.named(IRouterPlugin, router.plugin)
+        plugin = self.named(IRouterPlugin, router.plugin, key=settings.at("router.plugin"))
 
         def make(account: str) -> ISubjectRouter:
             made: ISubjectRouter = _made(
@@ -179,13 +189,21 @@ class Plugins:
         byName = {service.name: service for service in given}
         makers = [(service.name, service) for service in given]
         makers += [
-            (name, self.named(IBrokerService, name, readyMade))
+            (name, self.named(IBrokerService, name, readyMade, _sectionAt(settings, name)))
             for name in sections
             if name not in byName
         ]
         return [
             (name, _service(name, maker, host, sections.get(name, {}))) for name, maker in makers
         ]
+
+
+def _sectionAt(settings: Settings, name: str) -> str:
+    """
+    The key of a service's section.
+    """
+    block = "services" if name in settings.services else "plugins"
+    return settings.at(f"{block}.{name}")
 
 
 def nameOf(given: object, default: str) -> str:

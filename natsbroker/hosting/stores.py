@@ -159,14 +159,15 @@ def _readers(connections: object) -> int:
     return min(connections - 2, 16)
 
 
-def storeOpener(name: str, plugins: Plugins) -> IStoreOpener:
+def storeOpener(name: str, plugins: Plugins, key: str = "") -> IStoreOpener:
     """
     Find what opens stores of a name.
 
+    @param key: what names it, for the error; see L{natsbroker.config.model.Settings.at}.
     @raise natsbroker.hosting.plugins.PluginError: if there is no such store.
     """
     for opener in (MemoryOpener(), LMDBOpener(), PostgresOpener()):
         if opener.name == name:
             return opener
-    found: IStoreOpener = plugins.named(IStoreOpener, name)
+    found: IStoreOpener = plugins.named(IStoreOpener, name, key=key)
     return found

@@ -66,7 +66,7 @@ def storeMaker(
     @return: a callable that raises L{StartError} if the store's options make no sense.
     @raise BrokerError: if there is no such store.
     """
-    opener = storeOpener(streaming.store, plugins)
+    opener = storeOpener(streaming.store, plugins, host.settings.at("streaming.store"))
     section: dict[str, Any] = {"dir": streaming.dir} if streaming.dir else {}
     section.update(streaming.store_options)
 

@@ -71,7 +71,8 @@ class Surroundings(Service):
             try:
                 self._pidFile.write()
             except OSError as error:
-                raise StartError(f"Could not write pidfile: {_told(error)}") from error
+                why = f"Could not write pidfile: {_told(error)}"
+                raise StartError(settings.placed("pidfile", why)) from error
         self._broker.whenReady().addCallbacks(self._ready, lambda failure: None)
 
     def _ready(self, _: None) -> None:
@@ -84,8 +85,9 @@ class Surroundings(Service):
         try:
             self._portsFile.write(self._broker.addresses())
         except OSError as error:
-            path = self._portsFile.path
-            _log.error("Error writing ports file ({path}): {why}", path=path, why=_told(error))
+            why = f"Error writing ports file ({self._portsFile.path}): {_told(error)}"
+            settings = self._broker.settings
+            _log.error("{why}", why=settings.placed("ports_file_dir", why))
 
     def stopService(self) -> None:
         """

@@ -110,3 +110,19 @@ def test_ours() -> None:
     settings = settingsOf("fast_lane: false\nmax_subject_shapes: 10\ninsecure_monitor: true")
     assert (settings.fast_lane, settings.max_subject_shapes) == (False, 10)
     assert settings.monitoring.insecure_monitor
+
+
+def test_places() -> None:
+    """Settings know where each key stands, for errors that are found later."""
+    text = """port: 4222
+authorization {
+  users [ { user: a } ]
+}
+services { traffic { depth: 2 } }
+"""
+    settings = buildText(text, {}, "x.conf").settings
+    assert settings.at("port") == "x.conf:1:1: port"
+    assert settings.at("authorization.users[0].user") == "x.conf:3:13: authorization.users[0].user"
+    assert settings.at("services.traffic") == "x.conf:5:12: services.traffic"
+    assert settings.at("router.plugin") == "router.plugin"
+    assert settings == buildText(text, {}, "y.conf").settings

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import pytest
 
+from natsbroker.config.build import buildText
+from natsbroker.config.errors import ConfigErrors
 from natsbroker.config.identity import (
     Account,
     AccountLimits,
@@ -203,3 +205,13 @@ def test_cheapBcryptIsFine() -> None:
     """A hash with a usual cost is a password like any other."""
     secret = "$2b$11$3kIDaCxw.Glsl1.u5nKa6eUnNDLV5HV9tIuUp7EHhMt6Nm9myW1aS"
     assert settingsOf(f"authorization {{ token: '{secret}' }}").authorization.token == secret
+
+
+@pytest.mark.parametrize("name", ["user", "pass", "token"])
+@pytest.mark.parametrize("text", ["$EMPTY", '""'])
+def test_emptyLogin(name: str, text: str) -> None:
+    """An empty variable where a login stands is an error, and does not open the broker."""
+    with pytest.raises(ConfigErrors) as raised:
+        buildText(f"authorization {{ {name}: {text} }}", {"EMPTY": ""}, "x.conf")
+    message = f"x.conf:1:17: authorization.{name}: is empty: everybody would be let in"
+    assert str(raised.value) == message

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 from twisted.application.service import Service
+from twisted.internet.testing import MemoryReactorClock
 from zope.interface import implementer
 
+from natsbroker.broker import Broker
+from natsbroker.config.build import buildText
 from natsbroker.hosting.accounts import BuiltInRouter
 from natsbroker.hosting.plugins import PluginError, Plugins, nameOf
 from natsbroker.interfaces import (
@@ -100,6 +103,22 @@ class TestNaming:
         """Without another place, Twisted's plugins are looked through."""
         with pytest.raises(PluginError):
             Plugins().named(IRouterPlugin, "surely not installed")
+
+    @pytest.mark.parametrize(
+        ("text", "place"),
+        [
+            ("authorization { plugin: x }", "x.conf:1:17: authorization.plugin"),
+            ("router { plugin: x }", "x.conf:1:10: router.plugin"),
+            ("services { x { } }", "x.conf:1:12: services.x"),
+            ("plugins { x { } }", "x.conf:1:11: plugins.x"),
+            ("streaming { store: x }", "x.conf:1:13: streaming.store"),
+        ],
+    )
+    def test_place(self, text: str, place: str) -> None:
+        """A plugin that is missing is told with the key that names it, and its place."""
+        settings = buildText(text, {}, "x.conf").settings
+        with pytest.raises(PluginError, match=rf"^{place}: there is no I\w+ named \"x\""):
+            Broker(settings, reactor=MemoryReactorClock())
 
     @pytest.mark.parametrize(
         ("given", "name"), [(None, "none"), (Doorkeeper(), "Doorkeeper"), (plugins, "plugins")]

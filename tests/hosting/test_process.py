@@ -183,7 +183,8 @@ class TestCannotStart:
         """So is a plugin that is not there."""
         run = Run("authorization { plugin: nobody_has_this }")
         assert run.run() == 1
-        assert any("[FTL] there is no IAuthorizerPlugin" in line for line in run.lines)
+        reason = "authorization.plugin: there is no IAuthorizerPlugin"
+        assert any("[FTL]" in line and reason in line for line in run.lines)
 
     def test_pidFile(self, tmp_path: Path) -> None:
         """And a pid file that cannot be written."""

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from natsbroker.config.build import buildText
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.model import Settings
 from natsbroker.hosting.start import StartError
@@ -49,6 +51,25 @@ class Surrounded:
         done: list[Any] = []
         self.host.broker.stopService().addCallback(done.append)
         assert done == [None]
+
+
+def test_missingFolder(tmp_path: Path) -> None:
+    """A folder that is missing is told with the key that names it, and its place in the file."""
+    missing = tmp_path / "missing"
+    text = f'pidfile: "{missing}/pid"\nports_file_dir: "{missing}"'
+    settings = buildText(text, {}, "x.conf").settings
+    host = Host(settings)
+    surroundings: Any = Surroundings(host.broker, "nats", None, 42)
+    surroundings.setServiceParent(host.broker)
+    with pytest.raises(StartError, match=r"^x\.conf:1:1: pidfile: Could not write pidfile: "):
+        host.start()
+    host = Host(replace(settings, pidfile=""))
+    surroundings = Surroundings(host.broker, "nats", None, 42)
+    surroundings.setServiceParent(host.broker)
+    with logLines() as lines:
+        host.start()
+    wrong = "[ERR] x.conf:2:1: ports_file_dir: Error writing ports file"
+    assert any(line.startswith(wrong) for line in lines)
 
 
 class TestPidFile:
