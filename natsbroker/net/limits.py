@@ -23,7 +23,7 @@ class Limits:
     @ivar max_control_line: bytes after the operation on a line.
     @ivar max_payload: bytes of headers and payload.
     @ivar max_pending: bytes that may wait for one connection.
-    @ivar write_deadline: how long a connection may take nothing while something waits.
+    @ivar write_deadline: how long a connection may take for what waits when its transport is full.
     @ivar auth_timeout: how long a connection may take to say who it is.
     @ivar ping_interval: between PINGs.
     @ivar ping_max: unanswered PINGs.
