@@ -49,6 +49,9 @@ def find(
     moment = random.randint(len(events) // 20, len(events))
     for event in events[:moment]:
         disk.follow(event)
+    if moment < len(events) and events[moment].flag == "d":
+        # Written when the power is cut, and not synced yet.
+        disk.follow(events[moment]._replace(flag=" "))
     disk.cut(random, random.choice(list(Survival)), found)
     return [each.data for each in events[:moment] if each.what == "a"]
 

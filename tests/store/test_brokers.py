@@ -187,7 +187,7 @@ def test_slowDisk(tmp_path: Path) -> None:
 
     async def story(port: int, client: StreamClient, orders: Orders) -> None:
         assert await client.publish("slow", b"x") == ""
-        orders.give(Plan(Act.DELAY, Call.SYNC, microseconds=2_000_000))
+        orders.give(Plan(Act.DELAY, Call.SYNC | Call.ROOT, microseconds=2_000_000))
         waiting = [await client.send("slow", b"x") for _ in range(100)]
         for _ in range(20):
             await checkBus(client)

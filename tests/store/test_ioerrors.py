@@ -68,7 +68,7 @@ def errors(said: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 6])
-@pytest.mark.parametrize("call", [Call.SYNC, Call.WRITE])
+@pytest.mark.parametrize("call", [Call.SYNC | Call.ROOT, Call.WRITE])
 def test_errorOnce(zygote: Zygote, tmp_path: Path, call: Call, number: int) -> None:
     """After an I/O error an append fails, and later ones succeed when the store was reopened."""
     said = failing(zygote, tmp_path, Plan(Act.FAIL, call, number, number))
@@ -85,14 +85,14 @@ def test_shortWrite(zygote: Zygote, tmp_path: Path, number: int) -> None:
 
 def test_failStop(zygote: Zygote, tmp_path: Path) -> None:
     """Between a failed sync and opening the store again, nothing is acknowledged."""
-    said = failing(zygote, tmp_path, Plan(Act.FAIL, Call.SYNC, 3, 3))
+    said = failing(zygote, tmp_path, Plan(Act.FAIL, Call.SYNC | Call.ROOT, 3, 3))
     isFailing = False
     for each in said:
         isFailing = (isFailing or "failed" in each) and "reopened" not in each
         assert not (isFailing and "done" in each)
 
 
-@pytest.mark.parametrize("call", [Call.SYNC, Call.WRITE])
+@pytest.mark.parametrize("call", [Call.SYNC | Call.ROOT, Call.WRITE])
 def test_errorForEver(zygote: Zygote, tmp_path: Path, call: Call) -> None:
     """While every sync or write fails, every append fails, and reading goes on."""
     said = failing(zygote, tmp_path, Plan(Act.FAIL, call, 8), 8)

@@ -174,6 +174,7 @@ class Committer(CommitThread[ICommitOwner]):
         self.leftover = {row.identity for row in self._rows.values() if row.dropped}
         self._unmarked: set[int] = set()
         self._backlog = Backlog()
+        self._transaction = opened.environment.lastTransaction()
 
     def commitGroup(self, jobs: list[Job]) -> None:
         """
@@ -217,7 +218,7 @@ class Committer(CommitThread[ICommitOwner]):
         self._reserve(rows)
         opened.base += 1
         self._formatted = False
-        generation = opened.base + opened.environment.lastTransaction()
+        generation = opened.base + self._transaction
         ahead: dict[int, list[bytes]] = {}
         for job in jobs:
             if isinstance(job, AppendJob):
@@ -289,6 +290,11 @@ class Committer(CommitThread[ICommitOwner]):
         @param rows: the logs as they will be.
         """
         marks = self._opened.marks
+        if all(
+            row.dropped or (each in marks.logs and row.last <= marks.logs[each].reserved)
+            for each, row in rows.items()
+        ):
+            return
         logs = dict(marks.logs)
         for identity, row in rows.items():
             known = logs.get(identity)
@@ -305,7 +311,8 @@ class Committer(CommitThread[ICommitOwner]):
         """
         opened = self._opened
         self._formatted = True
-        opened.generation = opened.base + opened.environment.lastTransaction()
+        self._transaction = opened.environment.lastTransaction()
+        opened.generation = opened.base + self._transaction
         if opened.journal is not None:
             opened.journal.rewind()
         self._backlog = Backlog()
@@ -392,6 +399,7 @@ class Committer(CommitThread[ICommitOwner]):
         self._opened = opened
         self._rows = dict(opened.rows)
         self._backlog = Backlog()
+        self._transaction = opened.environment.lastTransaction()
         self._oldest.clear()
         self.leftover = {row.identity for row in self._rows.values() if row.dropped}
         self._formatted = False

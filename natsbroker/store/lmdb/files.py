@@ -81,7 +81,7 @@ def readPiece(descriptor: int, start: int, length: int) -> bytes | None:
         return None
 
 
-def writeAt(descriptor: int, data: bytes, offset: int) -> None:
+def writeAt(descriptor: int, data: bytes | memoryview, offset: int) -> None:
     """
     Write all of it.
     """

@@ -6,7 +6,7 @@ for each answer pays that for every message. So a group of requests that only ap
 is written to the journal instead, and the database follows later, with many groups at once.
 
 The journal is a file of fixed length that is overwritten from its beginning each time the database
-has caught up. A frame begins at a multiple of 512 bytes and is written twice, one copy behind the
+has caught up. A frame begins at a multiple of 4,096 bytes and is written twice, one copy behind the
 other, so that a flipped bit costs nothing. All integers are little-endian::
 
     ======  ====  ==========================================================
@@ -33,6 +33,8 @@ Must never know: what becomes of the records.
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -44,19 +46,18 @@ from natsbroker.store.records import crc32c, identityOf, lengthAt, sequenceOf
 
 __all__ = ["LARGEST_FRAME", "Frame", "Journal", "readFrames", "runsIn"]
 
-SIZE = 1 << 20
+SIZE = 2 << 20
 """How long the file is."""
 
 LARGEST_FRAME = 16 << 10
 """A group of records larger than this is committed to the database at once: then two syncs are
 cheap beside what is written, and writing it twice over is not."""
 
-SECTOR = 512
-"""Frames begin at multiples of this, so that a write never touches a frame before it."""
+SECTOR = 4096
+"""Frames begin at multiples of this: a write never touches a frame before it, and the disk can take
+it as it is. So much is read at once, too: if the disk cannot read it, only that is missing."""
 
-PIECE = 4096
-"""How much is read at once: if the disk cannot read it, only that is missing."""
-
+_FLAGS = os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC
 _HEAD = Struct("<8sBBHIQQ")
 _CRC = Struct("<I")
 _HEAD_SIZE = _HEAD.size + _CRC.size
@@ -85,7 +86,14 @@ def _pack(mark: bytes, generation: int, since: int, blobs: Sequence[bytes]) -> b
     body = b"".join(blobs)
     head = _HEAD.pack(mark, _KIND, _VERSION, 0, len(body), generation, since)
     copy = b"".join((head, _CRC.pack(crc32c(head + body)), body))
-    return (copy * 2).ljust(-(-2 * len(copy) // SECTOR) * SECTOR, b"\0")
+    return (copy * 2).ljust(_roundedUp(2 * len(copy)), b"\0")
+
+
+def _roundedUp(length: int) -> int:
+    """
+    The next multiple of L{SECTOR}.
+    """
+    return -(-length // SECTOR) * SECTOR
 
 
 def _frameAt(data: bytes, position: int) -> Frame | None:
@@ -130,8 +138,8 @@ def readFrames(path: Path, mark: bytes) -> list[Frame]:
     try:
         size = min(os.fstat(descriptor).st_size, SIZE)
         pieces = [
-            (readPiece(descriptor, start, PIECE) or b"").ljust(PIECE, b"\0")
-            for start in range(0, size, PIECE)
+            (readPiece(descriptor, start, SECTOR) or b"").ljust(SECTOR, b"\0")
+            for start in range(0, size, SECTOR)
         ]
     finally:
         os.close(descriptor)
@@ -166,6 +174,34 @@ def runsIn(frames: Sequence[Frame]) -> Iterator[tuple[int, list[bytes]]]:
         yield following[0], run
 
 
+def _fill(path: Path) -> None:
+    """
+    Make the file as long as it should be, with blocks that are all written.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size < SIZE:
+            writeAt(descriptor, bytes(SIZE - size), size)
+            os.fsync(descriptor)
+            syncDirectory(path.parent)
+    finally:
+        os.close(descriptor)
+
+
+def _openDirect(path: Path) -> int:
+    """
+    Open the file so that each write is on disk when it returns; past the cache, where the file
+    system can do that.
+    """
+    try:
+        return os.open(path, _FLAGS | os.O_DIRECT)
+    except OSError as failure:
+        if failure.errno != errno.EINVAL:
+            raise
+        return os.open(path, _FLAGS)
+
+
 class Journal:
     """
     The journal of an open store, to be written from its beginning.
@@ -179,17 +215,11 @@ class Journal:
         @raise OSError: if the disk does not let it.
         """
         self._mark = mark
+        self._path = path
         self._position = 0
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            size = os.fstat(self._descriptor).st_size
-            if size < SIZE:
-                writeAt(self._descriptor, bytes(SIZE - size), size)
-                os.fsync(self._descriptor)
-                syncDirectory(path.parent)
-        except BaseException:
-            self.close()
-            raise
+        _fill(path)
+        self._descriptor = _openDirect(path)
+        self._buffer = mmap.mmap(-1, _roundedUp(2 * (_HEAD_SIZE + LARGEST_FRAME)))
 
     def append(self, generation: int, since: int, blobs: Sequence[bytes]) -> bool:
         """
@@ -199,11 +229,21 @@ class Journal:
         @raise OSError: if the disk does not let it; the frame may be there all the same.
         """
         data = _pack(self._mark, generation, since, blobs)
-        if self._position + len(data) > SIZE:
+        length = len(data)
+        if self._position + length > SIZE or length > len(self._buffer):
             return False
-        writeAt(self._descriptor, data, self._position)
-        os.fdatasync(self._descriptor)
-        self._position += len(data)
+        self._buffer[:length] = data
+        with memoryview(self._buffer) as view:
+            try:
+                writeAt(self._descriptor, view[:length], self._position)
+            except OSError as failure:
+                if failure.errno != errno.EINVAL:
+                    raise
+                # The file system opens files for such writes, and does not take this one.
+                self.close()
+                self._descriptor = os.open(self._path, _FLAGS)
+                writeAt(self._descriptor, view[:length], self._position)
+        self._position += length
         return True
 
     def rewind(self) -> None:

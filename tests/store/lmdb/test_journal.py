@@ -7,6 +7,8 @@ Must never know: how the database looks.
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -97,9 +99,10 @@ def test_tornFrame(tmp_path: Path) -> None:
     last = Frame(7, 4, records(2, 10, 1))
     written(path, FIRST, big, last)
     data = bytearray(path.read_bytes())
-    data[1024:1536] = bytes(512)
-    start = data.index(MARK, 2048)
-    data[start + 40 : start + 44] = b"torn"
+    first = data.index(MARK, 4096)
+    second = data.index(MARK, first + 1)
+    for each in (first, second):
+        data[each + 1000 : each + 1512] = bytes(512)
     path.write_bytes(data)
     assert readFrames(path, MARK) == [FIRST, last]
 
@@ -171,7 +174,7 @@ def test_databaseFails(zygote: Zygote, tmp_path: Path) -> None:
     """While commits to the database fail, what fits into the journal is stored and can be read; a
     store that ends then has it all when it is opened next."""
     how: dict[str, Any] = {"first": 100, "count": 5, "steps": 30}
-    run = zygote.run("append", tmp_path / "store", later=Plan(Act.FAIL, Call.ROOT), **how)
+    run = zygote.run("append", tmp_path / "store", later=Plan(Act.FAIL, Call.SYNC), **how)
     assert len([each for each in run.said if "done" in each]) == 30
     history = History()
     history.learn(run.lines)
@@ -343,6 +346,32 @@ def test_limitsHold(tmp_path: Path) -> None:
         assert log.bounds().count <= 10
     assert [each.sequence for each in reactor.wait(log.read(1))] == [*range(16, 26)]
     reactor.wait(store.close())
+
+
+def test_noDirectWrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a file system opens files for writing past the cache and takes no such write, or opens
+    none, the journal is written through the cache."""
+    real, direct = os.pwrite, [True]
+
+    def pwrite(descriptor: int, data: bytes, offset: int) -> int:
+        if direct.pop() if direct else False:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return real(descriptor, data, offset)
+
+    def withoutDirect(path: Any, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_DIRECT:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return opened(path, flags, mode)
+
+    Journal(tmp_path / "journal", MARK).close()
+    monkeypatch.setattr("os.pwrite", pwrite)
+    written(tmp_path / "journal", FIRST, SECOND)
+    assert readFrames(tmp_path / "journal", MARK) == [FIRST, SECOND]
+    opened = os.open
+    monkeypatch.setattr("os.open", withoutDirect)
+    third = Frame(7, 4, records(2, 10, 2))
+    written(tmp_path / "journal", third)
+    assert readFrames(tmp_path / "journal", MARK)[-1] == third
 
 
 def test_noSpaceForJournal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
