@@ -36,7 +36,7 @@ class Client:
     def __init__(self, server: Server, hello: bytes = b"") -> None:
         self.socket = socket.create_connection(("127.0.0.1", server.port), PATIENCE)
         self.socket.recv(1 << 16)
-        self.ask(b'CONNECT {"verbose":false%b}\r\n' % hello)
+        self.ask(b'CONNECT {"verbose":false,"pedantic":false%b}\r\n' % hello)
 
     def ask(self, data: bytes) -> None:
         """Send, and wait until it was handled."""

@@ -20,7 +20,7 @@ from tests.hosting.support import logLines
 from tests.support import QUIET, Doorkeeper, Names, World, onEach, using
 
 #: Says hello without wanting its own messages back.
-SILENT = b'CONNECT {"verbose":false,"echo":false}\r\n'
+SILENT = b'CONNECT {"verbose":false,"pedantic":false,"echo":false}\r\n'
 
 #: How many shares a turn may use: it ends with its last operation, which may look for the receivers
 #: of one subject.
