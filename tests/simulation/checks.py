@@ -1,13 +1,16 @@
 """
 What must hold in every history.
 
-    I1  what one publisher sent comes to one subscription in its order
-    I2  no message comes twice to one subscription
+    I1  what one publisher sent comes to one subscription in its order, except for messages that
+        were handed over
+    I2  no message comes twice to one subscription, except to plain ones at a broker that a message
+        was handed over to
     I3  no message comes to two members of a queue group, wherever they are, and to one of them
         where all is well
     I4  where all is well, every broker knows of every other exactly what its clients wish
     I5  a message goes once to each other broker at most, and from its publisher's broker only; over
-        a classic route, once more for each queue group
+        a classic route, once more for each queue group; and from a broker whose last member of a
+        queue group has gone to one that has members of it: it is handed over
     I6  a message that did not come has a reason: trouble between the two brokers at that time
     I12 nothing failed inside a broker
 
@@ -54,16 +57,23 @@ def _perWish(world: World, published: dict[tuple[int, int], Publication]) -> Ite
     for owner, wish in _wishes(world):
         last: dict[int, int] = {}
         for key, count in Counter(wish.got).items():
-            if count > 1:
+            # A route's message for a queue group reaches those without a group as well.
+            if count > 1 + (0 if wish.queue else world.handOvers(key, owner.broker)):
                 yield f"I2: {wish} got {key} {count} times"
         for person, number in wish.got:
             before = last.get(person, -1)
             told = published[person, number]
-            if number < before and not world.mayOvertake(
-                world.people[person].broker,
-                owner.broker,
-                told.when,
-                published[person, before].when,
+            if (
+                number < before
+                and not world.mayOvertake(
+                    world.people[person].broker,
+                    owner.broker,
+                    told.when,
+                    published[person, before].when,
+                )
+                and not any(
+                    world.handOvers((person, each), owner.broker) for each in (number, before)
+                )
             ):
                 yield f"I1: {wish} got {person}:{number} after {before}"
             last[person] = max(number, before)
@@ -91,10 +101,48 @@ def violationsOfLinks(world: World) -> Iterator[str]:
     """
     for ((person, number), source, target), count in world.sent.items():
         home = address(world.people[person].broker)
-        if source != home:
+        told = world.people[person].published[number]
+        if source != home and not _groupsOf(world, target, told) & _deserted(world, source, told):
             yield f"I5: {person}:{number} of {home} was sent on by {source} to {target}"
         if count > world.copies:
             yield f"I5: {person}:{number} was sent {count} times from {source} to {target}"
+
+
+def _groupsOf(world: World, broker: str, told: Publication) -> set[bytes]:
+    """
+    The queue groups for a message that ever had members at a broker.
+    """
+    return {
+        wish.queue
+        for person, wish in _wishes(world)
+        if address(person.broker) == broker and wish.queue and matches(wish.pattern, told.subject)
+    }
+
+
+def _deserted(world: World, broker: str, told: Publication) -> set[bytes]:
+    """
+    The queue groups for a message that lost a member at a broker at a time when the publisher's
+    broker may not have known of it.
+    """
+    home = world.people[told.person].broker
+    return {
+        wish.queue
+        for person, wish in _wishes(world)
+        if address(person.broker) == broker
+        and wish.queue
+        and matches(wish.pattern, told.subject)
+        # It is not noted when a limit was reached.
+        and (wish.maximum or _isNews(world, wish.ended, person.broker, home, told.when))
+    }
+
+
+def _isNews(world: World, ended: float | None, there: int, home: int, when: float) -> bool:
+    """
+    Whether the end of a subscription at one broker may be unknown at another at some time.
+    """
+    return ended is not None and (
+        ended >= when - world.settle or world.wasTroubled(there, home, ended, when)
+    )
 
 
 def _missing(world: World, published: dict[tuple[int, int], Publication]) -> Iterator[str]:

@@ -200,6 +200,10 @@ class SuperWorld(World):
         """See L{World.mayOvertake}: whoever has lost a connection finds another member to dial."""
         return self.isApart(one, other, since - RECOVERY, until + RECOVERY)
 
+    def handOvers(self, key: tuple[int, int], broker: int) -> int:
+        """See L{World.handOvers}: gateways and leafnodes send messages on as a rule."""
+        return 0
+
     def _around(self, number: int) -> set[int]:
         cluster = CLUSTERS.get(number) or LEAFS[number]
         return {number, *MEMBERS[cluster]}

@@ -255,6 +255,18 @@ class World:
         """
         return False
 
+    def handOvers(self, key: tuple[int, int], broker: int) -> int:
+        """
+        How often a message was sent to a broker by others than its publisher's, which is so if the
+        last member of a queue group had gone there.
+        """
+        home = address(self.people[key[0]].broker)
+        return sum(
+            self.sent[key, address(each), address(broker)]
+            for each in self.numbers
+            if address(each) != home
+        )
+
     def wasTroubled(self, one: int, other: int, since: float, until: float) -> bool:
         """Whether two brokers could not hear each other at some time."""
         pair = frozenset((one, other))
