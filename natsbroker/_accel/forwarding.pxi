@@ -109,11 +109,8 @@ cdef bint isDeserted(tuple members):
     """
     cdef Subscription member
     for member in members:
-        if not member.isClosed:
-            if member.isShadow:
-                member = (<Shadow> member).original
-            if member.outbox is not None and not (<Outbox?> member.outbox).closed:
-                return False
+        if not hasEnded(member):
+            return False
     return True
 
 

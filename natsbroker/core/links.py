@@ -86,12 +86,19 @@ def isDeserted(kind: Kind, group: Group, message: Message) -> bool:
     """
     _, here, there = group
     return kind in _PEERS and not any(
-        not each.closed
-        and (each.outbox is None or not each.outbox.closed)
-        and each.kind in REACH[kind]
-        and each.subscriber is not message.origin
+        not _isGone(each) and each.kind in REACH[kind] and each.subscriber is not message.origin
         for each in chain(here, there)
     )
+
+
+def _isGone(member: hot.Subscription) -> bool:
+    """
+    Whether a member of a queue group gets no more messages. A client's subscriptions close all at
+    once, and the shadows of each in a later turn, if there are many.
+    """
+    if isinstance(member, hot.Shadow) and not member.closed:
+        member = member.original
+    return member.closed or (member.outbox is not None and member.outbox.closed)
 
 
 def successors(

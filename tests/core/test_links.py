@@ -57,6 +57,16 @@ class TestDeserted:
         member.closed = True
         assert isDeserted(Kind.ROUTE, group, message)
 
+    def test_imported(self, account: Account) -> None:
+        """A member of another account that imports the stream is gone with its subscription."""
+        importer = Account("B", Router(), hot.Turn(lambda call: None))
+        member = join(importer, Kind.CLIENT, Recorder())
+        account.attach(hot.Shadow(account, b"foo", Recorder(), member))
+        group, message = groupOf(account), Message(b"foo", queues=(b"q",))
+        assert not isDeserted(Kind.ROUTE, group, message)
+        assert hot.closeAll([member]) == [member]
+        assert isDeserted(Kind.ROUTE, group, message)
+
     def test_untold(self, account: Account) -> None:
         """Services of this broker alone, and other servers, are not why the sender chose it."""
         join(account, Kind.LOCAL, Recorder())

@@ -6,11 +6,14 @@ is the same, byte by byte.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from natsbroker import hot
 from natsbroker.core.imports import StreamImport
 from natsbroker.subjects.renaming import Renaming
 from natsbroker.testing.strategies import literalSubjects, patterns, payloads
@@ -393,20 +396,31 @@ class TestInbound:
             assert [leaf.got for leaf in leafs] == [[(b"hi", ())], [(b"yo", (b"q",))]]
             assert ear.heard == b"MSG foo 1 2\r\nhi\r\n"
 
-    @pytest.mark.parametrize("isClosed", [False, True])
-    def test_lastMemberGone(self, isClosed: bool) -> None:
+    @pytest.mark.parametrize(
+        ("name", "end"),
+        [
+            ("A", lambda member: member.cancel()),
+            ("A", lambda member: member.outbox.close()),
+            ("B", lambda member: hot.closeAll([member])),
+        ],
+        ids=["cancelled", "unreachable", "imported"],
+    )
+    def test_lastMemberGone(self, name: str, end: Callable[[Any], Any]) -> None:
         """
         What is for a queue group whose members here are gone goes the readable path, to a member
         elsewhere; the lane takes what a member here can take.
 
-        @param isClosed: whether they are gone since nothing can be sent to them any more.
+        @param name: the account of the member: B imports the stream from A.
+        @param end: how the member goes.
         """
         assert COMPILED is not None
         with using(COMPILED):
             node = Node()
             one, two = node.joined(), node.joined(server_id="P2", server_name="p2")
+            imported = StreamImport(node.doors.accounts["A"], Renaming(b"foo", b"foo"))
+            assert node.doors.accounts["B"].exchange.importStreams([imported]) == []
             ear = Ear(COMPILED, node)
-            member = node.bus().subscribe(b"foo", ear, b"1", b"q")
+            member = node.bus(name).subscribe(b"foo", ear, b"1", b"q")
             two.send(b"RS+ A foo q 1\r\n")
             one.send(b"RMSG A foo | q 1\r\na\r\n")
             one.link.decoder.append(b"RMSG A foo | q 1\r\nb\r\n")
@@ -414,10 +428,7 @@ class TestInbound:
             node.settle()
             assert ear.heard == b"MSG foo 1 1\r\na\r\nMSG foo 1 1\r\nb\r\n"
             two.take()
-            if isClosed:
-                ear.outbox.close()
-            else:
-                member.cancel()
+            end(member)
             one.send(b"RMSG A foo | q 1\r\nc\r\n")
             assert two.lines()[-2:] == [b"RMSG A foo | q 1", b"c"]
 
