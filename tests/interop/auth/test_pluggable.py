@@ -194,7 +194,7 @@ class TestHTTPS:
         assert (asked["host"], asked["connect"]["lang"]) == ("127.0.0.1", "python3")
         assert talk(server.url, "anna", "banana") == "not let in"
         assert talk(server.url, "sally", "x") == "not let in"
-        assert "The authorization service failed, logins are denied" in server.log()
+        server.waitForLog("The authorization service failed, logins are denied")
 
     def test_hangs(self, service: Service, startServer: StartServer, tmp_path: Path) -> None:
         """While it does not answer about one client, others are served."""
