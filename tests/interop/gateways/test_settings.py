@@ -210,7 +210,7 @@ def test_reload(start: Started) -> None:
     for site in (one, two):
         config = site._config or ""
         text = re.sub(
-            r"(user: b, password: b\} \] \})\n\}", lambda found: f"{found[1]}\n{added}", config
+            r"(user: b, password: b\} \] \})\s*\n\}", lambda found: f"{found[1]}\n{added}", config
         )
         site.writeConfig(text)
         site.signal("HUP")
