@@ -388,7 +388,7 @@ class Broker(MultiService):
         """
         See L{IBrokerHost.addFilter}.
         """
-        return self.accounts[account].addFilter(publishFilter)
+        return self.accounts[account].delivery.addFilter(publishFilter)
 
     def observe(self, observer: IObserver) -> Callable[[], None]:
         """

@@ -28,7 +28,8 @@ from natsbroker.subjects.audience import Audience
 from natsbroker.wire.values import Kind, Message
 
 if TYPE_CHECKING:
-    from natsbroker.core.account import Account, Later
+    from natsbroker.core.account import Account
+    from natsbroker.core.delivery import Later
 
 __all__ = ["Bus", "GatewayBus"]
 
@@ -42,10 +43,11 @@ class Bus:
     @ivar kind: the kind of origin.
     """
 
-    __slots__ = ("_account", "account", "kind")
+    __slots__ = ("_account", "_delivery", "account", "kind")
 
     def __init__(self, account: Account, kind: Kind) -> None:
         self._account = account
+        self._delivery = account.delivery
         self.account = account.name
         self.kind = kind
 
@@ -72,19 +74,19 @@ class Bus:
         """
         See L{IMessageBus.publish}.
         """
-        return self._account.publish(self.kind, message, later=later)
+        return self._delivery.publish(self.kind, message, later=later)
 
     def post(self, subject: bytes, payload: bytes) -> int:
         """
         See L{IMessageBus.post}.
         """
-        return self._account.post(self.kind, subject, payload)
+        return self._delivery.post(self.kind, subject, payload)
 
     def postMany(self, subject: bytes, payloads: list[bytes]) -> int:
         """
         See L{IMessageBus.postMany}.
         """
-        return self._account.postMany(self.kind, subject, payloads)
+        return self._delivery.postMany(self.kind, subject, payloads)
 
     def subscribe(
         self,
@@ -112,7 +114,7 @@ class Bus:
         """
         See L{IMessageBus.hasInterest}.
         """
-        return self._account.hasInterest(self.kind, subject)
+        return self._delivery.hasInterest(self.kind, subject)
 
     def watchInterest(
         self, watcher: IInterestWatcher, audience: Audience | None = None, isPatient: bool = False
@@ -141,10 +143,10 @@ class GatewayBus(Bus):
         """
         See L{IGatewayBus.isWanted}.
         """
-        return self._account.isWanted(subject)
+        return self._delivery.isWanted(subject)
 
     def answer(self, message: Message) -> int:
         """
         See L{IGatewayBus.answer}.
         """
-        return self._account.publish(Kind.CLIENT, message)
+        return self._delivery.publish(Kind.CLIENT, message)

@@ -301,7 +301,7 @@ class Gateways:
         if not via:
             return None
         answer = message.readdressed(via + message.subject, message.reply)
-        return self.account.publishToLinks(kind, answer) or None
+        return self.account.delivery.publishToLinks(kind, answer) or None
 
     def close(self) -> None:
         """

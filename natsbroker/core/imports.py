@@ -133,7 +133,7 @@ class ServiceImport(Crossing, Relay):
             streamSubject=message.streamSubject,
         )
         crossings = () if passage is None else passage.crossings
-        reached = exporter.publish(kind, request, Passage((*crossings, self), told))
+        reached = exporter.delivery.publish(kind, request, Passage((*crossings, self), told))
         if answer is not None and not reached:
             exporter.exchange.responses.unreachable(answer)
         return reached > 0
@@ -145,7 +145,7 @@ class ServiceImport(Crossing, Relay):
         if kind in _IMPORTED_THERE or hops >= MOST_HOPS or self._leavesAlone(subject):
             return False
         theirs = self._exporter.exchange.mapped(self._renaming.toTheirs(subject))
-        return self._exporter.hasInterest(kind, theirs, hops + 1)
+        return self._exporter.delivery.hasInterest(kind, theirs, hops + 1)
 
     def _leavesAlone(self, subject: bytes) -> bool:
         """

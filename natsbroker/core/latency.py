@@ -163,7 +163,7 @@ def tell(account: Account, latency: Latency, event: dict[str, Any]) -> None:
     """
     event["id"] = eventId(account.random)
     ordered = {name: event[name] for name in _ORDER if name in event}
-    account.publish(Kind.INTERNAL, Message(latency.subject, compact(ordered)))
+    account.delivery.publish(Kind.INTERNAL, Message(latency.subject, compact(ordered)))
 
 
 _ORDER = (

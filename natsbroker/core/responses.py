@@ -135,7 +135,7 @@ class Responses(Relay):
         crossings = () if passage is None else passage.crossings
         # An answer that came over a route may be wanted behind another.
         sender = Kind.INTERNAL if kind is Kind.ROUTE else kind
-        reached = requestor.publish(sender, answer, Passage((*crossings, response), None))
+        reached = requestor.delivery.publish(sender, answer, Passage((*crossings, response), None))
         isLast = response.export.responseType is ResponseType.SINGLETON or not message.body
         if isLast or not reached:
             self._forget(response)

@@ -65,7 +65,7 @@ class _ShadowRelay(Relay):
         renaming = self._renaming
         if not renaming.keeps:
             message = message.readdressed(renaming.toOurs(message.subject), message.reply)
-        return self._importer.deliverTo(self._original, message, kind, None)
+        return self._importer.delivery.deliverTo(self._original, message, kind, None)
 
     def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
         """

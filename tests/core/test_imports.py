@@ -366,7 +366,7 @@ class TestJetStream:
         market.service("B", "A", b"$JS.API.>")
         service = market.subscribe("A", b"$JS.API.>")
         count = market.publish("B", subject, reply=b"inbox", origin=Person("B"))
-        assert bool(count) is market["B"].hasInterest(Kind.CLIENT, subject)
+        assert bool(count) is market["B"].delivery.hasInterest(Kind.CLIENT, subject)
         return count, subjects(service)
 
     def test_imported(self, market: Market) -> None:

@@ -16,8 +16,8 @@ from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.subjects.grammar import matches
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.values import Kind, Message
+from tests.core.hall import Connection
 from tests.core.market import Market, Person, subjects
-from tests.core.test_account import Connection
 from tests.subjects.strategies import LITERALS, PATTERNS
 from tests.support import LinkRecorder, Names, Recorder, WatchRecorder, onEach, using
 

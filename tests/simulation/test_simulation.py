@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from natsbroker.core import reach
-from natsbroker.core.account import Account
+from natsbroker.core.delivery import Delivery
 from natsbroker.net.classic import ClassicMember, ClassicTraffic
 from natsbroker.net.modern import ModernTraffic, RouteAccount
 from natsbroker.net.routeinterest import Announcer, RemoteInterest
@@ -101,19 +101,19 @@ def onceTold(patch: pytest.MonkeyPatch) -> None:
 def passedOn(patch: pytest.MonkeyPatch) -> None:
     """What came over a route goes on to others."""
     further = {**reach.REACH, Kind.ROUTE: reach.REACH[Kind.ROUTE] | {Kind.ROUTE}}
-    patch.setattr("natsbroker.core.account.REACH", further)
+    patch.setattr("natsbroker.core.delivery.REACH", further)
 
 
 def bothSides(patch: pytest.MonkeyPatch) -> None:
     """A queue group that has a member here is served elsewhere as well."""
-    deliver = Account._deliverToGroup
+    deliver = Delivery._deliverToGroup
 
     def greedy(self: Any, kind: Any, group: Any, message: Any, links: Any, passage: Any) -> int:
         name, here, there = group
         deliver(self, kind, (name, (), there), message, links, passage)
         return deliver(self, kind, (name, here, ()), message, links, passage)
 
-    patch.setattr(Account, "_deliverToGroup", greedy)
+    patch.setattr(Delivery, "_deliverToGroup", greedy)
 
 
 def forgetful(patch: pytest.MonkeyPatch) -> None:

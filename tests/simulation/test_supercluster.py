@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from natsbroker.core import reach
-from natsbroker.core.account import Account
+from natsbroker.core.delivery import Delivery
 from natsbroker.core.gateways import GatewayPassage, Gateways
 from natsbroker.gateways.policies import ListeningPolicy, SwitchingPolicy
 from natsbroker.net.gatewayoutlet import GatewayAccount
@@ -135,25 +135,25 @@ def deafList(patch: pytest.MonkeyPatch) -> None:
 def notSpread(patch: pytest.MonkeyPatch) -> None:
     """What came from another cluster stays at the member that got it."""
     fewer = {**reach.REACH, Kind.GATEWAY: reach.REACH[Kind.GATEWAY] - {Kind.ROUTE}}
-    patch.setattr("natsbroker.core.account.REACH", fewer)
+    patch.setattr("natsbroker.core.delivery.REACH", fewer)
 
 
 def crossedByMember(patch: pytest.MonkeyPatch) -> None:
     """What came from a member goes to other clusters, which had it from that member."""
     further = {**reach.REACH, Kind.ROUTE: reach.REACH[Kind.ROUTE] | {Kind.GATEWAY}}
-    patch.setattr("natsbroker.core.account.REACH", further)
+    patch.setattr("natsbroker.core.delivery.REACH", further)
 
 
 def bothSides(patch: pytest.MonkeyPatch) -> None:
     """A queue group that has a member here is served elsewhere as well."""
-    deliver = Account._deliverToGroup
+    deliver = Delivery._deliverToGroup
 
     def greedy(self: Any, kind: Any, group: Any, message: Any, links: Any, passage: Any) -> int:
         name, here, there = group
         deliver(self, kind, (name, (), there), message, links, passage)
         return deliver(self, kind, (name, here, ()), message, links, passage)
 
-    patch.setattr(Account, "_deliverToGroup", greedy)
+    patch.setattr(Delivery, "_deliverToGroup", greedy)
 
 
 def staleAnswers(patch: pytest.MonkeyPatch) -> None:

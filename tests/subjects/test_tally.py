@@ -88,9 +88,9 @@ def test_onlyClients(names: Names) -> None:
     with using(names):
         counted = Counted(names, True)
         account = counted.world.accounts["$G"]
-        account.publish(Kind.CLIENT, Message(b"a", b"x"))
+        account.delivery.publish(Kind.CLIENT, Message(b"a", b"x"))
         for kind in (Kind.INTERNAL, Kind.ROUTE, Kind.GATEWAY, Kind.HUB, Kind.SPOKE):
-            account.publish(kind, Message(b"a", b"x"))
+            account.delivery.publish(kind, Message(b"a", b"x"))
         assert counted.figures(b"a") == (1, 1, 0, 0)
 
 
