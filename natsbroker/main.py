@@ -145,11 +145,14 @@ def _signal(
 def _test(
     invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
+    from natsbroker.errors import BrokerError
+    from natsbroker.hosting.checking import checkSurroundings
+
     settings = _settingsOf(invocation)
     try:
         _checkOperators(settings)
-        _checkCertificates(settings)
-    except ValueError as error:
+        checkSurroundings(settings)
+    except (BrokerError, ValueError) as error:
         print(f"{_PROGRAM}: {error}", file=stderr)
         return 1
     print(validReport(_PROGRAM, settings), file=stderr)
@@ -166,18 +169,6 @@ def _checkOperators(settings: Settings) -> None:
         from natsbroker.hosting.operators import operatorsIn
 
         operatorsIn(settings)
-
-
-def _checkCertificates(settings: Settings) -> None:
-    """
-    Check that the certificates of the listener and their keys belong together.
-
-    @raise ValueError: if not.
-    """
-    if settings.tls is not None:
-        from natsbroker.hosting.making import makeTerms
-
-        makeTerms(settings)
 
 
 def _serve(

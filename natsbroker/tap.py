@@ -10,13 +10,14 @@ or of standard error, with exit code 1.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TextIO
 
 from twisted.application.service import Service
@@ -32,7 +33,7 @@ from natsbroker.broker import Broker
 from natsbroker.config.addresses import checkPort
 from natsbroker.config.build import buildDefaults, buildFile
 from natsbroker.config.commandline import configurationFile, takeStreaming
-from natsbroker.config.errors import ConfigError
+from natsbroker.config.errors import OPEN, ConfigError
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import Settings
 from natsbroker.config.overrides_streaming import withStreaming
@@ -168,6 +169,8 @@ class Options(UsageOptions, AuthOptionMixin):
             )
         for option, name in (("user", "user"), ("pass", "password"), ("token", "token")):
             if self[option] is not None:
+                if not self[option]:
+                    raise ConfigError(OPEN, f"--{option}")
                 given: Any = {name: self[option], "defined": True}
                 authorization = replace(authorization, **given)
         return replace(
@@ -194,11 +197,14 @@ class TwistdBroker(Broker):
     The broker of a process that twistd runs.
 
     @ivar log: the log of the process; C{None} if it is not ours.
-    @ivar twistd: the options of twistd; nothing in them outside of it.
+    @ivar twistd: the options of twistd; empty outside of it.
     """
 
     log: ProcessLog | None = None
-    twistd: Mapping[str, Any] = MappingProxyType({})
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.twistd: MutableMapping[str, Any] = {}
 
     def setServiceParent(self, parent: Any) -> None:
         """
@@ -220,20 +226,55 @@ class TwistdBroker(Broker):
         except (BrokerError, ValueError, OSError) as error:
             _log.critical("{reason}", reason=str(error))
             self.stopService()
-            self._tellTwistd(str(error))
+            if self.twistd.get("pidfile"):
+                Path(self.twistd["pidfile"]).unlink(missing_ok=True)
+            self._tellTerminal(_failed(str(error)))
             raise SystemExit(1) from None
+        # twistd would tell the terminal now that all is well, while a store may still be read.
+        pipe = self.twistd.pop("statusPipe", None)
+        self.whenReady().addCallbacks(
+            lambda _: self._tellTerminal(b"0", pipe),
+            lambda failure: self._tellTerminal(_failed(failure.getErrorMessage()), pipe),
+        )
 
-    def _tellTwistd(self, reason: str) -> None:
+    def failAfterReactor(self) -> None:
         """
-        Remove the pid file, and let the process that waits in the terminal for a daemon's start say
-        that it failed: the first byte that it reads is for yes or no, and it reads 100.
+        Have the process end with code 1 when the reactor has stopped: twistd knows only 0 and a
+        signal. What it does itself at the end, as to remove its pid file, is done before.
         """
-        if self.twistd.get("pidfile"):
-            Path(self.twistd["pidfile"]).unlink(missing_ok=True)
-        pipe = self.twistd.get("statusPipe")
+        if self.twistd:
+            atexit.register(_exitAsFailed)
+
+    def _tellTerminal(self, answer: bytes, pipe: int | None = None) -> None:
+        """
+        Answer the process that waits in the terminal for a daemon's start.
+
+        @param answer: C{0}, or what L{_failed} gives.
+        @param pipe: where it waits, once that was taken from twistd.
+        """
+        if pipe is None:
+            pipe = self.twistd.pop("statusPipe", None)
         if pipe is not None:
-            os.write(pipe, f"1 {reason}".encode("ascii", "backslashreplace")[:100])
+            # The terminal may have been closed meanwhile.
+            with suppress(BrokenPipeError):
+                os.write(pipe, answer)
             os.close(pipe)
+
+
+def _failed(reason: str) -> bytes:
+    """
+    What a terminal reads of a start that failed: the first byte is for yes or no, and it reads 100.
+    """
+    return f"1 {reason}".encode("ascii", "backslashreplace")[:100]
+
+
+def _exitAsFailed() -> None:
+    """
+    End the process with code 1, as no other handler of the interpreter's end can.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
 
 
 class SignalService(Service):
@@ -245,7 +286,11 @@ class SignalService(Service):
     name = "signals"
 
     def __init__(
-        self, reactor: Any, broker: Broker, surroundings: Surroundings, log: ProcessLog | None
+        self,
+        reactor: Any,
+        broker: TwistdBroker,
+        surroundings: Surroundings,
+        log: ProcessLog | None,
     ) -> None:
         """
         @param log: opened again at USR1; C{None} if it is not ours.
@@ -271,6 +316,7 @@ class SignalService(Service):
 
     def _giveUp(self, failure: Failure) -> None:
         _log.critical("{reason}", reason=failure.getErrorMessage())
+        self._broker.failAfterReactor()
         if self.running:
             self._reactor.stop()
 
@@ -319,7 +365,8 @@ def makeService(
         raise SystemExit(f"error opening file: open {error.filename}: {why}") from None
     except (BrokerError, ValueError) as error:
         raise SystemExit(f"natsbroker: {error}") from None
-    broker.twistd = options.parent or {}
+    if options.parent is not None:
+        broker.twistd = options.parent
     if log is not None:
         broker.log = log
         broker.addPlanner(log.plan)

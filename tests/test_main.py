@@ -207,6 +207,48 @@ class TestChecking:
         assert code == 1
         assert err.startswith(f"nats-server: {path}:2:1: tls: key_file {tmp_path}/client-key.pem: ")
 
+    @pytest.mark.parametrize(
+        ("text", "path"),
+        [
+            ("cluster {{ listen: '127.0.0.1:-1', tls {{ {files} }} }}", "35: cluster.tls"),
+            ("leafnodes {{ listen: '127.0.0.1:-1', tls {{ {files} }} }}", "37: leafnodes.tls"),
+            ("gateway {{ name: g, listen: '127.0.0.1:-1', tls {{ {files} }} }}", "44: gateway.tls"),
+        ],
+    )
+    def test_linkCertificates(self, text: str, path: str, tmp_path: Path) -> None:
+        """A key that belongs to another certificate of a link is told with its place."""
+        writeCertificates(tmp_path)
+        config = tmp_path / "x.conf"
+        files = f"cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/client-key.pem'"
+        files += f", ca_file: '{tmp_path}/ca.pem'"
+        config.write_text(text.format(files=files))
+        code, _, err = ran("-t", "-c", str(config))
+        assert code == 1
+        assert err.startswith(f"nats-server: {config}:1:{path}: key_file {tmp_path}/client-key")
+
+    @pytest.mark.parametrize(
+        ("text", "told"),
+        [
+            ("authorization { plugin: x }", "1:17: authorization.plugin: there is no"),
+            ("router { plugin: x }", "1:10: router.plugin: there is no"),
+            ("services { x { } }", "1:12: services.x: there is no"),
+            (
+                "gateway { name: g, listen: '127.0.0.1:-1', interest { plugin: x } }",
+                "1:55: gateway.interest.plugin: there is no",
+            ),
+            ("streaming { store: x }", "1:13: streaming.store: there is no"),
+            ("streaming { store: file, dir: FILE }", "1:26: streaming.dir: FILE is not a folder"),
+            ("streaming { store: file, dir: FILE/a }", "1:26: streaming.dir: FILE is not a folder"),
+        ],
+    )
+    def test_missingParts(self, text: str, told: str, tmp_path: Path) -> None:
+        """Plugins and folders that are missing are told with their place."""
+        config = tmp_path / "x.conf"
+        config.write_text(text.replace("FILE", str(config)))
+        code, _, err = ran("-t", "-c", str(config))
+        assert code == 1
+        assert err.startswith(f"nats-server: {config}:" + told.replace("FILE", str(config)))
+
     def test_missing(self) -> None:
         """There must be a file."""
         code, _, err = ran("-t")

@@ -4,24 +4,51 @@ C{twistd natsbroker}: options and the service.
 
 from __future__ import annotations
 
+import atexit
 import io
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest import MonkeyPatch
 from twisted.application.service import Application
+from twisted.internet.defer import Deferred
 from twisted.internet.error import CannotListenError
 from twisted.logger import ILogObserver, Logger
 from twisted.python.usage import UsageError
+from zope.interface import implementer
 
+from natsbroker._istore import StoreFailed
 from natsbroker.broker import Broker
 from natsbroker.config.streaming import Streaming
+from natsbroker.hosting import plugins
+from natsbroker.interfaces import IStoreOpener
+from natsbroker.store.memory import MemoryStore
 from natsbroker.tap import Options, makeService
 from tests.hosting.support import Host, logLines
 from tests.hosting.test_process import Reactor
+
+
+@implementer(IStoreOpener)
+class LateStore:
+    """
+    A store that opens when the test says.
+
+    @ivar opening: fires with the store.
+    """
+
+    name = "late"
+
+    def __init__(self) -> None:
+        self.opening: Deferred[Any] = Deferred()
+
+    def openStore(self, host: Any, section: Any) -> Any:
+        """See L{IStoreOpener}."""
+        return self.opening
 
 
 def parsed(*arguments: str) -> Options:
@@ -91,6 +118,13 @@ class TestOptions:
         path.write_text("port: 1\nbogus: 1")
         with pytest.raises(UsageError, match=r'x\.conf:2:1: unknown field "bogus"'):
             parsed("-c", str(path))
+
+
+@pytest.mark.parametrize("option", ["--user", "--pass", "--token"])
+def test_emptyLogin(option: str) -> None:
+    """An empty login, as from an empty variable, is an error that names the option."""
+    with pytest.raises(UsageError, match=f"^{option}: is empty: everybody would be let in"):
+        parsed(option, "")
 
 
 class TestAuth:
@@ -393,6 +427,57 @@ class TestTakenPort:
         with open(reading, "rb") as pipe:
             assert pipe.read() == f"1 Error listening on port: {reason}".encode()[:100]
         assert not (tmp_path / "pid").exists()
+
+
+class TestLateFailure:
+    """A start that fails after the reactor began to run."""
+
+    def broker(self, store: IStoreOpener, reactor: Reactor, tmp_path: Path) -> tuple[Any, int]:
+        """A daemon's broker that opens a store, and where its terminal waits."""
+        path = tmp_path / "x.conf"
+        path.write_text("streaming { store: late }")
+        options = parsed("-c", str(path))
+        reading, writing = os.pipe()
+        options.parent = {"pidfile": "", "statusPipe": writing, "logger": object}
+        with MonkeyPatch.context() as patch:
+            patch.setattr(plugins.Plugins, "named", lambda *given, **named: store)
+            return makeService(options, reactor), reading
+
+    def test_ends(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The terminal of a daemon waits for the store, and hears why that does not open."""
+        reactor = Reactor()
+        exits: list[Any] = []
+        monkeypatch.setattr(atexit, "register", exits.append)
+        store = LateStore()
+        broker, reading = self.broker(store, reactor, tmp_path)
+        with logLines() as lines:
+            broker.startService()
+            assert "statusPipe" not in broker.twistd
+            reactor.steps = [lambda: store.opening.errback(StoreFailed("the disk is gone"))]
+            reactor.run()
+        assert lines.count("[FTL] the disk is gone") == 1
+        assert reactor.stopped == 1 and len(exits) == 1
+        with open(reading, "rb") as pipe:
+            assert pipe.read() == b"1 the disk is gone"
+
+    def test_ready(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The terminal hears of a start when the store is open."""
+        reactor = Reactor()
+        exits: list[Any] = []
+        monkeypatch.setattr(atexit, "register", exits.append)
+        store = LateStore()
+        broker, reading = self.broker(store, reactor, tmp_path)
+        broker.startService()
+        os.set_blocking(reading, False)
+        with open(reading, "rb", buffering=0) as pipe:
+            assert pipe.read() is None
+            store.opening.callback(MemoryStore(reactor, 0, time.time_ns))
+            reactor.run()
+            for _ in range(8):
+                reactor.advance(0)
+            assert pipe.read() == b"0"
+        assert exits == []
+        broker.stopService()
 
 
 class TestSignals:

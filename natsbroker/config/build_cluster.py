@@ -46,6 +46,7 @@ def clusterFrom(root: Reading, findings: Findings, read: Callable[[str], str]) -
     default = Cluster()
     host, port = listenAddress(block, findings)
     login = loginOf(block)
+    findings.refuseEmpty(login, "user", "pass")
     return Cluster(
         name=block.text("name"),
         host=host or default.host,

@@ -44,6 +44,7 @@ def gatewayFrom(root: Reading, findings: Findings, read: Callable[[str], str]) -
     default = Gateway()
     host, port = listenAddress(block, findings)
     login = loginOf(block)
+    findings.refuseEmpty(login, "user", "pass")
     if login.block("permissions") is not None:
         message = "gateways have no permissions: nats-server ignores them, and so does natsbroker"
         findings.warnings.append(

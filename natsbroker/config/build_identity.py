@@ -85,10 +85,7 @@ class Identities:
         if block is None:
             return Authorization(timeout=0.0)
         default = self._permissions(block, "default_permissions")
-        for name in ("user", "pass", "token"):
-            # An empty variable of the environment must not open the broker.
-            if name in block and not block.text(name):
-                self._findings.errorAt(block, name, "is empty: everybody would be let in")
+        self._findings.refuseEmpty(block, "user", "pass", "token")
         self._checkSecret(block, "pass")
         self._checkSecret(block, "token")
         self._checkTimeout(block)
@@ -197,6 +194,7 @@ class Identities:
             self._exclusive(entry, "User entry requires a user")
             return None
         self._checkNew(entry, "nkey" if key else "user")
+        self._findings.refuseEmpty(entry, "pass")
         self._checkSecret(entry, "pass")
         permissions = self._permissions(entry, "permissions") or default
         types = self._connectionTypes(entry)

@@ -53,6 +53,9 @@ def leafnodesFrom(
     default = Leafnodes()
     host, port = listenAddress(block, findings)
     login = loginOf(block)
+    findings.refuseEmpty(login, "user", "pass", "nkey")
+    for each in login.blocks("users"):
+        findings.refuseEmpty(each, "user", "pass")
     return Leafnodes(
         host=host or default.host,
         port=port,

@@ -115,6 +115,7 @@ class _Block:
             handshake_first=first,
             handshake_first_fallback=fallback,
             connection_rate_limit=block.integer("connection_rate_limit"),
+            place=f"{block.position}: {block.path}" if block.position.source else block.path,
         )
 
     def _error(self, message: str, name: str) -> None:

@@ -33,6 +33,9 @@ class Position:
         return f"{self.source}:{self.line}:{self.column}"
 
 
+#: What is wrong with an empty user, password or token, as from an empty variable.
+OPEN = "is empty: everybody would be let in"
+
 NOWHERE = Position()
 """The position of what did not come from a file."""
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from natsbroker.config.addresses import checkPort
-from natsbroker.config.errors import ConfigError
+from natsbroker.config.errors import OPEN, ConfigError
 from natsbroker.config.flags import flagNamed
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import DEFAULT_PORT, TLS, Settings
@@ -99,8 +99,10 @@ def _monitoring(name: str) -> Change:
 
 def _authorization(name: str) -> Change:
     def change(settings: Settings, value: Any) -> Settings:
+        if not value:
+            raise ValueError(OPEN)
         known = settings.authorization
-        changes: dict[str, Any] = {name: value, "defined": known.defined or bool(value)}
+        changes: dict[str, Any] = {name: value, "defined": True}
         return replace(settings, authorization=replace(known, **changes))
 
     return change
@@ -192,5 +194,6 @@ def _withTLS(
         ca_file=authority,
         certs=((certificate, key),),
         verify=bool(given.get("tlsverify", False)),
+        place="--tls",
     )
     return replace(settings, tls=tls)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from natsbroker.config.addresses import checkPort
+from natsbroker.config.errors import OPEN
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import RANDOM_PORT, Settings
 
@@ -72,6 +73,8 @@ def _listening(cluster: Cluster, url: str) -> Cluster:
         raise ValueError("not the URL of a listener: it needs a host and a port")
     if parts.username and parts.password is None:
         raise ValueError("expected cluster password to be set")
+    if "" in (parts.username, parts.password):
+        raise ValueError(f"the login {OPEN}")
     return replace(
         cluster,
         host=host,

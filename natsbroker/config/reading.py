@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from natsbroker.config.errors import (
+    OPEN,
     ConfigError,
     NotSupportedYet,
     Position,
@@ -68,6 +69,14 @@ class Findings:
         """
         for name, message in problems:
             self.errorAt(block, name, message)
+
+    def refuseEmpty(self, block: Reading, *names: str) -> None:
+        """
+        Take down an error at each text of a login that is there, but empty: an empty variable must
+        not open a listener.
+        """
+        empty = [each for each in names if each in block and not block.text(each)]
+        self.errorsAt(block, ((each, OPEN) for each in empty))
 
 
 class Entries(dict[str, object]):

@@ -7,7 +7,7 @@ never know how a handshake is made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["TLS"]
 
@@ -32,6 +32,8 @@ class TLS:
     @ivar handshake_first_fallback: seconds to wait for a handshake before INFO is sent
         in the clear after all; 0 for no such fallback.
     @ivar connection_rate_limit: handshakes a second; 0 for any number.
+    @ivar place: what an error calls the block: its dotted path, behind its place in the file if it
+        stands there; not compared.
     """
 
     cert_file: str = ""
@@ -49,3 +51,4 @@ class TLS:
     handshake_first: bool = False
     handshake_first_fallback: float = 0.0
     connection_rate_limit: int = 0
+    place: str = field(default="tls", compare=False, repr=False)

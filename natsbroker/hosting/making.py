@@ -181,13 +181,9 @@ def makeTerms(settings: Settings) -> TLSTerms | None:
     """
     if settings.tls is None:
         return None
-    from natsbroker.hosting.tls import TLSError, termsFrom
+    from natsbroker.hosting.tls import termsFrom
 
-    try:
-        return termsFrom(settings.tls, settings.allow_non_tls)
-    except TLSError as error:
-        text = str(error).removeprefix("tls: ")
-        raise TLSError(f"{settings.at('tls')}: {text}") from error
+    return termsFrom(settings.tls, settings.allow_non_tls)
 
 
 def makeMonitoring(

@@ -106,8 +106,7 @@ class Plugins:
             return None
         plugin: Any = given
         if given is None:
-            key = settings.at("authorization.plugin")
-            plugin = self.named(IAuthorizerPlugin, authorization.plugin, readyMade, key)
+            plugin = self._authorizerPlugin(settings, readyMade)
         what = f'authorization plugin "{plugin.name}"'
         made: IAuthorizer = _made(what, lambda: plugin.makeAuthorizer(host, authorization.options))
         try:
@@ -139,9 +138,7 @@ class Plugins:
         interest = (settings.gateway or Gateway()).interest
         plugin: Any = given
         if given is None:
-            name = interest.plugin or readyMade()[0].name
-            key = settings.at("gateway.interest.plugin")
-            plugin = self.named(IGatewayPolicyPlugin, name, readyMade, key)
+            plugin = self._policyPlugin(settings, interest.plugin or readyMade()[0].name, readyMade)
         what = f'gateway policy "{plugin.name}"'
         made: IGatewayInterestPolicy = _made(
             what, lambda: plugin.makePolicy(host, interest.options)
@@ -159,7 +156,7 @@ class Plugins:
         router = settings.router
         if not router.plugin:
             return None
-        plugin = self.named(IRouterPlugin, router.plugin, key=settings.at("router.plugin"))
+        plugin = self._routerPlugin(settings)
 
         def make(account: str) -> ISubjectRouter:
             made: ISubjectRouter = _made(
@@ -189,7 +186,7 @@ class Plugins:
         byName = {service.name: service for service in given}
         makers = [(service.name, service) for service in given]
         makers += [
-            (name, self.named(IBrokerService, name, readyMade, _sectionAt(settings, name)))
+            (name, self._servicePlugin(settings, name, readyMade))
             for name in sections
             if name not in byName
         ]
@@ -197,13 +194,46 @@ class Plugins:
             (name, _service(name, maker, host, sections.get(name, {}))) for name, maker in makers
         ]
 
+    def require(
+        self,
+        settings: Settings,
+        authorizers: ReadyMade[IAuthorizerPlugin],
+        policies: ReadyMade[IGatewayPolicyPlugin],
+        services: ReadyMade[IBrokerService],
+    ) -> None:
+        """
+        Look up what the settings name, as a start does, and make nothing of it.
 
-def _sectionAt(settings: Settings, name: str) -> str:
-    """
-    The key of a service's section.
-    """
-    block = "services" if name in settings.services else "plugins"
-    return settings.at(f"{block}.{name}")
+        @raise PluginError: for the first that is not installed.
+        """
+        if settings.authorization.plugin:
+            self._authorizerPlugin(settings, authorizers)
+        if settings.gateway is not None and settings.gateway.interest.plugin:
+            self._policyPlugin(settings, settings.gateway.interest.plugin, policies)
+        if settings.router.plugin:
+            self._routerPlugin(settings)
+        for name in {**settings.plugins, **settings.services}:
+            self._servicePlugin(settings, name, services)
+
+    def _authorizerPlugin(self, settings: Settings, readyMade: ReadyMade[IAuthorizerPlugin]) -> Any:
+        key = settings.at("authorization.plugin")
+        return self.named(IAuthorizerPlugin, settings.authorization.plugin, readyMade, key)
+
+    def _policyPlugin(
+        self, settings: Settings, name: str, readyMade: ReadyMade[IGatewayPolicyPlugin]
+    ) -> Any:
+        key = settings.at("gateway.interest.plugin")
+        return self.named(IGatewayPolicyPlugin, name, readyMade, key)
+
+    def _routerPlugin(self, settings: Settings) -> Any:
+        key = settings.at("router.plugin")
+        return self.named(IRouterPlugin, settings.router.plugin, key=key)
+
+    def _servicePlugin(
+        self, settings: Settings, name: str, readyMade: ReadyMade[IBrokerService]
+    ) -> Any:
+        block = "services" if name in settings.services else "plugins"
+        return self.named(IBrokerService, name, readyMade, settings.at(f"{block}.{name}"))
 
 
 def nameOf(given: object, default: str) -> str:

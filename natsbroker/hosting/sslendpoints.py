@@ -91,6 +91,7 @@ class SSLEndpoint:
             certs=((self.certKey, self.privateKey),),
             handshake_first=True,
             handshake_first_fallback=0.0,
+            place="tls",
         )
         return termsFrom(own, False, self.extraCertChain)
 

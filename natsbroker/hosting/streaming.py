@@ -14,7 +14,9 @@ from dataclasses import fields
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
+from natsbroker._istore import StoreError
 from natsbroker.config.streaming import ChannelLimits as ChannelSettings
 from natsbroker.config.streaming import Streaming
 from natsbroker.errors import BrokerError
@@ -75,7 +77,14 @@ def storeMaker(
             opening: Deferred[IStreamStore] = opener.openStore(host, section)
         except ValueError as error:
             raise StartError(f'store "{streaming.store}": {error}') from error
-        return opening
+        return opening.addErrback(placed)
+
+    def placed(failure: Failure) -> Failure:
+        if streaming.dir and failure.check(OSError, StoreError):
+            return Failure(
+                StartError(host.settings.placed("streaming.dir", failure.getErrorMessage()))
+            )
+        return failure
 
     return openStore
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -63,6 +64,17 @@ class TLSError(ValueError):
     """
 
 
+@contextmanager
+def _placed(tls: TLS) -> Iterator[None]:
+    """
+    Put the place of a block in front of what is wrong with it.
+    """
+    try:
+        yield
+    except TLSError as error:
+        raise TLSError(f"{tls.place}: {error}") from error
+
+
 def termsFrom(tls: TLS, optional: bool, chain: str = "") -> TLSTerms:
     """
     How a client listener does TLS.
@@ -106,8 +118,13 @@ def contextFrom(tls: TLS, chain: str = "") -> Context:
         to one that clients know; empty where they stand in the certificate's own file.
     @raise TLSError: if the files or names are not right.
     """
+    with _placed(tls):
+        return _answeringContext(tls, chain)
+
+
+def _answeringContext(tls: TLS, chain: str) -> Context:
     if not tls.certs:
-        raise TLSError("tls: there is no certificate")
+        raise TLSError("there is no certificate")
     contexts = [_contextWith(tls, certificate, key) for certificate, key in tls.certs]
     default = contexts[0]
     if chain:
@@ -131,11 +148,7 @@ def bothContextsFrom(tls: TLS) -> tuple[Context, Context]:
     @return: for answering, and for dialling.
     @raise TLSError: if the files or names are not right.
     """
-    answering = contextFrom(replace(tls, verify=True))
-    dialling = _contextWith(
-        replace(tls, verify=not tls.insecure), *tls.certs[0], SSL.TLS_CLIENT_METHOD
-    )
-    return answering, dialling
+    return contextFrom(replace(tls, verify=True)), diallingContextFrom(tls)
 
 
 def diallingContextFrom(tls: TLS) -> Context:
@@ -146,11 +159,12 @@ def diallingContextFrom(tls: TLS) -> Context:
     @raise TLSError: if the files or names are not right.
     """
     checking = replace(tls, verify=not tls.insecure)
-    if tls.certs:
-        return _contextWith(checking, *tls.certs[0], SSL.TLS_CLIENT_METHOD)
-    context = _bareContext(checking, SSL.TLS_CLIENT_METHOD)
-    _setVerification(context, checking)
-    return context
+    with _placed(tls):
+        if tls.certs:
+            return _contextWith(checking, *tls.certs[0], SSL.TLS_CLIENT_METHOD)
+        context = _bareContext(checking, SSL.TLS_CLIENT_METHOD)
+        _setVerification(context, checking)
+        return context
 
 
 def _contextWith(
@@ -241,7 +255,7 @@ def _setCurves(context: Context, curves: Sequence[str]) -> None:
     raw: Any = context
     names = ":".join(_CURVES.get(curve, curve) for curve in curves).encode()
     if library.SSL_CTX_set1_curves_list(raw._context, names) != 1:
-        raise TLSError(f"tls: curve_preferences: OpenSSL does not know all of {', '.join(curves)}")
+        raise TLSError(f"curve_preferences: OpenSSL does not know all of {', '.join(curves)}")
 
 
 def _attempt(what: str, call: Any, *arguments: Any) -> None:
@@ -250,7 +264,7 @@ def _attempt(what: str, call: Any, *arguments: Any) -> None:
     except (SSL.Error, OSError) as error:
         reasons = error.args[0] if error.args and isinstance(error.args[0], list) else [(error,)]
         reason = "; ".join(str(each[-1]) for each in reasons) or "unreadable"
-        raise TLSError(f"tls: {what}: {reason}") from error
+        raise TLSError(f"{what}: {reason}") from error
 
 
 def _namesIn(path: str) -> list[str]:
@@ -270,7 +284,7 @@ def _certificatesIn(path: str) -> list[x509.Certificate]:
         with open(path, "rb") as file:
             return x509.load_pem_x509_certificates(file.read())
     except (OSError, ValueError) as error:
-        raise TLSError(f"tls: certificates {path}: {error}") from error
+        raise TLSError(f"certificates {path}: {error}") from error
 
 
 def _choose(connection: SSL.Connection, named: Sequence[tuple[list[str], Context]]) -> None:

@@ -207,6 +207,26 @@ def test_cheapBcryptIsFine() -> None:
     assert settingsOf(f"authorization {{ token: '{secret}' }}").authorization.token == secret
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("cluster { authorization { user: $E } }", "1:27: cluster.authorization.user"),
+        ("gateway { authorization { pass: $E } }", "1:27: gateway.authorization.pass"),
+        ("leafnodes { authorization { nkey: $E } }", "1:29: leafnodes.authorization.nkey"),
+        (
+            "leafnodes { authorization { users: [{ user: a, pass: $E }] } }",
+            "1:48: leafnodes.authorization.users[0].pass",
+        ),
+        ("accounts { A { users: [{ user: a, pass: '' }] } }", "1:35: accounts.A.users[0].pass"),
+    ],
+)
+def test_emptyLoginOfBlocks(text: str, place: str) -> None:
+    """Empty logins of links and of listed users are errors, too, with their place."""
+    with pytest.raises(ConfigErrors) as raised:
+        buildText(text, {"E": ""}, "x.conf")
+    assert f"x.conf:{place}: is empty: everybody would be let in" in str(raised.value)
+
+
 @pytest.mark.parametrize("name", ["user", "pass", "token"])
 @pytest.mark.parametrize("text", ["$EMPTY", '""'])
 def test_emptyLogin(name: str, text: str) -> None:

@@ -92,6 +92,13 @@ def test_everyTraceTraces(key: str) -> None:
 
 PAGES = [
     ("http_port: 8222", Monitoring("127.0.0.1", 8222)),
+    ("host: '0.0.0.0', http_port: 8222", Monitoring("127.0.0.1", 8222)),
+    ("host: '192.0.2.1', http_port: 8222", Monitoring("127.0.0.1", 8222)),
+    ("host: '127.0.0.2', http_port: 8222", Monitoring("127.0.0.2", 8222)),
+    (
+        "host: '192.0.2.1', http_port: 8222, insecure_monitor: true",
+        Monitoring("192.0.2.1", 8222, insecure_monitor=True),
+    ),
     ("monitor_port: -1", Monitoring("127.0.0.1", -1)),
     ("http: 8222", Monitoring("127.0.0.1", 8222)),
     ("http: 'localhost:8222'", Monitoring("localhost", 8222)),

@@ -55,7 +55,6 @@ CHANGED: list[tuple[str, FlagValue, Settings]] = [
     ("user", "u", Settings(authorization=Authorization(True, user="u"))),
     ("pass", "p", Settings(authorization=Authorization(True, password="p"))),
     ("auth", "t", Settings(authorization=Authorization(True, token="t"))),
-    ("user", "", Settings()),
     ("pure", True, Settings(fast_lane=False)),
     ("pure", False, Settings()),
 ]
@@ -134,6 +133,9 @@ class TestTLS:
         ("m", -2, "--http_port: invalid port -2"),
         ("n", "a b", "--server_name: server name cannot contain spaces"),
         ("log_size_limit", -1, "--log_size_limit: value can not be negative"),
+        ("user", "", "--user: is empty: everybody would be let in"),
+        ("pass", "", "--pass: is empty: everybody would be let in"),
+        ("auth", "", "--auth: is empty: everybody would be let in"),
     ],
 )
 def test_mistakes(flag: str, value: FlagValue, message: str) -> None:

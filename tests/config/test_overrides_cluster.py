@@ -89,6 +89,8 @@ def test_off() -> None:
         ("nats://h:x", "--cluster: not the URL of a listener"),
         ("nats://u@h:1", "--cluster: expected cluster password to be set"),
         ("nats://h:99999", "--cluster: not the URL of a listener"),
+        ("nats://:@h:1", "--cluster: the login is empty: everybody would be let in"),
+        ("nats://u:@h:1", "--cluster: the login is empty: everybody would be let in"),
     ],
 )
 def test_nonsense(url: str, message: str) -> None:

@@ -4,7 +4,7 @@ From a C{tls} block to an OpenSSL context, tried with real handshakes in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import requires, version
 from pathlib import Path
@@ -16,7 +16,13 @@ from OpenSSL import SSL
 
 from natsbroker.config.build_tls import CIPHER_SUITES
 from natsbroker.config.model import TLS
-from natsbroker.hosting.tls import TLSError, contextFrom, termsFrom
+from natsbroker.hosting.tls import (
+    TLSError,
+    bothContextsFrom,
+    contextFrom,
+    diallingContextFrom,
+    termsFrom,
+)
 from natsbroker.net.sealing import SealedConnection
 from natsbroker.net.tls import Begin
 from tests.hosting.support import logLines
@@ -301,6 +307,16 @@ class TestFiles:
         broken = TLS(certs=((str(folder / "server.pem"), str(folder / "client-key.pem")),))
         with pytest.raises(TLSError, match=r"client-key\.pem"):
             contextFrom(broken)
+
+    def test_place(self, folder: Path) -> None:
+        """The block is told with its place, for dialling too."""
+        pair = (str(folder / "server.pem"), str(folder / "client-key.pem"))
+        broken = TLS(certs=(pair,), place="x.conf:3:5: leafnodes.remotes[0].tls")
+        place = r"^x\.conf:3:5: leafnodes\.remotes\[0\]\.tls: key_file"
+        makers: list[Callable[[TLS], object]] = [contextFrom, bothContextsFrom, diallingContextFrom]
+        for make in makers:
+            with pytest.raises(TLSError, match=place):
+                make(broken)
 
     def test_noAuthority(self, folder: Path) -> None:
         """So is an authority that is none."""

@@ -292,12 +292,15 @@ class TestTwistd:
     """C{twistd natsbroker}."""
 
     def test_cannotStart(self, tmp_path: Path, startServer: StartServer) -> None:
-        """A taken port and an unknown plugin end it with code 1 and a reason, not a traceback."""
+        """What it cannot start for ends it with code 1 and a reason, not a traceback."""
         taken = startServer(OURS_FAST).port
         (tmp_path / "x.conf").write_text("authorization { plugin: nobody_has_this }")
+        (tmp_path / "s.conf").write_text(f"streaming {{ store: file, dir: '{tmp_path}/x.conf' }}")
+        local = "tcp:0:interface=127.0.0.1"
         for arguments, reason in (
             (["-p", f"tcp:{taken}:interface=127.0.0.1"], "bind: address already in use"),
             (["-c", str(tmp_path / "x.conf")], '"nobody_has_this"'),
+            (["-p", local, "-c", str(tmp_path / "s.conf")], "s.conf:1:26: streaming.dir: "),
         ):
             done = subprocess.run(
                 twistd(tmp_path, *arguments),
