@@ -198,19 +198,10 @@ class IInterestWatcher(Interface):
         """
 
 
-class IMessageBus(Interface):
+class IPublisher(Interface):
     """
-    The door to one account, bound to one kind of origin: sessions, links, services and third
-    parties hold exactly this, so nobody can lie about where a message came from.
+    The publishing half of L{IMessageBus}.
     """
-
-    account = Attribute("The account's name, as text.")
-
-    matcher = Attribute(
-        "Who is subscribed to a subject, as a L{natsbroker.hot.Matcher}: the remembered answers "
-        "of the account's router, which the fast lane asks by itself. Its C{recorder} may be set, "
-        "to have counted what clients publish."
-    )
 
     def mapped(subject: bytes) -> bytes:
         """
@@ -250,6 +241,21 @@ class IMessageBus(Interface):
 
         @return: how many receivers the last one had.
         """
+
+
+class IMessageBus(IPublisher):
+    """
+    The door to one account, bound to one kind of origin: sessions, links, services and third
+    parties hold exactly this, so nobody can lie about where a message came from.
+    """
+
+    account = Attribute("The account's name, as text.")
+
+    matcher = Attribute(
+        "Who is subscribed to a subject, as a L{natsbroker.hot.Matcher}: the remembered answers "
+        "of the account's router, which the fast lane asks by itself. Its C{recorder} may be set, "
+        "to have counted what clients publish."
+    )
 
     def refresh() -> None:
         """

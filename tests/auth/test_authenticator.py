@@ -4,7 +4,6 @@ The class to subclass for authorization of one's own.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from zope.interface.verify import verifyObject
 
 from natsbroker import errors
 from natsbroker.auth.authenticator import Authenticator
-from natsbroker.hosting.clients import sessionsOf
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection
 from natsbroker.wire.grants import Grant, Hello
@@ -337,18 +335,18 @@ async def _await(answer: Any) -> Any:
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
-def test_endsTheProgram(error: type[BaseException]) -> None:
-    """What is to end the program lets nobody in either."""
+def test_exits(error: type[BaseException], flushLoggedErrors: FlushLoggedErrors) -> None:
+    """An exception that would end the program denies the login, and other clients are served."""
+    answers: list[Any] = [error(), Grant(user="alice")]
 
     def answer() -> Any:
-        raise error
+        given = answers.pop(0)
+        if isinstance(given, BaseException):
+            raise given
+        return given
 
-    broker = MemoryBroker(authorizer=Custom("grantFor", answer))
-    with suppress(error):
-        connection = broker.connect({"verbose": False})
-        assert connection.request(b"PING\r\n") == b""
-    assert all(
-        session.grant is None for session in sessionsOf(broker.broker.clientContext.connections)
-    )
-    with suppress(error):
-        broker.stop()
+    with MemoryBroker(authorizer=Custom("grantFor", answer)) as broker:
+        denied = broker.connect({"verbose": False})
+        assert denied.closed == "lost"
+        assert len(flushLoggedErrors(error)) == 1
+        assert broker.connect({"verbose": False}).request(b"PING\r\n") == b"PONG\r\n"
