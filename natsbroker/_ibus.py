@@ -294,7 +294,10 @@ class IMessageBus(IPublisher):
         """
 
     def watchInterest(
-        watcher: IInterestWatcher, audience: Audience | None = None, isPatient: bool = False
+        watcher: IInterestWatcher,
+        audience: Audience | None = None,
+        isPatient: bool = False,
+        whenTold: Callable[[], None] | None = None,
     ) -> Any:
         """
         Be told what is subscribed: all there is, and every change.
@@ -303,6 +306,7 @@ class IMessageBus(IPublisher):
             default of those of this broker.
         @param isPatient: whether what there is may be told bit by bit, as turns allow, with changes
             in between, and not at once.
+        @param whenTold: called when the watcher knows what there is.
         @return: a callable without arguments that ends it.
         """
 

@@ -394,7 +394,9 @@ class RemoteBus(Service):
         """
         return self._client is not None and self._client.isOpen
 
-    def watchInterest(self, watcher: Any, audience: Any = None, isPatient: bool = False) -> Any:
+    def watchInterest(
+        self, watcher: Any, audience: Any = None, isPatient: bool = False, whenTold: Any = None
+    ) -> Any:
         """
         See L{IMessageBus.watchInterest}.
 

@@ -154,21 +154,25 @@ class Account:
         """
         Something is wanted beyond other clusters' gateways.
         """
-        self._interest.added(subscription)
+        self._interest.added(subscription, True)
 
     def unlearned(self, subscription: hot.Subscription) -> None:
         """
         It is not wanted any more.
         """
-        self._interest.removed(subscription)
+        self._interest.removed(subscription, True)
 
     def watch(
-        self, watcher: IInterestWatcher, audience: Audience | None = None, isPatient: bool = False
+        self,
+        watcher: IInterestWatcher,
+        audience: Audience | None = None,
+        isPatient: bool = False,
+        whenTold: Callable[[], None] | None = None,
     ) -> Callable[[], None]:
         """
         See L{natsbroker.interfaces.IMessageBus.watchInterest}.
         """
-        return self._interest.watch(watcher, audience, isPatient)
+        return self._interest.watch(watcher, audience, isPatient, whenTold)
 
     def subscribe(
         self, kind: Kind, pattern: bytes, subscriber: Any, tag: Any, queue: bytes, weight: int

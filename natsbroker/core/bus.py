@@ -117,12 +117,16 @@ class Bus:
         return self._delivery.hasInterest(self.kind, subject)
 
     def watchInterest(
-        self, watcher: IInterestWatcher, audience: Audience | None = None, isPatient: bool = False
+        self,
+        watcher: IInterestWatcher,
+        audience: Audience | None = None,
+        isPatient: bool = False,
+        whenTold: Callable[[], None] | None = None,
     ) -> Callable[[], None]:
         """
         See L{IMessageBus.watchInterest}.
         """
-        return self._account.watch(watcher, audience, isPatient)
+        return self._account.watch(watcher, audience, isPatient, whenTold)
 
 
 @implementer(IGatewayBus)

@@ -36,6 +36,20 @@ _TELL = 24
 _COPY = 2
 
 
+class _Watch:
+    """
+    A watcher of an audience.
+
+    @ivar told: what it was told of so far; C{None} from the end of the list on.
+    """
+
+    __slots__ = ("told", "watcher")
+
+    def __init__(self, watcher: IInterestWatcher) -> None:
+        self.watcher = watcher
+        self.told: set[_Key] | None = set()
+
+
 class _Count:
     """
     What one audience is told.
@@ -58,13 +72,15 @@ class _Count:
         self._failed = failed
         self._audience = audience
         self._weights: dict[_Key, int] = {}
-        # What each watcher is still to be told of what there was when it came.
-        self._watchers: dict[int, tuple[IInterestWatcher, dict[_Key, int]]] = {}
+        self._watches: dict[int, _Watch] = {}
         there = list(subscriptions)
-        self._uncounted = set(there)
+        self._size = len(there)
         self._there = iter(there)
+        # While subscriptions are counted: those that are, and those that ended before they were.
+        self._known: set[Subscription] | None = set()
+        self._gone: set[Subscription] = set()
         for each in standIns:
-            self.changed(each, each.weight)
+            self.changed(each, each.weight, isStandIn=True)
 
     def _keyOf(self, subscription: Subscription) -> _Key | None:
         origin = self._audience.originOf(subscription)
@@ -72,9 +88,9 @@ class _Count:
 
     def __len__(self) -> int:
         """
-        How many subscriptions are still to be counted.
+        How many subscriptions there were at the beginning.
         """
-        return len(self._uncounted)
+        return self._size
 
     def counted(self) -> Iterator[int]:
         """
@@ -82,14 +98,18 @@ class _Count:
 
         @return: the work of each step.
         """
-        uncounted, weights = self._uncounted, self._weights
+        known, weights = self._known, self._weights
+        if known is None:
+            return
         for subscription in self._there:
-            if subscription in uncounted:
-                uncounted.remove(subscription)
+            if subscription not in known and subscription not in self._gone:
+                known.add(subscription)
                 key = self._keyOf(subscription)
                 if key is not None:
                     weights[key] = weights.get(key, 0) + subscription.weight
             yield _COUNT
+        self._known = None
+        self._gone = set()
 
     def told(self, number: int, watcher: IInterestWatcher) -> Iterator[int]:
         """
@@ -98,34 +118,49 @@ class _Count:
         @param number: tells the watcher apart.
         @return: the work of each step.
         """
-        waiting = self._weights.copy()
-        self._watchers[number] = watcher, waiting
-        keys = list(waiting)
+        watch = self._watches[number] = _Watch(watcher)
+        keys = list(self._weights)
         yield len(keys) >> _COPY
         for key in keys:
-            if number not in self._watchers:
+            told = watch.told
+            if told is None or number not in self._watches:
                 return
-            if waiting.pop(key, None) is not None:
+            weight = self._weights.get(key)
+            if weight is not None and key not in told:
+                told.add(key)
                 pattern, queue, origin = key
-                watcher.interestGained(pattern, queue, self._weights[key], *_named(origin))
+                watcher.interestGained(pattern, queue, weight, *_named(origin))
             yield _TELL
+        watch.told = None
 
     def stop(self, number: int) -> None:
         """
         Tell a watcher nothing more.
         """
-        self._watchers.pop(number, None)
+        self._watches.pop(number, None)
 
-    def changed(self, subscription: Subscription, difference: int, isGone: bool = False) -> None:
+    def changed(
+        self,
+        subscription: Subscription,
+        difference: int,
+        isNew: bool = False,
+        isGone: bool = False,
+        isStandIn: bool = False,
+    ) -> None:
         """
         There is more or less of a subscription.
 
+        @param isNew: whether there was nothing of it.
         @param isGone: whether nothing is left of it.
+        @param isStandIn: whether it stands for other interest, and is another object each time.
         """
-        if subscription in self._uncounted:
+        known = self._known
+        if known is not None and not isStandIn and subscription not in known:
             if isGone:
-                self._uncounted.remove(subscription)
-            return
+                self._gone.add(subscription)
+            if not isNew:
+                return
+            known.add(subscription)
         key = self._keyOf(subscription)
         if key is None:
             return
@@ -136,11 +171,15 @@ class _Count:
             self._weights[key] = weight
         else:
             self._weights.pop(key, None)
-        for watcher, waiting in list(self._watchers.values()):
-            if waiting and key in waiting:
-                if not weight:
-                    del waiting[key]
-                continue
+        for watch in list(self._watches.values()):
+            told, watcher = watch.told, watch.watcher
+            if told is not None:
+                if before and key not in told:
+                    continue
+                if weight:
+                    told.add(key)
+                else:
+                    told.remove(key)
             try:
                 if not weight:
                     watcher.interestLost(pattern, queue, *_named(origin))
@@ -183,7 +222,11 @@ class Interest:
         self._last = 0
 
     def watch(
-        self, watcher: IInterestWatcher, audience: Audience | None = None, isPatient: bool = False
+        self,
+        watcher: IInterestWatcher,
+        audience: Audience | None = None,
+        isPatient: bool = False,
+        whenTold: Callable[[], None] | None = None,
     ) -> Callable[[], None]:
         """
         See L{natsbroker.interfaces.IMessageBus.watchInterest}.
@@ -208,6 +251,8 @@ class Interest:
                 for work in watched.told(number, watcher):
                     self._turn.work += work
                     yield
+            if isWatching and whenTold is not None:
+                whenTold()
 
         if isPatient:
             self._turn.backlog.exhaust(steps())
@@ -232,21 +277,25 @@ class Interest:
         """
         return bool(self._counts)
 
-    def added(self, subscription: Subscription) -> None:
+    def added(self, subscription: Subscription, isStandIn: bool = False) -> None:
         """
         A subscription was made.
+
+        @param isStandIn: whether it stands for other interest.
         """
         if self._counts:
             for count in list(self._counts.values()):
-                count.changed(subscription, subscription.weight)
+                count.changed(subscription, subscription.weight, True, isStandIn=isStandIn)
 
-    def removed(self, subscription: Subscription) -> None:
+    def removed(self, subscription: Subscription, isStandIn: bool = False) -> None:
         """
         A subscription ended.
+
+        @param isStandIn: whether it stood for other interest.
         """
         if self._counts:
             for count in list(self._counts.values()):
-                count.changed(subscription, -subscription.weight, True)
+                count.changed(subscription, -subscription.weight, False, True, isStandIn)
 
     def reweighed(self, subscription: Subscription, before: int) -> None:
         """

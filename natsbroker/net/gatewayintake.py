@@ -141,7 +141,7 @@ class Intake:
         name = wire.decode("utf-8", "surrogateescape")
         isRefused = wire in self._unknown
         self._unknown.pop(wire, None)
-        telling = Telling(wire, self._ourName, self._link.say, isRefused)
+        telling = Telling(wire, self._ourName, self._link.say, self._link.context.turn, isRefused)
         telling.begin(bus)
         return _Account(name, bus, GatewayOrigin(name, self._document.server_name), telling)
 

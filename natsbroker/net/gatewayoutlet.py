@@ -237,7 +237,9 @@ class Outlet:
             return
         account, _, pattern, queue, _ = interest
         try:
-            self._change(account, lambda table: self._policy.gained(table, pattern, queue), pattern)
+            self._change(
+                account, lambda table: self._policy.gained(table, pattern, queue), pattern, queue
+            )
         except (ValueError, TooManyShapes) as error:
             _log.error(
                 "{link} - Could not insert subscription: {why}",
@@ -270,7 +272,9 @@ class Outlet:
             which = "complete" if isComplete else "start"
             self._link.close(errors.NO_COMMAND_ACCOUNT, which)
             return True
-        self._change(account, lambda table: self._policy.listed(table, isComplete))
+        # What is listed is known by its end: only what was not spoken of is withheld from there on.
+        queue = b"" if isComplete else None
+        self._change(account, lambda table: self._policy.listed(table, isComplete), queue=queue)
         _log.debug(
             "{link} - Gateway {gateway}: switching account {account} to interest-only mode{end}",
             link=str(self._link),

@@ -3,7 +3,7 @@ What one other cluster is told of the interest that this one has in an account.
 
 It is told of every queue group. Of plain interest it is told everything, from the beginning or from
 some moment on; or, as long as it is not, only what makes no sense to send, when it has sent it, and
-that this has changed.
+that this has changed. Many subscriptions are told in shares of work, with changes in between.
 
 Promises: whoever is told everything can rely on it from the end of the list on; nobody who was told
 that something is not wanted is left to believe it when somebody wants it; what is remembered of
@@ -13,11 +13,12 @@ Must never know: connections, or when somebody is told everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from zope.interface import implementer
 
+from natsbroker import hot
 from natsbroker.interfaces import IInterestWatcher, IMessageBus
 from natsbroker.subjects.audience import Audience
 from natsbroker.subjects.grammar import hasWildcard, matches
@@ -33,11 +34,18 @@ CLUSTER = Audience({Kind.CLIENT, Kind.INTERNAL, Kind.ROUTE, Kind.SPOKE})
 #: So many refusals are remembered.
 _MOST_REFUSED = 100_000
 
+#: The work of telling of a subscription, and of comparing a refusal with a pattern.
+_TELL = 24
+_COMPARE = 4
+
+#: The binary logarithm of how many patterns are copied in a unit of work.
+_COPY = 2
+
 
 @implementer(IInterestWatcher)
 class Telling:
     """
-    @ivar isAll: whether everything is told.
+    @ivar isAll: whether everything is told, or about to be.
     @ivar refused: the subjects that were said to be unwanted.
     @ivar isRefused: whether the whole account was.
     @ivar switched: when everything began to be told, in seconds since the epoch; 0.0 for never.
@@ -48,12 +56,14 @@ class Telling:
         account: bytes,
         ourName: str,
         say: Callable[[bytes], None],
+        turn: hot.Turn,
         isRefused: bool = False,
         mostRefused: int = _MOST_REFUSED,
     ) -> None:
         """
         @param ourName: what our gateway is called.
         @param say: sends a line.
+        @param turn: whose shares of work limit how much is told at once.
         @param isRefused: whether the account was refused before it was known.
         """
         self.isAll = False
@@ -63,21 +73,27 @@ class Telling:
         self._account = account
         self._ourName = ourName
         self._say = say
+        self._turn = turn
         self._mostRefused = mostRefused
         self._plain: dict[bytes, None] = {}
         self._groups: set[tuple[bytes, bytes]] = set()
+        # Whether all interest that there was at the beginning is known.
+        self._isListed = False
+        # What is still to be told after ALL_SUBS_START; None from ALL_SUBS_COMPLETE on, and before.
+        self._untold: dict[bytes, None] | None = None
         self._stop: Callable[[], None] | None = None
 
     def begin(self, bus: IMessageBus) -> None:
         """
         Tell of the queue groups that there are, and of what changes.
         """
-        self._stop = bus.watchInterest(self, CLUSTER)
+        self._stop = bus.watchInterest(self, CLUSTER, True, self._listed)
 
     def end(self) -> None:
         """
         Tell nothing more.
         """
+        self._untold = None
         stop, self._stop = self._stop, None
         if stop is not None:
             stop()
@@ -94,11 +110,32 @@ class Telling:
         self.isRefused = False
         self.refused = {}
         self.switched = now
-        account, ours = self._account, self._ourName
-        self._say(commandLine(ours, GatewayCommand.ALL_SUBS_START, account))
-        for pattern in self._plain:
-            self._say(interestLine(account, pattern, b"", 0))
-        self._say(commandLine(ours, GatewayCommand.ALL_SUBS_COMPLETE, account))
+        self._say(commandLine(self._ourName, GatewayCommand.ALL_SUBS_START, self._account))
+        self._untold = self._plain.copy()
+        self._turn.work += len(self._untold) >> _COPY
+        self._turn.backlog.exhaust(self._tellRest())
+
+    def _tellRest(self) -> Iterator[None]:
+        untold = self._untold
+        while untold and untold is self._untold:
+            pattern, _ = untold.popitem()
+            self._say(interestLine(self._account, pattern, b"", 0))
+            self._turn.work += _TELL
+            yield
+        self._complete()
+
+    def _listed(self) -> None:
+        self._isListed = True
+        self._complete()
+
+    def _complete(self) -> None:
+        """
+        End the list of all subscriptions, if each of them was told.
+        """
+        if self._isListed and self._untold is not None and not self._untold:
+            self._untold = None
+            line = commandLine(self._ourName, GatewayCommand.ALL_SUBS_COMPLETE, self._account)
+            self._say(line)
 
     def refuse(self, subject: bytes, switches: Callable[[int], bool], now: float) -> bool:
         """
@@ -110,7 +147,7 @@ class Telling:
         """
         if self.isAll or subject in self.refused:
             return False
-        if not self._plain and not self._groups:
+        if self._isListed and not self._plain and not self._groups:
             if self.isRefused:
                 return False
             self.isRefused = True
@@ -150,6 +187,7 @@ class Telling:
         refused = self.refused
         if not hasWildcard(pattern):
             return refused.pop(pattern, _MISSING) is not _MISSING
+        self._turn.work += len(refused) * _COMPARE
         found = [subject for subject in refused if matches(pattern, subject)]
         for subject in found:
             del refused[subject]
@@ -169,8 +207,16 @@ class Telling:
             self._say(lostLine(self._account, pattern, queue))
             return
         self._plain.pop(pattern, None)
-        if self.isAll:
+        if self._untold is not None and pattern in self._untold:
+            del self._untold[pattern]
+        elif self.isAll:
             self._say(lostLine(self._account, pattern, b""))
+
+    @property
+    def _mode(self) -> str:
+        if self._untold is not None:
+            return "transitioning"
+        return "interest-only" if self.isAll else "optimistic"
 
     def figures(self) -> dict[str, Any]:
         """
@@ -178,7 +224,7 @@ class Telling:
         L{natsbroker.interfaces.IInterestTable.figures}.
         """
         return {
-            "mode": "interest-only" if self.isAll else "optimistic",
+            "mode": self._mode,
             "no_interest": len(self.refused),
             "interest": len(self._plain) if self.isAll else 0,
             "queues": len(self._groups),

@@ -136,7 +136,23 @@ class Announcer:
         self._audience = audience
         self._told: set[_Told] = set()
         self._bus = bus
-        self._stop: Callable[[], None] = bus.watchInterest(self, audience, True)
+        self._stops: list[Callable[[], None]] = []
+        self._watch()
+
+    def _watch(self) -> None:
+        """
+        Have all interest told in shares. What was watched before is watched until then, since
+        interest may end that the peer was told of, and the new watch was not.
+        """
+        former = list(self._stops)
+
+        def told() -> None:
+            for stop in former:
+                stop()
+            self._stops = [each for each in self._stops if each not in former]
+
+        stop = self._bus.watchInterest(self, self._audience, True, told)
+        self._stops.append(stop)
 
     def interestGained(
         self, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
@@ -147,6 +163,8 @@ class Announcer:
         if self._permissions.mayTell(pattern):
             self._told.add((pattern, queue, origin))
             self._gained(pattern, queue, weight, origin)
+        else:
+            self.interestLost(pattern, queue, origin)
 
     def interestWeightChanged(
         self, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
@@ -167,14 +185,11 @@ class Announcer:
 
     def permit(self, permissions: LinkPermissions) -> None:
         """
-        Use other permissions, and take back what may not be told any more.
+        Use other permissions: take back what may not be told any more, and tell the rest again,
+        which the peer takes for a new weight where it knows it.
         """
-        self._stop()
         self._permissions = permissions
-        for told in [each for each in self._told if not permissions.mayTell(each[0])]:
-            self.interestLost(*told)
-        # A peer takes what it knows already for a new weight.
-        self._stop = self._bus.watchInterest(self, self._audience, True)
+        self._watch()
 
     def end(self, isHeard: bool) -> None:
         """
@@ -182,7 +197,8 @@ class Announcer:
 
         @param isHeard: whether the peer is still there, and must be told that nobody is left.
         """
-        self._stop()
+        for stop in self._stops:
+            stop()
         told, self._told = self._told, set()
         if isHeard:
             for each in told:
@@ -331,7 +347,8 @@ class RemoteInterest:
         for account, weights in list(self._weights.items()):
             if not self._isUnknown(account):
                 made = self._made.get(account, {})
-                for key in [each for each in weights if each not in made]:
+                missing = len(made) < len(weights)
+                for key in [each for each in weights if each not in made] if missing else ():
                     self._subscribe(account, key, weights[key])
 
     def _isUnknown(self, account: bytes) -> bool:

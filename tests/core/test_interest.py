@@ -298,3 +298,47 @@ class TestPatience:
         book.interest.watch(one, None, True)
         book.interest.watch(other)
         assert len(other.taken()) == self.COUNT
+
+    def test_whenTold(self) -> None:
+        """Its callable is called once, after all there was."""
+        book, _ = self.crowded()
+        watcher, ends = WatchRecorder(), []
+        book.interest.watch(watcher, None, True, lambda: ends.append(len(watcher.told)))
+        assert ends == []
+        self.finish(book)
+        assert ends == [self.COUNT]
+
+    def test_stoppedIsNeverComplete(self) -> None:
+        """The callable of one that stops is not called."""
+        book, _ = self.crowded()
+        ends: list[int] = []
+        stop = book.interest.watch(WatchRecorder(), None, True, lambda: ends.append(1))
+        stop()
+        self.finish(book)
+        assert ends == []
+
+    @pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+    def test_weights(self, rounds: int) -> None:
+        """A group that changes meanwhile is told with its weight, or of its change."""
+        book, _ = self.crowded()
+        members = [book.add(b"q", b"q", weight=2) for _ in range(2)]
+        watcher = WatchRecorder()
+        book.interest.watch(watcher, None, True)
+        for _ in range(rounds):
+            book.soon.pop(0)()
+        before, members[0].weight = members[0].weight, 7
+        book.interest.reweighed(members[0], before)
+        book.remove(members[1])
+        self.finish(book)
+        assert [each for each in watcher.taken() if each[1] == b"q"][-1][3] == 7
+
+    def test_standIns(self) -> None:
+        """What stands for other interest, as another object each time, ends while others wait."""
+        book, _ = self.crowded()
+        watcher = WatchRecorder()
+        book.interest.watch(watcher, None, True)
+        for isThere in (True, False):
+            standIn: Any = Subscription(None, b"far", b"", int(Kind.CLIENT), object(), b"")
+            (book.interest.added if isThere else book.interest.removed)(standIn, True)
+        self.finish(book)
+        assert b"far" not in {pattern for _, pattern, *_ in watcher.taken()}

@@ -6,8 +6,10 @@ The processes are real, so a turn's share of work, which is counted, is compared
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -21,6 +23,10 @@ from tests.interop.servers import OURS_FAST, PATIENCE, Server
 #: seconds.
 WAIT = 0.02
 END = 0.5
+
+#: A server has nothing to do if it works less than this for a PING, so often in turn.
+CALM = 0.002
+TIMES = 30
 
 
 def work(server: Server) -> float:
@@ -125,3 +131,111 @@ def test_end(server: Server) -> None:
             while True:
                 assert work(server) - before < END
         assert server.exitStatus() == 0
+
+
+def portOf(server: Server, what: str) -> str:
+    """Where a server listens for links."""
+    found = re.search(rf"Listening for {what}s? connections on \S+:(\d+)", server.log())
+    assert found is not None
+    return found[1]
+
+
+def calm(servers: list[Server], least: float) -> None:
+    """
+    Send PINGs to servers until they have nothing more to do; all are answered in time.
+
+    @param least: what each of them works before, in seconds.
+    """
+    clients = [Client(server) for server in servers]
+    ends = [work(server) + least for server in servers]
+    count, deadline = 0, time.monotonic() + PATIENCE
+    while count < TIMES or any(
+        work(server) < end for server, end in zip(servers, ends, strict=True)
+    ):
+        assert time.monotonic() < deadline, [work(server) for server in servers]
+        used = []
+        for server, client in zip(servers, clients, strict=True):
+            before = work(server)
+            client.ask(b"")
+            used.append(work(server) - before)
+        assert max(used) < WAIT
+        count = count + 1 if max(used) < CALM else 0
+        time.sleep(0.002)
+    for client in clients:
+        client.socket.close()
+
+
+ROUTE = ("route", 200_000, b"SUB e.# #\r\n", 'cluster { name: C, listen: "127.0.0.1:-1", $REST }')
+LINKS = [
+    pytest.param(*ROUTE, "routes: [nats-route://127.0.0.1:$PORT]", id="route"),
+    pytest.param(
+        "gateway",
+        100_000,
+        b"SUB e.# g #\r\n",
+        'gateway { name: G$NUMBER, listen: "127.0.0.1:-1", $REST }',
+        "gateways: [{name: G0, url: nats://127.0.0.1:$PORT}]",
+        id="gateway",
+    ),
+    pytest.param(
+        "leafnode",
+        100_000,
+        b"SUB e.# #\r\n",
+        "leafnodes { $REST }",
+        "remotes: [{url: nats-leaf://127.0.0.1:$PORT}]",
+        id="leafnode",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "count", "form", "block", "rest"), LINKS)
+def test_links(
+    startServer: StartServer, kind: str, count: int, form: bytes, block: str, rest: str
+) -> None:
+    """A new link with very many subscriptions keeps no client waiting, at either end."""
+    listening = 'listen: "127.0.0.1:-1"' if kind == "leafnode" else ""
+    first = startServer(OURS_FAST, block.replace("$NUMBER", "0").replace("$REST", listening))
+    crowd = Client(first)
+    with closing(crowd.socket):
+        crowd.ask(lines(count, form))
+        dialling = rest.replace("$PORT", portOf(first, kind))
+        second = startServer(OURS_FAST, block.replace("$NUMBER", "1").replace("$REST", dialling))
+        calm([first, second], 0.05)
+
+
+def test_gatewaySwitch(startServer: StartServer) -> None:
+    """Telling another cluster all subscriptions, as too much was unwanted, keeps none waiting."""
+    block = 'gateway { name: G$NUMBER, listen: "127.0.0.1:-1", $REST }'
+    first = startServer(OURS_FAST, block.replace("$NUMBER", "0").replace("$REST", ""))
+    crowd = Client(first)
+    with closing(crowd.socket):
+        crowd.ask(lines(100_000, b"SUB e.# #\r\n"))
+        dialling = f"gateways: [{{name: G0, url: nats://127.0.0.1:{portOf(first, 'gateway')}}}]"
+        config = block.replace("$NUMBER", "1").replace("$REST", dialling)
+        second = startServer(OURS_FAST, config, ["-D"])
+        second.waitForLog("Outbound gateway connection")
+        publisher = Client(second)
+        with closing(publisher.socket):
+            publisher.ask(lines(3000, b"PUB unwanted.# 0\r\n\r\n"))
+            calm([first, second], 0.05)
+        second.waitForLog("switching account .* to interest-only mode complete")
+
+
+def test_reload(startServer: StartServer) -> None:
+    """A reload looks at all subscriptions and clients again and keeps none waiting."""
+    text = """
+authorization {
+    users: [
+        { user: u, password: p, permissions: { subscribe: { deny: "$DENIED" } } }
+        { user: v, password: p }
+    ]
+}
+no_auth_user: v
+"""
+    server = startServer(OURS_FAST, text.replace("$DENIED", "x"))
+    crowd = [Client(server, b',"user":"u","pass":"p"') for _ in range(400)]
+    crowd[0].ask(lines(200_000, b"SUB e.# #\r\n"))
+    server.writeConfig(text.replace("$DENIED", "y"))
+    server.signal("HUP")
+    calm([server], 0.1)
+    for each in crowd:
+        each.socket.close()

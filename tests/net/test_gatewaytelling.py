@@ -4,11 +4,15 @@ What one other cluster is told of this one's interest in an account.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from natsbroker import hot
+from natsbroker.core.account import Account
 from natsbroker.gateways.policies import SwitchingPolicy
 from natsbroker.gateways.tables import InterestTable
 from natsbroker.net.gatewaytelling import Telling
@@ -21,6 +25,8 @@ from natsbroker.wire.dialects.gateway import (
     splitLost,
 )
 from natsbroker.wire.serverinfo import GatewayCommand, parseDocument
+from natsbroker.wire.values import Kind
+from tests.support import Router
 
 START = commandLine("HERE", GatewayCommand.ALL_SUBS_START, b"A")
 COMPLETE = commandLine("HERE", GatewayCommand.ALL_SUBS_COMPLETE, b"A")
@@ -31,10 +37,28 @@ class Told:
     Another cluster that writes down what it is told.
     """
 
-    def __init__(self, switchAfter: int = 1000, **arguments: Any) -> None:
+    def __init__(self, switchAfter: int = 1000, isBegun: bool = True, **arguments: Any) -> None:
         self.lines: list[bytes] = []
-        self.telling = Telling(b"A", "HERE", self.lines.append, **arguments)
+        self.soon: list[Callable[[], None]] = []
+        turn = hot.Turn(self.soon.append)
+        self.account = Account("A", Router(), turn)
+        self.telling = Telling(b"A", "HERE", self.lines.append, turn, **arguments)
+        if isBegun:
+            self.begin()
         self._policy = SwitchingPolicy(switchAfter)
+
+    def begin(self) -> None:
+        """Tell what there is."""
+        self.telling.begin(self.account.busFor(Kind.GATEWAY))
+
+    def subscribe(self, pattern: bytes, queue: bytes = b"") -> Any:
+        """Make a subscription in the account."""
+        return self.account.subscribe(Kind.CLIENT, pattern, object(), b"", queue, 1)
+
+    def finish(self) -> None:
+        """Let turns go on until nothing is left."""
+        while self.soon:
+            self.soon.pop(0)()
 
     def send(self, subject: bytes) -> None:
         """Send something that nobody wants."""
@@ -208,3 +232,70 @@ def test_isUnderstood(steps: list[tuple[str, Any]], switchAfter: int) -> None:
                 assert table.match(literal)[0], (line, pattern)
         if sign == "!" and sent and sent[-1] == what:
             assert not table.match(what)[0] or any(matches(each, what) for each in there)
+
+
+class TestShares:
+    """Many subscriptions are told of in shares of work."""
+
+    COUNT = 5000
+
+    def crowded(self) -> tuple[Told, list[Any]]:
+        """Many subscriptions, and a connection to another cluster that begins."""
+        told = Told(isBegun=False)
+        subscriptions = [told.subscribe(b"a.%d" % number) for number in range(self.COUNT)]
+        return told, subscriptions
+
+    def known(self, lines: list[bytes]) -> set[bytes]:
+        """What the other cluster takes for interest, which is never ended before it began."""
+        known = set()
+        for line in lines:
+            sign, _, pattern, *_ = line.split()
+            if sign == b"RS+":
+                known.add(pattern)
+            elif sign == b"RS-":
+                known.remove(pattern)
+        return known
+
+    @pytest.mark.parametrize("switchesAt", [0, 1, 2, None])
+    def test_completeAfterAll(self, switchesAt: int | None) -> None:
+        """ALL_SUBS_COMPLETE follows the last line, also if the switch comes during the listing."""
+        told, subscriptions = self.crowded()
+        told.begin()
+        rounds = 0
+        while told.soon and rounds != switchesAt:
+            told.soon.pop(0)()
+            rounds += 1
+        told.telling.tellAll(1.0)
+        assert COMPLETE not in told.lines
+        assert told.telling.figures()["mode"] == "transitioning"
+        for place in (0, self.COUNT // 2, self.COUNT - 1):
+            subscriptions[place].cancel()
+        told.subscribe(b"a.0")
+        told.subscribe(b"new")
+        told.finish()
+        lines = told.take()
+        assert (lines.count(START), lines.count(COMPLETE)) == (1, 1)
+        listed = lines[lines.index(START) + 1 : lines.index(COMPLETE)]
+        there = {each.pattern for each in told.account.subscriptions()}
+        assert self.known(listed) == there
+        assert lines[-1] == COMPLETE
+        assert told.telling.figures()["mode"] == "interest-only"
+
+    def test_accountIsKeptWhileListed(self) -> None:
+        """An account is not given up as unwanted before all its interest is known."""
+        told, _ = self.crowded()
+        told.begin()
+        told.send(b"unwanted")
+        told.finish()
+        assert told.take() == [b"RS- A unwanted\r\n"]
+
+    def test_end(self) -> None:
+        """A connection that ends is sent no more of the list."""
+        told, _ = self.crowded()
+        told.begin()
+        told.finish()
+        told.telling.tellAll(1.0)
+        told.take()
+        told.telling.end()
+        told.finish()
+        assert told.take() == []

@@ -98,6 +98,20 @@ class TestAnnouncer:
         announcer.permit(RoutePermissions())
         assert len(heard.known) == 3
 
+    def test_endsWhileRepeated(self) -> None:
+        """The peer hears of interest that ends before it is told again."""
+        node, heard = Node(), Heard()
+        made = [node.bus().subscribe(b"a.%d" % number, Recorder(), None) for number in range(5000)]
+        announcer = announced(node, heard, RoutePermissions())
+        node.clock.pump([0.0] * 20)
+        assert len(heard.known) == 5000
+        announcer.permit(RoutePermissions(PermissionSet(None, [b"a.1"])))
+        for each in made[-10:]:
+            each.cancel()
+        node.clock.pump([0.0] * 20)
+        assert len(heard.known) == 4989
+        assert len(announcer) == 4989
+
     def test_over(self) -> None:
         """After its end it tells nothing."""
         node, heard = Node(), Heard()
