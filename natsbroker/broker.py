@@ -54,7 +54,6 @@ from natsbroker.hosting.planners import (
 )
 from natsbroker.hosting.plugins import Plugins, nameOf
 from natsbroker.hosting.presence import Presence
-from natsbroker.hosting.readiness import Readiness
 from natsbroker.hosting.reload import Planner, ReloadError, logChanges, plan, settled
 from natsbroker.hosting.start import announceListener, announceStart
 from natsbroker.hosting.userinfo import UserInfo
@@ -69,6 +68,7 @@ from natsbroker.net.client import ClientFactory
 from natsbroker.net.context import ClientContext
 from natsbroker.net.fast import Hub
 from natsbroker.net.listen import OpenSocketEndpoint, addressEndpoint
+from natsbroker.readiness import Readiness
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
@@ -158,7 +158,9 @@ class Broker(MultiService):
             self._random,
         )
         self._observers = Observers([events, *observers])
-        self._readiness = Readiness()
+        self._readiness = Readiness(
+            lambda failure: _log.critical("{reason}", reason=failure.getErrorMessage())
+        )
         self._hub: Hub | None = None
         self._lameDuck: LameDuck | None = None
         found = plugins or Plugins()

@@ -57,7 +57,7 @@ _TWISTED = "twisted zope constantly automat"
 _TLS = "OpenSSL service_identity cryptography"
 _COMPOSED = (
     f"{_SERVICE} wire hot config core auth store gateways stan jetstream pipeline stats net client"
-    " hosting broker tap main peernames"
+    " hosting broker tap main peernames readiness"
 )
 
 MAP: dict[str, Row] = {
@@ -76,12 +76,13 @@ MAP: dict[str, Row] = {
     "_inet": row(f"{_CONTRACTS} {_VALUES}", "zope", typing=_ANNOTATIONS),
     "_iservice": row(f"{_CONTRACTS} {_VALUES}", "zope", typing=_ANNOTATIONS),
     "peernames": row("", f"{_TWISTED} {_TLS}"),
+    "readiness": row("", "twisted"),
     "requests": row(f"{_CONTRACTS} {_VALUES} wire.headers subjects errors", _TWISTED),
     "core": row(f"{_CONTRACTS} hot wire subjects errors advisories", "zope"),
     "auth": row(_SERVICE, f"{_TWISTED} {_TLS} bcrypt nacl nkeys passlib"),
     "store": row(f"{_SERVICE} hot", f"{_TWISTED} lmdb psycopg xxhash google_crc32c"),
     "gateways": row(f"{_SERVICE} wire.mapped", _TWISTED),
-    "stan": row(f"{_SERVICE} hot", f"{_TWISTED} google cryptography"),
+    "stan": row(f"{_SERVICE} hot readiness", f"{_TWISTED} google cryptography"),
     "jetstream": row(_SERVICE, _TWISTED),
     "pipeline": row(f"{_SERVICE} wire.columnar wire.instants store.exports", _TWISTED),
     "stats": row(f"{_SERVICE} hot wire.instants", _TWISTED),
@@ -89,7 +90,7 @@ MAP: dict[str, Row] = {
         f"{_CONTRACTS} hot wire subjects errors advisories peernames",
         f"{_TWISTED} {_TLS} google_crc32c cramjam",
     ),
-    "client": row(f"{_SERVICE} hot wire peernames core.batches", f"{_TWISTED} {_TLS}"),
+    "client": row(f"{_SERVICE} hot wire peernames readiness core.batches", f"{_TWISTED} {_TLS}"),
     "hosting": row(_COMPOSED, f"{_TWISTED} {_TLS}"),
     "broker": row(_COMPOSED, f"{_TWISTED} {_TLS}"),
     "tap": row(_COMPOSED, f"{_TWISTED} {_TLS}"),

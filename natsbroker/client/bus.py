@@ -30,6 +30,7 @@ from natsbroker.interfaces import (
     ISubscriber,
     ISubscription,
 )
+from natsbroker.readiness import Readiness
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import ClientInfo, Message
@@ -161,11 +162,10 @@ class RemoteBus(Service):
         self._client: Client | None = None
         self._dialling: Deferred[Any] | None = None
         self._again: IDelayedCall | None = None
-        self._outcome: Failure | bool | None = None
+        self._readiness = Readiness()
         self._until = 0.0
         self._attempts = 1
         self._heardOf: list[str] = []
-        self._waiting: list[Deferred[None]] = []
 
     # The connection.
 
@@ -198,10 +198,7 @@ class RemoteBus(Service):
         See L{IPrepared}: it is prepared when the first connection is made, and fails if that takes
         longer than L{PATIENCE}.
         """
-        waiting: Deferred[None] = Deferred()
-        self._waiting.append(waiting)
-        self._tell()
-        return waiting
+        return self._readiness.wait()
 
     @property
     def maxPayload(self) -> int:
@@ -228,16 +225,14 @@ class RemoteBus(Service):
         for each in list(self._subscriptions.values()):
             each.connected(client)
         client.whenClosed().addCallback(self._lost)
-        self._outcome = True
-        self._tell()
+        self._readiness.reached()
 
     def _failed(self, failure: Failure) -> None:
         self._dialling = None
         if not self.running or failure.check(CancelledError):
             return
-        if self._outcome is None and self._reactor.seconds() >= self._until:
-            self._outcome = failure
-            self._tell()
+        if self._readiness.outcome is None and self._reactor.seconds() >= self._until:
+            self._readiness.failed(failure)
             return
         _log.debug("Cannot connect to the NATS server: {why}", why=failure.getErrorMessage())
         self._connectLater()
@@ -265,16 +260,6 @@ class RemoteBus(Service):
         urls = client.info.get("connect_urls")
         if isinstance(urls, list):
             self._heardOf = [each for each in urls if isinstance(each, str)]
-
-    def _tell(self) -> None:
-        if self._outcome is None:
-            return
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if isinstance(self._outcome, Failure):
-                each.errback(self._outcome)
-            else:
-                each.callback(None)
 
     # The bus.
 

@@ -2,7 +2,7 @@
 An account: who is subscribed in it, and who watches that.
 
 Promises: a subscription counts from the moment that it is made until it ends; subjects of one
-account never reach another; whoever made the account hears of a subscriber that raises.
+account never reach another; the owner of the account hears of a subscriber that raises.
 Must never know: connections, bytes on the wire, timers, or which services exist.
 """
 

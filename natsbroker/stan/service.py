@@ -31,6 +31,7 @@ from natsbroker.interfaces import (
     IReportingStore,
     IStreamStore,
 )
+from natsbroker.readiness import Readiness
 from natsbroker.requests import newInbox
 from natsbroker.stan.catalogue import ChannelCatalogue
 from natsbroker.stan.leading import lead
@@ -96,8 +97,7 @@ class StreamingService(Service):
         self._parts: Parts | None = None
         self._running: set[Deferred[None]] = set()
         self._starting: Deferred[None] | None = None
-        self._outcome: Failure | bool | None = None
-        self._waiting: list[Deferred[None]] = []
+        self._readiness = Readiness()
         self._isRetreating = False
         self._retreating: Deferred[None] | None = None
         self._again: IDelayedCall | None = None
@@ -120,10 +120,7 @@ class StreamingService(Service):
         """
         See L{IPrepared}.
         """
-        waiting: Deferred[None] = Deferred()
-        self._waiting.append(waiting)
-        self._tell()
-        return waiting
+        return self._readiness.wait()
 
     async def _start(self) -> None:
         self._store = store = await self._openStore()
@@ -150,14 +147,12 @@ class StreamingService(Service):
             await user.begin(catalogue)
 
     def _standBy(self) -> None:
-        self._outcome = True
         _log.info("Streaming cluster {id} is served elsewhere", id=self.options.clusterId)
-        self._tell()
+        self._readiness.reached()
 
     def _started(self, result: Failure | None) -> None:
-        wasReady = self._outcome is True
+        wasReady = self._readiness.outcome is True
         if not isinstance(result, Failure):
-            self._outcome = True
             _log.info(
                 "Streaming cluster {id}: {channels} channels, {clients} clients",
                 id=self.options.clusterId,
@@ -168,24 +163,14 @@ class StreamingService(Service):
                 _log.info("Streaming Server is ready")
         elif isinstance(result.value, LogElsewhere) or wasReady:
             # Another broker may serve meanwhile.
-            self._outcome = True
             if not isinstance(result.value, CancelledError):
                 why = result.getErrorMessage()
                 _log.error("Streaming cluster {id}: {why}", id=self.options.clusterId, why=why)
                 self._lost()
         else:
-            self._outcome = result
-        self._tell()
-
-    def _tell(self) -> None:
-        if self._outcome is None:
+            self._readiness.failed(result)
             return
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if isinstance(self._outcome, Failure):
-                each.errback(self._outcome)
-            else:
-                each.callback(None)
+        self._readiness.reached()
 
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """

@@ -1,5 +1,5 @@
 """
-Whether a broker has started.
+Whether something has started.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from natsbroker.hosting.readiness import Readiness
-from tests.hosting.support import logLines
+from natsbroker.readiness import Readiness
 
 
 def outcome(deferred: Deferred[Any]) -> list[Any]:
@@ -35,20 +34,21 @@ def test_reached() -> None:
 
 
 def test_failed() -> None:
-    """Who waits is told why it cannot; then it is not in the log."""
-    readiness = Readiness()
+    """Who waits is told why it cannot; then it goes nowhere else."""
+    unheard: list[Failure] = []
+    readiness = Readiness(unheard.append)
     early = outcome(readiness.wait())
-    with logLines() as lines:
-        readiness.failed(Failure(ValueError("no")))
+    readiness.failed(Failure(ValueError("no")))
     late = outcome(readiness.wait())
     assert [type(each.value) for each in (*early, *late)] == [ValueError, ValueError]
-    assert not any("no" in line for line in lines)
+    assert unheard == []
     with pytest.raises(ValueError, match="no"):
         readiness.raiseFailure()
 
 
 def test_nobodyWaits() -> None:
-    """What nobody waits for is in the log."""
-    with logLines() as lines:
-        Readiness().failed(Failure(ValueError("the place is taken")))
-    assert any("the place is taken" in line for line in lines)
+    """A failure that nobody waits for goes to the owner."""
+    unheard: list[Failure] = []
+    failure = Failure(ValueError("the place is taken"))
+    Readiness(unheard.append).failed(failure)
+    assert unheard == [failure]
