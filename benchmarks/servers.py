@@ -139,7 +139,7 @@ class NatsServer(Contestant):
 @dataclass(frozen=True)
 class StandIn(Contestant):
     """
-    A server that is part of the load generator, and is told what it is going to be sent.
+    A server that is part of the load generator and takes the scenario as arguments.
 
     @ivar mode: which of the generator's modes it is.
     """

@@ -11,8 +11,8 @@ cdef enum:
     BUCKETS = 1024
 
 
-# Whoever ends a subscription breaks its cycles (L{natsbroker.core.account.Account}), so the garbage
-# collector need not look at each of them, which would stop the broker for long.
+# The account breaks the cycles of a subscription when it ends (L{natsbroker.core.account.Account}),
+# so the garbage collector need not visit subscriptions: that would stop the broker for long.
 @cython.no_gc
 cdef class Subscription:
     # There may be millions of these: the small fields share eight bytes.
@@ -140,8 +140,8 @@ cdef class Matches:
     cdef bint isPlainDirect, areGroupsDirect, areRoutesDirect
     cdef uint64_t epoch
     cdef uint32_t literalBucket, headBucket
-    # How many receivers and groups are looked at for each message, and whether they are so many that
-    # a turn's share of work may not suffice.
+    # How many receivers and groups are looked at for each message, and whether that may take more
+    # than one share of work.
     cdef Py_ssize_t receivers
     # How many entries the router gave.
     cdef Py_ssize_t entries

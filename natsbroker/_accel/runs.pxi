@@ -32,7 +32,7 @@ cdef extern from *:
         }
     }
 
-    /* Whether so many bytes are the same: 8 or more. */
+    /* Whether two runs of bytes are equal; their length is 8 or more. */
     static inline int nb_same(const char *one, const char *other, size_t size) {
         uint64_t a, b;
         for (size_t place = 0; place + 8 < size; place += 8) {
@@ -45,7 +45,7 @@ cdef extern from *:
         return a == b;
     }
 
-    /* How many frames of a size follow the first with its line, of 8 bytes or more, within so many bytes. */
+    /* How many frames repeat the first one's line, which has 8 bytes or more, within the bytes read. */
     static inline ptrdiff_t nb_alike(const char *first, ptrdiff_t line, ptrdiff_t frame, ptrdiff_t available,
                                      ptrdiff_t most) {
         ptrdiff_t count = 0;
@@ -73,10 +73,10 @@ cdef extern from *:
     void nb_repeat(char*, size_t, const char*, size_t, size_t, Py_ssize_t) noexcept nogil
 
 cdef enum:
-    # So many bytes at most are given to one receiver before the next has its turn, so that they come
-    # from the processor's nearest cache.
+    # How many bytes one receiver is given before the next has its turn: what fits into the
+    # processor's nearest cache.
     RUN_SIZE = 16384
-    # A message of a run costs so many times less than others.
+    # How many times less a message of a run costs than another one.
     CHEAPER = 8
 
 

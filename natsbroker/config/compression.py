@@ -2,7 +2,7 @@
 The C{compression} of a kind of link as a frozen value.
 
 This module promises the modes, defaults and complaints of nats-server 2.15, and durations as floats
-in seconds.  It must never know what a mode does.
+in seconds.
 """
 
 from __future__ import annotations

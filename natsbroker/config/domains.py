@@ -1,7 +1,7 @@
 """
 Mappings between the API of this JetStream domain and that of another.
 
-This module promises the mappings that nats-server makes.  It must never know whose they are.
+This module promises the mappings that nats-server makes.
 """
 
 from __future__ import annotations

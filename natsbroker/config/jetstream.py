@@ -2,7 +2,7 @@
 What the settings say of the JetStream of nats-servers in the same cluster, or beyond gateways and
 leafnodes. There is none here: requests of clients go to those servers.
 
-This module promises frozen values.  It must never know who answers.
+This module promises frozen values.
 """
 
 from __future__ import annotations

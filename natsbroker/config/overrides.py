@@ -115,7 +115,7 @@ def _port(settings: Settings, value: Any) -> Settings:
 def _host(settings: Settings, value: Any) -> Settings:
     """
     The pages are where C{--addr} says, too, unless the file names another address for them: with
-    that flag, whoever starts the broker has chosen who reaches it.
+    that flag, the operator has chosen who reaches it.
     """
     if value and not settings.monitoring.http_host:
         monitoring = replace(settings.monitoring, http_host=value, insecure_monitor=True)

@@ -36,8 +36,8 @@ __all__ = ["ServiceImport", "StreamImport"]
 #: From these kinds of origin requests are not imported: the broker that they come from did it.
 _IMPORTED_THERE = frozenset({Kind.ROUTE, Kind.GATEWAY})
 
-#: Servers with JetStream answer these requests in the account of whoever asks: the import of the
-#: whole API leaves them alone. (nats-server's C{processServiceImport}.)
+#: Servers with JetStream answer these requests in the account of the client that asks. The import
+#: of the whole API leaves them alone. (nats-server's C{processServiceImport}.)
 _ALL_OF_JETSTREAM = b"$JS.API.>"
 _NOT_IMPORTED = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.DIRECT.GET")
 
