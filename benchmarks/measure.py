@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from benchmarks.generator import Generator, GeneratorFailed
-from benchmarks.places import peakMemory, settledMemory
+from benchmarks.places import peakMemory, settledMemory, settledWork
 from benchmarks.rows import Row
 from benchmarks.servers import Server
 from benchmarks.settings import MAX_PENDING, SETTINGS
@@ -119,6 +119,22 @@ def measureSubscriptions(work: Work) -> Sample:
     return Sample({"memory": growth(work, "subscriptions") * scale / (1 << 20)})
 
 
+def measureInterest(work: Work) -> Sample:
+    """
+    @return: the milliseconds of processor time in which the second server takes the interest of
+        subscriptions at the first one.
+    """
+    server, far = work.server, work.server.far
+    if far is None:
+        raise GeneratorFailed("there is no second server")
+    before = settledWork(far.pid)
+    with work.generator.hold("subscriptions", server.port, server.pid, work.load):
+        spent = settledWork(far.pid) - before
+    if not spent:
+        raise GeneratorFailed("the second server was told of nothing")
+    return Sample({"work": spent * 1e3})
+
+
 def measureStorm(work: Work) -> Sample:
     """
     @return: connections a second, how many of them answer at the end, and the 99th percentile of
@@ -214,6 +230,7 @@ KINDS: Mapping[str, Callable[[Work], Sample]] = {
     "request": measureRequests,
     "idle": measureIdle,
     "subscriptions": measureSubscriptions,
+    "interest": measureInterest,
     "storm": measureStorm,
     "stalled": measureStalled,
     "store": measureStore,

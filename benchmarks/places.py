@@ -12,10 +12,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["parseCores", "parseStatus", "peakMemory", "pinned", "settledMemory"]
+__all__ = ["parseCores", "parseStatus", "peakMemory", "pinned", "settledMemory", "settledWork"]
 
 SETTLING = 5.0
 """Seconds that memory may go on changing before it is read regardless."""
+
+IDLE = 0.02
+"""Seconds of processor time in a tenth of a second up to which a process has nothing to do."""
 
 
 def pinned(cores: frozenset[int]) -> Callable[[], None] | None:
@@ -77,5 +80,27 @@ def settledMemory(pid: int, field: str = "VmRSS") -> int:
         time.sleep(0.1)
         now = memory(pid, field)
         steady = steady + 1 if abs(now - last) <= last / 200 else 0
+        last = now
+    return last
+
+
+def work(pid: int) -> float:
+    """
+    @return: the seconds of processor time that all threads of the process have used.
+    """
+    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def settledWork(pid: int) -> float:
+    """
+    @return: the same, once the process has had nothing to do for half a second.
+    """
+    deadline = time.monotonic() + 4 * SETTLING
+    steady, last = 0, work(pid)
+    while steady < 5 and time.monotonic() < deadline:
+        time.sleep(0.1)
+        now = work(pid)
+        steady = steady + 1 if now - last <= IDLE else 0
         last = now
     return last

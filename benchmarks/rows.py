@@ -167,6 +167,16 @@ def memory(key: str, title: str, kind: str, unit: Unit, *load: str) -> Row:
     return Row(f"memory-{key}", title, kind, load, (figure,), fresh=True)
 
 
+INTEREST = Row(
+    "route-interest",
+    "two nodes, route, processor time of receiving 200,000 subscriptions",
+    "interest",
+    ("--connections", "10", "--count", "200000"),
+    (Figure("work", Unit.MILLISECONDS, "", atMost(1.5)),),
+    setting="route",
+    fresh=True,
+)
+
 STORM = Row(
     "storm",
     "5,000 clients connect at once",
@@ -359,6 +369,7 @@ def table() -> Iterator[Row]:
     yield encrypted(requests(1, 0))
     for kind, title in LINKS:
         yield from linked(kind, title)
+    yield INTEREST
     yield from memories()
     yield from STREAMS
     yield STORM

@@ -5,11 +5,19 @@ Processors and memory of processes.
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
 from benchmarks.machine import modelIn
-from benchmarks.places import parseCores, parseStatus, peakMemory, pinned, settledMemory
+from benchmarks.places import (
+    parseCores,
+    parseStatus,
+    peakMemory,
+    pinned,
+    settledMemory,
+    settledWork,
+)
 
 STATUS = "Name:\tnats-server\nVmHWM:\t   20480 kB\nVmRSS:\t   18000 kB\n"
 
@@ -52,3 +60,9 @@ def test_processorModel() -> None:
     """The processors' name is that of the first one."""
     text = "processor\t: 0\nmodel name\t: Some  Processor @ 2 GHz\n\nprocessor\t: 1\n"
     assert modelIn(text) == "Some Processor @ 2 GHz"
+
+
+def test_work() -> None:
+    """The processor time of a process is that of this one's clock, in seconds."""
+    before = time.process_time()
+    assert before - 0.05 <= settledWork(os.getpid()) <= time.process_time() + 0.05

@@ -100,6 +100,7 @@ def plain(reference: Contestant) -> Iterator[Server]:
         "permissions-one-16",
         "tls-one-16384",
         "tls-request-1",
+        "route-interest",
         "memory-idle",
         "memory-wildcards",
         "tls-memory-idle",
