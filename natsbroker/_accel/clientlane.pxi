@@ -1,0 +1,860 @@
+# The fast lane: a step in front of the readable path that may decline.
+
+# A message that not all of its receivers have had: where its parts are, from where the input begins.
+cdef struct Unfinished:
+    Py_ssize_t subject, length, rest, restLength, lineLength, header, replyLength, end, size
+    Py_ssize_t names, namesLength
+    # How many receivers and groups had their chance, how many of them have ended, and whether any
+    # took it.
+    Py_ssize_t served, ended
+    bint isReached
+
+
+@cython.final
+@cython.no_gc_clear  # As for Outbox.
+cdef class Lane:
+    """
+    The fast lane of one connection. It understands publishes in their usual spelling whose
+    receivers are connections with an outbox or batchers, and whose permission it can check as data;
+    it stops in front of everything else, without having done any of it.
+
+    @ivar isShort: see L{natsbroker.wire.lane.Lane}.
+    """
+
+    cdef Decoder decoder
+    cdef Outbox outbox
+    cdef Turn turn
+    cdef Matcher matcher
+    cdef object permissions
+    cdef bint noResponders
+    cdef object origin
+    cdef bytes lastReply
+    cdef Recent verdicts
+    # Where the account's mappings lead, and the mappings that these are.
+    cdef Recent routes
+    cdef object diverts
+    cdef Choice choice
+    cdef uint32_t random
+    # The subject of the last message, with its matches while they are valid, and what it was mapped
+    # to, if it was.
+    cdef char lastSubject[SHORT]
+    cdef Py_ssize_t lastLength
+    cdef bytes lastName
+    cdef Matches lastMatches
+    cdef uint64_t lastGeneration
+    # The subject that clients see instead of that of the message, if its length is not 0.
+    cdef const char* shown
+    cdef Py_ssize_t shownLength
+    cdef readonly bint isShort
+    # The message that is on its way to many receivers, and its matches, until the last has had it.
+    cdef Unfinished left
+    cdef Matches leftMatches
+    cdef bytes leftName
+    # Whether members elsewhere may be chosen for groups that are named by a link.
+    cdef bint isFar
+
+    def __init__(
+        self,
+        Decoder decoder not None,
+        Outbox outbox not None,
+        Matcher matcher not None,
+        permissions,
+        bint noResponders,
+        origin=None,
+    ):
+        """
+        @param origin: whose messages they are; without one, batchers are left to the readable path.
+        """
+        self.decoder = decoder
+        self.outbox = outbox
+        self.turn = outbox.turn
+        self.matcher = matcher
+        self.permissions = permissions
+        self.noResponders = noResponders
+        self.origin = origin
+        self.lastReply = b""
+        self.verdicts = Recent(VERDICTS)
+        self.random = <uint32_t> (SECRET ^ <uint64_t> <size_t> <PyObject*> self) | 1
+        self.lastLength = -1
+
+    def forward(self):
+        """
+        Forward the longest run of publishes that is fully understood.
+
+        @return: how many they were.
+        """
+        return self.run()
+
+    cdef Py_ssize_t run(self) except -1:
+        try:
+            return self.take()
+        finally:
+            self.turn.settle()
+
+    cdef Py_ssize_t take(self) except -1:
+        cdef Decoder decoder = self.decoder
+        cdef const char* data = decoder.data
+        cdef Py_ssize_t stop = decoder.stop
+        cdef Py_ssize_t start, place, end, line, subject, rest, sizeAt, headerAt, reply
+        cdef Py_ssize_t size, header, length, replyLength, count = 0
+        cdef Py_ssize_t limit = max(decoder.maxControlLine, 0)
+        cdef Py_ssize_t largest = decoder.maxPayload
+        cdef const char* found
+        cdef const char* name
+        cdef Py_ssize_t nameLength
+        cdef bytes mapped
+        cdef Matches matches
+        cdef Frames run
+        cdef bint isHeader
+        self.isShort = False
+        if self.leftMatches is not None:
+            count = self.goOn()
+            if count == 0:
+                return 0
+        if decoder.head is not None or decoder.fault is not None or decoder.skipping:
+            return count
+        if self.matcher.readable:
+            return count
+        while True:
+            start = decoder.start
+            if stop - start < 12:
+                self.isShort = stop == start
+                break
+            if self.turn.work >= self.turn.until:
+                break
+            # The operation, with exactly one blank behind it.
+            if (data[start] | 32) == c"p":
+                if (data[start + 1] | 32) != c"u" or (data[start + 2] | 32) != c"b" or (
+                    data[start + 3] != c" "
+                ):
+                    break
+                subject = start + 4
+                isHeader = False
+            elif (data[start] | 32) == c"h":
+                if (
+                    (data[start + 1] | 32) != c"p" or (data[start + 2] | 32) != c"u"
+                    or (data[start + 3] | 32) != c"b" or data[start + 4] != c" "
+                    or not decoder.headers
+                ):
+                    break
+                subject = start + 5
+                isHeader = True
+            else:
+                break
+            # The line: CRLF within the limit.
+            found = <const char*> memchr(
+                data + subject, c"\n", min(stop - subject - 2, limit) + 2
+            )
+            if found == NULL:
+                break
+            line = found - data
+            end = line - 1
+            if data[end] != c"\r" or end - subject > limit:
+                break
+            # The subject, which is mostly that of the message before.
+            length = self.lastLength
+            if (
+                length > 0 and subject + length < end and data[subject + length] == c" "
+                and memcmp(self.lastSubject, data + subject, length) == 0
+                and self.lastGeneration == self.matcher.generation
+            ):
+                matches = self.lastMatches
+                mapped = self.lastName
+            else:
+                found = <const char*> memchr(data + subject, c" ", end - subject)
+                if found == NULL or found == data + subject:
+                    break
+                length = found - data - subject
+                mapped = None
+                if self.matcher.diverts is not None:
+                    mapped = self.destination(data + subject, length)
+                    if mapped is None:
+                        break
+                matches = self.allowed(data + subject, length, mapped)
+                if matches is None:
+                    break
+            if not matches.fast or (matches.hasBatcher and self.origin is None):
+                break
+            name = data + subject
+            nameLength = length
+            if mapped is not None:
+                name = PyBytes_AS_STRING(mapped)
+                nameLength = PyBytes_GET_SIZE(mapped)
+            # The sizes, from the end; what stands between subject and sizes is the reply.
+            rest = subject + length + 1
+            sizeAt = digitsBefore(data, rest, end)
+            if sizeAt < 0:
+                break
+            size = numberAt(data, sizeAt, end)
+            header = 0
+            headerAt = sizeAt
+            if isHeader:
+                if sizeAt - 1 <= rest:
+                    break
+                headerAt = digitsBefore(data, rest, sizeAt - 1)
+                if headerAt < 0:
+                    break
+                header = numberAt(data, headerAt, sizeAt - 1)
+                if header == 0 or header > size:
+                    break
+            if 0 <= largest < size:
+                break
+            replyLength = headerAt - 1 - rest
+            if replyLength >= 0:
+                if replyLength == 0 or isReservedReply(data + rest, replyLength):
+                    break
+                place = rest
+                while place < rest + replyLength and data[place] > 32 and data[place] != 127:
+                    place += 1
+                # Bytes above 127 are negative here and leave the loop: those are fine.
+                while place < rest + replyLength and (
+                    data[place] < 0 or (data[place] > 32 and data[place] != 127)
+                ):
+                    place += 1
+                if place < rest + replyLength:
+                    break
+                if matches.hasGateway and self.isFresh(data + rest, replyLength):
+                    break
+            # The payload, whole, with its CRLF.
+            end = line + 1 + size + 2
+            if end > stop:
+                # What cannot become a CRLF any more is told at once, by the decoder.
+                self.isShort = end > stop + 1 or data[end - 2] == c"\r"
+                break
+            if data[end - 2] != c"\r" or data[end - 1] != c"\n":
+                break
+            if header and not takesHeaders(matches.reachable):
+                break
+            if matches.isLarge:
+                self.begin(
+                    matches, mapped, subject, length, rest, end, line + 1 - rest, header,
+                    replyLength, size,
+                )
+                if not self.goOn():
+                    break
+                count += 1
+                continue
+            if not self.deliver(
+                matches, name, nameLength, data + rest, end - rest,
+                line + 1 - rest, header, replyLength,
+            ):
+                break
+            self.delivered(matches, end, size)
+            count += 1
+            if (
+                matches.isRunnable and self.turn.work < self.turn.until
+                and 2 * end - start <= stop and end - rest < LEAST_LENT
+                and nb_same(data + start, data + end, line + 1 - start)
+            ):
+                run.first = data + start
+                run.line = line + 1 - start
+                run.whole = end - start
+                run.rest = data + rest
+                run.restLength = line + 1 - rest
+                run.subject = name
+                run.length = nameLength
+                run.hasHeader = header > 0
+                count += self.repeat(&run, matches, stop - start, size, replyLength >= 0)
+        return count
+
+    cdef Py_ssize_t repeat(
+        self, Frames* run, Matches matches, Py_ssize_t available, Py_ssize_t size, bint hasReply
+    ) except -1:
+        """
+        Forward what follows a publish and has the same line.
+
+        @param available: how many bytes there are, from where the first one begins.
+        @param size: of each one's headers and payload.
+        @return: how many that were: none if something may happen in the middle of it.
+        """
+        cdef Py_ssize_t place
+        cdef Subscription subscription
+        cdef Decoder decoder = self.decoder
+        cdef Turn turn = self.turn
+        cdef int64_t cost = 2 + matches.receivers * (1 + (run.whole >> BYTES))
+        cdef int64_t most
+        if self.lastMatches is not matches or self.lastGeneration != self.matcher.generation:
+            return 0
+        most = longestRun(run, matches.plain, self.outbox, hasReply and self.noResponders)
+        most = min(most, min(RUN_SIZE, turn.until - turn.work) * CHEAPER // cost + 1)
+        run.count = nb_alike(run.first, run.line, run.whole, available, most)
+        if run.count == 0:
+            return 0
+        turn.work += 1 + run.count * cost // CHEAPER
+        for place in range(PyTuple_GET_SIZE(matches.plain)):
+            subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
+            if not isPassedOver(subscription, self.outbox):
+                giveRun(run, subscription)
+        if matches.tally is not None:
+            matches.tally.messages += run.count
+            matches.tally.size += run.count * size
+            matches.tally.copies += run.count * matches.copies
+            matches.tally.copiedSize += run.count * size * matches.copies
+        decoder.start += run.count * run.whole
+        decoder.messages += run.count
+        decoder.messageBytes += run.count * size
+        return run.count
+    cdef inline void delivered(self, Matches matches, Py_ssize_t end, Py_ssize_t size) noexcept:
+        """
+        Note that a message, which ends there, was delivered.
+        """
+        cdef Decoder decoder = self.decoder
+        if matches.tally is not None:
+            matches.tally.messages += 1
+            matches.tally.size += size
+            matches.tally.copies += matches.copies
+            matches.tally.copiedSize += size * matches.copies
+        decoder.start = end
+        decoder.messages += 1
+        decoder.messageBytes += size
+
+    cdef void begin(
+        self, Matches matches, bytes mapped, Py_ssize_t subject, Py_ssize_t length,
+        Py_ssize_t rest, Py_ssize_t end, Py_ssize_t lineLength, Py_ssize_t header,
+        Py_ssize_t replyLength, Py_ssize_t size, Py_ssize_t names=0, Py_ssize_t namesLength=0,
+    ) noexcept:
+        """
+        Note a message that begins where the input does and has many receivers. All arguments that
+        are places are places in the input.
+        """
+        cdef Py_ssize_t start = self.decoder.start
+        cdef Unfinished* left = &self.left
+        self.leftMatches = matches
+        self.leftName = mapped
+        left.subject = subject - start
+        left.length = length
+        left.rest = rest - start
+        left.restLength = end - rest
+        left.lineLength = lineLength
+        left.header = header
+        left.replyLength = replyLength
+        left.end = end - start
+        left.size = size
+        left.names = names - start
+        left.namesLength = namesLength
+        left.served = 0
+        left.ended = 0
+        left.isReached = False
+        if self.choice is not None:
+            self.choice.clear()
+
+    cdef Py_ssize_t goOn(self) except -1:
+        """
+        Deliver the message with many receivers, as far as the turn's share goes.
+
+        @return: 1 if that was all of it; 0 if receivers are left, or nobody got it and the
+            publisher wants to be told.
+        """
+        cdef Unfinished* left = &self.left
+        cdef Matches matches = self.leftMatches
+        cdef const char* data = self.decoder.data + self.decoder.start
+        cdef const char* name = data + left.subject
+        cdef Py_ssize_t nameLength = left.length
+        cdef bint isReached
+        if self.leftName is not None:
+            name = PyBytes_AS_STRING(self.leftName)
+            nameLength = PyBytes_GET_SIZE(self.leftName)
+        if not self.giveMany(name, nameLength, False):
+            return 0
+        self.leftMatches = None
+        isReached = self.deliverFar(
+            matches, name, nameLength, data + left.rest, left.restLength, left.lineLength,
+            left.header, left.replyLength, self.choice, left.isReached,
+        )
+        if not isReached:
+            return 0
+        self.delivered(matches, self.decoder.start + left.end, left.size)
+        return 1
+
+    cdef bint giveMany(self, const char* name, Py_ssize_t nameLength, bint isLink) except -1:
+        """
+        Put the message with many receivers into the outboxes of those that are no links, and choose
+        links for groups without a member here.
+
+        @param isLink: whether it came over a link, so that groups have to be named, and are served
+            elsewhere only if L{far} says so.
+        @return: whether all of them had their chance.
+        """
+        cdef Unfinished* left = &self.left
+        cdef Matches matches = self.leftMatches
+        cdef Turn turn = self.turn
+        cdef const char* data = self.decoder.data + self.decoder.start
+        cdef const char* rest = data + left.rest
+        cdef Py_ssize_t plain = PyTuple_GET_SIZE(matches.plain)
+        cdef Py_ssize_t groups = PyTuple_GET_SIZE(matches.groups)
+        cdef int64_t cost = 1 + (left.restLength >> BYTES)
+        cdef Subscription subscription
+        cdef tuple group
+        cdef bytes text
+        if isLink and not left.namesLength:
+            groups = 0
+        while left.served < plain + groups:
+            if left.served % STRIDE == 0 and turn.work >= turn.until:
+                return False
+            turn.work += cost
+            left.served += 1
+            if left.served <= plain:
+                subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, left.served - 1)
+                if self.give(
+                    subscription, name, nameLength, rest, left.restLength, left.lineLength,
+                    left.header, left.replyLength,
+                ):
+                    left.isReached = True
+                elif hasEnded(subscription):
+                    left.ended += 1
+                continue
+            group = <tuple> PyTuple_GET_ITEM(matches.groups, left.served - plain - 1)
+            text = <bytes?> group[0]
+            if isLink and not isNamed(
+                data + left.names, left.namesLength, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text)
+            ):
+                continue
+            if self.giveMember(
+                <tuple> group[1], name, nameLength, rest, left.restLength, left.lineLength,
+                left.header, left.replyLength,
+            ):
+                left.isReached = True
+            elif PyTuple_GET_SIZE(<tuple> group[2]) and (not isLink or self.isFar):
+                subscription = self.chosen(<tuple> group[2], not isLink)
+                if subscription is not None:
+                    if self.choice is None:
+                        self.choice = Choice()
+                    self.choice.add(subscription, text)
+        if left.ended > STRIDE and 2 * left.ended > plain:
+            # Let the next message be spared those who have gone.
+            matches.epoch -= 1
+            self.matcher.generation += 1
+        return True
+
+    def complete(self):
+        """
+        See L{natsbroker.wire.lane.Lane.complete}.
+        """
+        cdef int64_t until = self.turn.until
+        if self.leftMatches is not None:
+            self.turn.until = UNLIMITED
+            try:
+                self.goOn()
+            finally:
+                self.turn.until = until
+                self.turn.settle()
+
+    cdef bint isFresh(self, const char* reply, Py_ssize_t length) except -1:
+        """
+        Whether a reply subject was subscribed to so shortly ago that other clusters may not know.
+        """
+        cdef Matcher fresh = self.matcher.fresh
+        return fresh is not None and PyTuple_GET_SIZE(fresh.lookUp(reply, length).plain) > 0
+
+    cdef bytes destination(self, const char* subject, Py_ssize_t length):
+        """
+        Where the account's mappings lead all that is published to a subject: perhaps nowhere else;
+        None if they do not lead it always to the same place.
+        """
+        cdef uint64_t hash = nb_hash(subject, length, SECRET)
+        cdef PyObject* known
+        if self.diverts is not self.matcher.diverts:
+            self.diverts = self.matcher.diverts
+            self.routes = Recent(VERDICTS)
+        known = self.routes.get(hash, subject, length)
+        if known != NULL:
+            return <bytes> known if <object> known is not False else None
+        text = PyBytes_FromStringAndSize(subject, length)
+        answer = self.diverts(text)
+        if length <= LONGEST_REMEMBERED:
+            self.routes.put(hash, text, False if answer is None else <bytes?> answer, 1)
+        return answer
+
+    cdef Matches allowed(self, const char* subject, Py_ssize_t length, bytes mapped):
+        """
+        The matches of a subject that may be published to, remembered as the last; else None.
+
+        @param mapped: where it is mapped to, or None.
+        """
+        cdef Matches matches
+        cdef const char* name = subject
+        cdef Py_ssize_t nameLength = length
+        cdef uint64_t hash
+        cdef PyObject* verdict
+        if mapped is not None:
+            name = PyBytes_AS_STRING(mapped)
+            nameLength = PyBytes_GET_SIZE(mapped)
+        if self.permissions is not None:
+            hash = nb_hash(name, nameLength, SECRET)
+            verdict = self.verdicts.get(hash, name, nameLength)
+            if verdict == NULL:
+                text = PyBytes_FromStringAndSize(name, nameLength)
+                answer = bool(self.permissions.allows(text))
+                if nameLength <= LONGEST_REMEMBERED:
+                    self.verdicts.put(hash, text, answer, 1)
+                if not answer:
+                    return None
+            elif <object> verdict is not True:
+                return None
+        matches = self.matcher.lookUp(name, nameLength)
+        self.turn.work += self.matcher.takeCost()
+        if length <= SHORT:
+            memcpy(self.lastSubject, subject, length)
+            self.lastLength = length
+            self.lastName = mapped
+            self.lastMatches = matches
+            self.lastGeneration = self.matcher.generation
+        else:
+            self.lastLength = -1
+        return matches
+
+    cdef bint deliver(
+        self,
+        Matches matches,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+    ) except -1:
+        """
+        Put a message into its receivers' outboxes.
+
+        @param rest: what follows the subject, from the reply to the payload's CRLF.
+        @param lineLength: how much of it belongs to the line.
+        @return: false if nobody got it and the publisher wants to be told.
+        """
+        cdef Py_ssize_t place
+        cdef Subscription subscription
+        cdef Choice choice = None
+        cdef tuple members
+        cdef bint reached = False
+        self.turn.work += 2 + matches.receivers * (1 + (restLength >> BYTES))
+        for place in range(PyTuple_GET_SIZE(matches.plain)):
+            subscription = <Subscription> PyTuple_GET_ITEM(matches.plain, place)
+            if self.give(
+                subscription, subject, length, rest, restLength, lineLength, header, replyLength
+            ):
+                reached = True
+        for group in matches.groups:
+            if self.giveMember(
+                <tuple> (<tuple> group)[1], subject, length, rest, restLength, lineLength, header,
+                replyLength,
+            ):
+                reached = True
+                continue
+            members = <tuple> (<tuple> group)[2]
+            if PyTuple_GET_SIZE(members):
+                subscription = self.chosen(members, True)
+                if subscription is not None:
+                    if choice is None:
+                        choice = self.nextChoice()
+                    choice.add(subscription, <bytes?> (<tuple> group)[0])
+        return self.deliverFar(
+            matches, subject, length, rest, restLength, lineLength, header, replyLength, choice,
+            reached,
+        )
+
+    cdef bint deliverFar(
+        self,
+        Matches matches,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+        Choice choice,
+        bint reached,
+    ) except -1:
+        """
+        Put a message into the outboxes of links.
+
+        @param choice: the links for groups without a member here; None for none.
+        @param reached: whether anybody had it already.
+        @return: as L{deliver}.
+        """
+        cdef Py_ssize_t place
+        cdef Subscription subscription
+        for place in range(PyTuple_GET_SIZE(matches.forward)):
+            subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
+            if giveLink(
+                subscription, subject, length, rest, restLength, lineLength, header, replyLength,
+                choice, self.turn,
+            ):
+                reached = True
+        if choice is None:
+            return reached or replyLength < 0 or not self.noResponders
+        for place in range(PyList_GET_SIZE(choice.members)):
+            if not choice.isServed(place, matches.forward) and giveLink(
+                <Subscription> PyList_GET_ITEM(choice.members, place), subject, length, rest,
+                restLength, lineLength, header, replyLength, choice, self.turn,
+            ):
+                reached = True
+        choice.clear()
+        return reached or replyLength < 0 or not self.noResponders
+
+    cdef Choice nextChoice(self):
+        """
+        An empty choice.
+        """
+        if self.choice is None:
+            self.choice = Choice()
+        self.choice.clear()
+        return self.choice
+
+    cdef inline uint32_t anyNumber(self) noexcept:
+        self.random ^= self.random << 13
+        self.random ^= self.random >> 17
+        self.random ^= self.random << 5
+        return self.random
+
+    cdef Subscription chosen(self, tuple members, bint isFar):
+        """
+        One of a group's members elsewhere, each as likely as it is heavy, or None. Nearer ones come
+        before others: those of other clusters last.
+
+        @param isFar: whether the latter are reached at all.
+        """
+        cdef Py_ssize_t place
+        cdef Subscription member
+        cdef int nearest = 3 if isFar else 2
+        cdef int64_t total = 0, number
+        self.turn.work += PyTuple_GET_SIZE(members) >> 2
+        for place in range(PyTuple_GET_SIZE(members)):
+            member = <Subscription> PyTuple_GET_ITEM(members, place)
+            if member.isClosed or member.distance > nearest or member.distance >= 2 and not isFar:
+                continue
+            if member.distance < nearest:
+                nearest = member.distance
+                total = 0
+            total += member.weight
+        if total == 0:
+            return None
+        number = ((<uint64_t> self.anyNumber() << 31) ^ self.anyNumber()) % <uint64_t> total
+        for place in range(PyTuple_GET_SIZE(members)):
+            member = <Subscription> PyTuple_GET_ITEM(members, place)
+            if not member.isClosed and member.distance == nearest:
+                number -= member.weight
+                if number < 0:
+                    return member
+        return None
+
+    cdef bint giveMember(
+        self,
+        tuple members,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+    ) except -1:
+        """
+        Put a message into the outbox of any member of a group here.
+
+        @return: whether one took it.
+        """
+        cdef Py_ssize_t place, total = PyTuple_GET_SIZE(members), begin = 0
+        if total > 1:
+            begin = self.anyNumber() % total
+        for place in range(total):
+            if self.give(
+                <Subscription> PyTuple_GET_ITEM(members, (begin + place) % total), subject, length,
+                rest, restLength, lineLength, header, replyLength,
+            ):
+                return True
+            self.turn.work += 1
+        return False
+
+    cdef bint give(
+        self,
+        Subscription subscription,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+    ) except -1:
+        """
+        Put a message into one receiver's outbox.
+
+        @return: whether it took it.
+        """
+        cdef Outbox outbox
+        cdef const char* sid
+        cdef Py_ssize_t sidLength, total
+        cdef bint isLent
+        cdef char* out
+        if subscription.isShadow:
+            return self.giveShadow(
+                <Shadow> subscription, subject, length, rest, restLength, lineLength, header,
+                replyLength,
+            )
+        if subscription.outbox is None:
+            return self.giveBatcher(
+                subscription, subject, length, rest, restLength, lineLength, header, replyLength
+            )
+        outbox = <Outbox?> subscription.outbox
+        if subscription.isClosed or outbox.closed or (outbox is self.outbox and not outbox.echo):
+            return False
+        if subscription.permissions is not None and not subscription.permissions.mayDeliver(
+            PyBytes_FromStringAndSize(subject, length), subscription.queue
+        ):
+            return False
+        if self.shownLength:
+            subject, length = self.shown, self.shownLength
+        if header and not outbox.headers:
+            self.giveStripped(
+                subscription, subject, length, rest, restLength, lineLength, header, replyLength
+            )
+        else:
+            sid = PyBytes_AS_STRING(<bytes?> subscription.tag)
+            sidLength = PyBytes_GET_SIZE(<bytes?> subscription.tag)
+            total = (5 if header else 4) + length + 1 + sidLength + 1
+            isLent = outbox.mayBorrow(restLength, self.turn)
+            if not isLent:
+                total += restLength
+            out = outbox.reserve(total)
+            if out == NULL:
+                return False
+            if header:
+                memcpy(out, b"HMSG ", 5)
+                out += 5
+            else:
+                memcpy(out, b"MSG ", 4)
+                out += 4
+            memcpy(out, subject, length)
+            out += length
+            out[0] = c" "
+            out += 1
+            memcpy(out, sid, sidLength)
+            out += sidLength
+            out[0] = c" "
+            out += 1
+            if isLent:
+                outbox.borrow(out, rest, restLength)
+            else:
+                memcpy(out, rest, restLength)
+            outbox.grown(total)
+            outbox.messages += 1
+            outbox.messageBytes += restLength - lineLength - 2
+        subscription.delivered += 1
+        if subscription.maximum and subscription.delivered >= subscription.maximum:
+            subscription.owner.subscriptionFinished(subscription)
+        return True
+
+    cdef bint giveShadow(
+        self,
+        Shadow shadow,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+    ) except -1:
+        """
+        The same for a subscription of another account, which may call the subject something else.
+        """
+        cdef bytes name
+        if shadow.isClosed:
+            return False
+        if shadow.rename is not None:
+            name = shadow.nameOf(subject, length)
+            subject = PyBytes_AS_STRING(name)
+            length = PyBytes_GET_SIZE(name)
+        shadow.delivered += 1
+        return self.give(
+            shadow.original, subject, length, rest, restLength, lineLength, header, replyLength
+        )
+
+    cdef bint giveBatcher(
+        self,
+        Subscription subscription,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+    ) except -1:
+        """
+        The same for a service that gets its messages at the end of the turn.
+        """
+        cdef bytes reply = b""
+        cdef const char* sizes = rest
+        if subscription.isClosed:
+            return False
+        if type(subscription.subscriber) is Collector:
+            (<Collector> subscription.subscriber).put(
+                subject, length, rest, max(replyLength, 0), rest + lineLength,
+                restLength - lineLength - 2, header, self.origin, subscription.tag,
+            )
+            self.count(subscription)
+            return True
+        if replyLength > 0:
+            reply = self.lastReply
+            if PyBytes_GET_SIZE(reply) != replyLength or memcmp(
+                PyBytes_AS_STRING(reply), rest, replyLength
+            ):
+                reply = self.lastReply = PyBytes_FromStringAndSize(rest, replyLength)
+            sizes += replyLength + 1
+        headerText, sizeText = b"", PyBytes_FromStringAndSize(sizes, rest + lineLength - 2 - sizes)
+        if header:
+            headerText, _, sizeText = sizeText.partition(b" ")
+        message = Message(
+            PyBytes_FromStringAndSize(subject, length),
+            PyBytes_FromStringAndSize(rest + lineLength, restLength - lineLength - 2),
+            reply,
+            header,
+            self.origin,
+            sizeText,
+            headerText,
+        )
+        subscription.subscriber.deliver(message, subscription.tag)
+        self.count(subscription)
+        return True
+
+    cdef inline int count(self, Subscription subscription) except -1:
+        """
+        Note that a service was given one more message.
+        """
+        subscription.delivered += 1
+        if subscription.maximum and subscription.delivered >= subscription.maximum:
+            subscription.owner.subscriptionFinished(subscription)
+        return 0
+
+    cdef int giveStripped(
+        self,
+        Subscription subscription,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+    ) except -1:
+        """
+        The same for a receiver without headers: they are left out.
+        """
+        cdef Outbox outbox = <Outbox?> subscription.outbox
+        cdef Py_ssize_t size = restLength - lineLength - 2 - header
+        reply = b" " + rest[:replyLength] if replyLength > 0 else b""
+        outbox.write(
+            b"MSG %b %b%b %d\r\n%b\r\n"
+            % (
+                subject[:length],
+                subscription.tag,
+                reply,
+                size,
+                PyBytes_FromStringAndSize(rest + lineLength + header, size),
+            )
+        )
+        outbox.messages += 1
+        outbox.messageBytes += size
+        return 0

@@ -1,0 +1,610 @@
+# The fast lane for what other servers send.
+
+@cython.final
+@cython.no_gc_clear  # As for Outbox.
+cdef class LinkLane:
+    """
+    The fast lane of one route, of one connection that another cluster dialled, or of one to a
+    leafnode. It understands messages in their usual spelling whose receivers are connections with an
+    outbox; it stops in front of everything else, without having done any of it. What comes over a
+    route is passed on to leafnodes alone, and what comes from another cluster to other routes, but
+    not if nobody wants it: then the sender is to be told. What comes from a leafnode is passed on
+    to other leafnodes, and, if we are its hub, to routes; but never to the cluster that it is from.
+
+    @ivar isShort: see L{natsbroker.wire.lane.Lane}.
+    @ivar matchers: of the accounts that it may deliver in, by their names. Whoever replaces one
+        calls L{forget}.
+    @ivar told: what another cluster was told of each (L{natsbroker.net.gatewaytelling.Telling}).
+    """
+
+    cdef readonly dict matchers, told
+    cdef readonly bint isShort
+    cdef bytes settled
+    cdef Matcher settledMatcher
+    cdef uint64_t settledGeneration
+    cdef Decoder decoder
+    cdef Lane giver
+    cdef bytes dedicated
+    cdef bytes lastAccount
+    cdef Matcher lastMatcher
+    cdef bint isGateway
+    cdef Outbox own
+    cdef int leaf
+    # What clients see as the subject of the message that is being delivered, for the giver.
+    cdef char shown[LONGEST_REPLY + 1]
+    cdef bytes cluster, origin
+    cdef object gate
+    cdef Recent verdicts
+
+    def __init__(
+        self, Decoder decoder not None, Outbox outbox not None, bytes dedicated not None,
+        bint isGateway=False, int leaf=0, bytes cluster not None=b"", gate=None,
+    ):
+        """
+        @param decoder: where the messages are.
+        @param outbox: of the same connection.
+        @param dedicated: the account that the connection is dedicated to; no bytes for none.
+        @param isGateway: whether it leads to another cluster.
+        @param leaf: the kind of a leafnode, as an integer; 0 for none.
+        @param cluster: the leafnode's.
+        @param gate: asked whether a message to a subject may come from the leafnode (C{allows});
+            None for any.
+        """
+        self.own = outbox
+        self.leaf = leaf
+        self.cluster = cluster
+        self.origin = cluster + b" " if cluster else b""
+        self.gate = gate
+        self.verdicts = Recent(VERDICTS)
+        self.decoder = decoder
+        self.isGateway = isGateway
+        self.dedicated = dedicated
+        self.matchers = {}
+        self.told = {}
+        self.giver = Lane(decoder, outbox, Matcher(None, 1), None, False)
+        self.giver.isFar = isGateway
+        self.lastAccount = None
+        self.lastMatcher = None
+
+    def forget(self):
+        """
+        Deliver in no account until it is among the matchers again.
+        """
+        self.matchers.clear()
+        self.told.clear()
+        self.lastAccount = None
+        self.lastMatcher = None
+        self.settled = None
+        self.settledMatcher = None
+
+    cdef Matcher matcherOf(self, const char* account, Py_ssize_t length):
+        """
+        The matcher of an account, or None.
+        """
+        cdef bytes name
+        if (
+            self.lastAccount is None or PyBytes_GET_SIZE(self.lastAccount) != length
+            or memcmp(PyBytes_AS_STRING(self.lastAccount), account, length) != 0
+        ):
+            name = PyBytes_FromStringAndSize(account, length)
+            found = self.matchers.get(name)
+            if found is None:
+                return None
+            self.lastMatcher = <Matcher?> found
+            self.lastAccount = name
+        return self.lastMatcher
+
+    def forward(self):
+        """
+        Deliver the longest run of messages that is fully understood.
+
+        @return: how many they were.
+        """
+        try:
+            return self.take()
+        finally:
+            self.own.turn.settle()
+
+    cdef Py_ssize_t take(self) except -1:
+        cdef Decoder decoder = self.decoder
+        cdef char* data = decoder.data
+        cdef char reply[LONGEST_REPLY + 1]
+        cdef Py_ssize_t mark
+        cdef Py_ssize_t stop = decoder.stop
+        cdef Py_ssize_t start, place, end, line, subject, rest, sizeAt, headerAt
+        cdef Py_ssize_t size, header, length, replyLength, count = 0
+        cdef Py_ssize_t limit = max(decoder.maxControlLine, 0)
+        cdef Py_ssize_t largest = decoder.maxPayload
+        cdef const char* found
+        cdef Matcher matcher
+        cdef Matches matches
+        cdef Py_ssize_t names, namesLength
+        cdef bint isHeader
+        self.isShort = False
+        if self.giver.leftMatches is not None:
+            count = self.goOn()
+            if count == 0:
+                return 0
+        if decoder.head is not None or decoder.fault is not None or decoder.skipping:
+            return count
+        while True:
+            start = decoder.start
+            if stop - start < 12 or self.own.turn.work >= self.own.turn.until:
+                break
+            if memcmp(data + start, b"LMSG " if self.leaf else b"RMSG ", 5) == 0:
+                isHeader = False
+            elif memcmp(data + start, b"HMSG ", 5) == 0:
+                isHeader = True
+            else:
+                break
+            subject = start + 5
+            found = <const char*> memchr(data + subject, c"\n", min(stop - subject - 2, limit) + 2)
+            if found == NULL:
+                break
+            line = found - data
+            end = line - 1
+            if data[end] != c"\r" or end - subject > limit:
+                break
+            if PyBytes_GET_SIZE(self.dedicated):
+                matcher = self.matcherOf(
+                    PyBytes_AS_STRING(self.dedicated), PyBytes_GET_SIZE(self.dedicated)
+                )
+            else:
+                found = <const char*> memchr(data + subject, c" ", end - subject)
+                if found == NULL or found == data + subject:
+                    break
+                matcher = self.matcherOf(data + subject, found - data - subject)
+                subject = found - data + 1
+            if matcher is None or matcher.readable:
+                break
+            found = <const char*> memchr(data + subject, c" ", end - subject)
+            if found == NULL or found == data + subject:
+                break
+            length = found - data - subject
+            if isReserved(data + subject, length):
+                break
+            if self.leaf and (
+                matcher.diverts is not None
+                or (self.gate is not None and not self.allows(data + subject, length))
+            ):
+                break
+            rest = subject + length + 1
+            sizeAt = digitsBefore(data, rest, end)
+            if sizeAt < 0:
+                break
+            size = numberAt(data, sizeAt, end)
+            header = 0
+            headerAt = sizeAt
+            if isHeader:
+                if sizeAt - 1 <= rest:
+                    break
+                headerAt = digitsBefore(data, rest, sizeAt - 1)
+                if headerAt < 0:
+                    break
+                header = numberAt(data, headerAt, sizeAt - 1)
+                if header == 0 or header > size:
+                    break
+            if 0 <= largest < size:
+                break
+            # Between subject and sizes stands nothing, or a reply, or queue groups behind a mark.
+            replyLength = headerAt - 1 - rest
+            names = rest
+            namesLength = 0
+            mark = -1
+            if replyLength >= 0:
+                place = wordEnd(data, rest, rest + replyLength)
+                if place < rest + replyLength:
+                    names, namesLength = place + 1, rest + replyLength - place
+                    if place != rest + 1 or data[place] != c" " or not areWords(data, names, headerAt - 1):
+                        break
+                    replyLength = -1
+                    if data[rest] == c"+":
+                        replyLength = wordEnd(data, names, headerAt - 1) - names
+                        if replyLength > LONGEST_REPLY:
+                            break
+                    elif data[rest] != c"|":
+                        break
+                elif replyLength == 0:
+                    break
+                # What leads an answer back to another cluster is not for clients.
+                if replyLength > 0 and isReserved(data + names, replyLength):
+                    break
+                mark = streamSubjectMark(data + names, replyLength)
+                if mark > 0 and replyLength > LONGEST_REPLY:
+                    break
+            end = line + 1 + size + 2
+            if end > stop:
+                # What cannot become a CRLF any more is told at once, by the decoder.
+                self.isShort = end > stop + 1 or data[end - 2] == c"\r"
+                break
+            if data[end - 2] != c"\r" or data[end - 1] != c"\n":
+                break
+            matches = matcher.lookUp(data + subject, length)
+            self.own.turn.work += matcher.takeCost()
+            if not self.isServed(matches, namesLength, header) and not (
+                namesLength and self.isGateway and self.isGroupsOnly(matches, header)
+                and self.isSettled(matcher, data + subject, length)
+            ):
+                break
+            if namesLength and not self.isGateway and self.areElsewhere(
+                matches.groups, data + names, namesLength, self.leaf or matches.hasSpoke
+            ):
+                break
+            # Other brokers get the reply as it came, which clients do not.
+            if mark > 0 and (matches.hasSpoke or (
+                (self.isGateway or self.leaf) and (
+                    PyTuple_GET_SIZE(matches.forward)
+                    or self.areElsewhere(matches.groups, data + names, namesLength, True)
+                )
+            )):
+                break
+            if namesLength:
+                rest = headerAt
+                if replyLength >= 0:
+                    # The reply has to stand in front of the sizes.
+                    rest -= replyLength + 1
+                    namesLength -= replyLength + 1
+                    memcpy(reply, data + names, replyLength + 1)
+                    memmove(data + names, data + names + replyLength + 1, namesLength)
+                    memcpy(data + rest, reply, replyLength + 1)
+            self.giver.shownLength = 0
+            if mark > 0:
+                self.giver.shown = self.shown
+                self.giver.shownLength = place = replyLength - mark - 1
+                memcpy(self.shown, data + rest + mark + 1, place)
+                memmove(data + rest + place + 1, data + rest, mark)
+                rest += place + 1
+                replyLength = mark
+            if matches.isLarge:
+                self.giver.begin(
+                    matches, None, subject, length, rest, end, line + 1 - rest, header,
+                    replyLength, size, names, namesLength,
+                )
+                if not self.goOn():
+                    break
+                count += 1
+                continue
+            self.deliver(
+                matches, data + subject, length, data + rest, end - rest, line + 1 - rest, header,
+                replyLength, data + names, namesLength,
+            )
+            decoder.start = end
+            decoder.messages += 1
+            decoder.messageBytes += size
+            count += 1
+        return count
+
+    cdef Py_ssize_t goOn(self) except -1:
+        """
+        Deliver the message with many receivers, as far as the turn's share goes.
+
+        @return: 1 if that was all of it; 0 if receivers are left.
+        """
+        cdef Lane giver = self.giver
+        cdef Unfinished* left = &giver.left
+        cdef Matches matches = giver.leftMatches
+        cdef Decoder decoder = self.decoder
+        cdef const char* data = decoder.data + decoder.start
+        if not giver.giveMany(data + left.subject, left.length, True):
+            return 0
+        giver.leftMatches = None
+        self.deliverFar(
+            matches, data + left.subject, left.length, data + left.rest, left.restLength,
+            left.lineLength, left.header, left.replyLength, giver.choice,
+        )
+        decoder.start += left.end
+        decoder.messages += 1
+        decoder.messageBytes += left.size
+        return 1
+
+    def complete(self):
+        """
+        See L{natsbroker.wire.lane.Lane.complete}.
+        """
+        cdef Turn turn = self.own.turn
+        cdef int64_t until = turn.until
+        if self.giver.leftMatches is not None:
+            turn.until = UNLIMITED
+            try:
+                self.goOn()
+            finally:
+                turn.until = until
+                turn.settle()
+
+    def interests(self):
+        """
+        Read the RS+ lines that come next, in their usual spelling, as far as the turn's share goes.
+
+        @return: what L{natsbroker.wire.dialects.route.Interest} consists of, for each.
+        """
+        cdef Decoder decoder = self.decoder
+        cdef Turn turn = self.own.turn
+        cdef const char* data = decoder.data
+        cdef Py_ssize_t place, end, words, digits
+        cdef Py_ssize_t starts[4]
+        cdef Py_ssize_t lengths[4]
+        cdef const char* found
+        cdef bint isDedicated = PyBytes_GET_SIZE(self.dedicated) > 0
+        cdef bint isGroup
+        cdef list interests = []
+        if decoder.head is not None or decoder.fault is not None or decoder.skipping:
+            return interests
+        while len(interests) < MOST_INTERESTS and turn.work < turn.until:
+            place = decoder.start + 4
+            if decoder.stop < place or memcmp(data + decoder.start, b"RS+ ", 4) != 0:
+                break
+            found = <const char*> memchr(
+                data + place, c"\n", min(decoder.stop - place, decoder.maxControlLine + 2)
+            )
+            if found == NULL:
+                break
+            end = found - data - 1
+            if data[end] != c"\r" or end - place > decoder.maxControlLine:
+                break
+            words = 0
+            while words < 4:
+                starts[words] = place
+                place = wordEnd(data, place, end)
+                lengths[words] = place - starts[words]
+                if lengths[words] == 0:
+                    break
+                words += 1
+                if place == end or data[place] != c" ":
+                    break
+                place += 1
+            if place != end or words + isDedicated not in (2, 4):
+                break
+            words -= 1
+            weight = 0
+            isGroup = words + isDedicated == 3
+            if isGroup:
+                digits = digitsBefore(data, starts[words], end)
+                if digits != starts[words]:
+                    break
+                weight = numberAt(data, digits, end)
+                words -= 2
+            interests.append((
+                self.dedicated if isDedicated
+                else PyBytes_FromStringAndSize(data + starts[0], lengths[0]),
+                b"",
+                PyBytes_FromStringAndSize(data + starts[words], lengths[words]),
+                PyBytes_FromStringAndSize(data + starts[words + 1], lengths[words + 1])
+                if isGroup else b"",
+                weight,
+            ))
+            decoder.start = end + 2
+            turn.work += INTEREST
+        return interests
+
+    cdef bint isGroupsOnly(self, Matches matches, Py_ssize_t header) except -1:
+        """
+        Whether only members of queue groups may want a message, and the lane can serve them.
+        """
+        return (
+            PyTuple_GET_SIZE(matches.plain) == 0 and matches.areGroupsDirect
+            and matches.areRoutesDirect and not matches.hasSpoke and not matches.hasHub
+            and not (header and not takesHeaders(matches.reachable))
+        )
+
+    cdef bint isSettled(self, Matcher matcher, const char* subject, Py_ssize_t length) except -1:
+        """
+        Whether there is nothing to tell the sender of what no plain subscription wants: it was told
+        that, or is told everything. What it was told last is remembered while interest is the same.
+        """
+        cdef bytes text = self.settled
+        if (
+            text is not None and self.settledMatcher is matcher
+            and self.settledGeneration == matcher.generation
+            and PyBytes_GET_SIZE(text) == length
+            and memcmp(PyBytes_AS_STRING(text), subject, length) == 0
+        ):
+            return True
+        told = self.told.get(self.lastAccount)
+        if told is None:
+            return False
+        text = PyBytes_FromStringAndSize(subject, length)
+        if not told.isAll and text not in told.refused:
+            return False
+        self.settled = text
+        self.settledMatcher = matcher
+        self.settledGeneration = matcher.generation
+        return True
+
+    cdef bint isServed(self, Matches matches, Py_ssize_t namesLength, Py_ssize_t header) except -1:
+        """
+        Whether the lane can give a message to all who are to have it, and there is somebody.
+        """
+        cdef Py_ssize_t place
+        if not matches.isPlainDirect or (namesLength and not matches.areGroupsDirect):
+            return False
+        if self.leaf:
+            return not matches.hasGateway and matches.areLinksDirect and not (
+                (self.cluster and matches.isMixed)
+                or (header and not takesHeaders(matches.forward))
+            )
+        if matches.hasSpoke and (
+            self.isGateway or not matches.areLinksDirect
+            or (header and not takesHeaders(matches.forward))
+        ):
+            return False
+        if not self.isGateway:
+            return True
+        if matches.hasHub or not matches.areRoutesDirect or (
+            header and not takesHeaders(matches.reachable)
+        ):
+            return False
+        if PyTuple_GET_SIZE(matches.plain):
+            return True
+        for place in range(PyTuple_GET_SIZE(matches.forward)):
+            if (<Subscription> PyTuple_GET_ITEM(matches.forward, place)).kind == ROUTE:
+                return True
+        return False
+
+    cdef int deliver(
+        self,
+        Matches matches,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+        const char* names,
+        Py_ssize_t namesLength,
+    ) except -1:
+        """
+        Put a message into its receivers' outboxes. The arguments are those of C{Lane.give}.
+
+        @param names: the queue groups, each with a blank behind it.
+        """
+        cdef Py_ssize_t place
+        cdef bytes name
+        cdef Choice choice = None
+        cdef Subscription subscription
+        self.own.turn.work += 2 + matches.receivers * (1 + (restLength >> BYTES))
+        for place in range(PyTuple_GET_SIZE(matches.plain)):
+            self.giver.give(
+                <Subscription> PyTuple_GET_ITEM(matches.plain, place), subject, length, rest,
+                restLength, lineLength, header, replyLength,
+            )
+        if namesLength:
+            for group in matches.groups:
+                name = <bytes?> (<tuple> group)[0]
+                if not isNamed(names, namesLength, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
+                    continue
+                if not self.giver.giveMember(
+                    <tuple> (<tuple> group)[1], subject, length, rest, restLength, lineLength,
+                    header, replyLength,
+                ) and self.isGateway:
+                    subscription = self.giver.chosen(<tuple> (<tuple> group)[2], False)
+                    if subscription is not None:
+                        if choice is None:
+                            choice = self.giver.nextChoice()
+                        choice.add(subscription, name)
+        return self.deliverFar(
+            matches, subject, length, rest, restLength, lineLength, header, replyLength, choice
+        )
+
+    cdef int deliverFar(
+        self,
+        Matches matches,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+        Choice choice,
+    ) except -1:
+        """
+        Put a message into the outboxes of other links.
+
+        @param choice: the links for groups without a member here; None for none.
+        """
+        cdef Py_ssize_t place
+        cdef Subscription subscription
+        if not self.isGateway:
+            if self.leaf or matches.hasSpoke:
+                self.passOn(
+                    matches.forward, subject, length, rest, restLength, lineLength, header,
+                    replyLength,
+                )
+            return 0
+        for place in range(PyTuple_GET_SIZE(matches.forward)):
+            subscription = <Subscription> PyTuple_GET_ITEM(matches.forward, place)
+            if subscription.kind == ROUTE:
+                giveLink(
+                    subscription, subject, length, rest, restLength, lineLength, header,
+                    replyLength, choice, self.own.turn,
+                )
+        if choice is not None:
+            for place in range(PyList_GET_SIZE(choice.members)):
+                if not choice.isServed(place, matches.forward):
+                    giveLink(
+                        <Subscription> PyList_GET_ITEM(choice.members, place), subject, length,
+                        rest, restLength, lineLength, header, replyLength, choice, self.own.turn,
+                    )
+            choice.clear()
+        return 0
+
+
+    cdef bint allows(self, const char* subject, Py_ssize_t length) except -1:
+        """
+        Whether a message may come from the leafnode.
+        """
+        cdef uint64_t hash = nb_hash(subject, length, SECRET)
+        cdef PyObject* known = self.verdicts.get(hash, subject, length)
+        cdef bint answer
+        if known != NULL:
+            return <object> known is True
+        text = PyBytes_FromStringAndSize(subject, length)
+        answer = bool(self.gate.allows(text))
+        if length <= LONGEST_REMEMBERED:
+            self.verdicts.put(hash, text, True if answer else False, 1)
+        return answer
+
+    cdef bint areElsewhere(
+        self, tuple groups, const char* names, Py_ssize_t namesLength, bint isShared
+    ) except -1:
+        """
+        Whether a group that was chosen has members behind links that may be the one.
+
+        @param isShared: whether they may be that although there is a member here.
+        """
+        cdef bytes name
+        for group in groups:
+            if PyTuple_GET_SIZE(<tuple> (<tuple> group)[2]) == 0 or not (
+                isShared or isDeserted(<tuple> (<tuple> group)[1])
+            ):
+                continue
+            name = <bytes?> (<tuple> group)[0]
+            if isNamed(names, namesLength, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name)):
+                return True
+        return False
+
+    cdef int passOn(
+        self,
+        tuple forward,
+        const char* subject,
+        Py_ssize_t length,
+        const char* rest,
+        Py_ssize_t restLength,
+        Py_ssize_t lineLength,
+        Py_ssize_t header,
+        Py_ssize_t replyLength,
+    ) except -1:
+        """
+        Put a message into the outboxes of other links: from a route those of leafnodes that we are
+        the hub of, and from a leafnode those of all but where it came from, and of routes only if
+        we are its hub.
+        """
+        cdef Py_ssize_t place
+        cdef Subscription subscription
+        for place in range(PyTuple_GET_SIZE(forward)):
+            subscription = <Subscription> PyTuple_GET_ITEM(forward, place)
+            if not self.leaf:
+                if subscription.kind != SPOKE:
+                    continue
+            elif subscription.outbox is self.own or (
+                subscription.kind == ROUTE and self.leaf == HUB
+            ):
+                continue
+            elif self.cluster and clusterOf(subscription) == self.cluster:
+                continue
+            giveLink(
+                subscription, subject, length, rest, restLength, lineLength, header, replyLength,
+                None, self.own.turn, self.originFor(subscription),
+            )
+        return 0
+
+    cdef bytes originFor(self, Subscription subscription):
+        """
+        What a link is told of the leafnode that a message is from.
+        """
+        if self.cluster and subscription.kind == ROUTE and getattr(
+            subscription.subscriber, "takesOrigin", False
+        ):
+            return self.origin
+        return b""
