@@ -86,10 +86,10 @@ def settledMemory(pid: int, field: str = "VmRSS") -> int:
 
 def work(pid: int) -> float:
     """
-    @return: the seconds of processor time that all threads of the process have used.
+    @return: the seconds of processor time that the threads of the process have used.
     """
-    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(each.read_text("ascii").split()[0]) for each in threads) / 1e9
 
 
 def settledWork(pid: int) -> float:
