@@ -194,7 +194,6 @@ class Identities:
             self._exclusive(entry, "User entry requires a user")
             return None
         self._checkNew(entry, "nkey" if key else "user")
-        self._findings.refuseEmpty(entry, "pass")
         self._checkSecret(entry, "pass")
         permissions = self._permissions(entry, "permissions") or default
         types = self._connectionTypes(entry)

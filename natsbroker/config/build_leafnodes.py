@@ -55,7 +55,7 @@ def leafnodesFrom(
     login = loginOf(block)
     findings.refuseEmpty(login, "user", "pass", "nkey")
     for each in login.blocks("users"):
-        findings.refuseEmpty(each, "user", "pass")
+        findings.refuseEmpty(each, "user")
     return Leafnodes(
         host=host or default.host,
         port=port,

@@ -214,17 +214,22 @@ def test_cheapBcryptIsFine() -> None:
         ("gateway { authorization { pass: $E } }", "1:27: gateway.authorization.pass"),
         ("leafnodes { authorization { nkey: $E } }", "1:29: leafnodes.authorization.nkey"),
         (
-            "leafnodes { authorization { users: [{ user: a, pass: $E }] } }",
-            "1:48: leafnodes.authorization.users[0].pass",
+            "leafnodes { authorization { users: [{ user: $E, pass: a }] } }",
+            "1:39: leafnodes.authorization.users[0].user",
         ),
-        ("accounts { A { users: [{ user: a, pass: '' }] } }", "1:35: accounts.A.users[0].pass"),
     ],
 )
 def test_emptyLoginOfBlocks(text: str, place: str) -> None:
-    """Empty logins of links and of listed users are errors, too, with their place."""
+    """Empty logins of links are errors, too, with their place."""
     with pytest.raises(ConfigErrors) as raised:
         buildText(text, {"E": ""}, "x.conf")
     assert f"x.conf:{place}: is empty: everybody would be let in" in str(raised.value)
+
+
+def test_emptyPasswordOfListedUser() -> None:
+    """A listed user may have no password, as with nats-server: the name is still needed."""
+    [user] = settingsOf("authorization { users: [{ user: a, pass: '' }] }").authorization.users
+    assert (user.user, user.password) == ("a", "")
 
 
 @pytest.mark.parametrize("name", ["user", "pass", "token"])
