@@ -30,7 +30,7 @@ cdef enum:
     LEAST_LENT = 4096
     MOST_LENT = 64
     # The binary logarithm of how many bytes cost as much as a receiver.
-    BYTES = 9
+    BYTES = 11
 
 # What is to be sent from elsewhere, behind so many bytes of the outbox's own.
 cdef struct Loan:

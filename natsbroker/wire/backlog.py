@@ -69,7 +69,7 @@ LOGIN = 4096
 FLUSH = 32
 
 #: The binary logarithm of how many bytes cost as much as a receiver in the compiled lane.
-BYTES = 9
+BYTES = 11
 
 
 class Turn(Protocol):
