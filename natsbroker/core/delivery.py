@@ -5,7 +5,6 @@ Promises: a message reaches every plain subscription that matches and that its o
 exactly one member of every queue group, and every other broker at most once. This is the readable
 path; the compiled fast lane in front of it may only ever do the same faster. A subscriber that
 raises harms only itself, and a filter that raises lets nothing through; the account reports both.
-Must never know: connections, bytes on the wire, timers, or how subscriptions are made.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = ["Delivery", "Later"]
 #: Takes what is left to do for a message with many receivers.
 Later = Callable[[Generator[None, None, int]], None]
 
-#: So many receivers are one step of a delivery.
+#: How many receivers one step of a delivery serves.
 _STEP = 16
 
 #: Those who answer requests of other clusters by themselves.

@@ -2,8 +2,8 @@
 Interest edges: from single subscriptions to what other brokers must be told.
 
 Promises: watchers hear of the first and the last subscription to a pattern (in a group), and of
-every change of a group's weight; a watcher that comes late is told everything there is, at once or
-as turns allow. What it has not been told of yet, and is gone, it never hears of.
+every change of a group's weight; a watcher that comes late receives all present interest, at once
+or in shares of turns. Interest that ends before its share is left out.
 Nothing is counted while nobody watches.
 Must never know: links, dialects, or what a watcher does with it.
 """
@@ -211,7 +211,7 @@ class Interest:
         @param subscriptions: those of the account; looked at when the first watcher of an audience
             comes.
         @param standIns: makes what stands for other interest.
-        @param turn: whose shares of work limit how much is told at once.
+        @param turn: whose shares of work limit how much is reported at once.
         @param failed: called with a sentence while an exception is handled that a watcher raised.
         """
         self._subscriptions = subscriptions

@@ -1,7 +1,5 @@
 """
 Which links a message is forwarded to, and which of them take a queue group's share.
-
-Must never know: connections, or how a message is written.
 """
 
 from __future__ import annotations
@@ -106,8 +104,8 @@ def successors(
 ) -> list[hot.Subscription]:
     """
     Who takes a message over whose queue group is deserted here, as nats-server has it: members at
-    other servers of the sender's kind, and at the sender if nobody else has one. Nobody sends it
-    back here, since each of them was told before it that the group is gone.
+    other servers of the sender's kind, and at the sender if no other server has one. None of
+    them sends it back here, since each learned before it that the group is gone.
 
     Plain subscribers at a server that takes it over get the message again, since the sender has
     reached them by itself: servers without any come first.

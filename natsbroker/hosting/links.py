@@ -133,7 +133,7 @@ class Links:
 
     def _planLeafnodes(self, new: Settings, changes: Sequence[Change]) -> Step:
         """
-        Leafnodes. It comes after whoever changes accounts, and who is let in.
+        Leafnodes. It comes after the planners of accounts and of authorization.
 
         Settings that are the first to name leafnodes find the service of a broker without them: it
         listens nowhere, which a reload cannot change, and dials nobody yet.

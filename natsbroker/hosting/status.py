@@ -1,5 +1,5 @@
 """
-What the system accounts of other servers are told of this broker, again and again::
+The status that this broker publishes to the system accounts of other servers at intervals::
 
     $SYS.SERVER.<id>.STATSZ        it is there, without JetStream, and how much it has to do
 
@@ -9,7 +9,6 @@ nothing, they elect no leader.
 
 Promises: nats-server's members, as far as they cost no walk over all connections; where nobody is
 subscribed, nothing is made.
-Must never know: who listens.
 """
 
 from __future__ import annotations
