@@ -1,0 +1,206 @@
+"""
+Finds the turns of phrase and the names that the project has given up, in code, prose and tests.
+
+Text from before this rule is counted per file in C{tests/language.ledger}, and the counts only
+shrink. After cleaning up, or to see where something is left::
+
+    python -m tests.language            # write the smaller counts
+    python -m tests.language PATH...    # list what stands in these files or directories
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LEDGER = ROOT / "tests" / "language.ledger"
+
+PLACES = ("natsbroker", "docs", "tests", "examples", "benchmarks", "twisted")
+"""The directories that are read."""
+
+PAGES = ("README.md", "CONTRIBUTING.md")
+"""The files at the top that are read."""
+
+SUFFIXES = frozenset({".py", ".pyi", ".pyx", ".pxd", ".pxi", ".md", ".rst"})
+SKIPPED = frozenset({"node_modules", "build", "__pycache__", ".build"})
+
+LISTS = frozenset({"tests/language.py", "tests/test_language.py"})
+"""Files that quote the phrases because they are about them."""
+
+PHRASES = {
+    "whoever": "name the role: the client, the caller, the account",
+    "whom": "name the role",
+    "anew": "again",
+    "so many": "say the number, or: that many",
+    "is told": "receives, is notified, learns",
+    "are told": "receive, are notified, learn",
+    "what is told": "a noun: the announcement, the report",
+    "no bytes": "empty",
+    "in numbers": "in bulk",
+    "the real server": "nats-server",
+    "a blank": "a space",
+    "promises:": "state the behaviour directly, if it is worth stating",
+    "must never know": "drop it; tests/test_imports.py holds the layers",
+    "for people": "human-readable",
+    "door": "the field's noun: bus, entry point",
+    "doors": "the field's noun: buses, entry points",
+    "led": "with a reply prefix",
+    "a way": "a noun: a path, a means, a route",
+    "as it stands": "unchanged",
+    "gone on with": "continued",
+    "of one's own": "custom",
+}
+"""Phrases in lower case, each with what to write instead."""
+
+_NAMES = """
+AccountDoors Acknowledging AdmittedConversation Advising Audience Authority Awaited Complaints
+Connecting Conversation Crossing Debts Decoys Demand Exchange FastStream Findings Foreigners
+Form FreshPatterns GatewayPassage HeardSids Hello Hub ILogCatalogue ILogUser IPrepared Intake
+Joint LeafDoors Leaving LedBack LinkBook LinkDoors LinkGround LinkRoll LogElsewhere Manner
+Missing Neighbours News Outlet PENANCE Passage Placing Presence Publishing Reading RestingFile
+Roll Subscribing Surroundings Talk Talkers Telling TimedConversation ToldSids Troubles Turn
+TurnTaker Turnstile Wish apart beacon claimed derived diverts door inside leading led making
+places post postMany printable quoted readable recorder runs shown spelled takeOver tellAll
+test_again test_nothing test_others test_refused test_wrong
+"""
+
+NAMES = frozenset(_NAMES.split())
+"""Classes, functions and modules are not called by these any more."""
+
+_SPACE = r"[ \t]*(?:[ \t]|\n[ \t#*]*)"
+_WORDS = re.compile(
+    r"\b(?:"
+    + "|".join(
+        re.escape(each).replace(r"\ ", _SPACE)
+        for each in sorted(PHRASES, key=len, reverse=True)
+        if not each.endswith(":")
+    )
+    + r")\b|\bpromises:"
+)
+_NOBODY = re.compile(r"\bNobody\b")
+_SAYS = re.compile(r"\bwhat (?:(?:the|an?|its|their|his) )?[\w{}.]+ says\b", re.IGNORECASE)
+_ONLY_SEE = re.compile(r'"""\s*See L\{[\w.]+\}\.?\s*"""')
+_DEFINED = re.compile(r"^[ \t]*(?:async |cdef |cpdef )*(?:class|def)[ \t]+(\w+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """
+    A phrase or a name in a file.
+
+    @ivar line: the line's number, from 1.
+    @ivar text: what stands there.
+    @ivar instead: what to write.
+    """
+
+    line: int
+    text: str
+    instead: str
+
+
+def _matches(text: str) -> Iterator[tuple[int, str, str]]:
+    for match in _WORDS.finditer(text.lower()):
+        phrase = re.sub(r"[\s#*]+", " ", match[0])
+        yield match.start(), phrase, PHRASES[phrase]
+    for match in _NOBODY.finditer(text):
+        yield match.start(), match[0], "begin with the noun: No client ..., Nothing ..."
+    for match in _SAYS.finditer(text):
+        yield match.start(), match[0], "a noun: the text, the value, the message"
+    for match in _ONLY_SEE.finditer(text):
+        yield match.start(), match[0], "no docstring: the interface has it"
+    for match in _DEFINED.finditer(text):
+        if match[1] in NAMES:
+            yield match.start(1), match[1], "the field's name; see docs/glossary.md"
+
+
+def findingsIn(path: str, text: str) -> list[Finding]:
+    """
+    @param path: the file's path below the project's top, for its name.
+    @param text: what is in the file.
+    @return: the banned phrases and names in it, by line.
+    """
+    stem = Path(path).stem
+    found = [
+        Finding(text.count("\n", 0, start) + 1, what, instead)
+        for start, what, instead in sorted(_matches(text))
+    ]
+    if stem in NAMES:
+        found.insert(0, Finding(1, f"module {stem}", "the field's name; see docs/glossary.md"))
+    return found
+
+
+def files(places: Iterable[str] = (*PLACES, *PAGES)) -> Iterator[str]:
+    """
+    @param places: directories and files below the project's top.
+    @return: the paths of the files that are read.
+    """
+    for place in places:
+        if (ROOT / place).is_file():
+            yield place
+        for directory, below, names in os.walk(ROOT / place):
+            below[:] = sorted(set(below) - SKIPPED)
+            for name in sorted(names):
+                path = Path(directory, name).relative_to(ROOT).as_posix()
+                if Path(name).suffix in SUFFIXES and path not in LISTS:
+                    yield path
+
+
+def counts() -> dict[str, int]:
+    """
+    @return: for each file with banned phrases or names, their number.
+    """
+    found = {each: len(findingsIn(each, (ROOT / each).read_text("utf-8"))) for each in files()}
+    return {path: count for path, count in found.items() if count}
+
+
+def allowances() -> dict[str, int]:
+    """
+    @return: the ledger: for each file with text from before the rule, how much of it there may be.
+    """
+    if not LEDGER.exists():
+        return {}
+    rows = (each.split() for each in LEDGER.read_text().splitlines())
+    return {path: int(count) for count, path in rows}
+
+
+def excess(counted: dict[str, int], allowed: dict[str, int]) -> dict[str, int]:
+    """
+    Which files have more than the ledger allows. Files that are moved or merged take the allowance
+    of the files that are gone with them, so the ledger does not stand in the way of moves.
+
+    @return: the files and by how much; empty if the files that are gone account for all of it.
+    """
+    more = {
+        path: count - allowed.get(path, 0)
+        for path, count in counted.items()
+        if count > allowed.get(path, 0)
+    }
+    gone = sum(count for path, count in allowed.items() if not (ROOT / path).exists())
+    return more if sum(more.values()) > gone else {}
+
+
+def main(arguments: list[str]) -> int:
+    """
+    List what stands in the places that are named; without any, make the ledger smaller.
+    """
+    if arguments:
+        for path in files(arguments):
+            for each in findingsIn(path, (ROOT / path).read_text("utf-8")):
+                print(f"{path}:{each.line}: {' '.join(each.text.split())} -> {each.instead}")
+        return 0
+    now, before = counts(), allowances()
+    if before and excess(now, before):
+        print("the counts may only shrink; see: pytest tests/test_language.py", file=sys.stderr)
+        return 1
+    LEDGER.write_text("".join(f"{count} {path}\n" for path, count in sorted(now.items())))
+    print(f"{sum(now.values())} in {len(now)} files; before: {sum(before.values())}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
