@@ -24,8 +24,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
 from natsbroker.broker import Broker
-from natsbroker.config.leafnodes import Leafnodes, RemoteLeaf
 from natsbroker.config.model import Account, Settings, User
+from natsbroker.leafnodes.settings import Leafnodes, RemoteLeaf
 
 
 async def started(reactor: Any, settings: Settings) -> Broker:

@@ -34,9 +34,9 @@ from twisted.internet.task import react
 from zope.interface import implementer
 
 from natsbroker.broker import Broker
-from natsbroker.config.gateway import Gateway, RemoteGateway
 from natsbroker.config.model import Settings
 from natsbroker.gateways.policies import SwitchingPolicy
+from natsbroker.gateways.settings import Gateway, RemoteGateway
 from natsbroker.gateways.tables import InterestTable
 from natsbroker.interfaces import IBrokerHost, IGatewayInterestPolicy, IGatewayPolicyPlugin
 from natsbroker.subjects.permissions import PermissionSet

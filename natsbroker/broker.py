@@ -22,21 +22,34 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
+from natsbroker.accounts.bus import Bus
+from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.advisories import LameDuckStarted, Reloaded
+from natsbroker.auth.authority import Authority
 from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.clients.context import ClientContext
+from natsbroker.clients.finding import closeAll, sessionsOf
+from natsbroker.clients.listener import OpenSocketEndpoint, addressEndpoint
+from natsbroker.clients.listeners import Listeners
+from natsbroker.clients.protocol import ClientFactory
+from natsbroker.clients.userinfo import UserInfo
 from natsbroker.config.model import GLOBAL_ACCOUNT, TLS, Settings
-from natsbroker.core.bus import Bus
-from natsbroker.hosting import builtin
-from natsbroker.hosting.accounts import AccountRegistry, BuiltInRouter
-from natsbroker.hosting.authority import Authority
-from natsbroker.hosting.clients import closeAll, sessionsOf
-from natsbroker.hosting.descriptions import describing, identifying
-from natsbroker.hosting.identity import ServerKeys
-from natsbroker.hosting.lameduck import LameDuck
-from natsbroker.hosting.linkground import LinkGround
-from natsbroker.hosting.links import Links
-from natsbroker.hosting.listeners import Listeners
-from natsbroker.hosting.making import (
+from natsbroker.connections.poller import Hub
+from natsbroker.interfaces import (
+    IBrokerHost,
+    IObserver,
+    IPrepared,
+    IPublishFilter,
+    ISubjectRouter,
+)
+from natsbroker.links.dependencies import LinkGround
+from natsbroker.links.services import Links
+from natsbroker.readiness import Readiness
+from natsbroker.server import builtin
+from natsbroker.server.descriptions import describing, identifying
+from natsbroker.server.identity import ServerKeys
+from natsbroker.server.lameduck import LameDuck
+from natsbroker.server.making import (
     makeCallouts,
     makeContext,
     makeEvents,
@@ -46,37 +59,24 @@ from natsbroker.hosting.making import (
     makeTerms,
     withOperators,
 )
-from natsbroker.hosting.observers import Observers
-from natsbroker.hosting.planners import (
+from natsbroker.server.observers import Observers
+from natsbroker.server.planners import (
     limitsPlanner,
     sectionsPlanner,
     tlsPlanner,
 )
-from natsbroker.hosting.plugins import Plugins, nameOf
-from natsbroker.hosting.presence import Presence
-from natsbroker.hosting.reload import Planner, ReloadError, logChanges, plan, settled
-from natsbroker.hosting.start import announceListener, announceStart
-from natsbroker.hosting.userinfo import UserInfo
-from natsbroker.interfaces import (
-    IBrokerHost,
-    IObserver,
-    IPrepared,
-    IPublishFilter,
-    ISubjectRouter,
-)
-from natsbroker.net.client import ClientFactory
-from natsbroker.net.context import ClientContext
-from natsbroker.net.fast import Hub
-from natsbroker.net.listen import OpenSocketEndpoint, addressEndpoint
-from natsbroker.readiness import Readiness
+from natsbroker.server.plugins import Plugins, nameOf
+from natsbroker.server.presence import Presence
+from natsbroker.server.reload import Planner, ReloadError, logChanges, plan, settled
+from natsbroker.server.start import announceListener, announceStart
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
-    from natsbroker.hosting.cluster import ClusterMembership
-    from natsbroker.hosting.gateways import GatewayService
-    from natsbroker.hosting.leafnodes import LeafnodeService
-    from natsbroker.stan.monitoring import StreamingModel
-    from natsbroker.stats.model import MonitoringModel
+    from natsbroker.gateways.service import GatewayService
+    from natsbroker.leafnodes.service import LeafnodeService
+    from natsbroker.monitoring.model import MonitoringModel
+    from natsbroker.routes.service import ClusterMembership
+    from natsbroker.streaming.monitoring import StreamingModel
 
 __all__ = ["Broker"]
 
@@ -237,13 +237,13 @@ class Broker(MultiService):
         self._presence = Presence(self.keys, self.clientContext, self.listeners, pages, self.links)
         advice = self.links.advice
         if advice is not None:
-            from natsbroker.hosting.advising import Advising
+            from natsbroker.gateways.advisingsettings import Advising
 
             self._adopt(
                 Advising(advice, self._systemBus, lambda: self.serverId, self.reactor.seconds)
             )
         if settings.cluster is not None or settings.gateway is not None:
-            from natsbroker.hosting.status import StatusReports
+            from natsbroker.monitoring.status import StatusReports
 
             connections = self.clientContext.connections
             self._adopt(
@@ -254,8 +254,8 @@ class Broker(MultiService):
         self._services = dict(found.services(self, settings, services, builtin.services))
         self.streaming: StreamingModel | None = None
         if settings.streaming is not None:
-            from natsbroker.hosting.streaming import streamingBus, streamingService
-            from natsbroker.stan.monitoring import StreamingModel
+            from natsbroker.streaming.configured import streamingBus, streamingService
+            from natsbroker.streaming.monitoring import StreamingModel
 
             bus = streamingBus(self, settings.streaming)
             if IService.providedBy(bus):
@@ -478,7 +478,7 @@ class Broker(MultiService):
         """
         Use other settings from now on: all of them or none.
 
-        @raise natsbroker.hosting.reload.ReloadError: if they cannot be taken; nothing has changed.
+        @raise natsbroker.server.reload.ReloadError: if they cannot be taken; nothing has changed.
         """
         try:
             settings = withOperators(settings)

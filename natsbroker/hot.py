@@ -55,12 +55,12 @@ Seal: Any = None
 #: The lane of messages that come over routes; C{None} where it is not compiled.
 LinkLane: Any = None
 
-#: Steps in front of what L{natsbroker.store.records} does, for many records at once; C{None} where
-#: they are not compiled.
+#: Steps in front of what L{natsbroker.storage.records} does, for many records at once; C{None}
+#: where they are not compiled.
 decodeRecords: Any = None
 encodeRecords: Any = None
 
-#: What L{natsbroker.store.gathering} does with whole blocks of records; C{None} where it is not
+#: What L{natsbroker.storage.gathering} does with whole blocks of records; C{None} where it is not
 #: compiled.
 gatherBlocks: Any = None
 
@@ -82,15 +82,15 @@ else:
         REASON = f"the compiled fast lane is not installed ({error})"
 
 if TYPE_CHECKING or not COMPILED:
+    from natsbroker.clients.lane import Lane, Poster
+    from natsbroker.connections.collector import Collector
+    from natsbroker.connections.outbox import Outbox, Turn
+    from natsbroker.links.s2block import decodeBlock
     from natsbroker.subjects.index import SubjectIndex
     from natsbroker.subjects.matcher import Matcher, Matches
     from natsbroker.subjects.subscription import Shadow, SidTable, Subscription, closeAll
     from natsbroker.subjects.tally import Tally
-    from natsbroker.wire.collector import Collector
     from natsbroker.wire.decoder import Decoder
-    from natsbroker.wire.lane import Lane, Poster
-    from natsbroker.wire.outbox import Outbox, Turn
-    from natsbroker.wire.s2block import decodeBlock
 else:
     Collector = _accel.Collector
     Lane = _accel.Lane

@@ -4,7 +4,7 @@ and C{natsbroker streaming}.
 
 The words, streams and exit codes are nats-server's wherever a program reads them. C{spark}
 as the first word, which nats-server refuses, leads to L{natsbroker.spark.cli}, and C{streaming} to
-L{natsbroker.hosting.streamingcli}.
+L{natsbroker.streaming.cli}.
 
 Each action imports what it needs: C{--version}, C{--signal} and C{-t} load neither Twisted nor the
 broker, so that launchers which wait a few seconds for them do not give up on a busy machine.
@@ -84,9 +84,9 @@ def main(
 
         return cli.main(arguments[1:], stdout, stderr)
     if arguments and arguments[0] == "streaming":
-        from natsbroker.hosting import streamingcli
+        from natsbroker.streaming.cli import main as streaming
 
-        return streamingcli.main(arguments[1:], environment, stdout, stderr)
+        return streaming(arguments[1:], environment, stdout, stderr)
     try:
         invocation = invocationFrom(arguments, environment)
     except UsageError as error:
@@ -132,7 +132,7 @@ def _helpTLS(
 def _signal(
     invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
-    from natsbroker.hosting.processes import SignalError, sendSignal
+    from natsbroker.server.processes import SignalError, sendSignal
 
     try:
         sendSignal(invocation.signal, invocation.process)
@@ -146,7 +146,7 @@ def _test(
     invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
     from natsbroker.errors import BrokerError
-    from natsbroker.hosting.checking import checkSurroundings
+    from natsbroker.server.checking import checkSurroundings
 
     settings = _settingsOf(invocation)
     try:
@@ -166,7 +166,7 @@ def _checkOperators(settings: Settings) -> None:
     @raise ValueError: if they cannot be served.
     """
     if settings.operator.isOn:
-        from natsbroker.hosting.operators import operatorsIn
+        from natsbroker.auth.operator.operators import operatorsIn
 
         operatorsIn(settings)
 
@@ -178,8 +178,8 @@ def _serve(
     clientSocket = _openEarly(settings)
     from twisted.internet import reactor
 
-    from natsbroker.hosting.files import programName
-    from natsbroker.hosting.process import ServerProcess
+    from natsbroker.server.files import programName
+    from natsbroker.server.process import ServerProcess
 
     process = ServerProcess(
         settings,
@@ -203,7 +203,7 @@ def _openEarly(settings: Settings) -> socket | None:
     Listen for clients before everything else is loaded, unless a store is read first: that can take
     longer than a client waits for INFO, and a refused connection sends it to another server.
     """
-    from natsbroker.net.opensocket import openSocket
+    from natsbroker.connections.opensocket import openSocket
 
     streaming = settings.streaming
     isReady = streaming is None or (streaming.store == "memory" and not streaming.nats_server)

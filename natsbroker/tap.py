@@ -29,6 +29,7 @@ from twisted.python.usage import Options as UsageOptions
 from twisted.python.usage import UsageError
 
 from natsbroker.auth.checkers import SUPPORTED
+from natsbroker.auth.plugins import CredPlugin
 from natsbroker.broker import Broker
 from natsbroker.config.addresses import checkPort
 from natsbroker.config.build import buildDefaults, buildFile
@@ -36,12 +37,11 @@ from natsbroker.config.commandline import configurationFile, takeStreaming
 from natsbroker.config.errors import OPEN, ConfigError
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import Settings
-from natsbroker.config.overrides_streaming import withStreaming
 from natsbroker.errors import BrokerError
-from natsbroker.hosting.authorizers import CredPlugin
-from natsbroker.hosting.processlog import ProcessLog
-from natsbroker.hosting.signals import Signals
-from natsbroker.hosting.surroundings import Surroundings
+from natsbroker.server.processlog import ProcessLog
+from natsbroker.server.signals import Signals
+from natsbroker.server.surroundings import Surroundings
+from natsbroker.streaming.overrides import withStreaming
 
 __all__ = ["Options", "makeService"]
 

@@ -27,6 +27,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from tests.postgresql import postgres, postgresOfClass
+from tests.support import Names, using
 
 __all__ = ["postgres", "postgresOfClass"]
 
@@ -109,3 +110,10 @@ def flushLoggedErrors(request: pytest.FixtureRequest) -> Iterator[FlushLoggedErr
     if collector.failures and not isinstance(request.instance, SynchronousTestCase):
         traces = "\n".join(each.getTraceback() for each in collector.failures)
         pytest.fail(f"{len(collector.failures)} failure(s) logged and not flushed:\n{traces}")
+
+
+@pytest.fixture
+def implementation(names: Names) -> Iterator[Names]:
+    """Use the implementation of the hot names under test."""
+    with using(names):
+        yield names

@@ -24,8 +24,15 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
+from natsbroker.accounts.account import Account
 from natsbroker.advisories import Advisory
-from natsbroker.core.account import Account
+from natsbroker.clients.context import ClientContext
+from natsbroker.clients.info import ServerInfo
+from natsbroker.clients.lane import Lane, Poster
+from natsbroker.clients.limits import Limits
+from natsbroker.clients.protocol import ClientFactory
+from natsbroker.connections.collector import Collector
+from natsbroker.connections.outbox import Outbox, Turn
 from natsbroker.interfaces import (
     IAuthorizer,
     IBatchSubscriber,
@@ -36,21 +43,14 @@ from natsbroker.interfaces import (
     ISubjectRouter,
     ISubscriber,
 )
-from natsbroker.net.client import ClientFactory
-from natsbroker.net.context import ClientContext
-from natsbroker.net.info import ServerInfo
-from natsbroker.net.limits import Limits
+from natsbroker.links.s2block import decodeBlock
 from natsbroker.subjects.index import SubjectIndex
 from natsbroker.subjects.matcher import Matcher, Matches
 from natsbroker.subjects.subscription import Shadow, SidTable, Subscription, closeAll
 from natsbroker.subjects.tally import Tally
 from natsbroker.testing.transport import MemoryTransport
-from natsbroker.wire.collector import Collector
 from natsbroker.wire.decoder import Decoder
 from natsbroker.wire.grants import Grant, Hello
-from natsbroker.wire.lane import Lane, Poster
-from natsbroker.wire.outbox import Outbox, Turn
-from natsbroker.wire.s2block import decodeBlock
 from natsbroker.wire.values import Kind, Message, Run
 
 _log = Logger()
@@ -390,7 +390,7 @@ class Accounts:
         return self._accounts[name]
 
     def admit(self, grant: Grant) -> IMessageBus:
-        """See L{natsbroker.net.context.Accounts.admit}."""
+        """See L{natsbroker.clients.context.Accounts.admit}."""
         account = self._accounts[grant.account]
         if self.maximum and self.counts[grant.account] >= self.maximum:
             raise errors.ConnectionLimit(errors.MAX_ACCOUNT_CONNECTIONS)
@@ -398,11 +398,11 @@ class Accounts:
         return account.busFor(Kind.CLIENT)
 
     def dismiss(self, grant: Grant) -> None:
-        """See L{natsbroker.net.context.Accounts.dismiss}."""
+        """See L{natsbroker.clients.context.Accounts.dismiss}."""
         self.counts[grant.account] -= 1
 
     def isSystem(self, account: str) -> bool:
-        """See L{natsbroker.net.context.Accounts.isSystem}."""
+        """See L{natsbroker.clients.context.Accounts.isSystem}."""
         return account == "$SYS"
 
 

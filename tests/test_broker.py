@@ -19,6 +19,7 @@ from zope.interface.exceptions import Invalid
 from zope.interface.verify import verifyObject
 
 from natsbroker import errors, hot
+from natsbroker.accounts.registry import BuiltInRouter
 from natsbroker.advisories import (
     ClientConnected,
     ClientDisconnected,
@@ -27,10 +28,6 @@ from natsbroker.advisories import (
 )
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.broker import Broker
-from natsbroker.hosting.accounts import BuiltInRouter
-from natsbroker.hosting.plugins import PluginError, Plugins
-from natsbroker.hosting.reload import ReloadError
-from natsbroker.hosting.start import StartError
 from natsbroker.interfaces import (
     IAuthorizerPlugin,
     IBrokerHost,
@@ -39,10 +36,13 @@ from natsbroker.interfaces import (
     IPublishFilter,
     ISubjectRouter,
 )
-from natsbroker.stats.healthz import HealthQuery
+from natsbroker.monitoring.healthz import HealthQuery
+from natsbroker.server.plugins import PluginError, Plugins
+from natsbroker.server.reload import ReloadError
+from natsbroker.server.start import StartError
 from natsbroker.wire.grants import Grant, Hello
 from natsbroker.wire.values import Kind, Message
-from tests.hosting.support import Advisories, Host, logLines, settingsOf
+from tests.server.support import Advisories, Host, logLines, settingsOf
 from tests.support import Recorder, needsCompiled
 
 
@@ -391,21 +391,21 @@ class TestLoading:
     """
 
     PARTS: ClassVar[dict[str, str]] = {
-        "natsbroker.auth.callouts": "",
-        "natsbroker.auth.operatorclaims": "",
+        "natsbroker.auth.callout.callouts": "",
+        "natsbroker.auth.operator.operatorclaims": "",
         "natsbroker.gateways": "gateway { name: A, listen: '127.0.0.1:7222' }",
-        "natsbroker.hosting.authorizers": "authorization { plugin: cred, checkers: anonymous }",
-        "natsbroker.hosting.cluster": "cluster { listen: '127.0.0.1:6222' }",
-        "natsbroker.hosting.tls": "",
-        "natsbroker.hosting.leafnodes": "leafnodes { listen: '127.0.0.1:7422' }",
-        "natsbroker.hosting.monitoring": "http: '127.0.0.1:8222'",
-        "natsbroker.net.link": "leafnodes { listen: '127.0.0.1:7422' }",
-        "natsbroker.net.monitor": "http: '127.0.0.1:8222'",
-        "natsbroker.pipeline": "streaming { store: memory }",
-        "natsbroker.stan": "streaming { store: memory }",
-        "natsbroker.stats.model": "http: '127.0.0.1:8222'",
-        "natsbroker.stats.trafficservice": "services { traffic { } }",
-        "natsbroker.store": "streaming { store: memory }",
+        "natsbroker.auth.plugins": "authorization { plugin: cred, checkers: anonymous }",
+        "natsbroker.routes.service": "cluster { listen: '127.0.0.1:6222' }",
+        "natsbroker.connections.tlscontext": "",
+        "natsbroker.leafnodes.service": "leafnodes { listen: '127.0.0.1:7422' }",
+        "natsbroker.monitoring.service": "http: '127.0.0.1:8222'",
+        "natsbroker.links.link": "leafnodes { listen: '127.0.0.1:7422' }",
+        "natsbroker.monitoring.pages": "http: '127.0.0.1:8222'",
+        "natsbroker.export": "streaming { store: memory }",
+        "natsbroker.streaming": "streaming { store: memory }",
+        "natsbroker.monitoring.model": "http: '127.0.0.1:8222'",
+        "natsbroker.monitoring.trafficservice": "services { traffic { } }",
+        "natsbroker.storage": "streaming { store: memory }",
         "google.protobuf": "streaming { store: memory }",
         "twisted.cred": "authorization { plugin: cred, checkers: anonymous }",
         "twisted.web": "http: '127.0.0.1:8222'",
@@ -572,7 +572,7 @@ class TestMonitoring:
 
 
 class TestReload:
-    """Other settings; what each changes is tested in tests/hosting/test_planners.py."""
+    """Other settings; what each changes is tested in tests/server/test_planners.py."""
 
     def test_taken(self) -> None:
         """They are in force, INFO says so, and observers hear of it."""

@@ -63,5 +63,7 @@ class TestExamples:
 
 def test_privateImportsAreSeen() -> None:
     """The check of imports notices a private module and lets the version pass."""
-    text = "from natsbroker._ibus import IMessageBus\nfrom natsbroker.broker import Broker\n"
-    assert privateImports(text) == ["natsbroker._ibus.IMessageBus"]
+    text = (
+        "from natsbroker.interfaces.bus import IMessageBus\nfrom natsbroker.broker import Broker\n"
+    )
+    assert privateImports(text) == ["natsbroker.interfaces.bus.IMessageBus"]

@@ -1,7 +1,8 @@
 """
 The public facade: every contract is there, under one name, and says what it means.
 
-Promises: C{natsbroker.interfaces} exports each interface that the C{_i*} modules declare and
+Promises: C{natsbroker.interfaces} exports each interface that the modules of
+C{natsbroker.interfaces} declare and
 nothing else; each interface is small, and it and all its members have docstrings.
 
 Must never know: who provides the interfaces.
@@ -26,13 +27,11 @@ LARGEST = 8
 
 def declared() -> dict[str, InterfaceClass]:
     """
-    @return: every interface that a C{_i*} module declares, by name.
+    @return: every interface that a module of C{natsbroker.interfaces} declares, by name.
     """
     found = {}
-    for path in sorted(ROOT.glob("_i*.py")):
-        if path.stem == "__init__":
-            continue
-        module = importlib.import_module(f"natsbroker.{path.stem}")
+    for path in sorted((ROOT / "interfaces").glob("[a-z]*.py")):
+        module = importlib.import_module(f"natsbroker.interfaces.{path.stem}")
         for name, value in vars(module).items():
             if isinstance(value, InterfaceClass) and value.__module__ == module.__name__:
                 found[name] = value

@@ -12,9 +12,9 @@ from zope.interface.interface import InterfaceClass
 from zope.interface.verify import verifyObject
 
 from natsbroker import interfaces
+from natsbroker.accounts.registry import BuiltInRouter
 from natsbroker.auth.authenticator import Authenticator
 from natsbroker.config.model import Settings
-from natsbroker.hosting.accounts import BuiltInRouter
 from natsbroker.testing.memory import MemoryBroker
 from tests.support import (
     BatchRecorder,

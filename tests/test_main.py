@@ -1,7 +1,7 @@
 """
 The console script: what it prints, and with which code it exits.
 
-What a server prints while it runs is tested in tests/hosting/test_process.py.
+What a server prints while it runs is tested in tests/server/test_process.py.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import pytest
 
 from natsbroker import NATS_VERSION, __version__, main
 from natsbroker.config.model import Settings
-from natsbroker.hosting import process as processModule
-from natsbroker.hosting import processes
-from natsbroker.hosting.processes import SignalError
-from natsbroker.net import opensocket
-from tests.auth.chain import Operator
+from natsbroker.connections import opensocket
+from natsbroker.server import process as processModule
+from natsbroker.server import processes
+from natsbroker.server.processes import SignalError
+from tests.auth.operator.chain import Operator
 from tests.interop.certificates import writeCertificates
 
 #: A process id that the kernel gives nobody.
@@ -44,7 +44,7 @@ class Process:
         self.made.append(arguments)
 
     def run(self) -> int:
-        """See L{natsbroker.hosting.process.ServerProcess.run}."""
+        """See L{natsbroker.server.process.ServerProcess.run}."""
         if isinstance(self.code, OSError):
             raise self.code
         return self.code
@@ -168,7 +168,7 @@ class TestLoading:
         assert loaded & self.HEAVY == set()
         rare = {"cluster", "exchange", "leafnodes", "streaming"}
         assert loaded & {f"natsbroker.config.build_{name}" for name in rare} == set()
-        assert "natsbroker.config.build_gateway" in loaded
+        assert "natsbroker.gateways.reading" in loaded
 
 
 class TestChecking:

@@ -22,15 +22,15 @@ from twisted.logger import ILogObserver, Logger
 from twisted.python.usage import UsageError
 from zope.interface import implementer
 
-from natsbroker._istore import StoreFailed
 from natsbroker.broker import Broker
-from natsbroker.config.streaming import Streaming
-from natsbroker.hosting import plugins
 from natsbroker.interfaces import IStoreOpener
-from natsbroker.store.memory import MemoryStore
+from natsbroker.interfaces.storage import StoreFailed
+from natsbroker.server import plugins
+from natsbroker.storage.memory import MemoryStore
+from natsbroker.streaming.settings import Streaming
 from natsbroker.tap import Options, makeService
-from tests.hosting.support import Host, logLines
-from tests.hosting.test_process import Reactor
+from tests.server.support import Host, logLines
+from tests.server.test_process import Reactor
 
 
 @implementer(IStoreOpener)

@@ -18,7 +18,7 @@ cdef class Lane:
     receivers are connections with an outbox or batchers, and whose permission it can check as data;
     it stops in front of everything else, without having done any of it.
 
-    @ivar isShort: see L{natsbroker.wire.lane.Lane}.
+    @ivar isShort: see L{natsbroker.clients.lane.Lane}.
     """
 
     cdef Decoder decoder
@@ -428,7 +428,7 @@ cdef class Lane:
 
     def complete(self):
         """
-        See L{natsbroker.wire.lane.Lane.complete}.
+        See L{natsbroker.clients.lane.Lane.complete}.
         """
         cdef int64_t until = self.turn.until
         if self.leftMatches is not None:

@@ -24,10 +24,11 @@ cimport cython
 import os
 
 from natsbroker.subjects.matcher import isDeliverable
-from natsbroker.wire import backlog, ops
-from natsbroker.wire.backlog import Backlog
+from natsbroker.connections import backlog
+from natsbroker.wire import ops
+from natsbroker.connections.backlog import Backlog
 from natsbroker.wire.lines import CLIENT, HEAD, SKIP, STRIP
-from natsbroker.wire.outbox import frameFor
+from natsbroker.connections.outbox import frameFor
 from natsbroker.wire.values import Message, Run
 from natsbroker import errors
 

@@ -11,10 +11,10 @@ cdef class LinkLane:
     not if nobody wants it: then the sender is to be told. What comes from a leafnode is passed on
     to other leafnodes, and, if we are its hub, to routes; but never to the cluster that it is from.
 
-    @ivar isShort: see L{natsbroker.wire.lane.Lane}.
+    @ivar isShort: see L{natsbroker.clients.lane.Lane}.
     @ivar matchers: of the accounts that it may deliver in, by their names. Whoever replaces one
         calls L{forget}.
-    @ivar told: what another cluster was told of each (L{natsbroker.net.gatewaytelling.Telling}).
+    @ivar told: what another cluster was told of each (L{natsbroker.gateways.advertiser.Telling}).
     """
 
     cdef readonly dict matchers, told
@@ -299,7 +299,7 @@ cdef class LinkLane:
 
     def complete(self):
         """
-        See L{natsbroker.wire.lane.Lane.complete}.
+        See L{natsbroker.clients.lane.Lane.complete}.
         """
         cdef Turn turn = self.own.turn
         cdef int64_t until = turn.until

@@ -11,7 +11,7 @@ cdef enum:
     BUCKETS = 1024
 
 
-# The account breaks the cycles of a subscription when it ends (L{natsbroker.core.account.Account}),
+# The account breaks the cycles of a subscription when it ends (L{natsbroker.accounts.account.Account}),
 # so the garbage collector need not visit subscriptions: that would stop the broker for long.
 @cython.no_gc
 cdef class Subscription:

@@ -1,4 +1,4 @@
-# Steps in front of natsbroker.store.records: many records at once, as bytes and back.
+# Steps in front of natsbroker.storage.records: many records at once, as bytes and back.
 
 cdef extern from *:
     """
@@ -122,7 +122,7 @@ def encodeRecords(
     uint64_t identity, uint64_t sequence, batch, long long now, long long lastTime, bytes sole not None
 ):
     """
-    What natsbroker.store.records.encodeBatch does, for entries that are tuples of bytes.
+    What natsbroker.storage.records.encodeBatch does, for entries that are tuples of bytes.
 
     @return: the records, the bytes of subjects, headers and payloads, the last timestamp, and
         whether every subject is C{sole}; None if that is left to the readable path, which then also

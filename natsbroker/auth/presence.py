@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from ipaddress import ip_address
 
 from natsbroker.auth.fields import FieldError
-from natsbroker.auth.terms import networkOf, zoneOf
+from natsbroker.auth.operator.terms import networkOf, zoneOf
 
 __all__ = ["isFrom", "validUntil"]
 

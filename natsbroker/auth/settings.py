@@ -1,184 +1,181 @@
 """
-The default authorizer: users, keys, passwords and tokens of a nats-server.conf.
+Who may connect and what they may do, as frozen values.
 
-Promises: the decisions of the real server (C{auth.go}, observed): without any user or token
-everybody gets in; otherwise whoever names a key must have signed the nonce with it, whoever is
-named by a certificate must be a user, and else the user, or where none is named the token, must be
-right; who brings no credentials at all gets what C{no_auth_user} has. Users that exist and users
-that do not take the same path.
-Must never know: the configuration, connections, or accounts; it is given identities as data.
+This module promises plain, comparable, immutable data about users, permissions
+and accounts, spelled like the configuration file.  It must never know how a
+password is checked, how a subject is matched, or where the data came from.
+
+Secrets (passwords, tokens, the options of an authorization plugin) never appear
+in the C{repr} of these values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from twisted.internet.defer import Deferred
-from zope.interface import implementer
+if TYPE_CHECKING:
+    from natsbroker.config.exchange import Export, Import, SubjectMapping
 
-from natsbroker import errors
-from natsbroker.auth.certificates import CertificateNames
-from natsbroker.auth.decoys import Decoys
-from natsbroker.auth.passwords import PasswordChecks
-from natsbroker.auth.revocations import Revocations
-from natsbroker.auth.signatures import checkSignature
-from natsbroker.interfaces import IAuthorizer
-from natsbroker.wire.grants import Grant, Hello
+GLOBAL_ACCOUNT = "$G"
+"""The account of everybody who is not given another one."""
 
-__all__ = ["Identity", "SettingsAuthorizer"]
+SYSTEM_ACCOUNT = "$SYS"
+"""The account of the broker's own events, unless C{system_account} names another."""
 
-#: Who brings none of these brings no credentials. A key counts too where there are users with keys.
-_CREDENTIALS = ("user", "pass", "auth_token")
+UNLIMITED = -1
+"""The value of an account limit that is not set."""
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class SubjectPermission:
     """
-    Somebody who may get in.
+    What one direction (publish or subscribe) allows and denies.
 
-    @ivar secret: the password or token, in plain text or as a bcrypt hash.
-    @ivar grant: what the owner of the secret may do.
-    @ivar connectionTypes: the kinds of connection that may use it, or C{None} for every kind.
-    """
-
-    secret: str = field(repr=False)
-    grant: Grant
-    connectionTypes: frozenset[str] | None = None
-
-    def permits(self, connectionType: str) -> bool:
-        """
-        Whether a kind of connection may use it.
-        """
-        return self.connectionTypes is None or connectionType in self.connectionTypes
-
-
-@implementer(IAuthorizer)
-class SettingsAuthorizer(Revocations):
-    """
-    Decides by tables of users, and perhaps one token.
-
-    @ivar required: see L{IAuthorizer}.
-    @ivar deadline: see L{IAuthorizer}.
-    @ivar nonce: see L{IAuthorizer}.
+    @ivar allow: the subjects that are allowed, or L{None} when everything that
+        is not denied is allowed.  An empty tuple allows nothing.
+    @ivar deny: the subjects that are denied; a denial beats an allowance.
+        In the subscribe direction an entry may be C{"subject queue"}.
     """
 
-    def __init__(
-        self,
-        checks: PasswordChecks,
-        users: Mapping[str, Identity] | None = None,
-        token: Identity | None = None,
-        noAuthUser: str = "",
-        mapsCertificates: bool = False,
-        keys: Mapping[str, Identity] | None = None,
-        single: Identity | None = None,
-    ) -> None:
-        """
-        @param checks: compares secrets.
-        @param users: by name.
-        @param token: whoever has the token.
-        @param noAuthUser: the user, or key, whose grant they get who bring no credentials; empty
-            for nobody.
-        @param mapsCertificates: whether the client's certificate names the user; a password that
-            the user has must then be right too.
-        @param keys: users who sign, by their public keys.
-        @param single: the only user, whom no certificate names.
-        @raise ValueError: if there is no such user.
-        """
-        super().__init__()
-        self._checks = checks
-        self._users = dict(users or {})
-        self._keys = dict(keys or {})
-        self._token = token
-        self._single = single
-        self._names = CertificateNames(self._users) if mapsCertificates and users else None
-        self._noAuthUser = noAuthUser
-        if noAuthUser and noAuthUser not in self._users and noAuthUser not in self._keys:
-            raise ValueError(f'no_auth_user: there is no user "{noAuthUser}"')
-        self._open = not (self._users or self._keys or token or single)
-        self.required = not self._open and not noAuthUser
-        self.deadline = not self._open
-        self.nonce = bool(self._keys)
-        given = [*self._users.values(), *([single] if single else [])]
-        self._decoys = Decoys(identity.secret for identity in given)
-
-    def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
-        """
-        See L{IAuthorizer.grantFor}.
-        """
-        if self._open:
-            return Grant()
-        isNobody = not any(hello.text(name) for name in _CREDENTIALS)
-        key = hello.text("nkey") if self._keys else ""
-        if isNobody and not key and self._noAuthUser in self._keys:
-            key = self._noAuthUser
-        if key:
-            return self._signed(key, hello)
-        if self._names is not None:
-            return self._mapped(hello, self._names)
-        if isNobody and self._noAuthUser in self._users:
-            return _permitted(self._users[self._noAuthUser], hello)
-        name = hello.text("user")
-        if self._users and name:
-            return self._checked(self._users.get(name), name, hello, hello.text("pass"))
-        if self._token is not None:
-            return self._checked(self._token, "", hello, hello.text("auth_token"))
-        single = self._single
-        if single is not None and single.grant.user != name:
-            single = None
-        return self._checked(single, name, hello, hello.text("pass"))
-
-    def _signed(self, key: str, hello: Hello) -> Grant:
-        """
-        The owner of a key. The one who stands for nobody need not sign. Whether anybody has the key
-        is looked at last, so that this cannot be told from the time that it takes.
-        """
-        if key != self._noAuthUser:
-            checkSignature(key, hello)
-        identity = self._keys.get(key)
-        if identity is None:
-            raise errors.Unauthorized("unknown key", errors.AUTH_GONE)
-        return _permitted(identity, hello)
-
-    def _mapped(self, hello: Hello, names: CertificateNames) -> Grant | Deferred[Grant]:
-        """
-        Whoever the client's certificate names. Whom it names in CONNECT does not count, but a
-        password must be the user's.
-        """
-        if hello.certificate is not None:
-            for name in names.namesIn(hello.certificate):
-                if self._users[name].permits(hello.connectionType):
-                    return self._checked(self._users[name], name, hello, hello.text("pass"))
-        raise errors.Unauthorized("no user is named by the certificate")
-
-    def _checked(
-        self, identity: Identity | None, name: str, hello: Hello, given: str
-    ) -> Grant | Deferred[Grant]:
-        known = identity is not None and identity.permits(hello.connectionType)
-        secret = identity.secret if identity is not None else self._decoys.secretFor(name)
-        outcome = self._checks.check(secret, given)
-        farewell = self._farewellTo(hello)
-        if isinstance(outcome, Deferred):
-            return outcome.addCallback(_judged, identity if known else None, farewell)
-        return _judged(outcome, identity if known else None, farewell)
-
-    def _farewellTo(self, hello: Hello) -> errors.WireError:
-        """
-        What somebody is told who was let in before and is denied now: nothing, if the user or key
-        is no longer listed.
-        """
-        key, name = hello.text("nkey"), hello.text("user")
-        listed = key in self._keys if key else name in self._users
-        return errors.AUTHORIZATION if listed or not (key or name) else errors.AUTH_GONE
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
 
 
-def _judged(same: bool, identity: Identity | None, otherwise: errors.WireError) -> Grant:
-    if identity is None or not same:
-        raise errors.Unauthorized("unknown user or wrong secret", otherwise)
-    return identity.grant
+@dataclass(frozen=True, slots=True)
+class ResponsePermission:
+    """
+    Leave to publish to the reply subject of a message that was delivered.
+
+    @ivar max: how many responses each reply subject may get; negative means any number.
+    @ivar expires: for how many seconds; negative means for ever.
+    """
+
+    max: int = 1
+    expires: float = 120.0
 
 
-def _permitted(identity: Identity, hello: Hello) -> Grant:
-    if not identity.permits(hello.connectionType):
-        raise errors.Unauthorized("not with this kind of connection")
-    return identity.grant
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """
+    What a user may publish and subscribe.
+
+    @ivar publish: L{None} when nothing is restricted.
+    @ivar subscribe: L{None} when nothing is restricted.
+    @ivar allow_responses: L{None} when replies get no leave of their own.  When it is
+        set and C{publish.allow} was not configured, C{publish.allow} is the empty tuple.
+    """
+
+    publish: SubjectPermission | None = None
+    subscribe: SubjectPermission | None = None
+    allow_responses: ResponsePermission | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """
+    A user with a password or a key, from C{authorization.users} or C{accounts.NAME.users}.
+
+    @ivar user: the name; for a user with a key, the public key.
+    @ivar password: in plain text or as a bcrypt hash (C{$2a$}, C{$2b$}, C{$2y$}).
+    @ivar account: the name of the account that the user belongs to.
+    @ivar permissions: the user's own, or the default of the block it stands in, or
+        L{None} for no restriction.
+    @ivar allowed_connection_types: upper-case kinds (C{STANDARD}, C{WEBSOCKET}, ...) or
+        L{None} for every kind.
+    @ivar nkey: the user signs with its key and has no password.
+    """
+
+    user: str
+    password: str = field(default="", repr=False)
+    account: str = GLOBAL_ACCOUNT
+    permissions: Permissions | None = None
+    allowed_connection_types: frozenset[str] | None = None
+    nkey: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AccountLimits:
+    """
+    Limits that the members of an account share; L{UNLIMITED} where not set.
+
+    @ivar max_payload: bytes.
+    """
+
+    max_connections: int = UNLIMITED
+    max_subscriptions: int = UNLIMITED
+    max_payload: int = UNLIMITED
+    max_leafnodes: int = UNLIMITED
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """
+    A subject space of its own and the users who live in it.
+
+    @ivar default_permissions: already applied to the users that have none of their own.
+    @ivar exports: what others may import.
+    @ivar imports: what it has of others.
+    @ivar mappings: where its subjects lead; the first that matches decides.
+    @ivar jetstream: its requests to JetStream go to the servers that have it, through the system
+        account.
+    """
+
+    name: str
+    users: tuple[User, ...] = ()
+    limits: AccountLimits = field(default_factory=AccountLimits)
+    default_permissions: Permissions | None = None
+    exports: tuple[Export, ...] = ()
+    imports: tuple[Import, ...] = ()
+    mappings: tuple[SubjectMapping, ...] = ()
+    jetstream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AuthCallout:
+    """
+    A service that decides who may connect.
+
+    @ivar issuer: the public key of the account that signs its answers.
+    @ivar account: the account that it is asked in.
+    @ivar auth_users: the names, or keys, of the users that it is not asked about.
+    @ivar xkey: the public key that questions are sealed for; empty for questions in the clear.
+    @ivar allowed_accounts: whose users it has a say in, beside the global account's; empty for
+        all.
+    """
+
+    issuer: str
+    account: str = GLOBAL_ACCOUNT
+    auth_users: tuple[str, ...] = ()
+    xkey: str = ""
+    allowed_accounts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """
+    The top-level C{authorization} block.
+
+    @ivar defined: whether the block (or one of C{--user}, C{--pass}, C{--auth}) is there.
+    @ivar user: the only user, with C{password}; empty when there is none.
+    @ivar password: plain text or bcrypt.
+    @ivar token: plain text or bcrypt; empty when there is none.
+    @ivar timeout: how many seconds a client has to authenticate.
+    @ivar users: the users of the block; they belong to the global account.
+    @ivar default_permissions: already applied to C{users}.
+    @ivar auth_callout: the service that decides, or L{None} without.
+    @ivar plugin: the name of the authorization plugin, or empty for the built-in one.
+    @ivar options: every key of the block that is not ours, for the plugin.
+    """
+
+    defined: bool = False
+    user: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
+    timeout: float = 2.0
+    users: tuple[User, ...] = ()
+    default_permissions: Permissions | None = None
+    auth_callout: AuthCallout | None = None
+    plugin: str = ""
+    options: Mapping[str, object] = field(default_factory=dict, repr=False)

@@ -16,9 +16,9 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker import hot
+from natsbroker.accounts.batches import Batcher
 from natsbroker.client.client import Client, ClientSubscription
 from natsbroker.client.errors import ClientError
-from natsbroker.core.batches import Batcher
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces import (
     IBatchSubscriber,

@@ -22,10 +22,10 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from natsbroker.accounts.requests import isNoResponders
 from natsbroker.client.conversation import Conversation, Terms
 from natsbroker.client.errors import ClientError, ConnectionEnded
 from natsbroker.errors import NoResponders, RequestTimeout
-from natsbroker.requests import isNoResponders
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.serverside import publishLine, subscribeLine
 from natsbroker.wire.values import Message

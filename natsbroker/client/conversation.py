@@ -31,9 +31,9 @@ from zope.interface import implementer
 
 from natsbroker.client.errors import ClientError, ConnectionEnded, ServerError, TLSError
 from natsbroker.client.options import ConnectOptions, connectFields
-from natsbroker.peernames import NamelessCertificate, checkNames
+from natsbroker.connections.keepalive import Keepalive, KeepaliveAction
+from natsbroker.connections.peernames import NamelessCertificate, checkNames
 from natsbroker.wire import ops
-from natsbroker.wire.keepalive import Keepalive, KeepaliveAction
 from natsbroker.wire.serverside import ServerDecoder, connectLine
 from natsbroker.wire.values import Message
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from natsbroker.config.build_identity import Identities
-from natsbroker.config.build_operator import operatorModeFrom
+from natsbroker.auth.operator.reading import operatorModeFrom
+from natsbroker.auth.reading import Identities
 from natsbroker.config.build_server import (
     connectionSettings,
     loggingFrom,
@@ -181,19 +181,19 @@ def _rareBlocks(reading: Reading, findings: Findings, read: Callable[[str], str]
     """
     found: dict[str, Any] = {}
     if "streaming" in reading:
-        from natsbroker.config.build_streaming import streamingFrom
+        from natsbroker.streaming.reading import streamingFrom
 
         found["streaming"] = streamingFrom(reading)
     if "cluster" in reading:
-        from natsbroker.config.build_cluster import clusterFrom
+        from natsbroker.routes.reading import clusterFrom
 
         found["cluster"] = clusterFrom(reading, findings, read)
     if "gateway" in reading:
-        from natsbroker.config.build_gateway import gatewayFrom
+        from natsbroker.gateways.reading import gatewayFrom
 
         found["gateway"] = gatewayFrom(reading, findings, read)
     if "leafnodes" in reading:
-        from natsbroker.config.build_leafnodes import leafnodesFrom
+        from natsbroker.leafnodes.reading import leafnodesFrom
 
         found["leafnodes"] = leafnodesFrom(reading, findings, read)
     if "jetstream" in reading or "default_js_domain" in reading:

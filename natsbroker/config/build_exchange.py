@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import abc
 from typing import TypeVar
 
+from natsbroker.auth.settings import Account
 from natsbroker.config.errors import Position
 from natsbroker.config.exchange import (
     CHUNKED,
@@ -36,7 +37,6 @@ from natsbroker.config.exchange import (
     bytesOf,
 )
 from natsbroker.config.exchange_checks import problems
-from natsbroker.config.identity import Account
 from natsbroker.config.mappings import mappingFrom
 from natsbroker.config.reading import Entries, Findings, Reading
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject

@@ -24,13 +24,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from natsbroker.config.build_operator import checkOperators
+from natsbroker.auth.operator.reading import checkOperators
 from natsbroker.config.loopback import isLoopback
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
 from natsbroker.config.reading import Findings, Reading
 
 if TYPE_CHECKING:
-    from natsbroker.config.cluster import Cluster
+    from natsbroker.routes.settings import Cluster
 
 LOOPBACK = "127.0.0.1"
 AUTH_TIMEOUT = 2.0
@@ -60,7 +60,7 @@ def check(settings: Settings, root: Reading, findings: Findings) -> Settings:
         cluster=checker.cluster(),
     )
     if settings.gateway is not None:
-        from natsbroker.config.build_gateway import checkGateway
+        from natsbroker.gateways.reading import checkGateway
 
         settings = checkGateway(settings, settings.gateway, root, findings)
     return settings
@@ -153,7 +153,7 @@ class _Checker:
         """
         streaming = self._settings.streaming
         if streaming is not None:
-            from natsbroker.config.build_streaming import checkStreaming
+            from natsbroker.streaming.reading import checkStreaming
 
             checkStreaming(streaming, self._root, self._findings)
 
@@ -173,7 +173,7 @@ class _Checker:
         settings = self._settings
         if settings.leafnodes is None:
             return
-        from natsbroker.config.build_leafnodes import checkLeafnodes
+        from natsbroker.leafnodes.reading import checkLeafnodes
 
         names = {GLOBAL_ACCOUNT, *settings.accounts}
         if not settings.no_system_account:
@@ -188,7 +188,7 @@ class _Checker:
         cluster = self._settings.cluster
         if cluster is None:
             return None
-        from natsbroker.config.build_cluster import checkCluster
+        from natsbroker.routes.reading import checkCluster
 
         return checkCluster(cluster, self._root, self._findings)
 

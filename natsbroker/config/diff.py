@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from typing import Any
 
+from natsbroker.auth.settings import Permissions, User
 from natsbroker.config.durations import durationText
-from natsbroker.config.identity import Permissions, User
 from natsbroker.config.model import RANDOM_PORT, Settings
 
 __all__ = ["FIXED", "Change", "differences", "reloadProblems"]

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from natsbroker.auth.settings import Account
 from natsbroker.config.exchange import (
     SINGLETON,
     Export,
@@ -30,7 +31,6 @@ from natsbroker.config.exchange import (
     bytesOf,
 )
 from natsbroker.config.exchange_cycles import CycleSearch
-from natsbroker.config.identity import Account
 from natsbroker.subjects.grammar import hasWildcard, isSubset, isValidLiteral, isValidSubject
 from natsbroker.subjects.renaming import Renaming
 from natsbroker.subjects.transforms import InvalidMapping

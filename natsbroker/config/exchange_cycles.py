@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from natsbroker.auth.settings import Account
 from natsbroker.config.exchange import Import, ServiceImport, StreamExport, StreamImport, bytesOf
-from natsbroker.config.identity import Account
 from natsbroker.subjects.functions import InvalidMapping, isCall, wildcardNumber
 from natsbroker.subjects.grammar import hasWildcard, isSubset, overlaps
 from natsbroker.subjects.renaming import Renaming, intersection, unnumbered

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from natsbroker.config.identity import (
+from natsbroker.auth.operator.settings import OperatorMode, Resolver
+from natsbroker.auth.settings import (
     GLOBAL_ACCOUNT,
     SYSTEM_ACCOUNT,
     Account,
@@ -30,15 +31,14 @@ from natsbroker.config.identity import (
     User,
 )
 from natsbroker.config.jetstream import JetStream
-from natsbroker.config.operator import OperatorMode, Resolver
 from natsbroker.config.tlsblock import TLS
 
 if TYPE_CHECKING:
-    from natsbroker.config.cluster import Cluster
     from natsbroker.config.exchange import SubjectMapping
-    from natsbroker.config.gateway import Gateway, InterestPolicy, RemoteGateway
-    from natsbroker.config.leafnodes import Leafnodes
-    from natsbroker.config.streaming import Streaming
+    from natsbroker.gateways.settings import Gateway, InterestPolicy, RemoteGateway
+    from natsbroker.leafnodes.settings import Leafnodes
+    from natsbroker.routes.settings import Cluster
+    from natsbroker.streaming.settings import Streaming
 
 __all__ = [
     "DEFAULT_PORT",

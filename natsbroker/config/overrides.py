@@ -16,9 +16,9 @@ from natsbroker.config.errors import OPEN, ConfigError
 from natsbroker.config.flags import flagNamed
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import DEFAULT_PORT, TLS, Settings
-from natsbroker.config.overrides_cluster import withCluster
-from natsbroker.config.overrides_streaming import withStreaming
 from natsbroker.config.pem import CERTIFICATE, PRIVATE_KEY, pemProblem
+from natsbroker.routes.overrides import withCluster
+from natsbroker.streaming.overrides import withStreaming
 
 __all__ = ["overriding"]
 

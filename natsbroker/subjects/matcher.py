@@ -76,7 +76,7 @@ def _weigh(matches: Matches) -> int:
 
 
 #: The work of asking a router, and of each entry that it gives and each shape that it looks at
-#: (see L{natsbroker.wire.backlog}).
+#: (see L{natsbroker.connections.backlog}).
 _LOOK_UP = 32
 _ENTRY = 2
 
@@ -205,8 +205,8 @@ class Matcher:
     def takeCost(self) -> int:
         """
         The work of asking the router since the last call, in the units of
-        L{natsbroker.wire.backlog}. A router that is slow where there are many shapes of wildcards
-        has an attribute C{shapes}, how many they are.
+        L{natsbroker.connections.backlog}. A router that is slow where there are many shapes of
+        wildcards has an attribute C{shapes}, how many they are.
         """
         cost, self._cost = self._cost, 0
         return cost

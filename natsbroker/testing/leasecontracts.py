@@ -26,8 +26,8 @@ from twisted.internet.defer import CancelledError
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
-from natsbroker._istore import LogElsewhere, NoSuchLog, StoreClosed
 from natsbroker.interfaces import ILeasedStore, IStoreWatcher
+from natsbroker.interfaces.storage import LogElsewhere, NoSuchLog, StoreClosed
 from natsbroker.testing.storecontracts import StoreHarness, entry, numbered
 
 __all__ = ["LeasedContract"]

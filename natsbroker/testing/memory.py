@@ -31,10 +31,10 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from natsbroker.accounts.bus import Bus
 from natsbroker.broker import Broker
 from natsbroker.config.build import buildText
 from natsbroker.config.model import Settings
-from natsbroker.core.bus import Bus
 from natsbroker.testing.transport import MemoryTransport
 
 __all__ = ["MemoryBroker", "MemoryConnection", "MemoryReactor"]

@@ -32,15 +32,6 @@ from unittest import SkipTest
 from twisted.internet.defer import Deferred
 from zope.interface.verify import verifyObject
 
-from natsbroker._istore import (
-    Columns,
-    Entry,
-    LogBounds,
-    NoSuchLog,
-    Record,
-    Retention,
-    StoreClosed,
-)
 from natsbroker.interfaces import (
     IExportableLog,
     IHeldLog,
@@ -49,6 +40,15 @@ from natsbroker.interfaces import (
     IStreamLog,
     IStreamStore,
     ISubjectIndexedLog,
+)
+from natsbroker.interfaces.storage import (
+    Columns,
+    Entry,
+    LogBounds,
+    NoSuchLog,
+    Record,
+    Retention,
+    StoreClosed,
 )
 
 if TYPE_CHECKING:
@@ -1041,7 +1041,7 @@ class ExportContract(StoreHarness):
 
     def digestOf(self, records: Sequence[Record]) -> bytes:
         """
-        The digest as the documentation of L{natsbroker._istore.RangeDigest} defines it.
+        The digest as the documentation of L{natsbroker.interfaces.storage.RangeDigest} defines it.
         """
         sha256 = hashlib.sha256()
         for sequence, timestamp, subject, headers, payload in records:

@@ -17,7 +17,7 @@ __all__ = ["EVERY_GROUP", "ClientInfo", "GroupMessage", "Kind", "Message", "Run"
 class Kind(IntEnum):
     """
     What kind of origin or target a message has. The forwarding rules between kinds are the reach
-    table in L{natsbroker.core.reach}.
+    table in L{natsbroker.accounts.reach}.
 
     @cvar CLIENT: a client connection.
     @cvar INTERNAL: a service in this process (STAN, JetStream, statistics, a third party's).

@@ -24,10 +24,10 @@ from twisted.logger import ILogObserver, LogEvent, LogLevel, globalLogPublisher
 from zope.interface import implementer
 
 from natsbroker import errors, hot
-from natsbroker._istore import Record
+from natsbroker.clients.limits import Limits
 from natsbroker.interfaces import IBatchSubscriber, IMessageBus, IRunSubscriber
-from natsbroker.net.limits import Limits
-from natsbroker.store.blocks import Contents, build
+from natsbroker.interfaces.storage import Record
+from natsbroker.storage.blocks import Contents, build
 from natsbroker.subjects.permissions import (
     PermissionSet,
     ResponsePermission,
@@ -37,7 +37,7 @@ from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind, Message, Run
 from tests._accel.sealing import SealedPeer
 from tests._accel.sockets import SocketPeer
-from tests.net.s2frames import literal, varint
+from tests.links.s2frames import literal, varint
 from tests.support import COMPILED, PURE, Doorkeeper, World, using
 
 HELLOS = (

@@ -12,12 +12,12 @@ from random import Random
 
 from OpenSSL import SSL
 
-from natsbroker.net.sealing import Records
-from natsbroker.net.session import ClientSession
+from natsbroker.clients.session import ClientSession
+from natsbroker.connections.tlsrecords import Records
 from natsbroker.wire.grants import Security
-from tests.hosting.test_tls import Handshake
+from tests.connections.test_tlscontext import Handshake
+from tests.connections.test_tlsrecords import Layer, drained, said
 from tests.interop.tls.authority import issue
-from tests.net.test_sealing import Layer, drained, said
 from tests.support import World
 
 __all__ = ["SealedPeer"]
@@ -81,15 +81,15 @@ class SealedPeer:
             self.abort()
 
     def write(self, data: bytes) -> None:
-        """See L{natsbroker.net.peer.Peer}."""
+        """See L{natsbroker.connections.peer.Peer}."""
         self._records.write(data)
 
     def finish(self) -> None:
-        """See L{natsbroker.net.peer.Peer}."""
+        """See L{natsbroker.connections.peer.Peer}."""
         self.abort()
 
     def abort(self) -> None:
-        """See L{natsbroker.net.peer.Peer}."""
+        """See L{natsbroker.connections.peer.Peer}."""
         if self.isOpen:
             self.isOpen = False
             self._server.forget()

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from natsbroker import hot
-from natsbroker.net.limits import Limits
-from natsbroker.net.session import ClientSession
+from natsbroker.clients.limits import Limits
+from natsbroker.clients.session import ClientSession
 from natsbroker.wire.grants import Security
 from tests.support import COMPILED, QUIET, Doorkeeper, Names, World, using
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from natsbroker import hot
-from natsbroker.net.limits import Limits
+from natsbroker.clients.limits import Limits
 from natsbroker.subjects.permissions import (
     PermissionSet,
     ResponsePermission,

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsbroker.net.limits import Limits
+from natsbroker.clients.limits import Limits
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from tests._accel.sockets import body, publish, room
 from tests.conftest import FlushLoggedErrors
-from tests.net.clusters import Node
-from tests.net.ears import Mouth
+from tests.links.ears import Mouth
+from tests.routes.clusters import Node
 from tests.support import COMPILED, HEADERS, QUIET, Doorkeeper, needsCompiled, using
 
 pytestmark = needsCompiled

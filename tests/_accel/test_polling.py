@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from natsbroker import hot
-from natsbroker.net.limits import Limits
+from natsbroker.clients.limits import Limits
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
 from tests._accel.sockets import Room, body, publish, room

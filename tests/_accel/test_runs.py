@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from natsbroker.net.limits import Limits
+from natsbroker.clients.limits import Limits
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from tests.support import COMPILED, HEADERS, PURE, QUIET, Doorkeeper, World, needsCompiled, using

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from natsbroker import hot
-from natsbroker.core.account import Account
+from natsbroker.accounts.account import Account
 from natsbroker.interfaces import IMessageBus
 from natsbroker.wire.values import Kind, Message
 from tests.support import Recorder, Router

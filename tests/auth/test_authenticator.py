@@ -16,7 +16,7 @@ from natsbroker.interfaces import IAuthorizer
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection
 from natsbroker.wire.grants import Grant, Hello
 from tests.conftest import FlushLoggedErrors
-from tests.hosting.support import logLines
+from tests.server.support import logLines
 
 HELLO = Hello(options={"user": "alice", "pass": "secret"})
 

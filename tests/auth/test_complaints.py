@@ -11,7 +11,7 @@ from twisted.python.failure import Failure as UntypedFailure
 from twisted.web.client import ResponseNeverReceived
 
 from natsbroker.auth.complaints import Complaints, reasonOf
-from tests.hosting.support import logLines
+from tests.server.support import logLines
 
 Failure: Any = UntypedFailure
 

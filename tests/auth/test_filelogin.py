@@ -21,7 +21,7 @@ from natsbroker.interfaces import IPrepared
 from natsbroker.testing.contracts import authorizerTests
 from natsbroker.wire.grants import Grant, Hello
 from tests.auth.test_htpasswd import blowfish, sha
-from tests.hosting.support import logLines
+from tests.server.support import logLines
 
 ANNA = Hello(options={"user": "anna", "pass": "apple"})
 

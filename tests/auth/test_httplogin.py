@@ -18,7 +18,7 @@ from natsbroker.errors import Unauthorized
 from natsbroker.testing.contracts import authorizerTests
 from natsbroker.wire.grants import Grant, Hello
 from tests.auth.agents import FakeAgent
-from tests.hosting.support import logLines
+from tests.server.support import logLines
 
 URL = "https://auth.example/ask"
 ANNA = Hello(options={"user": "anna", "pass": "apple"})

@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, maybeDeferred
 
 from natsbroker.auth import restingfile
 from natsbroker.auth.restingfile import RestingFile, readSnapshot
-from tests.hosting.support import logLines
+from tests.server.support import logLines
 
 
 class World:

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from natsbroker.core.exports import ServiceExport
-from natsbroker.core.imports import ServiceImport, StreamImport
+from natsbroker.accounts.exports import ServiceExport
+from natsbroker.accounts.imports import ServiceImport, StreamImport
+from natsbroker.clients.protocol import ClientFactory
 from natsbroker.errors import Unauthorized
-from natsbroker.net.client import ClientFactory
-from natsbroker.net.routeinterest import RoutePermissions
-from natsbroker.stan.access import requesterOf
+from natsbroker.routes.interest import RoutePermissions
+from natsbroker.streaming.access import requesterOf
 from natsbroker.subjects.permissions import (
     DENIED,
     PermissionSet,
@@ -30,7 +30,7 @@ from natsbroker.subjects.renaming import Renaming
 from natsbroker.wire.grants import Grant, Hello
 from natsbroker.wire.values import Kind, Message
 from tests.authorization.reference import Rules, fits, may
-from tests.net import leaves
+from tests.leafnodes import leaves
 from tests.support import Doorkeeper, Names, Recorder, Wire, World, using
 
 __all__ = ["KINDS", "MISSING", "STATES", "Disagreement", "Scene", "check", "grantOf", "someRules"]

@@ -16,17 +16,17 @@ _JETSTREAM = "JetStream"
 
 _MATRIX = "tests/authorization/test_matrix.py::test_matrix"
 _TRY = "tests/authorization/test_attempts.py"
-_SETTINGS = "tests/auth/test_settings.py"
-_OPERATOR = "tests/auth/test_operatormode.py"
-_TOKENS = "tests/auth/test_tokens.py"
-_TEMPLATES = "tests/auth/test_templates.py"
+_SETTINGS = "tests/auth/test_configured.py"
+_OPERATOR = "tests/auth/operator/test_authorizer.py"
+_TOKENS = "tests/auth/operator/test_tokens.py"
+_TEMPLATES = "tests/auth/operator/test_templates.py"
 _KEYS = "tests/auth/test_nkeys.py"
-_ADMISSION = "tests/net/test_admission.py"
-_IMPORTS = "tests/core/test_imports.py"
-_ROUTE = "tests/net/test_route.py"
+_ADMISSION = "tests/clients/test_admission.py"
+_IMPORTS = "tests/accounts/test_imports.py"
+_ROUTE = "tests/routes/test_route.py"
 _LEAFS = "tests/authorization/test_leafnodes.py"
-_HUB = "tests/net/test_leafaccepting.py"
-_GATEWAY = "tests/net/test_gateway.py"
+_HUB = "tests/leafnodes/test_accepting.py"
+_GATEWAY = "tests/gateways/test_gateway.py"
 _CROSSING = "tests/authorization/test_gateways.py"
 
 ATTEMPTS: dict[int, Listed] = {
@@ -62,7 +62,7 @@ ATTEMPTS: dict[int, Listed] = {
         "settings with only the system account",
         (
             f"{_TRY}::TestAmbiguity::test_onlySystem",
-            "tests/hosting/test_credentials.py::TestAmbiguity::test_refused",
+            "tests/auth/test_credentials.py::TestAmbiguity::test_refused",
         ),
     ),
     6: Listed(
@@ -78,7 +78,7 @@ ATTEMPTS: dict[int, Listed] = {
         "denied at delivery: live, of imported streams, of NATS Streaming",
         (
             _MATRIX,
-            "tests/stan/test_subscribing.py::TestPermissions::test_inbox",
+            "tests/streaming/test_subscribing.py::TestPermissions::test_inbox",
             f"{_CROSSING}::TestDelivery::test_denied",
         ),
         missing=_JETSTREAM,
@@ -153,8 +153,8 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_OPERATOR}::TestChain::test_signingKeyOfAnotherAccount",
             f"{_TEMPLATES}::TestExpansion::test_noWiderThanTheTemplate",
             f"{_TEMPLATES}::TestExpansion::test_unknownFunctions",
-            "tests/auth/test_userclaims.py::TestUserClaims::test_everyClaim",
-            "tests/auth/test_exchange.py::TestImports::test_activationsOfOthers",
+            "tests/auth/operator/test_userclaims.py::TestUserClaims::test_everyClaim",
+            "tests/auth/operator/test_exchange.py::TestImports::test_activationsOfOthers",
             "tests/auth/test_fields.py::TestMembers::test_notIntegers",
         ),
     ),
@@ -166,8 +166,8 @@ ATTEMPTS: dict[int, Listed] = {
             f"{_KEYS}::TestSignatures::test_malleable",
             f"{_KEYS}::TestSignatures::test_smallOrder",
             f"{_KEYS}::TestKeys::test_seedIsRefused",
-            "tests/auth/test_xkeys.py::TestKnownAnswers::test_seal",
-            "tests/auth/test_xkeys.py::TestSealing::test_notWithZeros",
+            "tests/auth/callout/test_xkeys.py::TestKnownAnswers::test_seal",
+            "tests/auth/callout/test_xkeys.py::TestSealing::test_notWithZeros",
         ),
     ),
     15: Listed(
@@ -181,22 +181,22 @@ ATTEMPTS: dict[int, Listed] = {
     16: Listed(
         "NATS Streaming: in another's name, of another's durable, with names that are none",
         (
-            "tests/stan/test_publishing.py::TestPermissions::test_othersClient",
-            "tests/stan/test_subscribing.py::TestPermissions::test_othersClient",
-            "tests/stan/test_leaving.py::TestClose::test_othersClient",
-            "tests/stan/test_names.py::test_notClientIDs",
-            "tests/stan/test_names.py::test_notChannels",
+            "tests/streaming/test_publishing.py::TestPermissions::test_othersClient",
+            "tests/streaming/test_subscribing.py::TestPermissions::test_othersClient",
+            "tests/streaming/test_leaving.py::TestClose::test_othersClient",
+            "tests/streaming/test_names.py::test_notClientIDs",
+            "tests/streaming/test_names.py::test_notChannels",
         ),
     ),
     17: Listed(
-        "the end of a login", (_MATRIX, "tests/net/test_timing.py::TestDeadlines::test_expires")
+        "the end of a login", (_MATRIX, "tests/clients/test_timing.py::TestDeadlines::test_expires")
     ),
     18: Listed(
         "a reload that takes something away",
         (
             _MATRIX,
-            "tests/hosting/test_planners.py::TestAuthorization::test_user",
-            "tests/hosting/test_planners.py::TestAuthorization::test_permissionIsGone",
+            "tests/server/test_planners.py::TestAuthorization::test_user",
+            "tests/server/test_planners.py::TestAuthorization::test_permissionIsGone",
         ),
     ),
     19: Listed("a proxy that lies about the source", missing="the proxy protocol"),
@@ -216,7 +216,7 @@ ATTEMPTS: dict[int, Listed] = {
         (
             f"{_TRY}::TestInjection::test_others",
             f"{_TRY}::TestAmbiguity::test_subjects",
-            "tests/net/test_fuzz.py::test_short",
+            "tests/clients/test_fuzz.py::test_short",
             f"{_CROSSING}::test_injection",
         ),
     ),
@@ -232,12 +232,12 @@ ADVISORIES: dict[str, Listed] = {
         (
             f"{_OPERATOR}::TestConditions::test_revoked",
             f"{_OPERATOR}::TestConditions::test_expires",
-            "tests/auth/test_accountclaims.py::TestAccountClaims::test_revocations",
+            "tests/auth/operator/test_accountclaims.py::TestAccountClaims::test_revocations",
         ),
     ),
     "CVE-2020-26521": Listed(
         "claims that are not there, or of another type",
-        ("tests/auth/test_userclaims.py::TestUserClaims::test_everyClaim",),
+        ("tests/auth/operator/test_userclaims.py::TestUserClaims::test_everyClaim",),
     ),
     "CVE-2020-28466": Listed(
         "accounts that import from each other in a ring",
@@ -245,7 +245,7 @@ ADVISORIES: dict[str, Listed] = {
     ),
     "CVE-2021-3127": Listed(
         "an activation for another account or subject",
-        ("tests/auth/test_exchange.py::TestImports::test_activationsOfOthers",),
+        ("tests/auth/operator/test_exchange.py::TestImports::test_activationsOfOthers",),
     ),
     "CVE-2021-32026": Listed(
         "the same cipher suites from the command line",
@@ -254,7 +254,7 @@ ADVISORIES: dict[str, Listed] = {
     "CVE-2022-24450": Listed("an account in CONNECT", (f"{_TRY}::TestLogin::test_account",)),
     "CVE-2022-28357": Listed(
         "an account's name as a path",
-        ("tests/auth/test_claimsservice.py::TestUpdating::test_keysThatArePaths",),
+        ("tests/auth/operator/test_claimsservice.py::TestUpdating::test_keysThatArePaths",),
     ),
     "CVE-2022-29946": Listed(
         "queue subscriptions and what is denied", (f"{_TRY}::TestOverlaps::test_filtered",)
@@ -268,7 +268,7 @@ ADVISORIES: dict[str, Listed] = {
     ),
     "CVE-2023-46129": Listed(
         "sealing with a key of zeros",
-        ("tests/auth/test_xkeys.py::TestSealing::test_notWithZeros",),
+        ("tests/auth/callout/test_xkeys.py::TestSealing::test_notWithZeros",),
     ),
     "CVE-2025-30215": Listed("another account's streams by the API", missing=_JETSTREAM),
     "CVE-2025-68121": Listed(
@@ -281,13 +281,13 @@ ADVISORIES: dict[str, Listed] = {
     ),
     "CVE-2026-33216": Listed(
         "a password on a monitoring page",
-        ("tests/stats/test_connz.py::TestConnz::test_noSecrets",),
+        ("tests/clients/test_connz.py::TestConnz::test_noSecrets",),
     ),
     "CVE-2026-33215": Listed(
         "client ids with odd signs, and those of other users",
         (
-            "tests/stan/test_names.py::test_notClientIDs",
-            "tests/stan/test_connecting.py::TestConnect::test_inboxOfOthers",
+            "tests/streaming/test_names.py::test_notClientIDs",
+            "tests/streaming/test_connecting.py::TestConnect::test_inboxOfOthers",
         ),
     ),
     "CVE-2026-33217": Listed(
@@ -350,7 +350,7 @@ ADVISORIES: dict[str, Listed] = {
     ),
     "GHSA-7qmq": Listed(
         "what is replayed to a denied subject",
-        ("tests/stan/test_subscribing.py::TestPermissions::test_inbox",),
+        ("tests/streaming/test_subscribing.py::TestPermissions::test_inbox",),
         missing=_JETSTREAM,
     ),
 }

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from natsbroker.config.errors import ConfigError
 from natsbroker.testing.frames import splitFrames
-from tests.hosting.support import Client, Host, settingsOf
+from tests.server.support import Client, Host, settingsOf
 
 CONFIG = """
 system_account: SYS

@@ -16,14 +16,14 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from natsbroker.auth import passwords, signatures
+from natsbroker.auth.configured import Identity, SettingsAuthorizer
 from natsbroker.auth.passwords import PasswordChecks
-from natsbroker.auth.settings import Identity, SettingsAuthorizer
 from natsbroker.errors import Unauthorized
 from natsbroker.wire.grants import Grant, Hello
-from tests.auth.chain import Identity as KeyPair
-from tests.auth.chain import raw
+from tests.auth.operator.chain import Identity as KeyPair
+from tests.auth.operator.chain import raw
 from tests.auth.test_passwords import Threads
-from tests.hosting.support import Client, Host
+from tests.server.support import Client, Host
 
 HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from natsbroker.gateways.policies import OptimisticPolicy
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.grants import Grant
-from tests.net.crossings import Town
+from tests.routes.crossings import Town
 from tests.support import COMPILED, PURE, QUIET, Doorkeeper, Names, Recorder, World, onEach, using
 
 #: One message for another cluster: a subject, perhaps a reply, a size.

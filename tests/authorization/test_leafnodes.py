@@ -11,14 +11,14 @@ from random import Random
 
 import pytest
 
-from natsbroker.core.exports import ServiceExport
-from natsbroker.core.imports import ServiceImport
+from natsbroker.accounts.exports import ServiceExport
+from natsbroker.accounts.imports import ServiceImport
 from natsbroker.errors import Unauthorized
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.subjects.renaming import Renaming
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Kind
-from tests.net.leaves import Broker, Wire, connect, info
+from tests.leafnodes.leaves import Broker, Wire, connect, info
 
 #: How many sequences each state is tried with.
 SEEDS = 800

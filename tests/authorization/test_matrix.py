@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 
-from natsbroker.net.leafrules import LeafRules
+from natsbroker.leafnodes.rules import LeafRules
 from natsbroker.subjects.permissions import Verdict
 from tests.authorization.reference import Rules, covers, fits, may
 from tests.authorization.scenes import KINDS, MISSING, STATES, Disagreement, Scene, check

@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
+from natsbroker.accounts.requests import request
 from natsbroker.client.bus import RECONNECT, RETRY, RemoteBus
 from natsbroker.client.client import Client
 from natsbroker.client.connecting import connectInProcess
@@ -28,8 +29,7 @@ from natsbroker.interfaces import (
     ISubscriber,
     ISubscription,
 )
-from natsbroker.requests import request
-from natsbroker.stan.access import requesterOf
+from natsbroker.streaming.access import requesterOf
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.values import Message, Run
 from tests.conftest import FlushLoggedErrors

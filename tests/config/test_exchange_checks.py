@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from natsbroker.auth.settings import Account
 from natsbroker.config.exchange import (
     Export,
     Import,
@@ -16,7 +17,6 @@ from natsbroker.config.exchange import (
     StreamImport,
 )
 from natsbroker.config.exchange_checks import Problem, exportFor, problems
-from natsbroker.config.identity import Account
 
 
 def accounts(*exports: Export, imports: tuple[Import, ...] = ()) -> dict[str, Account]:

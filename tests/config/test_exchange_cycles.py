@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from natsbroker.auth.settings import Account
 from natsbroker.config.exchange import (
     MappingDestination,
     ServiceExport,
@@ -15,7 +16,6 @@ from natsbroker.config.exchange import (
     SubjectMapping,
 )
 from natsbroker.config.exchange_cycles import CycleSearch
-from natsbroker.config.identity import Account
 
 NUMBERS = range(2, 11)
 

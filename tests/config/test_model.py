@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from natsbroker.config.identity import Account, Authorization, User
+from natsbroker.auth.settings import Account, Authorization, User
 from natsbroker.config.model import Settings
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from natsbroker.stan import texts
+from natsbroker.streaming import texts
 from natsbroker.testing.memory import MemoryBroker
 from tests.conformance.streamingwire import Value, Wire, decode, encode
 from tests.conformance.test_streaming import (

@@ -12,12 +12,12 @@ from pathlib import Path
 import nats
 
 from examples import channels
-from natsbroker.stan import protocol
+from natsbroker.streaming import protocol
 from natsbroker.testing.contracts import authorizerTests
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.grants import Hello
 from tests.examples.running import running
-from tests.hosting.test_streaming import joined, publish, request
+from tests.streaming.test_configured import joined, publish, request
 
 TestContract = authorizerTests(
     channels.makeAuthenticator,

@@ -15,7 +15,7 @@ from examples.regions import RegionPlugin, RegionPolicy
 from natsbroker.interfaces import IGatewayPolicyPlugin
 from natsbroker.testing.gatewaycontracts import gatewayPolicyTests
 from tests.examples.running import running
-from tests.net.crossings import Town
+from tests.routes.crossings import Town
 from tests.support import Names, onEach, using
 
 TestRegionPolicy = gatewayPolicyTests(lambda: RegionPolicy({"there": ["foo"]}), b"foo.bar")

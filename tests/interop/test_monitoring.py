@@ -20,7 +20,7 @@ import pytest
 from natsbroker.config.model import Monitoring, Settings
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS, PATIENCE, REAL, Flavour, Server
-from tests.stats.staging import Stage
+from tests.monitoring.staging import Stage
 
 CONFIG = """
 server_name: mon

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from natsbroker.core import reach
-from natsbroker.core.delivery import Delivery
-from natsbroker.net.classic import ClassicMember, ClassicTraffic
-from natsbroker.net.modern import ModernTraffic, RouteAccount
-from natsbroker.net.routeinterest import Announcer, RemoteInterest
-from natsbroker.net.sids import ToldSids
+from natsbroker.accounts import reach
+from natsbroker.accounts.delivery import Delivery
+from natsbroker.routes.classic import ClassicMember, ClassicTraffic
+from natsbroker.routes.interest import Announcer, RemoteInterest
+from natsbroker.routes.modern import ModernTraffic, RouteAccount
+from natsbroker.routes.sids import ToldSids
 from natsbroker.wire.dialects import cluster
 from natsbroker.wire.values import Kind, Message
 from tests.simulation import world
@@ -101,7 +101,7 @@ def onceTold(patch: pytest.MonkeyPatch) -> None:
 def passedOn(patch: pytest.MonkeyPatch) -> None:
     """What came over a route goes on to others."""
     further = {**reach.REACH, Kind.ROUTE: reach.REACH[Kind.ROUTE] | {Kind.ROUTE}}
-    patch.setattr("natsbroker.core.delivery.REACH", further)
+    patch.setattr("natsbroker.accounts.delivery.REACH", further)
 
 
 def bothSides(patch: pytest.MonkeyPatch) -> None:
@@ -133,12 +133,12 @@ def forgetfulClassic(patch: pytest.MonkeyPatch) -> None:
 
 def toEverybody(patch: pytest.MonkeyPatch) -> None:
     """What is for a queue group reaches those without a group again."""
-    patch.setattr("natsbroker.net.classic.GroupMessage", Message)
+    patch.setattr("natsbroker.routes.classic.GroupMessage", Message)
 
 
 def toGroupsToo(patch: pytest.MonkeyPatch) -> None:
     """What is for those without a group reaches the groups as well."""
-    patch.setattr("natsbroker.net.classic.cluster.isDirected", lambda sid: True)
+    patch.setattr("natsbroker.routes.classic.cluster.isDirected", lambda sid: True)
     patch.setattr(ToldSids, "group", lambda self, sid: b"q")
 
 
@@ -156,7 +156,7 @@ def sameSid(patch: pytest.MonkeyPatch) -> None:
     """The members of a queue group share a sid."""
     sidFor = cluster.sidFor
     one = lambda number, member, queue: sidFor(number, 1, queue)  # noqa: E731
-    patch.setattr("natsbroker.net.sids.cluster.sidFor", one)
+    patch.setattr("natsbroker.routes.sids.cluster.sidFor", one)
 
 
 def deafToEnds(patch: pytest.MonkeyPatch) -> None:

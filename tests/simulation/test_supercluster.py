@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from natsbroker.core import reach
-from natsbroker.core.delivery import Delivery
-from natsbroker.core.gateways import GatewayPassage, Gateways
+from natsbroker.accounts import reach
+from natsbroker.accounts.delivery import Delivery
+from natsbroker.accounts.gateways import GatewayPassage, Gateways
+from natsbroker.gateways.advertiser import Telling
+from natsbroker.gateways.outbound import GatewayAccount
 from natsbroker.gateways.policies import ListeningPolicy, SwitchingPolicy
-from natsbroker.net.gatewayoutlet import GatewayAccount
-from natsbroker.net.gatewaytelling import Telling
 from natsbroker.wire.values import Kind
 from tests.simulation.__main__ import main, report
 from tests.simulation.faults import double, lose
@@ -135,13 +135,13 @@ def deafList(patch: pytest.MonkeyPatch) -> None:
 def notSpread(patch: pytest.MonkeyPatch) -> None:
     """What came from another cluster stays at the member that got it."""
     fewer = {**reach.REACH, Kind.GATEWAY: reach.REACH[Kind.GATEWAY] - {Kind.ROUTE}}
-    patch.setattr("natsbroker.core.delivery.REACH", fewer)
+    patch.setattr("natsbroker.accounts.delivery.REACH", fewer)
 
 
 def crossedByMember(patch: pytest.MonkeyPatch) -> None:
     """What came from a member goes to other clusters, which had it from that member."""
     further = {**reach.REACH, Kind.ROUTE: reach.REACH[Kind.ROUTE] | {Kind.GATEWAY}}
-    patch.setattr("natsbroker.core.delivery.REACH", further)
+    patch.setattr("natsbroker.accounts.delivery.REACH", further)
 
 
 def bothSides(patch: pytest.MonkeyPatch) -> None:

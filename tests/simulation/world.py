@@ -16,7 +16,7 @@ from typing import NamedTuple
 from natsbroker.broker import Broker
 from natsbroker.config.build import buildText
 from natsbroker.config.model import Settings
-from natsbroker.hosting.identity import ServerKeys
+from natsbroker.server.identity import ServerKeys
 from natsbroker.testing.simulation.clock import SimulatedClock
 from natsbroker.testing.simulation.connection import Wire
 from natsbroker.testing.simulation.network import Host, Network

@@ -21,8 +21,8 @@ from natsbroker.spark.errors import ApiError, ConnectionFailed, OptionError, Tim
 from natsbroker.spark.identity import Identity
 from natsbroker.wire import ops
 from natsbroker.wire.serverside import publishLine
-from tests.auth.chain import Account, Operator, credentialsFile
-from tests.auth.chain import Identity as KeyPair
+from tests.auth.operator.chain import Account, Operator, credentialsFile
+from tests.auth.operator.chain import Identity as KeyPair
 from tests.interop.certificates import writeCertificates
 from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST, REAL, Flavour, Server

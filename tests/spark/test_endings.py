@@ -34,8 +34,8 @@ from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
 from tests.spark.kinds import ChannelKind, Kind, StreamKind, waitFor
 from tests.spark.support import CONFIG, STREAMING, BrokerStation, Station
-from tests.store import shim
-from tests.store.shim import FOR_EVER, Act, Call, Orders
+from tests.storage import shim
+from tests.storage.shim import FOR_EVER, Act, Call, Orders
 
 DATA = StructType([StructField("data", BinaryType())])
 ROWS = pa.RecordBatch.from_pydict({"data": [b"x" * 1000] * 20})

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from natsbroker.spark.protobuf import Malformed, decode, encode
-from natsbroker.stan.protocol import ConnectRequest, PubAck, PubMsg
+from natsbroker.streaming.protocol import ConnectRequest, PubAck, PubMsg
 
 
 @given(some.binary(max_size=300), some.binary(max_size=20), some.integers(0, (1 << 31) - 1))

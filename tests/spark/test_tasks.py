@@ -16,7 +16,7 @@ from natsbroker.spark.reading import Span
 from natsbroker.spark.settings import readOptions
 from natsbroker.spark.streams import Streams
 from natsbroker.spark.tasks import SpanPartition, logLoss, peerOf, readSpan
-from tests.auth.chain import Account, Identity, Operator, credentialsFile
+from tests.auth.operator.chain import Account, Identity, Operator, credentialsFile
 from tests.interop.certificates import writeCertificates
 from tests.interop.conftest import StartServer
 from tests.interop.servers import REAL, Server

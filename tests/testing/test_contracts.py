@@ -16,10 +16,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from natsbroker import hot
+from natsbroker.accounts.account import Account
+from natsbroker.accounts.registry import BuiltInRouter
 from natsbroker.auth.authenticator import Authenticator
-from natsbroker.core.account import Account
 from natsbroker.errors import Unauthorized
-from natsbroker.hosting.accounts import BuiltInRouter
 from natsbroker.interfaces import (
     IAuthorizer,
     IInterestWatcher,

@@ -12,7 +12,7 @@ import pytest
 from zope.interface import implementer
 
 from natsbroker import hot
-from natsbroker.core.account import Account
+from natsbroker.accounts.account import Account
 from natsbroker.interfaces import IPublishFilter
 from natsbroker.subjects.permissions import (
     PermissionSet,

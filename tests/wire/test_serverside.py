@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from natsbroker.connections.outbox import frameFor
 from natsbroker.wire import ops
 from natsbroker.wire.connect import parseConnect
 from natsbroker.wire.decoder import Decoder
-from natsbroker.wire.outbox import frameFor
 from natsbroker.wire.serverside import (
     ServerDecoder,
     connectLine,

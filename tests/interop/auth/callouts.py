@@ -20,7 +20,7 @@ import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from tests.auth.questions import Curve, Question
+from tests.auth.callout.questions import Curve, Question
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.servers import PATIENCE, Server
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from tests.auth.chain import Identity, raw
+from tests.auth.operator.chain import Identity, raw
 from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Server, requireRealServer
 
 __all__ = ["Both", "Peer"]

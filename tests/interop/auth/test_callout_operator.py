@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.auth.chain import Account, Identity, Operator, credentialsFile
-from tests.auth.questions import Curve, Question
+from tests.auth.callout.questions import Curve, Question
+from tests.auth.operator.chain import Account, Identity, Operator, credentialsFile
 from tests.interop.auth.callouts import Decide, Worlds
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.servers import Server

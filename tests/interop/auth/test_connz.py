@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.auth.chain import Account, Identity, Operator, raw
+from tests.auth.operator.chain import Account, Identity, Operator, raw
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.servers import PATIENCE, Server
 from tests.interop.tls.authority import authority, issue

@@ -18,7 +18,7 @@ import nats.errors
 import pytest
 from nats.aio.client import Client
 
-from tests.auth.chain import Identity, raw
+from tests.auth.operator.chain import Identity, raw
 from tests.interop.conftest import StartServer, showLogs
 from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Flavour, Server
 from tests.interop.tls.authority import authority, issue

@@ -17,7 +17,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from tests.auth.chain import ANY, Account, Identity, Operator, credentialsFile, oldToken
+from tests.auth.operator.chain import ANY, Account, Identity, Operator, credentialsFile, oldToken
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.servers import PATIENCE, Server
 

@@ -15,7 +15,7 @@ from typing import Any
 import nats
 import pytest
 
-from tests.auth.chain import Account, Identity, Operator, credentialsFile, token
+from tests.auth.operator.chain import Account, Identity, Operator, credentialsFile, token
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.servers import PATIENCE, Server
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from natsbroker.main import main
-from tests.auth.chain import Account, Identity, Operator
+from tests.auth.operator.chain import Account, Identity, Operator
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.certificates import writeCertificates
 from tests.interop.servers import OURS_FAST, REAL, Server, requireRealServer

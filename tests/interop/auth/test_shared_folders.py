@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.auth.chain import Account, Identity, Operator
+from tests.auth.operator.chain import Account, Identity, Operator
 from tests.interop.auth.peers import Peer
 from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Flavour, Server
 

@@ -14,7 +14,7 @@ from typing import Any
 import nats
 import pytest
 
-from tests.auth.chain import Identity
+from tests.auth.operator.chain import Identity
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.auth.test_operator import ONE, SYSTEM, USER, memoryConfig
 from tests.interop.servers import PATIENCE, Server

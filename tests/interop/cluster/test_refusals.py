@@ -15,7 +15,7 @@ import pytest
 
 from tests.interop.cluster.members import Member
 from tests.interop.servers import OURS_FAST, PATIENCE, REAL
-from tests.net.clusters import CONNECT, INFO
+from tests.routes.clusters import CONNECT, INFO
 
 LOGIN = {"user": "u", "pass": "p"}
 

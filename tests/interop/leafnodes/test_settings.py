@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.auth.chain import Account, Identity, Operator, credentialsFile
+from tests.auth.operator.chain import Account, Identity, Operator, credentialsFile
 from tests.interop.leafnodes.brokers import Broker, Ends, remoteTo
 from tests.interop.plainclients import Client
 from tests.interop.servers import OLD, OURS_FAST, PATIENCE, REAL, Flavour, Server

@@ -19,7 +19,7 @@ from nats.aio.client import Client as Connection
 from nats.errors import NoRespondersError
 from nats.errors import TimeoutError as NoAnswer
 
-from natsbroker.stan import protocol
+from natsbroker.streaming import protocol
 from tests.interop.conftest import showLogs
 from tests.interop.servers import OURS_FAST, PATIENCE, Server
 from tests.interop.stan.programs import PROGRAMS, Line, runScenarios

@@ -30,14 +30,14 @@ _LEAFNODES = f"{_HERE}/test_leafnodes.py"
 _MONITORING = f"{_HERE}/test_monitoring.py"
 _RELOAD = f"{_HERE}/test_reload.py"
 _PRESSURE = f"{_HERE}/test_pressure.py"
-_MEMORY = "tests/hosting/test_tls.py"
+_MEMORY = "tests/connections/test_tlscontext.py"
 
 #: Clients, routes, leafnodes' hubs and other clusters.
 _ALL_WHO_DIAL = (_DIAL, _ROUTES, f"{_LEAFNODES}::test_impostors")
 #: Routes and gateways say nothing before the handshake; leafnodes go no further without it.
 _LOWERED = (
-    "tests/net/test_linkprotocol.py::TestHandshake::test_nothingBefore",
-    "tests/net/test_leafprotocol.py::TestDialling::test_notAtAll",
+    "tests/links/test_protocol.py::TestHandshake::test_nothingBefore",
+    "tests/leafnodes/test_protocol.py::TestDialling::test_notAtAll",
     f"{_LEAFNODES}::test_downgrade",
 )
 
@@ -49,7 +49,7 @@ CASES: dict[int, Case] = {
         "plaintext CONNECT where TLS is required; bytes injected before the handshake",
         (
             *within(_AFTER_INFO, "test_plain", "test_injected"),
-            "tests/net/test_tls.py::TestAfterInfo::test_sameTurn",
+            "tests/connections/test_tls.py::TestAfterInfo::test_sameTurn",
         ),
     ),
     2: _Beside(
@@ -81,7 +81,7 @@ CASES: dict[int, Case] = {
     11: _Beside("a certificate for another name or address", _ALL_WHO_DIAL),
     12: _Beside(
         "a name in the common name only, and names that make no sense",
-        (*_ALL_WHO_DIAL, "tests/test_peernames.py::TestDialling::test_names"),
+        (*_ALL_WHO_DIAL, "tests/connections/test_peernames.py::TestDialling::test_names"),
     ),
     13: Case("wildcards", (_DIAL,)),
     14: _Beside("expired, and not yet valid", _ALL_WHO_DIAL),
@@ -105,7 +105,7 @@ CASES: dict[int, Case] = {
         "a mapped user does not come by name and empty password",
         (
             f"{_MAPPED}::test_byName",
-            "tests/hosting/test_sslendpoints.py::TestTerms::test_demands",
+            "tests/clients/test_sslendpoints.py::TestTerms::test_demands",
         ),
     ),
     23: _Beside(

@@ -1,0 +1,98 @@
+"""
+The page C{/accountz}: which accounts there are, and one of them in detail.
+
+Promises: the keys of nats-server's page that concern accounts from a configuration file; imports,
+exports and mappings are contributed by whoever knows them.
+Must never know: how accounts are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from natsbroker.clients.selection import accountOf
+from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
+from natsbroker.monitoring.formats import instant
+from natsbroker.monitoring.queries import BadQuery, Query, repeated, text
+from natsbroker.monitoring.state import BrokerState
+from natsbroker.monitoring.sublists import sublistFigures
+from natsbroker.monitoring.views import AccountView
+
+__all__ = ["Accountz"]
+
+#: How many connections are gone through in one step.
+_STEP = 256
+
+
+class Accountz:
+    """
+    Tells about the accounts.
+
+    @ivar contributions: for a key of an account's detail, what gives its value for an account's
+        name: C{jetstream_enabled}, C{leafnode_connections}, C{mappings}, C{exports}, C{imports}.
+    """
+
+    def __init__(self, state: BrokerState) -> None:
+        self.contributions: dict[str, Callable[[str], Any]] = {}
+        self._state = state
+
+    def __call__(self, query: Query) -> Answer:
+        """
+        The page.
+
+        @raise BadQuery: if there is no such account.
+        """
+        name = text(query, "acc")
+        account = next((each for each in self._state.accounts if each.name == name), None)
+        if name and account is None:
+            raise BadQuery(f"Account {repeated(name)} does not exist")
+        return Answer(200, JSON, bodyOf(self.steps(account)))
+
+    def steps(self, account: AccountView | None = None) -> Generator[bytes, None, dict[str, Any]]:
+        """
+        The same as a document, for those who want no HTTP.
+
+        @param account: the one in detail; C{None} for the names of all.
+        """
+        state = self._state
+        head = {"server_id": state.context.info.server_id, "now": instant(state.seconds())}
+        if state.systemAccount:
+            head["system_account"] = state.systemAccount
+        if account is None:
+            return {**head, "accounts": [each.name for each in state.accounts]}
+        return {**head, "account_detail": (yield from self._detail(account))}
+
+    def _detail(self, account: AccountView) -> Generator[bytes, None, dict[str, Any]]:
+        state, name = self._state, account.name
+        clients = yield from self._connected(name)
+        detail: dict[str, Any] = {
+            "account_name": name,
+            "update_time": instant(state.configLoadTime),
+        }
+        if name == state.systemAccount:
+            detail["is_system"] = True
+        detail |= {
+            "expired": False,
+            "complete": True,
+            "jetstream_enabled": self._contribution("jetstream_enabled", name, False),
+            "leafnode_connections": self._contribution("leafnode_connections", name, 0),
+            "client_connections": clients,
+            "subscriptions": len(account),
+        }
+        for key in ("mappings", "exports", "imports"):
+            if value := self._contribution(key, name, None):
+                detail[key] = value
+        return {**detail, "name_tag": name, "sublist_stats": sublistFigures([account])}
+
+    def _contribution(self, key: str, name: str, default: Any) -> Any:
+        contribute = self.contributions.get(key)
+        return default if contribute is None else contribute(name)
+
+    def _connected(self, name: str) -> Generator[bytes, None, int]:
+        count = 0
+        for place, session in enumerate(list(self._state.context.connections)):
+            if place % _STEP == _STEP - 1:
+                yield PAUSE
+            count += accountOf(session.facts()) == name
+        return count

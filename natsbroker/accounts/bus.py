@@ -1,0 +1,156 @@
+"""
+The doors to an account, one for each kind of origin.
+
+Promises: whoever holds a door cannot lie about where a message comes from.
+Must never know: how an account delivers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, cast
+
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.accounts.gateways import GatewayPassage
+from natsbroker.interfaces import (
+    IGatewayBus,
+    IGatewayLink,
+    IInterestTable,
+    IInterestWatcher,
+    ILinkSubscriber,
+    IMessageBus,
+    ISubscriber,
+    ISubscription,
+)
+from natsbroker.subjects.audience import Audience
+from natsbroker.wire.values import Kind, Message
+
+if TYPE_CHECKING:
+    from natsbroker.accounts.account import Account
+    from natsbroker.accounts.delivery import Later
+
+__all__ = ["Bus", "GatewayBus"]
+
+
+@implementer(IMessageBus)
+class Bus:
+    """
+    The door to an account for one kind of origin.
+
+    @ivar account: the account's name.
+    @ivar kind: the kind of origin.
+    """
+
+    __slots__ = ("_account", "_delivery", "account", "kind")
+
+    def __init__(self, account: Account, kind: Kind) -> None:
+        self._account = account
+        self._delivery = account.delivery
+        self.account = account.name
+        self.kind = kind
+
+    @property
+    def matcher(self) -> hot.Matcher:
+        """
+        For the fast lane: who is subscribed to a subject.
+        """
+        return self._account.matcher
+
+    def mapped(self, subject: bytes) -> bytes:
+        """
+        See L{IMessageBus.mapped}.
+        """
+        return self._account.exchange.mapped(subject)
+
+    def refresh(self) -> None:
+        """
+        See L{IMessageBus.refresh}.
+        """
+        self._account.refresh()
+
+    def publish(self, message: Message, later: Later | None = None) -> int:
+        """
+        See L{IMessageBus.publish}.
+        """
+        return self._delivery.publish(self.kind, message, later=later)
+
+    def post(self, subject: bytes, payload: bytes) -> int:
+        """
+        See L{IMessageBus.post}.
+        """
+        return self._delivery.post(self.kind, subject, payload)
+
+    def postMany(self, subject: bytes, payloads: list[bytes]) -> int:
+        """
+        See L{IMessageBus.postMany}.
+        """
+        return self._delivery.postMany(self.kind, subject, payloads)
+
+    def subscribe(
+        self,
+        pattern: bytes,
+        subscriber: ISubscriber | ILinkSubscriber,
+        tag: Any = None,
+        queue: bytes = b"",
+        weight: int = 1,
+    ) -> ISubscription:
+        """
+        See L{IMessageBus.subscribe}.
+        """
+        return cast(
+            ISubscription,
+            self._account.subscribe(self.kind, pattern, subscriber, tag, queue, weight),
+        )
+
+    def cancelAll(self, subscriptions: Iterable[Any]) -> None:
+        """
+        See L{IMessageBus.cancelAll}.
+        """
+        self._account.cancelAll(subscriptions)
+
+    def hasInterest(self, subject: bytes) -> bool:
+        """
+        See L{IMessageBus.hasInterest}.
+        """
+        return self._delivery.hasInterest(self.kind, subject)
+
+    def watchInterest(
+        self,
+        watcher: IInterestWatcher,
+        audience: Audience | None = None,
+        isPatient: bool = False,
+        whenTold: Callable[[], None] | None = None,
+    ) -> Callable[[], None]:
+        """
+        See L{IMessageBus.watchInterest}.
+        """
+        return self._account.watch(watcher, audience, isPatient, whenTold)
+
+
+@implementer(IGatewayBus)
+class GatewayBus(Bus):
+    """
+    The door for what passes between clusters.
+    """
+
+    __slots__ = ()
+
+    def openGateway(self, link: IGatewayLink, table: IInterestTable) -> GatewayPassage:
+        """
+        See L{IGatewayBus.openGateway}.
+        """
+        return self._account.gateways.open(link, table)
+
+    def isWanted(self, subject: bytes) -> bool:
+        """
+        See L{IGatewayBus.isWanted}.
+        """
+        return self._delivery.isWanted(subject)
+
+    def answer(self, message: Message) -> int:
+        """
+        See L{IGatewayBus.answer}.
+        """
+        return self._delivery.publish(Kind.CLIENT, message)

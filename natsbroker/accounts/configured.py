@@ -1,0 +1,222 @@
+"""
+From what the settings say that accounts exchange, to accounts that do.
+
+Promises: only what is different changes: imports that stay as they are keep their subscriptions,
+and services the answers that they owe.
+Must never know: where the settings come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from twisted.logger import Logger
+
+from natsbroker.accounts.account import Account
+from natsbroker.accounts.exports import Latency, ResponseType, ServiceExport
+from natsbroker.accounts.imports import ServiceImport, StreamImport
+from natsbroker.auth.settings import Account as Described
+from natsbroker.config import exchange
+from natsbroker.config.exchange import bytesOf
+from natsbroker.config.exchange_checks import exportFor, problems
+from natsbroker.config.jetstream import JetStream
+from natsbroker.config.mappings import mappingFrom
+from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
+from natsbroker.leafnodes.domains import API, fromDomain, toDomain
+from natsbroker.subjects.mapping import MappingTable
+from natsbroker.subjects.renaming import Renaming
+
+__all__ = ["Exchanges", "checkExchange", "describedIn"]
+
+_log = Logger(namespace="natsbroker")
+
+
+def checkExchange(settings: Settings) -> None:
+    """
+    Check that what accounts exchange fits together.
+
+    @raise ValueError: if it does not.
+    """
+    for problem in problems(settings.accounts, not settings.no_system_account):
+        raise ValueError(f"accounts.{problem.account}: {problem.message}")
+
+
+def describedIn(settings: Settings) -> dict[str, Described]:
+    """
+    The accounts that settings describe, with what they say about the global one.
+    """
+    described = dict(settings.accounts)
+    others = settings.accounts.keys() - {settings.system_account}
+    isJoined = settings.cluster is not None or settings.gateway is not None
+    # nats-server does the same: without accounts everybody has the cluster's JetStream.
+    hasJetStream = isJoined and not others and not settings.operator.isOn
+    if settings.mappings or hasJetStream or GLOBAL_ACCOUNT in settings.jetstream.default_domains:
+        described[GLOBAL_ACCOUNT] = Described(
+            GLOBAL_ACCOUNT, mappings=settings.mappings, jetstream=hasJetStream
+        )
+    return described
+
+
+#: What the system account exports to the accounts that have JetStream.
+_JETSTREAM = exchange.ServiceExport(API)
+
+
+class Exchanges:
+    """
+    What is exchanged now.
+
+    @ivar jetstream: how the JetStream of other servers is reached.
+    @ivar system: the system account; C{None} without.
+    """
+
+    def __init__(self, random: Random, cluster: str = "") -> None:
+        """
+        @param random: decides between destinations of a mapping.
+        @param cluster: the name of this broker's cluster; empty without.
+        """
+        self.jetstream = JetStream()
+        self.system: Account | None = None
+        self._random = random
+        self._cluster = bytesOf(cluster)
+        self._exports: dict[tuple[Account, str], tuple[exchange.ServiceExport, ServiceExport]] = {}
+        self._streams: dict[Account, list[Any]] = {}
+        self._services: dict[Account, list[Any]] = {}
+        self._mappings: dict[Account, tuple[exchange.SubjectMapping, ...]] = {}
+
+    def apply(self, accounts: Mapping[str, Account], described: Mapping[str, Described]) -> None:
+        """
+        Have accounts exchange what is said, and nothing else. An import that is not allowed is left
+        out.
+
+        @param accounts: by name.
+        @param described: the accounts about which something is said.
+        """
+        for name, account in accounts.items():
+            self._map(account, described.get(name, Described(name)))
+        for name, account in accounts.items():
+            about = described.get(name, Described(name))
+            streams: list[tuple[Account, Renaming]] = []
+            services: list[tuple[Account, ServiceExport, Renaming, bool]] = []
+            for each in about.imports:
+                exporter, owner = accounts.get(each.account), described.get(each.account)
+                if exporter is None or owner is None:
+                    continue
+                export = exportFor(each, owner, name)
+                if export is None:
+                    continue
+                renaming = Renaming(bytesOf(each.subject), bytesOf(each.to))
+                if isinstance(each, exchange.StreamImport):
+                    streams.append((exporter, renaming))
+                elif isinstance(export, exchange.ServiceExport):
+                    made = self._exportFor(exporter, export)
+                    services.append((exporter, made, renaming, each.share))
+            services += self._jetstreamOf(account, about, services)
+            self._importStreams(account, streams)
+            self._importServices(account, services)
+
+    def forget(self, account: Account) -> None:
+        """
+        An account is no more: it has nothing and owes nothing.
+        """
+        self._map(account, Described(account.name))
+        self._importStreams(account, [])
+        self._importServices(account, [])
+        account.exchange.close()
+        for key in [key for key in self._exports if key[0] is account]:
+            del self._exports[key]
+
+    def _map(self, account: Account, described: Described) -> None:
+        wanted = described.mappings + self._domainsOf(described)
+        if self._mappings.get(account, ()) == wanted:
+            return
+        self._mappings[account] = wanted
+        made = map(mappingFrom, wanted)
+        table = MappingTable(made, self._random.randrange, self._cluster)
+        account.exchange.mapSubjects(table)
+        if not wanted:
+            del self._mappings[account]
+
+    # The JetStream of other servers.
+
+    def _domainsOf(self, described: Described) -> tuple[exchange.SubjectMapping, ...]:
+        """
+        What leads to JetStream's domains, besides what the account maps itself.
+        """
+        jetstream = self.jetstream
+        if described.jetstream:
+            found = fromDomain(jetstream.domain) if jetstream.domain else ()
+        else:
+            domain = jetstream.default_domains.get(described.name, "")
+            found = toDomain(domain) if domain else ()
+        own = {each.source for each in described.mappings}
+        return tuple(each for each in found if each.source not in own)
+
+    def _jetstreamOf(
+        self,
+        account: Account,
+        described: Described,
+        services: list[tuple[Account, ServiceExport, Renaming, bool]],
+    ) -> list[tuple[Account, ServiceExport, Renaming, bool]]:
+        """
+        The import of JetStream's API, unless the account has it anyway.
+        """
+        system, renaming = self.system, Renaming(bytesOf(API), bytesOf(API))
+        if system is None or system is account or not described.jetstream:
+            return []
+        if any(each[0] is system and each[2].ours == renaming.ours for each in services):
+            return []
+        return [(system, self._exportFor(system, _JETSTREAM), renaming, True)]
+
+    def _exportFor(self, owner: Account, export: exchange.ServiceExport) -> ServiceExport:
+        """
+        The export that was made for the same words before, or a new one.
+        """
+        key = (owner, export.subject)
+        said, made = self._exports.get(key, (None, None))
+        if made is None or said != export:
+            latency = export.latency
+            made = ServiceExport(
+                bytesOf(export.subject),
+                ResponseType(export.response_type),
+                export.response_threshold,
+                None if latency is None else Latency(bytesOf(latency.subject), latency.sampling),
+            )
+            self._exports[key] = (export, made)
+        return made
+
+    def _importStreams(self, account: Account, wanted: list[tuple[Account, Renaming]]) -> None:
+        same = [(exporter, each.theirs, each.ours, each.keeps) for exporter, each in wanted]
+        if self._streams.get(account, []) == same:
+            return
+        self._streams[account] = same
+        made = [StreamImport(*each) for each in wanted]
+        _report(account, account.exchange.importStreams(made))
+        if not same:
+            del self._streams[account]
+
+    def _importServices(
+        self, account: Account, wanted: list[tuple[Account, ServiceExport, Renaming, bool]]
+    ) -> None:
+        same = [
+            (exporter, export, each.theirs, each.ours, share)
+            for exporter, export, each, share in wanted
+        ]
+        if self._services.get(account, []) == same:
+            return
+        self._services[account] = same
+        made = [ServiceImport(account, *each) for each in wanted]
+        _report(account, account.exchange.importServices(made))
+        if not same:
+            del self._services[account]
+
+
+def _report(account: Account, problems: list[Exception]) -> None:
+    for problem in problems[:1]:
+        _log.error(
+            "Could not add {count} import subscriptions for account {name}: {problem}",
+            count=len(problems),
+            name=account.name,
+            problem=str(problem),
+        )

@@ -1,0 +1,327 @@
+"""
+The delivery of what is published in an account.
+
+Promises: a message reaches every plain subscription that matches and that its origin reaches,
+exactly one member of every queue group, and every other broker at most once. This is the readable
+path; the compiled fast lane in front of it may only ever do the same faster. A subscriber that
+raises harms only itself, and a filter that raises lets nothing through; the account reports both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+from natsbroker import hot
+from natsbroker.accounts.links import (
+    DIRECTED,
+    Group,
+    isDeserted,
+    linkOf,
+    mayForward,
+    nearest,
+    successors,
+)
+from natsbroker.accounts.reach import REACH
+from natsbroker.accounts.relays import Passage, Relay
+from natsbroker.connections.backlog import DIVISIBLE, RECEIVER
+from natsbroker.interfaces import ILinkSubscriber, IPublishFilter
+from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message
+
+if TYPE_CHECKING:
+    from natsbroker.accounts.account import Account
+
+__all__ = ["Delivery", "Later"]
+
+#: Takes what is left to do for a message with many receivers.
+Later = Callable[[Generator[None, None, int]], None]
+
+#: How many receivers one step of a delivery serves.
+_STEP = 16
+
+#: Those who answer requests of other clusters by themselves.
+_OURS = frozenset({Kind.CLIENT, Kind.INTERNAL})
+
+
+class Delivery:
+    """
+    What gives messages to the subscriptions of one account.
+
+    @ivar filters: what decides for every message.
+    """
+
+    def __init__(self, account: Account, turn: hot.Turn) -> None:
+        """
+        @param account: has its matcher, its gateways and its choices already.
+        @param turn: counts the work.
+        """
+        self.filters: list[IPublishFilter] = []
+        self._account = account
+        self._turn = turn
+        self._random = account.random
+        self._matcher = account.matcher
+        self._gateways = account.gateways
+        self._poster = hot.Poster(account.matcher)
+        self._failed = account.failed
+
+    def addFilter(self, publishFilter: IPublishFilter) -> Callable[[], None]:
+        """
+        Have something decide for every message; the account leaves the fast lane while it has a
+        filter.
+
+        @return: a callable without arguments that takes the filter out.
+        """
+        self.filters.append(publishFilter)
+        self._matcher.readable = True
+
+        def remove() -> None:
+            self.filters.remove(publishFilter)
+            self._matcher.readable = bool(self.filters)
+
+        return remove
+
+    def publish(
+        self,
+        kind: Kind,
+        message: Message,
+        passage: Passage | None = None,
+        later: Later | None = None,
+    ) -> int:
+        """
+        Deliver a message. See L{natsbroker.interfaces.IMessageBus.publish}.
+
+        @param passage: the way it took through services of other accounts.
+        """
+        asked = message
+        for each in list(self.filters):
+            try:
+                filtered = each.filterMessage(message, kind)
+            except BaseException:
+                self._failed("A publish filter failed, and what it was asked about is dropped")
+                return 0
+            if filtered is None:
+                return 0
+            message = filtered
+        gateways = self._gateways
+        if message.via:
+            gateways.asked(message)
+        elif kind in _OURS and gateways.debts:
+            reached = gateways.returned(kind, message)
+            if reached is not None:
+                return reached
+        matches = self._matcher.match(message.subject)
+        if matches.tally is not None and kind is Kind.CLIENT and passage is None:
+            matches.tally.add(1, len(message.body), matches.copies)
+        count = len(matches.plain) + len(matches.groups)
+        self._turn.work += self._matcher.takeCost() + count % _STEP * RECEIVER
+        steps = self._deliver(kind, message, matches, passage, asked)
+        if later is not None and count >= DIVISIBLE:
+            later(steps)
+            return -1
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return int(end.value)
+
+    def _deliver(
+        self,
+        kind: Kind,
+        message: Message,
+        matches: hot.Matches,
+        passage: Passage | None,
+        asked: Message,
+    ) -> Generator[None, None, int]:
+        """
+        Deliver a message to all that match, some receivers at each step.
+
+        @param asked: the message as it was before filters: it names the groups.
+        @return: how many receivers there were.
+        """
+        queues, delivered = asked.queues, 0
+        links: dict[int, tuple[ILinkSubscriber, list[bytes]]] = {}
+        if not isinstance(asked, GroupMessage):
+            for place, subscription in enumerate(matches.plain, 1):
+                if self.deliverTo(subscription, message, kind, passage):
+                    delivered += 1
+                if not place % _STEP:
+                    self._turn.work += _STEP * RECEIVER
+                    yield
+            if matches.links:
+                links = self._plainLinks(kind, matches, message)
+        for place, group in enumerate(matches.groups, 1):
+            if not place % _STEP:
+                self._turn.work += _STEP * RECEIVER
+                yield
+            if queues is not None:
+                if group[0] not in queues:
+                    continue
+            elif kind in DIRECTED and passage is None:
+                continue
+            if self._deliverToGroup(kind, group, message, links, passage):
+                delivered += 1
+            elif queues and queues is not EVERY_GROUP and isDeserted(kind, group, message):
+                self._chooseLink(successors(kind, matches, group, message), group[0], links)
+        for link, chosen in links.values():
+            link.forward(message, tuple(chosen))
+        return delivered + len(links)
+
+    def publishToLinks(self, kind: Kind, message: Message) -> int:
+        """
+        Deliver a message to other brokers alone.
+
+        @return: how many there were.
+        """
+        matches = self._matcher.match(message.subject)
+        links = self._plainLinks(kind, matches, message)
+        for link, _ in links.values():
+            link.forward(message, ())
+        return len(links)
+
+    def post(self, kind: Kind, subject: bytes, payload: bytes) -> int:
+        """
+        Deliver a message without reply subject and headers that nobody published. See
+        L{natsbroker.interfaces.IMessageBus.post}.
+        """
+        delivered: int = self._poster.post(subject, payload)
+        return delivered or self.publish(kind, Message(subject, payload))
+
+    def postMany(self, kind: Kind, subject: bytes, payloads: list[bytes]) -> int:
+        """
+        The same for many messages to one subject, in order. See
+        L{natsbroker.interfaces.IMessageBus.postMany}.
+        """
+        delivered: int = self._poster.postMany(subject, payloads)
+        if not delivered:
+            for payload in payloads:
+                delivered = self.publish(kind, Message(subject, payload))
+        return delivered
+
+    def hasInterest(self, kind: Kind, subject: bytes, hops: int = 0) -> bool:
+        """
+        See L{natsbroker.interfaces.IMessageBus.hasInterest}.
+
+        @param hops: how many imports a message would have passed before.
+        """
+        matches = self._matcher.match(subject)
+        local = list(matches.plain)
+        far = list(matches.links)
+        for _, here, there in matches.groups:
+            local += here
+            far += there
+        reached = REACH[kind]
+        return any(subscription.kind in reached for subscription in far) or any(
+            subscription.kind in reached and _takes(subscription.subscriber, subject, kind, hops)
+            for subscription in local
+        )
+
+    def isWanted(self, subject: bytes) -> bool:
+        """
+        See L{natsbroker.interfaces.IGatewayBus.isWanted}.
+        """
+        matches = self._matcher.match(subject)
+        reached = REACH[Kind.GATEWAY]
+        return any(each.kind in reached and not each.closed for each in matches.links) or any(
+            not isinstance(each.subscriber, Relay)
+            or (each.subscriber.isTold and each.subscriber.reaches(subject, Kind.GATEWAY, 0))
+            for each in matches.plain
+            if each.kind in reached
+        )
+
+    def _plainLinks(
+        self, kind: Kind, matches: hot.Matches, message: Message
+    ) -> dict[int, tuple[ILinkSubscriber, list[bytes]]]:
+        reached = REACH[kind]
+        links: dict[int, tuple[ILinkSubscriber, list[bytes]]] = {}
+        for subscription in matches.links:
+            subscriber = subscription.subscriber
+            if subscription.kind in reached and mayForward(subscription, message):
+                key = linkOf(subscription)
+                if key not in links:
+                    links[key] = (subscriber, [])
+                    subscription.delivered += 1
+        return links
+
+    def _deliverToGroup(
+        self,
+        kind: Kind,
+        group: Group,
+        message: Message,
+        links: dict[int, tuple[ILinkSubscriber, list[bytes]]],
+        passage: Passage | None,
+    ) -> bool:
+        """
+        @return: whether a member here took it. One behind a link is added to C{links}.
+        """
+        name, here, there = group
+        if here:
+            start = self._random.randrange(len(here)) if len(here) > 1 else 0
+            for subscription in here[start:] + here[:start]:
+                if self.deliverTo(subscription, message, kind, passage):
+                    return True
+        reached = REACH[kind]
+        candidates = [
+            subscription
+            for subscription in there
+            if subscription.kind in reached and mayForward(subscription, message)
+        ]
+        self._chooseLink(nearest(candidates), name, links)
+        return False
+
+    def _chooseLink(
+        self,
+        candidates: list[hot.Subscription],
+        queue: bytes,
+        links: dict[int, tuple[ILinkSubscriber, list[bytes]]],
+    ) -> None:
+        if not candidates:
+            return
+        weights = [subscription.weight for subscription in candidates]
+        chosen = self._random.choices(candidates, weights)[0]
+        chosen.delivered += 1
+        links.setdefault(linkOf(chosen), (chosen.subscriber, []))[1].append(queue)
+
+    def deliverTo(
+        self,
+        subscription: hot.Subscription,
+        message: Message,
+        kind: Kind,
+        passage: Passage | None,
+    ) -> bool:
+        """
+        Give a message to one subscription, unless it has ended or may not have it.
+
+        @return: whether anybody took it.
+        """
+        subscriber = subscription.subscriber
+        outbox = subscription.outbox
+        if subscription.closed:
+            return False
+        if outbox is not None:
+            if outbox.closed or (subscriber is message.origin and not outbox.echo):
+                return False
+            permissions = subscription.permissions
+            if permissions is not None and not permissions.mayDeliver(
+                message.subject, subscription.queue
+            ):
+                return False
+        elif isinstance(subscriber, Relay):
+            subscription.delivered += 1
+            return subscriber.relay(message, kind, passage)
+        elif subscriber is message.origin or subscription.kind not in REACH[kind]:
+            return False
+        subscription.delivered += 1
+        try:
+            subscriber.deliver(message, subscription.tag)
+        except BaseException:
+            self._failed(f"The subscriber to {subscription.pattern!r} failed")
+        if subscription.maximum and subscription.delivered >= subscription.maximum:
+            self._account.subscriptionFinished(subscription)
+        return True
+
+
+def _takes(subscriber: Any, subject: bytes, kind: Kind, hops: int) -> bool:
+    """
+    Whether a subscriber would take a message.
+    """
+    return not isinstance(subscriber, Relay) or subscriber.reaches(subject, kind, hops)

@@ -1,0 +1,179 @@
+"""
+What an account imports.
+
+Promises: a stream's messages have our names when they come here and its exporter's names over
+there; a request reaches the exporter under its name, with the broker's word on who asks, and comes
+to nothing if it would go in circles.
+Must never know: configuration, connections, or who may import what.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from natsbroker import hot
+from natsbroker.accounts.exports import ServiceExport
+from natsbroker.accounts.latency import badRequest, sampled, tell
+from natsbroker.accounts.relays import (
+    MOST_HOPS,
+    Crossing,
+    Passage,
+    Relay,
+    originOf,
+    relaySubscription,
+)
+from natsbroker.subjects.renaming import Renaming, intersection
+from natsbroker.wire.clientinfo import stamped
+from natsbroker.wire.mapped import ACKNOWLEDGEMENT
+from natsbroker.wire.values import ClientInfo, Kind, Message
+
+if TYPE_CHECKING:
+    from natsbroker.accounts.account import Account
+
+__all__ = ["ServiceImport", "StreamImport"]
+
+#: From these kinds of origin requests are not imported: the broker that they come from did it.
+_IMPORTED_THERE = frozenset({Kind.ROUTE, Kind.GATEWAY})
+
+#: Servers with JetStream answer these requests in the account of the client that asks. The import
+#: of the whole API leaves them alone. (nats-server's C{processServiceImport}.)
+_ALL_OF_JETSTREAM = b"$JS.API.>"
+_NOT_IMPORTED = (b"$JS.API.CONSUMER.MSG.NEXT.", b"$JS.API.DIRECT.GET")
+
+
+class StreamImport:
+    """
+    Messages of another account.
+
+    @ivar exporter: whose they are.
+    @ivar renaming: what it calls them, and what they are called here.
+    """
+
+    __slots__ = ("exporter", "renaming")
+
+    def __init__(self, exporter: Account, renaming: Renaming) -> None:
+        self.exporter = exporter
+        self.renaming = renaming
+
+    def patternFor(self, pattern: bytes) -> bytes | None:
+        """
+        What somebody who subscribes to a pattern here wants over there.
+
+        @return: a pattern of the exporter's; C{None} for nothing.
+        """
+        shared = intersection(pattern, self.renaming.ours)
+        return None if shared is None else self.renaming.toTheirs(shared)
+
+    def __repr__(self) -> str:
+        return f"<StreamImport of {self.exporter.name!r}: {self.renaming!r}>"
+
+
+class ServiceImport(Crossing, Relay):
+    """
+    A service of another account, as a subscriber of this one.
+    """
+
+    __slots__ = ("_exporter", "_importer", "_renaming")
+
+    isTold = False
+
+    def __init__(
+        self,
+        importer: Account,
+        exporter: Account,
+        export: ServiceExport,
+        renaming: Renaming,
+        share: bool = False,
+    ) -> None:
+        """
+        @param export: of the exporter, which covers what is imported.
+        @param renaming: what the exporter calls the requests, and what they are called here.
+        @param share: whether the service is told details about who asks.
+        """
+        super().__init__(export, share)
+        self._importer = importer
+        self._exporter = exporter
+        self._renaming = renaming
+
+    def subscription(self) -> hot.Subscription:
+        """
+        A subscription to what the requests are called here.
+        """
+        return relaySubscription(self._importer, self._renaming.ours, self)
+
+    def relay(self, message: Message, kind: Kind, passage: Passage | None) -> bool:
+        """
+        Make a request of the service.
+        """
+        export, exporter = self.export, self._exporter
+        if kind in _IMPORTED_THERE or self._leavesAlone(message.subject):
+            return False
+        if passage is not None and passage.refuses(export):
+            return False
+        origin, latency, reply, answer = originOf(message), export.latency, message.reply, None
+        trigger = None if latency is None else sampled(latency, message, exporter.random)
+        if reply and not reply.startswith(ACKNOWLEDGEMENT):
+            answer = exporter.exchange.responses.expect(
+                self._importer, reply, self, origin, trigger
+            )
+            reply = answer.subject
+        elif not reply and latency is not None and trigger is not None:
+            event = badRequest(origin, self.share, trigger, exporter.clock.seconds())
+            tell(exporter, latency, event)
+        told = self._told(origin, passage)
+        body, headerLength = stamped(message.body, message.headerLength, told)
+        subject = exporter.exchange.mapped(self._renaming.toTheirs(message.subject))
+        request = Message(
+            subject,
+            body,
+            reply,
+            headerLength,
+            message.origin,
+            streamSubject=message.streamSubject,
+        )
+        crossings = () if passage is None else passage.crossings
+        reached = exporter.delivery.publish(kind, request, Passage((*crossings, self), told))
+        if answer is not None and not reached:
+            exporter.exchange.responses.unreachable(answer)
+        return reached > 0
+
+    def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
+        """
+        See L{Relay.reaches}.
+        """
+        if kind in _IMPORTED_THERE or hops >= MOST_HOPS or self._leavesAlone(subject):
+            return False
+        theirs = self._exporter.exchange.mapped(self._renaming.toTheirs(subject))
+        return self._exporter.delivery.hasInterest(kind, theirs, hops + 1)
+
+    def _leavesAlone(self, subject: bytes) -> bool:
+        """
+        Whether a request is answered in this account.
+        """
+        isAll = self._renaming.theirs == _ALL_OF_JETSTREAM and self._exporter.isSystem
+        return isAll and subject.startswith(_NOT_IMPORTED)
+
+    def _told(self, origin: Any, passage: Passage | None) -> ClientInfo:
+        """
+        What the service is told about whoever asks.
+        """
+        isSystem = self._exporter.isSystem
+        before = None if passage is None else passage.requestor
+        if before is not None and passage is not None:
+            told = replace(before, svc=self._importer.name)
+            wantsServer = not passage.crossings[-1].share and (self.share or isSystem)
+        elif origin is not None:
+            told = origin.clientInfo(self.share)
+            wantsServer = not self.share and isSystem
+        else:
+            return ClientInfo(acc=self._importer.name)
+        if wantsServer and origin is not None:
+            told = replace(told, server=origin.clientInfo(True).server)
+        if told.server:
+            cluster, alternates = self._importer.location()
+            told = replace(told, cluster=cluster, alts=alternates)
+        return told
+
+    def __repr__(self) -> str:
+        return f"<ServiceImport of {self._exporter.name!r}: {self._renaming!r}>"

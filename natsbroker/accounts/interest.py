@@ -1,0 +1,308 @@
+"""
+Interest edges: from single subscriptions to what other brokers must be told.
+
+Promises: watchers hear of the first and the last subscription to a pattern (in a group), and of
+every change of a group's weight; a watcher that comes late receives all present interest, at once
+or in shares of turns. Interest that ends before its share is left out.
+Nothing is counted while nobody watches.
+Must never know: links, dialects, or what a watcher does with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from natsbroker import hot
+from natsbroker.accounts.batches import passOn
+from natsbroker.interfaces import IInterestWatcher
+from natsbroker.subjects.audience import Audience
+from natsbroker.subjects.subscription import Subscription
+from natsbroker.wire.values import Kind
+
+__all__ = ["Interest"]
+
+#: Those who are told what this broker itself serves.
+_OTHERS = Audience({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE})
+
+#: What is counted together: a pattern, a queue group, and the cluster of a leafnode.
+_Key = tuple[bytes, bytes, bytes]
+
+
+#: The work of counting a subscription, and of telling a watcher of one key.
+_COUNT = 10
+_TELL = 24
+
+#: The binary logarithm of how many entries are copied in a unit of work.
+_COPY = 2
+
+
+class _Watch:
+    """
+    A watcher of an audience.
+
+    @ivar told: what it was told of so far; C{None} from the end of the list on.
+    """
+
+    __slots__ = ("told", "watcher")
+
+    def __init__(self, watcher: IInterestWatcher) -> None:
+        self.watcher = watcher
+        self.told: set[_Key] | None = set()
+
+
+class _Count:
+    """
+    What one audience is told.
+
+    @ivar users: how many watchers there are, those included who wait for being told.
+    """
+
+    def __init__(
+        self,
+        audience: Audience,
+        subscriptions: Iterable[Subscription],
+        standIns: Iterable[Subscription],
+        failed: Callable[[str], None],
+    ) -> None:
+        """
+        @param subscriptions: all there are; L{counted} counts them.
+        @param standIns: what is counted at once.
+        """
+        self.users = 0
+        self._failed = failed
+        self._audience = audience
+        self._weights: dict[_Key, int] = {}
+        self._watches: dict[int, _Watch] = {}
+        there = list(subscriptions)
+        self._size = len(there)
+        self._there = iter(there)
+        # While subscriptions are counted: those that are, and those that ended before they were.
+        self._known: set[Subscription] | None = set()
+        self._gone: set[Subscription] = set()
+        for each in standIns:
+            self.changed(each, each.weight, isStandIn=True)
+
+    def _keyOf(self, subscription: Subscription) -> _Key | None:
+        origin = self._audience.originOf(subscription)
+        return None if origin is None else (subscription.pattern, subscription.queue, origin)
+
+    def __len__(self) -> int:
+        """
+        How many subscriptions there were at the beginning.
+        """
+        return self._size
+
+    def counted(self) -> Iterator[int]:
+        """
+        Count what there was at the beginning and is still there.
+
+        @return: the work of each step.
+        """
+        known, weights = self._known, self._weights
+        if known is None:
+            return
+        for subscription in self._there:
+            if subscription not in known and subscription not in self._gone:
+                known.add(subscription)
+                key = self._keyOf(subscription)
+                if key is not None:
+                    weights[key] = weights.get(key, 0) + subscription.weight
+            yield _COUNT
+        self._known = None
+        self._gone = set()
+
+    def told(self, number: int, watcher: IInterestWatcher) -> Iterator[int]:
+        """
+        Tell a watcher all there is, and have it told of changes from now on.
+
+        @param number: tells the watcher apart.
+        @return: the work of each step.
+        """
+        watch = self._watches[number] = _Watch(watcher)
+        keys = list(self._weights)
+        yield len(keys) >> _COPY
+        for key in keys:
+            told = watch.told
+            if told is None or number not in self._watches:
+                return
+            weight = self._weights.get(key)
+            if weight is not None and key not in told:
+                told.add(key)
+                pattern, queue, origin = key
+                watcher.interestGained(pattern, queue, weight, *_named(origin))
+            yield _TELL
+        watch.told = None
+
+    def stop(self, number: int) -> None:
+        """
+        Tell a watcher nothing more.
+        """
+        self._watches.pop(number, None)
+
+    def changed(
+        self,
+        subscription: Subscription,
+        difference: int,
+        isNew: bool = False,
+        isGone: bool = False,
+        isStandIn: bool = False,
+    ) -> None:
+        """
+        There is more or less of a subscription.
+
+        @param isNew: whether there was nothing of it.
+        @param isGone: whether nothing is left of it.
+        @param isStandIn: whether it stands for other interest, and is another object each time.
+        """
+        known = self._known
+        if known is not None and not isStandIn and subscription not in known:
+            if isGone:
+                self._gone.add(subscription)
+            if not isNew:
+                return
+            known.add(subscription)
+        key = self._keyOf(subscription)
+        if key is None:
+            return
+        pattern, queue, origin = key
+        before = self._weights.get(key, 0)
+        weight = before + difference
+        if weight:
+            self._weights[key] = weight
+        else:
+            self._weights.pop(key, None)
+        for watch in list(self._watches.values()):
+            told, watcher = watch.told, watch.watcher
+            if told is not None:
+                if before and key not in told:
+                    continue
+                if weight:
+                    told.add(key)
+                else:
+                    told.remove(key)
+            try:
+                if not weight:
+                    watcher.interestLost(pattern, queue, *_named(origin))
+                elif not before:
+                    watcher.interestGained(pattern, queue, weight, *_named(origin))
+                elif queue:
+                    watcher.interestWeightChanged(pattern, queue, weight, *_named(origin))
+            except BaseException:
+                self._failed("An interest watcher failed")
+
+
+def _named(origin: bytes) -> tuple[bytes, ...]:
+    return (origin,) if origin else ()
+
+
+class Interest:
+    """
+    The interest of one account.
+    """
+
+    def __init__(
+        self,
+        subscriptions: Iterable[Subscription],
+        standIns: Callable[[], Iterable[Subscription]],
+        turn: hot.Turn,
+        failed: Callable[[str], None] = passOn,
+    ) -> None:
+        """
+        @param subscriptions: those of the account; looked at when the first watcher of an audience
+            comes.
+        @param standIns: makes what stands for other interest.
+        @param turn: whose shares of work limit how much is reported at once.
+        @param failed: called with a sentence while an exception is handled that a watcher raised.
+        """
+        self._subscriptions = subscriptions
+        self._standIns = standIns
+        self._turn = turn
+        self._failed = failed
+        self._counts: dict[Audience, _Count] = {}
+        self._last = 0
+
+    def watch(
+        self,
+        watcher: IInterestWatcher,
+        audience: Audience | None = None,
+        isPatient: bool = False,
+        whenTold: Callable[[], None] | None = None,
+    ) -> Callable[[], None]:
+        """
+        See L{natsbroker.interfaces.IMessageBus.watchInterest}.
+        """
+        audience = audience or _OTHERS
+        count = self._counts.get(audience)
+        if count is None:
+            count = self._counts[audience] = _Count(
+                audience, self._subscriptions, self._standIns(), self._failed
+            )
+            self._turn.work += len(count) >> _COPY
+        watched, number = count, self._last
+        self._last += 1
+        watched.users += 1
+        isWatching = True
+
+        def steps() -> Iterator[None]:
+            for work in watched.counted():
+                self._turn.work += work
+                yield
+            if isWatching:
+                for work in watched.told(number, watcher):
+                    self._turn.work += work
+                    yield
+            if isWatching and whenTold is not None:
+                whenTold()
+
+        if isPatient:
+            self._turn.backlog.exhaust(steps())
+        else:
+            for _ in steps():
+                pass
+
+        def stop() -> None:
+            nonlocal isWatching
+            if isWatching:
+                isWatching = False
+                watched.stop(number)
+                watched.users -= 1
+                if not watched.users and self._counts.get(audience) is watched:
+                    del self._counts[audience]
+
+        return stop
+
+    def __bool__(self) -> bool:
+        """
+        Whether anybody is told.
+        """
+        return bool(self._counts)
+
+    def added(self, subscription: Subscription, isStandIn: bool = False) -> None:
+        """
+        A subscription was made.
+
+        @param isStandIn: whether it stands for other interest.
+        """
+        if self._counts:
+            for count in list(self._counts.values()):
+                count.changed(subscription, subscription.weight, True, isStandIn=isStandIn)
+
+    def removed(self, subscription: Subscription, isStandIn: bool = False) -> None:
+        """
+        A subscription ended.
+
+        @param isStandIn: whether it stood for other interest.
+        """
+        if self._counts:
+            for count in list(self._counts.values()):
+                count.changed(subscription, -subscription.weight, False, True, isStandIn)
+
+    def reweighed(self, subscription: Subscription, before: int) -> None:
+        """
+        A subscription stands for another number of members of its group.
+
+        @param before: how many it stood for.
+        """
+        if self._counts and subscription.weight != before:
+            for count in list(self._counts.values()):
+                count.changed(subscription, subscription.weight - before)

@@ -1,0 +1,186 @@
+"""
+How long requests to a service take, and what its account is told about it.
+
+Promises: the events, the statuses and the rules for headers of nats-server 2.15
+(C{io.nats.server.metric.v1.service_latency}); times go in as seconds and come out as nanoseconds.
+Must never know: which requests there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from natsbroker.accounts.exports import Latency
+from natsbroker.wire.clientinfo import compact, described, eventId
+from natsbroker.wire.instants import instant
+from natsbroker.wire.values import ClientInfo, Kind, Message
+
+if TYPE_CHECKING:
+    from natsbroker.accounts.account import Account
+
+__all__ = ["Headers", "answered", "badRequest", "sampled", "tell", "unanswered"]
+
+#: The headers that made a request be measured; none if it was chance.
+Headers = Mapping[str, list[str]]
+
+_TYPE = "io.nats.server.metric.v1.service_latency"
+
+_UBER, _UBER_CONTEXT = "Uber-Trace-Id", "Uberctx-"
+_B3, _B3_SAMPLED, _B3_TRACE = "B3", "X-B3-Sampled", "X-B3-Traceid"
+_B3_PARTS = (_B3_SAMPLED, _B3_TRACE, "X-B3-Parentspanid", "X-B3-Spanid")
+_CONTEXT, _STATE = "Traceparent", "Tracestate"
+
+_HEX = re.compile("[0-9a-fA-F]{1,2}")
+
+
+def sampled(latency: Latency, message: Message, random: Random) -> Headers | None:
+    """
+    Decide whether a request is measured: by chance, or because a tracer has decided so and says it
+    in the headers that Jaeger, Zipkin or W3C Trace Context define.
+
+    @return: the headers that decided; C{None} if it is not measured.
+    """
+    sampling = latency.sampling
+    if sampling >= 100 or (sampling > 0 and random.randrange(100) < sampling):
+        return {}
+    return _traced(_headersOf(message)) if message.headerLength else None
+
+
+def _headersOf(message: Message) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in message.headers.split(b"\r\n")[1:]:
+        name, colon, value = line.decode("utf-8", "replace").partition(":")
+        if colon:
+            canonical = "-".join([part.capitalize() for part in name.split("-")])
+            found.setdefault(canonical, []).append(value.strip())
+    return found
+
+
+def _traced(headers: dict[str, list[str]]) -> Headers | None:
+    if _UBER in headers:
+        parts = headers[_UBER][0].split(":")
+        if len(parts) != 4 or not _isOdd(parts[3]):
+            return None
+        kept = {name: headers[name] for name in headers if name.startswith(_UBER_CONTEXT)}
+        return {_UBER: headers[_UBER], **kept}
+    if _B3_SAMPLED in headers and headers[_B3_SAMPLED][0] in ("0", "1"):
+        wanted = headers[_B3_SAMPLED][0] == "1"
+        return {name: headers[name] for name in _B3_PARTS if name in headers} if wanted else None
+    if _B3_TRACE in headers:
+        return {name: headers[name] for name in _B3_PARTS if name in headers}
+    if _B3 in headers:
+        parts = headers[_B3][0].split("-")
+        refused = parts == ["0"] or (len(parts) > 2 and parts[2] == "0")
+        return None if refused else {_B3: headers[_B3]}
+    if _CONTEXT in headers:
+        parts = headers[_CONTEXT][0].split("-")
+        if len(parts) != 4 or len(parts[3]) != 2 or not _isOdd(parts[3]):
+            return None
+        return {name: headers[name] for name in (_CONTEXT, _STATE) if name in headers}
+    return None
+
+
+def _isOdd(text: str) -> bool:
+    return _HEX.fullmatch(text) is not None and int(text, 16) & 1 == 1
+
+
+def answered(
+    requestor: Any, responder: Any, share: bool, headers: Headers, since: float, now: float
+) -> dict[str, Any]:
+    """
+    The event for a request that was answered.
+
+    @param requestor: the client that asked (an C{IOrigin}), or C{None}.
+    @param responder: the client that answered, or C{None}.
+    @param share: whether the requestor wants to be known.
+    @param since: when the request came.
+    """
+    asked = requestor.clientInfo(share) if requestor is not None else None
+    said = responder.clientInfo(True) if responder is not None else None
+    passed, backAndForth = _nanoseconds(now - since), 0 if said is None else said.rtt
+    asking = 0 if asked is None else asked.rtt
+    event = _event(200, "", asked, headers, since, now)
+    if said is not None:
+        event["responder"] = described(said)
+    return event | {
+        "service": max(passed - backAndForth, 0),
+        "system": 0,
+        "total": asking + passed,
+    }
+
+
+def badRequest(requestor: Any, share: bool, headers: Headers, now: float) -> dict[str, Any]:
+    """
+    The event for a request that asks for no answer.
+    """
+    asked = requestor.clientInfo(share) if requestor is not None else None
+    return _event(400, "Bad Request", asked, headers, now, now)
+
+
+def unanswered(
+    status: int, requestor: Any, share: bool, headers: Headers, since: float, now: float
+) -> dict[str, Any]:
+    """
+    The event for a request that got no answer.
+
+    @param status: 408 if nobody waits for it any more, 503 if it reached nobody, 504 if it took
+        too long.
+    """
+    asked = requestor.clientInfo(share) if requestor is not None else None
+    return _event(status, _REASONS[status], asked, headers, since, now)
+
+
+_REASONS = {408: "Request Timeout", 503: "Service Unavailable", 504: "Service Timeout"}
+
+
+def _event(
+    status: int,
+    reason: str,
+    requestor: ClientInfo | None,
+    headers: Headers,
+    since: float,
+    now: float,
+) -> dict[str, Any]:
+    event: dict[str, Any] = {"type": _TYPE, "id": "", "timestamp": instant(now), "status": status}
+    if reason:
+        event["description"] = reason
+    if requestor is not None:
+        event["requestor"] = described(requestor)
+        since -= requestor.rtt / 1e9
+    return (
+        event
+        | {"start": instant(since), "service": 0, "system": 0, "total": 0}
+        | ({"header": dict(headers)} if headers else {})
+    )
+
+
+def tell(account: Account, latency: Latency, event: dict[str, Any]) -> None:
+    """
+    Publish an event in the service's account.
+    """
+    event["id"] = eventId(account.random)
+    ordered = {name: event[name] for name in _ORDER if name in event}
+    account.delivery.publish(Kind.INTERNAL, Message(latency.subject, compact(ordered)))
+
+
+_ORDER = (
+    "type",
+    "id",
+    "timestamp",
+    "status",
+    "description",
+    "requestor",
+    "responder",
+    "header",
+    "start",
+    "service",
+    "system",
+    "total",
+)
+
+
+def _nanoseconds(seconds: float) -> int:
+    return max(round(seconds * 1e9), 0)

@@ -1,0 +1,113 @@
+"""
+What the monitoring page C{/accountz} tells about what an account exchanges.
+
+Promises: nats-server's keys and words; exports and imports in the order of the settings.
+Must never know: pages, or how anything is exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from natsbroker.auth.settings import Account
+from natsbroker.config.exchange import (
+    CHUNKED,
+    SINGLETON,
+    STREAM,
+    Export,
+    Import,
+    Latency,
+    MappingDestination,
+    ServiceExport,
+    ServiceImport,
+    SubjectMapping,
+)
+from natsbroker.subjects.renaming import Renaming, numbered
+
+__all__ = ["exchangeContributions"]
+
+_RESPONSES = {SINGLETON: "Singleton", STREAM: "Streamed", CHUNKED: "Chunked"}
+
+
+def exchangeContributions(
+    described: Callable[[str], Account | None],
+) -> dict[str, Callable[[str], Any]]:
+    """
+    What gives the values of some keys for an account's name.
+
+    @param described: what is said about an account; C{None} for nothing.
+    """
+
+    def told(tell: Callable[[Account], Any]) -> Callable[[str], Any]:
+        def contribute(name: str) -> Any:
+            account = described(name)
+            return None if account is None else tell(account)
+
+        return contribute
+
+    return {
+        "mappings": told(
+            lambda account: {
+                each.source: _destinations(each)
+                for each in sorted(account.mappings, key=lambda mapping: mapping.source)
+            }
+        ),
+        "exports": told(lambda account: [_export(each) for each in account.exports]),
+        "imports": told(lambda account: [_import(each) for each in account.imports]),
+    }
+
+
+def _destinations(mapping: SubjectMapping) -> list[dict[str, Any]]:
+    """
+    Where a mapping leads, and where the messages go that no destination gets.
+    """
+    found: list[dict[str, Any]] = []
+    clusters = dict.fromkeys(["", *[each.cluster for each in mapping.destinations]])
+    for cluster in clusters:
+        members = [each for each in mapping.destinations if each.cluster == cluster]
+        total = sum(each.weight for each in members)
+        isNamed = any(each.dest == mapping.source for each in mapping.destinations)
+        if total < 100 and not isNamed:
+            itself = numbered(mapping.source.encode("utf-8", "surrogateescape"))
+            rest = itself.decode("utf-8", "surrogateescape")
+            members.append(MappingDestination(rest, 100 - total, cluster))
+        found += map(_destination, members)
+    return found
+
+
+def _destination(destination: MappingDestination) -> dict[str, Any]:
+    row: dict[str, Any] = {"subject": destination.dest, "weight": destination.weight}
+    return {**row, "cluster": destination.cluster} if destination.cluster else row
+
+
+def _export(export: Export) -> dict[str, Any]:
+    row: dict[str, Any] = {"subject": export.subject, "type": "stream"}
+    if isinstance(export, ServiceExport):
+        row |= {"type": "service", "response_type": _RESPONSES[export.response_type]}
+        if export.latency is not None:
+            row["service_latency"] = _latency(export.latency)
+    if export.accounts is not None:
+        row["approved_accounts"] = list(export.accounts)
+    return row
+
+
+def _latency(latency: Latency) -> dict[str, Any]:
+    return {"sampling": latency.sampling or "headers", "results": latency.subject}
+
+
+def _import(imported: Import) -> dict[str, Any]:
+    row: dict[str, Any] = {"subject": imported.subject, "account": imported.account}
+    theirs = imported.subject.encode("utf-8", "surrogateescape")
+    ours = Renaming(theirs, imported.to.encode("utf-8", "surrogateescape")).ours
+    isService = isinstance(imported, ServiceImport)
+    local = ours.decode("utf-8", "surrogateescape")
+    if isService:
+        row["to"] = local
+    return row | {
+        "local_subject": local,
+        "type": "service" if isService else "stream",
+        "invalid": False,
+        "share": isinstance(imported, ServiceImport) and imported.share,
+        "tracking": False,
+    }

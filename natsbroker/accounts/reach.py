@@ -1,0 +1,51 @@
+"""
+The forwarding rules: from which kind of origin to which kind of target a message goes::
+
+    from \\ to   CLIENT  INTERNAL  LOCAL  ROUTE  GATEWAY  HUB  SPOKE
+    CLIENT        yes      yes     yes    yes     yes    yes   yes
+    INTERNAL      yes      yes     yes    yes     yes    yes   yes
+    LOCAL         yes      yes     yes    no      no     no    no
+    ROUTE         yes      yes     no     no      no     no    yes
+    GATEWAY       yes      yes     no     yes     no     yes   yes
+    HUB           yes      yes     no     no      yes    yes   yes
+    SPOKE         yes      yes     no     yes     yes    yes   yes
+
+A route message takes one hop: the sender reached every other member by itself, so it goes only to
+what this member serves, which includes the leafnodes that it is the hub of (C{SPOKE}). Only what is
+for a queue group whose last member here has gone goes on (L{natsbroker.accounts.links}). A gateway
+message was sent to one member of the cluster, which spreads it, but never to a third cluster. A
+message from a hub of ours (C{HUB}) is not given to routes, because every member of this cluster has
+an uplink of its own; one from a spoke is treated as if a client of ours had published it. Services
+that answer for this broker alone (C{LOCAL}) hear no other broker and are heard by none. That a
+message never goes back over the connection that it came from is checked by identity, not here.
+(Observed of nats-server's message forwarding.)
+
+Promises: data, and one test per cell. Must never know: connections.
+"""
+
+from __future__ import annotations
+
+from natsbroker.wire.values import Kind
+
+__all__ = ["REACH", "reaches"]
+
+_EVERYTHING = frozenset(Kind)
+_NOT_LOCAL = _EVERYTHING - {Kind.LOCAL}
+
+#: For each kind of origin the kinds of target that its messages reach.
+REACH: dict[Kind, frozenset[Kind]] = {
+    Kind.CLIENT: _EVERYTHING,
+    Kind.INTERNAL: _EVERYTHING,
+    Kind.LOCAL: frozenset({Kind.CLIENT, Kind.INTERNAL, Kind.LOCAL}),
+    Kind.ROUTE: frozenset({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE}),
+    Kind.GATEWAY: _NOT_LOCAL - {Kind.GATEWAY},
+    Kind.HUB: _NOT_LOCAL - {Kind.ROUTE},
+    Kind.SPOKE: _NOT_LOCAL,
+}
+
+
+def reaches(origin: Kind, target: Kind) -> bool:
+    """
+    Whether a message from one kind of origin is forwarded to one kind of target.
+    """
+    return target in REACH[origin]

@@ -1,0 +1,321 @@
+"""
+The accounts that there are, and how many connections each has.
+
+Promises: a connection is counted into exactly one account until it is dismissed; an account that
+the settings no longer name takes nobody any more and is forgotten when its last connection goes.
+Must never know: sockets, users, or how an account delivers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker import errors, hot
+from natsbroker.accounts.account import Account
+from natsbroker.accounts.clocks import Clock
+from natsbroker.accounts.configured import Exchanges, checkExchange, describedIn
+from natsbroker.auth.settings import UNLIMITED
+from natsbroker.auth.settings import Account as Described
+from natsbroker.config.model import GLOBAL_ACCOUNT, AccountLimits, Settings
+from natsbroker.interfaces import IMessageBus, ISubjectRouter
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Kind
+
+__all__ = ["AccountRegistry", "BuiltInRouter", "LinkDoors", "accountNames"]
+
+_log = Logger(namespace="natsbroker")
+
+_LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
+
+
+@implementer(ISubjectRouter)
+class BuiltInRouter(hot.SubjectIndex):  # type: ignore[type-arg]
+    """
+    The default subject router: L{natsbroker.hot.SubjectIndex}, whose answers depend on its
+    entries alone.
+    """
+
+    def watchChanges(self, changed: Callable[[bytes], None]) -> None:
+        """
+        See L{ISubjectRouter.watchChanges}. This router follows NATS's rules, so it has nothing to
+        announce.
+        """
+
+
+@dataclass
+class _Place:
+    """
+    An account with what the settings say about it.
+    """
+
+    account: Account
+    limits: AccountLimits = field(default_factory=AccountLimits)
+    connections: int = 0
+    leafnodes: int = 0
+    leaving: bool = False
+    isIncluded: bool = False
+
+
+def accountNames(settings: Settings) -> dict[str, AccountLimits]:
+    """
+    The accounts that settings ask for: the global one, the system account unless there shall be
+    none, and those that are named.
+    """
+    names = {GLOBAL_ACCOUNT: AccountLimits()}
+    if not settings.no_system_account:
+        names[settings.system_account] = AccountLimits()
+    for name, account in settings.accounts.items():
+        names[name] = account.limits
+    return names
+
+
+class AccountRegistry:
+    """
+    Every account of one broker. Provides what L{natsbroker.clients.context.Accounts} asks for.
+
+    @ivar location: see L{Account}.
+    """
+
+    def __init__(
+        self,
+        turn: hot.Turn,
+        makeRouter: Callable[[str], ISubjectRouter],
+        random: Random,
+        clock: Clock | None = None,
+    ) -> None:
+        """
+        @param turn: the broker's turn.
+        @param makeRouter: makes an empty subject router for the account of a name.
+        @param random: chooses members of queue groups.
+        @param clock: tells how long answers to imported services are waited for; without one,
+            there are no such services.
+        """
+        self._turn = turn
+        self._makeRouter = makeRouter
+        self._random = random
+        self._clock = clock
+        self._exchanges = Exchanges(random)
+        self._places: dict[str, _Place] = {}
+        self._remembers = True
+        self._described: set[str] = set()
+        self._watchers: list[Callable[[Account], None]] = []
+        self._system = ""
+        self.location: Callable[[], tuple[str, tuple[str, ...]]] = lambda: ("", ())
+
+    def configure(self, settings: Settings) -> None:
+        """
+        Have the accounts that settings ask for, with their limits and what they exchange.
+
+        @raise ValueError: if what they exchange does not fit together; nothing has changed.
+        """
+        checkExchange(settings)
+        wanted = accountNames(settings)
+        self._remembers = not settings.disable_sublist_cache
+        self._system = "" if settings.no_system_account else settings.system_account
+        for name, limits in wanted.items():
+            place = self._places.get(name)
+            if place is None:
+                place = self._places[name] = _Place(self._made(name))
+            place.limits = limits
+            place.leaving = False
+            place.account.isSystem = self.isSystem(name)
+        accounts = {name: self._places[name].account for name in wanted}
+        for name in [name for name in self._places if name not in wanted]:
+            place = self._places[name]
+            if place.isIncluded:
+                continue
+            place.leaving = True
+            self._exchanges.forget(place.account)
+            self._forget(name)
+        self._exchanges.jetstream = settings.jetstream
+        self._exchanges.system = accounts.get(self._system)
+        self._exchanges.apply(accounts, describedIn(settings))
+
+    def watch(self, watcher: Callable[[Account], None]) -> None:
+        """
+        Tell somebody of every account that there is, and of every new one.
+        """
+        self._watchers.append(watcher)
+        for place in self._places.values():
+            watcher(place.account)
+
+    # Accounts that are not in the settings.
+
+    def include(self, name: str, limits: AccountLimits) -> None:
+        """
+        Have an account, with these limits from now on, whatever the settings say.
+        """
+        place = self._places.get(name)
+        if place is None:
+            place = self._places[name] = _Place(self._made(name))
+            place.account.isSystem = self.isSystem(name)
+            if name in self._exchanges.jetstream.default_domains:
+                self._exchanges.apply({name: place.account}, {})
+        place.limits = limits
+        place.leaving = False
+        place.isIncluded = True
+
+    def exclude(self, name: str) -> None:
+        """
+        Have an account no more, unless it is the system account.
+        """
+        place = self._places.get(name)
+        if place is not None and not self.isSystem(name):
+            place.leaving = True
+            self._exchanges.forget(place.account)
+            self._forget(name)
+
+    def exchange(self, described: Mapping[str, Described]) -> None:
+        """
+        Have accounts that were included exchange what is said, and nothing else.
+
+        @param described: those about which something is said.
+        """
+        names = {*described, *self._described}
+        self._described = set(described)
+        accounts = {name: self._places[name].account for name in names if name in self._places}
+        self._exchanges.apply(accounts, described)
+
+    def close(self) -> None:
+        """
+        Wait for no answers any more.
+        """
+        for place in self._places.values():
+            place.account.exchange.close()
+            place.account.gateways.close()
+
+    def _made(self, name: str) -> Account:
+        router = self._makeRouter(name)
+        made = Account(
+            name, router, self._turn, self._random, self._clock, self._remembers, _log.failure
+        )
+        made.location = lambda: self.location()
+        for watcher in self._watchers:
+            watcher(made)
+        return made
+
+    def _forget(self, name: str) -> None:
+        place = self._places[name]
+        if place.leaving and not place.connections and not place.leafnodes:
+            del self._places[name]
+
+    def __getitem__(self, name: str) -> Account:
+        """
+        @raise KeyError: if there is no such account.
+        """
+        return self._places[name].account
+
+    def __iter__(self) -> Iterator[Account]:
+        return iter([place.account for place in self._places.values()])
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @property
+    def systemAccount(self) -> str:
+        """
+        The system account's name; empty if there is none.
+        """
+        return self._system
+
+    def names(self) -> Iterable[str]:
+        """
+        All names, in the order in which the accounts came.
+        """
+        return list(self._places)
+
+    def connections(self, name: str) -> int:
+        """
+        How many connections an account has.
+
+        @raise KeyError: if there is no such account.
+        """
+        return self._places[name].connections
+
+    def leafnodes(self, name: str) -> int:
+        """
+        How many leafnodes an account has.
+
+        @raise KeyError: if there is no such account.
+        """
+        return self._places[name].leafnodes
+
+    def limits(self, name: str) -> AccountLimits:
+        """
+        The limits of an account.
+
+        @raise KeyError: if there is no such account.
+        """
+        return self._places[name].limits
+
+    def admit(self, grant: Grant, kind: Kind = Kind.CLIENT) -> IMessageBus:
+        """
+        See L{natsbroker.clients.context.Accounts.admit}, and
+        L{natsbroker.leafnodes.leafnodes.LeafDoors.admit}
+        for leafnodes, which have a limit of their own.
+        """
+        place = self._places[grant.account]
+        if place.leaving:
+            raise KeyError(grant.account)
+        if kind in _LEAFS:
+            return self._admitLeaf(place, kind)
+        maximum = place.limits.max_connections
+        if maximum != UNLIMITED and place.connections >= maximum:
+            raise errors.ConnectionLimit(errors.MAX_ACCOUNT_CONNECTIONS)
+        place.connections += 1
+        return place.account.busFor(Kind.CLIENT)
+
+    def _admitLeaf(self, place: _Place, kind: Kind) -> IMessageBus:
+        maximum = place.limits.max_leafnodes
+        if maximum != UNLIMITED and place.leafnodes >= maximum:
+            raise errors.ConnectionLimit(errors.MAX_ACCOUNT_CONNECTIONS)
+        place.leafnodes += 1
+        return place.account.busFor(kind)
+
+    def dismiss(self, grant: Grant, kind: Kind = Kind.CLIENT) -> None:
+        """
+        See L{natsbroker.clients.context.Accounts.dismiss}, and
+        L{natsbroker.leafnodes.leafnodes.LeafDoors}.
+        """
+        place = self._places[grant.account]
+        if kind in _LEAFS:
+            place.leafnodes -= 1
+        else:
+            place.connections -= 1
+        self._forget(grant.account)
+
+    def isSystem(self, account: str) -> bool:
+        """
+        See L{natsbroker.clients.context.Accounts.isSystem}.
+        """
+        return bool(self._system) and account == self._system
+
+
+class LinkDoors:
+    """
+    The doors to the accounts for what comes over one kind of link.
+    """
+
+    def __init__(self, accounts: AccountRegistry, kind: Kind) -> None:
+        self._accounts = accounts
+        self._kind = kind
+
+    def door(self, account: str) -> IMessageBus | None:
+        """
+        See L{natsbroker.routes.interest.AccountDoors.door}.
+        """
+        try:
+            return self._accounts[account].busFor(self._kind)
+        except KeyError:
+            return None
+
+    def names(self) -> Iterable[str]:
+        """
+        See L{natsbroker.routes.interest.AccountDoors.names}.
+        """
+        return self._accounts.names()

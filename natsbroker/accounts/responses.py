@@ -1,0 +1,300 @@
+"""
+The answers that an account's services owe to requests from other accounts.
+
+Promises: an answer reaches whoever asked, under the reply subject of the request, and is owed no
+longer once it came, took too long, or nobody waits for it; how many are owed is bounded.
+Must never know: what is asked or answered.
+
+A service sees a reply subject C{_R_.}I{account}C{.}I{request} of its own account, so it learns
+nothing about whoever asks and can answer nothing but the request.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from natsbroker.accounts.exports import ResponseType, ServiceExport
+from natsbroker.accounts.latency import Headers, answered, tell, unanswered
+from natsbroker.accounts.relays import Crossing, Passage, Relay, originOf, relaySubscription
+from natsbroker.subjects.grammar import hasWildcard, matches
+from natsbroker.wire.mapped import ACKNOWLEDGEMENT
+from natsbroker.wire.values import Kind, Message
+
+if TYPE_CHECKING:
+    from natsbroker.accounts.account import Account
+
+__all__ = ["Awaited", "Response", "Responses"]
+
+_DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+#: All pairs of digits; three of them make the part of a reply subject that is left to chance.
+_PAIRS = [(one + other).encode("ascii") for one in _DIGITS for other in _DIGITS]
+
+#: When a pattern with wildcards loses its last subscription, what waits for an answer is gone
+#: through, if it is not more than so many; else it is left to take too long.
+_MOST_COMPARED = 1024
+
+
+class Response(Crossing):
+    """
+    What one request is owed.
+
+    @ivar subject: the reply subject that the service sees.
+    @ivar requestor: the account of whoever asked.
+    @ivar reply: the reply subject there.
+    @ivar since: when the request came, or its last answer.
+    @ivar origin: the client that asked (an C{IOrigin}), or C{None}.
+    @ivar trigger: the headers that made it be measured; C{None} if it is not, or was.
+    """
+
+    __slots__ = ("origin", "reply", "requestor", "since", "subject", "trigger")
+
+    def __init__(
+        self,
+        subject: bytes,
+        requestor: Account,
+        reply: bytes,
+        crossing: Crossing,
+        since: float,
+        origin: Any,
+        trigger: Headers | None,
+    ) -> None:
+        super().__init__(crossing.export, crossing.share)
+        self.subject = subject
+        self.requestor = requestor
+        self.reply = reply
+        self.since = since
+        self.origin = origin
+        self.trigger = trigger
+
+
+class Responses(Relay):
+    """
+    The answers that one account owes.
+
+    @cvar LIMIT: how many; the oldest is forgotten first.
+    """
+
+    __slots__ = ("_account", "_byExport", "_owed", "_prefix", "_timers")
+
+    LIMIT = 1 << 18
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._prefix = b"_R_.%b." % self._drawn()
+        self._owed: dict[bytes, Response] = {}
+        # Those of one export in the order in which they take too long.
+        self._byExport: dict[ServiceExport, dict[bytes, Response]] = {}
+        self._timers: dict[ServiceExport, Any] = {}
+        account.attach(relaySubscription(account, self._prefix + b">", self))
+
+    def __len__(self) -> int:
+        return len(self._owed)
+
+    def expect(
+        self,
+        requestor: Account,
+        reply: bytes,
+        crossing: Crossing,
+        origin: Any = None,
+        trigger: Headers | None = None,
+    ) -> Response:
+        """
+        A request is about to be made: owe it an answer.
+
+        @param requestor: the account that it comes from.
+        @param reply: its reply subject there.
+        @param crossing: the way it takes.
+        @param origin: whoever asked, if it is a client.
+        @param trigger: the headers that made it be measured, or C{None}.
+        """
+        if len(self._owed) >= self.LIMIT:
+            self._forget(next(iter(self._owed.values())))
+        subject = self._fresh(trigger is not None)
+        now = self._account.clock.seconds()
+        response = Response(subject, requestor, reply, crossing, now, origin, trigger)
+        self._owed[subject] = response
+        self._byExport.setdefault(response.export, {})[subject] = response
+        self._watch(response.export)
+        requestor.exchange.awaited.add(self, response)
+        return response
+
+    def relay(self, message: Message, kind: Kind, passage: Passage | None) -> bool:
+        """
+        Take an answer to whoever asked. Somebody always took it, as far as the service can tell.
+        """
+        response = self._owed.get(message.subject)
+        if response is None or (passage is not None and passage.refuses(response.export)):
+            return True
+        requestor, reply = response.requestor, message.reply
+        # What acknowledges to JetStream would no longer do so under another name.
+        if reply and not reply.startswith(ACKNOWLEDGEMENT):
+            reply = requestor.exchange.responses.expect(self._account, reply, response).subject
+        self._measured(response, message)
+        answer = message.readdressed(requestor.exchange.mapped(response.reply), reply)
+        crossings = () if passage is None else passage.crossings
+        # An answer that came over a route may be wanted behind another.
+        sender = Kind.INTERNAL if kind is Kind.ROUTE else kind
+        reached = requestor.delivery.publish(sender, answer, Passage((*crossings, response), None))
+        isLast = response.export.responseType is ResponseType.SINGLETON or not message.body
+        if isLast or not reached:
+            self._forget(response)
+        elif response.subject in self._owed:
+            self._again(response)
+        return True
+
+    def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
+        """
+        See L{Relay.reaches}.
+        """
+        return subject in self._owed
+
+    def close(self) -> None:
+        """
+        Owe nobody anything any more.
+        """
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for response in list(self._owed.values()):
+            self._forget(response)
+
+    def unreachable(self, response: Response) -> None:
+        """
+        A request reached nobody.
+        """
+        self._giveUp(response, 503)
+
+    def unwanted(self, response: Response) -> None:
+        """
+        Nobody waits for an answer any more.
+        """
+        self._giveUp(response, 408)
+
+    def _giveUp(self, response: Response, status: int) -> None:
+        if self._forget(response):
+            self._tell(response, status)
+
+    def _forget(self, response: Response) -> bool:
+        """
+        @return: whether it was owed until now.
+        """
+        if self._owed.pop(response.subject, None) is None:
+            return False
+        same = self._byExport[response.export]
+        del same[response.subject]
+        if not same:
+            del self._byExport[response.export]
+        response.requestor.exchange.awaited.remove(response)
+        return True
+
+    def _again(self, response: Response) -> None:
+        """
+        One answer of several came: the time for the next begins.
+        """
+        response.since = self._account.clock.seconds()
+        same = self._byExport[response.export]
+        same[response.subject] = same.pop(response.subject)
+
+    def _watch(self, export: ServiceExport) -> None:
+        """
+        Have what takes too long forgotten.
+        """
+        if export in self._timers or export not in self._byExport:
+            return
+        oldest = next(iter(self._byExport[export].values()))
+        clock = self._account.clock
+        delay = max(oldest.since + export.threshold - clock.seconds(), 0.0)
+        self._timers[export] = clock.callLater(delay, lambda: self._expire(export))
+
+    def _expire(self, export: ServiceExport) -> None:
+        del self._timers[export]
+        limit = self._account.clock.seconds() - export.threshold
+        while export in self._byExport:
+            oldest = next(iter(self._byExport[export].values()))
+            if oldest.since > limit:
+                break
+            self._giveUp(oldest, 504)
+        self._watch(export)
+
+    def _measured(self, response: Response, message: Message) -> None:
+        """
+        The first answer came: say how long it took, if that is wanted.
+        """
+        trigger, response.trigger = response.trigger, None
+        latency = response.export.latency
+        if trigger is None or latency is None:
+            return
+        now = self._account.clock.seconds()
+        responder = originOf(message)
+        event = answered(response.origin, responder, response.share, trigger, response.since, now)
+        tell(self._account, latency, event)
+
+    def _tell(self, response: Response, status: int) -> None:
+        latency, trigger = response.export.latency, response.trigger
+        if trigger is None or latency is None:
+            return
+        now = self._account.clock.seconds()
+        event = unanswered(status, response.origin, response.share, trigger, response.since, now)
+        tell(self._account, latency, event)
+
+    def _fresh(self, isMeasured: bool) -> bytes:
+        """
+        A reply subject that is not in use; one that is measured shows it, as nats-server's does.
+        """
+        while True:
+            subject = self._prefix + self._drawn()
+            if isMeasured:
+                subject += b".T"
+            if subject not in self._owed:
+                return subject
+
+    def _drawn(self) -> bytes:
+        pairs, count = _PAIRS, len(_PAIRS)
+        rest, last = divmod(int(self._account.random.random() * count**3), count)
+        return pairs[rest // count] + pairs[rest % count] + pairs[last]
+
+
+class Awaited:
+    """
+    The answers that an account waits for from others.
+    """
+
+    __slots__ = ("_replies",)
+
+    def __init__(self) -> None:
+        self._replies: dict[bytes, dict[Response, Responses]] = {}
+
+    def __len__(self) -> int:
+        return len(self._replies)
+
+    def add(self, responses: Responses, response: Response) -> None:
+        """
+        Wait for one more.
+        """
+        self._replies.setdefault(response.reply, {})[response] = responses
+
+    def remove(self, response: Response) -> None:
+        """
+        Wait for it no longer.
+        """
+        waiting = self._replies.get(response.reply)
+        if waiting is not None and waiting.pop(response, None) is not None and not waiting:
+            del self._replies[response.reply]
+
+    def interestLost(self, pattern: bytes, hasInterest: Any) -> None:
+        """
+        A subscription ended: forget what nobody waits for any more.
+
+        @param hasInterest: tells of a reply subject whether somebody is subscribed to it.
+        """
+        if not hasWildcard(pattern):
+            replies = [pattern] if pattern in self._replies else []
+        elif len(self._replies) <= _MOST_COMPARED:
+            replies = [reply for reply in self._replies if matches(pattern, reply)]
+        else:
+            return
+        for reply in replies:
+            if not hasInterest(reply):
+                for response, responses in list(self._replies.get(reply, {}).items()):
+                    responses.unwanted(response)

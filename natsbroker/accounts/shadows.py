@@ -1,0 +1,242 @@
+"""
+The subscriptions that an account's subscribers have in the accounts whose streams it imports.
+
+Promises: whoever is subscribed to something imported is subscribed to it over there, in the same
+queue group, for as long as the subscription stands and the import does; messages count for the
+subscription here, and come to it as its owner may have them. So it is with leafnodes, whose
+subscribers cannot import what the account has imported here.
+Must never know: who the subscribers are, or what may be imported.
+
+Shadows have no shadows, so a stream is imported from whoever publishes it; and what came to the
+exporter as a request does not leave it as a stream. (Both observed of nats-server. Unlike there, a
+subscription that ends after some messages counts the imported ones too.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.accounts.imports import StreamImport
+from natsbroker.accounts.relays import Passage, Relay
+from natsbroker.interfaces import ILinkSubscriber
+from natsbroker.subjects.audience import clusterOf
+from natsbroker.subjects.renaming import Renaming
+from natsbroker.subjects.subscription import FIRST_LINK_KIND
+from natsbroker.wire.values import Kind, Message
+
+if TYPE_CHECKING:
+    from natsbroker.accounts.account import Account
+
+__all__ = ["Shadows"]
+
+#: Links whose peers have subscribers of their own. Members of the cluster, and of other clusters,
+#: import what theirs want by themselves.
+_LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
+
+#: By these subjects leafnodes tell loops in their own account.
+_BEACONS = b"$LDS."
+
+
+class _ShadowRelay(Relay):
+    """
+    What a subscription is to another account.
+    """
+
+    __slots__ = ("_importer", "_original", "_renaming")
+
+    def __init__(
+        self, importer: Account, imported: StreamImport, original: hot.Subscription
+    ) -> None:
+        self._importer = importer
+        self._renaming = imported.renaming
+        self._original = original
+
+    def relay(self, message: Message, kind: Kind, passage: Passage | None) -> bool:
+        """
+        Give the subscription a message of the other account.
+        """
+        if passage is not None:
+            return False
+        renaming = self._renaming
+        if not renaming.keeps:
+            message = message.readdressed(renaming.toOurs(message.subject), message.reply)
+        return self._importer.delivery.deliverTo(self._original, message, kind, None)
+
+    def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
+        """
+        See L{Relay.reaches}.
+        """
+        return not hops
+
+
+@implementer(ILinkSubscriber)
+class _RenamingLink:
+    """
+    A leafnode as a subscriber of another account, whose messages it gets under other names. There
+    is one for each leafnode and import, so that a message passes once.
+
+    @ivar cluster: see L{natsbroker.subjects.audience}.
+    """
+
+    __slots__ = ("__weakref__", "_link", "_renaming", "cluster")
+
+    def __init__(self, link: ILinkSubscriber, renaming: Renaming) -> None:
+        self._link = link
+        self._renaming = renaming
+        self.cluster = clusterOf(link)
+
+    def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
+        """
+        See L{ILinkSubscriber.forward}.
+        """
+        renamed = message.readdressed(self._renaming.toOurs(message.subject), message.reply)
+        self._link.forward(renamed.led(message.via), queues)
+
+
+class _RenamedPermissions:
+    """
+    What of another account's messages a leafnode may have, by their names here.
+    """
+
+    __slots__ = ("_original", "_renaming")
+
+    def __init__(self, original: hot.Subscription, renaming: Renaming) -> None:
+        self._original = original
+        self._renaming = renaming
+
+    def mayDeliver(self, subject: bytes, queue: bytes = b"") -> bool:
+        """
+        Whether a message passes, by its subject there.
+        """
+        permissions: Any = self._original.permissions
+        if permissions is None:
+            return True
+        allowed: bool = permissions.mayDeliver(self._renaming.toOurs(subject), queue)
+        return allowed
+
+
+class Shadows:
+    """
+    The shadows of one account's subscriptions.
+    """
+
+    def __init__(self, importer: Account) -> None:
+        self._importer = importer
+        self._imports: tuple[StreamImport, ...] = ()
+        # A renaming link keeps its leafnode, so the key holds for as long as it is here.
+        self._links: WeakValueDictionary[tuple[int, StreamImport], _RenamingLink] = (
+            WeakValueDictionary()
+        )
+        self._shadows: dict[hot.Subscription, list[tuple[Account, hot.Subscription]]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._shadows.values()))
+
+    def replace(self, imports: Sequence[StreamImport]) -> list[Exception]:
+        """
+        Import other streams from now on.
+
+        @return: what went wrong: an exporter's router may take no more.
+        """
+        for subscription in list(self._shadows):
+            self.removed(subscription)
+        self._imports = tuple(imports)
+        problems: list[Exception] = []
+        if self._imports:
+            for subscription in list(self._importer.subscriptions()):
+                try:
+                    self.added(subscription)
+                except Exception as problem:
+                    # The others shall be done first; the caller tells of it.
+                    problems.append(problem)
+        return problems
+
+    def refresh(self) -> None:
+        """
+        Subscribers here changed in something that the exporters' matchers remember.
+        """
+        for exporter in {each.exporter for each in self._imports}:
+            exporter.matcher.changed(b">")
+
+    def added(self, subscription: hot.Subscription) -> None:
+        """
+        A subscription was made here: make its shadows.
+
+        @raise natsbroker.errors.BrokerError: if a router takes no more; then there are none.
+        """
+        isLeaf = subscription.kind in _LEAFS and not subscription.pattern.startswith(_BEACONS)
+        isLink = subscription.kind >= FIRST_LINK_KIND
+        if (isLink and not isLeaf) or isinstance(subscription.subscriber, Relay):
+            return
+        made: list[tuple[Account, hot.Subscription]] = []
+        for each in self._imports:
+            pattern = each.patternFor(subscription.pattern)
+            if pattern is None:
+                continue
+            make = self._leafShadow if isLeaf else self._shadow
+            shadow = make(each, pattern, subscription)
+            try:
+                each.exporter.attach(shadow)
+            except Exception:
+                _end(made)
+                raise
+            made.append((each.exporter, shadow))
+        if made:
+            self._shadows[subscription] = made
+
+    def _shadow(
+        self, imported: StreamImport, pattern: bytes, original: hot.Subscription
+    ) -> hot.Subscription:
+        renaming = imported.renaming
+        relay = _ShadowRelay(self._importer, imported, original)
+        rename = None if renaming.keeps else renaming.toOurs
+        return hot.Shadow(imported.exporter, pattern, relay, original, rename)
+
+    def _leafShadow(
+        self, imported: StreamImport, pattern: bytes, original: hot.Subscription
+    ) -> hot.Subscription:
+        """
+        A leafnode is a link in the other account, too: it gets each message once, with the queue
+        groups that were chosen for it, and where names stay the same, from the lane.
+        """
+        subscriber, outbox = original.subscriber, original.outbox
+        if not imported.renaming.keeps:
+            key = id(subscriber), imported
+            link = self._links.get(key)
+            if link is None:
+                link = self._links[key] = _RenamingLink(subscriber, imported.renaming)
+            subscriber, outbox = link, None
+        return hot.Subscription(
+            imported.exporter,
+            pattern,
+            original.queue,
+            original.kind,
+            subscriber,
+            original.tag,
+            outbox,
+            _RenamedPermissions(original, imported.renaming),
+            original.weight,
+        )
+
+    def reweighed(self, subscription: hot.Subscription) -> None:
+        """
+        A subscription here stands for another number of members.
+        """
+        for _, shadow in self._shadows.get(subscription, ()):
+            shadow.reweigh(subscription.weight)
+
+    def removed(self, subscription: hot.Subscription) -> None:
+        """
+        A subscription ended here: so do its shadows.
+        """
+        _end(self._shadows.pop(subscription, ()))
+
+
+def _end(shadows: Sequence[tuple[Account, hot.Subscription]]) -> None:
+    for exporter, shadow in shadows:
+        exporter.detach(shadow)

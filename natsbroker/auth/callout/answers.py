@@ -1,0 +1,142 @@
+"""
+What an auth callout service answers.
+
+Promises: an answer counts only if it is signed, in time, for this server, and about the user key of
+the question; so is the user JWT in it. Whatever else comes denies, in nats-server's words.
+Must never know: accounts, or who was asked about.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from natsbroker.auth.callout.xkeys import SealError
+from natsbroker.auth.fields import FieldError
+from natsbroker.auth.nkeys import Role, isKey
+from natsbroker.auth.operator.terms import CONNECTION_TYPES
+from natsbroker.auth.operator.tokens import decodeToken
+from natsbroker.auth.operator.userclaims import UserClaims
+from natsbroker.auth.presence import validUntil
+from natsbroker.errors import Unauthorized
+
+__all__ = ["Answer", "readAnswer", "stayOf"]
+
+#: How a JWT begins; what begins otherwise is sealed.
+_JWT = b"eyJ"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """
+    Somebody is to be let in.
+
+    @ivar user: as whom.
+    @ivar issuer: the key that signed the answer.
+    @ivar issuerAccount: the account that it signed for, if it is not that account's own.
+    @ivar isSealed: whether it was sealed for us.
+    """
+
+    user: UserClaims
+    issuer: str
+    issuerAccount: str
+    isSealed: bool
+
+    @property
+    def signer(self) -> str:
+        """
+        The account in whose name it was signed, as it says itself.
+        """
+        return self.issuerAccount or self.issuer
+
+
+def readAnswer(
+    data: bytes,
+    account: str,
+    key: str,
+    serverId: str,
+    now: float,
+    unseal: Callable[[bytes], bytes] | None,
+) -> Answer:
+    """
+    Read an answer.
+
+    @param account: the account that was asked in, for messages.
+    @param key: the user key of the question.
+    @param serverId: the public key of this server.
+    @param unseal: opens what the service sealed; C{None} if nothing can be sealed.
+    @raise Unauthorized: if it lets nobody in.
+    """
+    if not data:
+        raise Unauthorized(f'Auth callout violation: "no reason supplied" on account "{account}"')
+    isSealed = unseal is not None and not data.startswith(_JWT)
+    try:
+        if unseal is not None and isSealed:
+            data = unseal(data)
+    except SealError as error:
+        raise Unauthorized(
+            f'Error decrypting auth callout response on account "{account}": {error}'
+        ) from error
+    try:
+        token = decodeToken(data.decode("ascii"), "authorization_response")
+        nats = token.nats
+        text, refusal = nats.text("jwt"), nats.text("error")
+        issuerAccount = nats.text("issuer_account")
+    except (FieldError, UnicodeDecodeError) as error:
+        raise Unauthorized(f"Authorization response is none: {error}") from error
+    problem = ""
+    if not isKey(token.audience, Role.SERVER):
+        problem = "Audience must be a server public key"
+    elif text and refusal:
+        problem = "Only Error or Jwt can be set"
+    elif not text and not refusal:
+        problem = "Error or Jwt is required"
+    elif not token.isTimely(now):
+        problem = "claim is expired or not yet valid"
+    if problem:
+        raise Unauthorized(f"Authorization response had validation errors: {problem}")
+    violation = "Auth callout violation: auth callout response is not for"
+    if token.subject != key:
+        raise Unauthorized(f"{violation} expected user")
+    if token.audience != serverId:
+        raise Unauthorized(f"{violation} server")
+    if refusal:
+        raise Unauthorized(f"Auth callout service returned an error: {refusal}")
+    user = _userIn(text, account, key, now)
+    return Answer(user, token.issuer, issuerAccount, isSealed)
+
+
+def _userIn(text: str, account: str, key: str, now: float) -> UserClaims:
+    try:
+        user = UserClaims.decode(text)
+        if not user.token.isTimely(now):
+            raise FieldError("claim is expired or not yet valid")
+    except FieldError as error:
+        raise Unauthorized(f"Error validating user JWT: {error}") from error
+    if user.terms.proxyRequired:
+        raise Unauthorized("Proxy is required")
+    if user.token.subject != key:
+        raise Unauthorized(
+            f'Expected authorized user of "{key}" but got "{user.token.subject}" on account '
+            f'"{account}"'
+        )
+    return user
+
+
+def stayOf(user: UserClaims, account: str, now: float) -> float:
+    """
+    Until when a user may stay, by the times of the day that its JWT says.
+
+    @return: seconds since the epoch; infinity for always.
+    @raise Unauthorized: if it may not come now, or its JWT knows no kind of connection that there
+        is. As in nats-server, where it comes from and with which kind of connection is not looked
+        at: the service was told.
+    """
+    until = validUntil(user.terms.times, user.terms.zone, now)
+    if until == -math.inf:
+        raise Unauthorized(f'Authorized user on account "{account}" outside of valid connect times')
+    types = user.terms.connectionTypes
+    if types and not CONNECTION_TYPES.intersection(types):
+        raise Unauthorized(f'Authorized user on account "{account}" using invalid connection type')
+    return until

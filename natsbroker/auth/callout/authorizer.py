@@ -1,0 +1,147 @@
+"""
+The authorizer of a configuration with auth callout: a service decides about everybody but its own
+users.
+
+Promises: nobody is let in by the service's word but into an account that there is, with a user JWT
+of the issuer that the configuration names. Whoever the configuration itself lets in is asked about
+too, unless it is one of the service's users, or of an account that the service has no say in. The
+order of the checks is that of the real server.
+Must never know: the configuration, connections, or how a service is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker.auth.callout.answers import Answer, stayOf
+from natsbroker.auth.callout.callouts import Callouts, CalloutService, guarded
+from natsbroker.auth.callout.questions import Applicant, nameIn
+from natsbroker.auth.operator.granting import expiryOf, rulesInto
+from natsbroker.auth.revocations import Revocations
+from natsbroker.errors import Unauthorized
+from natsbroker.interfaces import IAuthorizer
+from natsbroker.wire.grants import GLOBAL_ACCOUNT, Grant, Hello
+
+__all__ = ["CalloutAuthorizer"]
+
+
+@implementer(IAuthorizer)
+class CalloutAuthorizer(Revocations):
+    """
+    Decides by another authorizer, and by a service.
+
+    @ivar required: see L{IAuthorizer}.
+    @ivar deadline: see L{IAuthorizer}.
+    @ivar nonce: see L{IAuthorizer}.
+    """
+
+    required = True
+    deadline = True
+
+    def __init__(
+        self,
+        settings: IAuthorizer,
+        callouts: Callouts,
+        service: CalloutService,
+        users: frozenset[str],
+        accounts: frozenset[str],
+        memberOf: Callable[[str], Grant | None],
+    ) -> None:
+        """
+        @param settings: knows the users of the configuration.
+        @param users: those who are not asked about.
+        @param accounts: whose users the service has a say in, beside the global one's; empty for
+            all.
+        @param memberOf: gives what a member of an account may do whom nothing is forbidden; C{None}
+            if there is no such account.
+        """
+        super().__init__()
+        self._settings = settings
+        self._callouts = callouts
+        self._service = service
+        self._users = users
+        self._accounts = accounts
+        self._memberOf = memberOf
+        self.nonce = settings.nonce
+
+    def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
+        """
+        See L{IAuthorizer.grantFor}.
+        """
+        try:
+            known: Any = self._settings.grantFor(hello)
+        except Unauthorized as error:
+            return self._unknown(hello, error)
+        if isinstance(known, Deferred):
+            return known.addCallbacks(
+                lambda grant: self._known(hello, grant), lambda why: self._failed(hello, why)
+            )
+        return self._known(hello, known)
+
+    def _failed(self, hello: Hello, why: Failure) -> Deferred[Grant]:
+        error = why.value
+        if not isinstance(error, Unauthorized):
+            why.raiseException()
+        return self._unknown(hello, error)
+
+    def _known(self, hello: Hello, grant: Grant) -> Grant | Deferred[Grant]:
+        """
+        The configuration lets somebody in.
+        """
+        if grant.account != GLOBAL_ACCOUNT and self._accounts:
+            if grant.account not in self._accounts:
+                return grant
+        name = grant.user or nameIn(hello)
+        if name in self._users:
+            return guarded(grant, self._service)
+        return self._ask(hello, name)
+
+    def _unknown(self, hello: Hello, error: Unauthorized) -> Deferred[Grant]:
+        """
+        The configuration does not.
+        """
+        name = nameIn(hello)
+        if name in self._users:
+            raise error
+        return self._ask(hello, name)
+
+    def _ask(self, hello: Hello, name: str) -> Deferred[Grant]:
+        asking = self._callouts.ask(self._service, hello, Applicant(name))
+        return asking.addCallback(self._granted, name)
+
+    def _granted(self, answer: Answer, name: str) -> Grant:
+        service, user = self._service, answer.user
+        asked = service.account
+        now = self._callouts.now()
+        if not answer.isSealed and answer.signer != service.issuer:
+            raise self._callouts.denied("Auth callout signing key is unknown")
+        until = self._callouts.checked(lambda: stayOf(user, asked, now))
+        if user.issuerAccount:
+            raise self._callouts.denied(
+                f'Error non operator mode account "{asked}": attempted to use issuer_account'
+            )
+        if user.token.issuer != service.issuer:
+            raise self._callouts.denied(
+                f'Wrong issuer for auth callout response on account "{asked}", expected '
+                f'"{service.issuer}" got "{user.token.issuer}"'
+            )
+        placement = user.token.audience
+        member = self._memberOf(placement)
+        if member is None:
+            raise self._callouts.denied(
+                f'No valid account "{placement}" for auth callout response on account "{asked}": '
+                "account missing"
+            )
+        grant = replace(
+            member,
+            user=user.token.name or name,
+            expires=expiryOf(user, until),
+            issuer=member.account,
+        )
+        return guarded(rulesInto(grant, user.terms.rules), service)

@@ -1,0 +1,146 @@
+"""
+Auth callout in operator mode: the account of a user names who decides about it.
+
+Promises: a service places users into its own account, or into those that the account's JWT allows,
+with user JWTs that the account they are placed into, or a signing key of its, issued; what was
+answered holds for a connection until it ends, as long as the accounts' JWTs allow it.
+Must never know: how a service is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from twisted.internet.defer import Deferred, maybeDeferred
+
+from natsbroker import errors
+from natsbroker.auth.callout.answers import Answer, stayOf
+from natsbroker.auth.callout.callouts import Callouts, CalloutService, guarded
+from natsbroker.auth.callout.questions import Applicant, nameIn
+from natsbroker.auth.operator.accountclaims import AccountClaims
+from natsbroker.auth.operator.directory import AccountDirectory
+from natsbroker.auth.operator.granting import ServerLimits, grantOf, termsOf
+from natsbroker.auth.operator.terms import NO_LIMIT
+from natsbroker.auth.operator.userclaims import UserClaims
+from natsbroker.wire.grants import Grant, Hello
+
+__all__ = ["CalloutDelegate"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Placement:
+    """
+    What was answered about a connection.
+
+    @ivar service: who answered.
+    @ivar user: the user JWT that it gave.
+    @ivar account: the account that the user was placed into.
+    @ivar name: how the user is named.
+    @ivar nameTag: how the JWT calls it that it came with.
+    @ivar tags: what that files it under.
+    """
+
+    service: CalloutService
+    user: UserClaims
+    account: str
+    name: str
+    nameTag: str
+    tags: tuple[str, ...]
+
+
+class CalloutDelegate:
+    """
+    Provides L{natsbroker.auth.operator.authorizer.Delegate}.
+
+    @ivar limits: what no user may exceed.
+    """
+
+    def __init__(
+        self, directory: AccountDirectory, callouts: Callouts, limits: ServerLimits
+    ) -> None:
+        """
+        @param directory: the accounts.
+        """
+        self._directory = directory
+        self._callouts = callouts
+        self.limits = limits
+
+    def guarded(self, grant: Grant, account: AccountClaims) -> Grant:
+        """
+        See L{natsbroker.auth.operator.authorizer.Delegate}.
+        """
+        return guarded(grant, _serviceOf(account))
+
+    def ask(self, account: AccountClaims, hello: Hello, user: UserClaims) -> Deferred[Grant]:
+        """
+        See L{natsbroker.auth.operator.authorizer.Delegate}.
+        """
+        token = user.token
+        name = nameIn(hello) or token.subject
+        applicant = Applicant(name, token.text, user.tags, token.name)
+        asking = self._callouts.ask(_serviceOf(account), hello, applicant)
+        placing: Deferred[Any] = asking.addCallback(self._placed, account, applicant)
+        return placing
+
+    def reconsidered(self, hello: Hello) -> Grant | Deferred[Grant] | None:
+        """
+        See L{natsbroker.auth.operator.authorizer.Delegate}.
+        """
+        known = None if hello.granted is None else hello.granted.memo
+        if not isinstance(known, _Placement):
+            return None
+        placement = known
+        found = self._directory.find(placement.account)
+        if isinstance(found, Deferred):
+            return found.addCallback(lambda account: self._granted(placement, account))
+        return self._granted(placement, found)
+
+    def _placed(
+        self, answer: Answer, account: AccountClaims, applicant: Applicant
+    ) -> Deferred[Grant]:
+        user = answer.user
+        asked = account.token.subject
+        isOurs = answer.signer == asked or answer.signer in account.signers
+        if not answer.isSealed and not isOurs:
+            raise self._callouts.denied("Auth callout signing key is unknown")
+        wanted = user.account
+        if wanted != asked and not account.external.allows(wanted):
+            raise self._callouts.denied(
+                f'Account "{user.token.issuer}" not permitted as valid account option for auth '
+                f'callout for account "{asked}"'
+            )
+        name = user.token.name or applicant.user
+        placement = _Placement(
+            _serviceOf(account), user, wanted, name, applicant.nameTag, applicant.tags
+        )
+        finding: Deferred[Any] = maybeDeferred(self._directory.find, wanted)
+        return finding.addCallback(lambda target: self._granted(placement, target))
+
+    def _granted(self, placement: _Placement, account: AccountClaims) -> Grant:
+        """
+        What somebody may do in the account that it was placed into.
+        """
+        user, callouts = placement.user, self._callouts
+        now = callouts.now()
+        until = callouts.checked(lambda: stayOf(user, placement.service.account, now))
+        if account.isRevoked(user.token.subject, user.token.issuedAt):
+            raise errors.Unauthorized("the user is revoked", errors.AUTH_REVOKED)
+        terms = callouts.checked(lambda: termsOf(user, account))
+        # As in nats-server, limits are those of the account and the server alone.
+        terms = replace(terms, payload=NO_LIMIT, subscriptions=NO_LIMIT)
+        grant = grantOf(user, terms, account, self.limits, until)
+        grant = replace(
+            grant,
+            user=placement.name,
+            nameTag=placement.nameTag,
+            tags=placement.tags,
+            jwt="",
+            memo=placement,
+        )
+        return guarded(grant, placement.service)
+
+
+def _serviceOf(account: AccountClaims) -> CalloutService:
+    key = account.token.subject
+    return CalloutService(key, key, account.external.xkey)

@@ -1,0 +1,213 @@
+"""
+The JWT of an account.
+
+Promises: what L{AccountClaims.decode} returns has a true signature, is about an account's key, and
+makes sense; nothing more.
+Must never know: whether the issuer is trusted, or whether it holds now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from natsbroker.auth.fields import FieldError, Fields
+from natsbroker.auth.nkeys import Role, isKey
+from natsbroker.auth.operator.exchange import (
+    ExportClaim,
+    ImportClaim,
+    MappingClaim,
+    readExports,
+    readImports,
+    readMappings,
+)
+from natsbroker.auth.operator.terms import (
+    NO_LIMIT,
+    Rules,
+    Terms,
+    checkRules,
+    limitOf,
+    readRules,
+    readTerms,
+)
+from natsbroker.auth.operator.tokens import Token, decodeToken
+from natsbroker.subjects.grammar import hasWildcard
+
+__all__ = ["EVERYBODY", "AccountClaims", "AccountTerms", "External"]
+
+#: The name under which all users, or all accounts, are meant.
+EVERYBODY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class AccountTerms:
+    """
+    What its operator lets an account have; L{NO_LIMIT} for any number.
+
+    @ivar payload: bytes of a message.
+    @ivar noBearers: whether its users may not log in with a JWT alone.
+    @ivar jetstream: whether it may store anything in JetStream.
+    """
+
+    connections: int = NO_LIMIT
+    leafnodes: int = NO_LIMIT
+    subscriptions: int = NO_LIMIT
+    payload: int = NO_LIMIT
+    noBearers: bool = False
+    jetstream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """
+    Who decides for an account by auth callout.
+
+    @ivar users: the public keys of the users that are not asked about: the service's own. Empty if
+        there is no callout.
+    @ivar accounts: the accounts that the service may send users to, or L{EVERYBODY}; empty for only
+        this one.
+    @ivar xkey: the key that requests are sealed for; empty for requests in the clear.
+    """
+
+    users: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    xkey: str = ""
+
+    def allows(self, account: str) -> bool:
+        """
+        Whether the service may send users to another account.
+        """
+        return self.accounts == (EVERYBODY,) or account in self.accounts
+
+
+@dataclass(frozen=True, slots=True)
+class AccountClaims:
+    """
+    What an operator says about an account.
+
+    @ivar token: the JWT.
+    @ivar signers: the keys that may sign users for it, each with the terms of all its users, or
+        C{None} if the users' own JWTs say them.
+    @ivar revocations: until when, as seconds since the epoch, the JWTs of a user (or L{EVERYBODY})
+        were issued that count no more.
+    @ivar defaults: the rules of users without any.
+    @ivar mappings: the places that each subject is mapped to.
+    """
+
+    token: Token
+    tags: tuple[str, ...] = ()
+    terms: AccountTerms = AccountTerms()
+    signers: Mapping[str, Terms | None] = field(default_factory=dict)
+    revocations: Mapping[str, int] = field(default_factory=dict)
+    defaults: Rules = field(default_factory=Rules)
+    external: External = External()
+    exports: tuple[ExportClaim, ...] = ()
+    imports: tuple[ImportClaim, ...] = ()
+    mappings: Mapping[str, tuple[MappingClaim, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def decode(cls, text: str) -> AccountClaims:
+        """
+        Read a JWT.
+
+        @raise FieldError: if it is not an account's, or makes no sense.
+        """
+        token = decodeToken(text, "account")
+        nats = token.nats
+        limits = nats.block("limits") or Fields([])
+        claims = cls(
+            token,
+            nats.texts("tags"),
+            _terms(limits),
+            _signers(nats),
+            nats.integers("revocations"),
+            readRules(nats.block("default_permissions") or Fields([])),
+            _external(nats.block("authorization") or Fields([])),
+            readExports(nats),
+            readImports(nats, token.subject),
+            readMappings(nats),
+        )
+        if not isKey(token.subject, Role.ACCOUNT):
+            raise FieldError("its subject is not an account's public key")
+        checkRules(claims.defaults)
+        _checkNumbers(limits, claims)
+        return claims
+
+    @property
+    def exchanges(self) -> bool:
+        """
+        Whether it exports or imports anything, JetStream included, or maps subjects.
+        """
+        return bool(self.exports or self.imports or self.mappings or self.terms.jetstream)
+
+    def isRevoked(self, user: str, issuedAt: int) -> bool:
+        """
+        Whether the JWT of a user counts no more.
+
+        @param issuedAt: when it was issued.
+        """
+        until = (self.revocations.get(key) for key in (EVERYBODY, user))
+        return any(each is not None and issuedAt <= each for each in until)
+
+
+def _terms(limits: Fields) -> AccountTerms:
+    """
+    A limit that is not there is zero, as in the real server.
+    """
+    return AccountTerms(
+        _limit(limits, "conn"),
+        _limit(limits, "leaf"),
+        _limit(limits, "subs"),
+        _limit(limits, "payload"),
+        limits.flag("disallow_bearer"),
+        any(limits.integer(name) for name in ("mem_storage", "disk_storage"))
+        or limits.block("tiered_limits") is not None,
+    )
+
+
+def _limit(limits: Fields, name: str) -> int:
+    return limitOf(limits.integer(name))
+
+
+def _signers(nats: Fields) -> dict[str, Terms | None]:
+    signers: dict[str, Terms | None] = {}
+    for each in nats.textsOrBlocks("signing_keys"):
+        if isinstance(each, str):
+            signers[each] = None
+            continue
+        if each.text("kind") != "user_scope":
+            raise FieldError("signing_keys: no such kind of scope")
+        template = each.block("template") or Fields([])
+        signers[each.text("key")] = readTerms(template, absent=NO_LIMIT)
+    if not all(isKey(key, Role.ACCOUNT) for key in signers):
+        raise FieldError("signing_keys: not an account's public key")
+    return signers
+
+
+def _external(fields: Fields) -> External:
+    external = External(
+        fields.texts("auth_users"), fields.texts("allowed_accounts"), fields.text("xkey")
+    )
+    if external.accounts and not external.users:
+        raise FieldError("authorization: accounts without users")
+    if not all(isKey(each, Role.USER) for each in external.users):
+        raise FieldError("authorization: not a user's public key")
+    if external.accounts != (EVERYBODY,):
+        if not all(isKey(each, Role.ACCOUNT) for each in external.accounts):
+            raise FieldError("authorization: not an account's public key")
+    if external.xkey and not isKey(external.xkey, Role.CURVE):
+        raise FieldError("authorization: not a public xkey")
+    return external
+
+
+def _checkNumbers(limits: Fields, claims: AccountClaims) -> None:
+    """
+    Check that there are no more exports and imports than the operator allows.
+    """
+    for name, found in (("imports", claims.imports), ("exports", claims.exports)):
+        allowed = limits.integer(name)
+        if allowed != NO_LIMIT and len(found) > allowed:
+            raise FieldError(f"more {name} than the operator allows")
+    if not limits.flag("wildcards") and limits.integer("exports") != NO_LIMIT:
+        if any(hasWildcard(each.subject.encode("utf-8")) for each in claims.exports):
+            raise FieldError("exports with wildcards, which the operator does not allow")

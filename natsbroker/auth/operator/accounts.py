@@ -1,0 +1,246 @@
+"""
+From the JWTs of accounts to what the broker knows of accounts.
+
+Promises: pure functions. An export that needs activation tokens is for those who have a valid one;
+an import, a mapping or an export that makes no sense is left out and named, and does no harm to the
+others.
+Must never know: connections, or how anything is exchanged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from natsbroker.auth.operator.accountclaims import EVERYBODY, AccountClaims
+from natsbroker.auth.operator.exchange import ExportClaim, ImportClaim, MappingClaim
+from natsbroker.auth.settings import Account, AccountLimits
+from natsbroker.config.exchange import (
+    CHUNKED,
+    RESPONSE_THRESHOLD,
+    SINGLETON,
+    STREAM,
+    Export,
+    Import,
+    Latency,
+    MappingDestination,
+    ServiceExport,
+    ServiceImport,
+    StreamExport,
+    StreamImport,
+    SubjectMapping,
+)
+from natsbroker.config.exchange_checks import problems
+from natsbroker.config.mappings import mappingFrom
+from natsbroker.subjects.grammar import isSubset
+from natsbroker.subjects.mapping import InvalidMapping
+
+__all__ = ["Report", "accountsFrom", "activationsEnd", "limitsFrom"]
+
+_SECOND = 1_000_000_000
+_RESPONSES = {"": SINGLETON, "Singleton": SINGLETON, "Stream": STREAM, "Chunked": CHUNKED}
+
+_Thing = TypeVar("_Thing", Export, Import)
+
+#: Told of the account and of what was left out, and why.
+Report = Callable[[str, str], None]
+
+
+def limitsFrom(claims: AccountClaims) -> AccountLimits:
+    """
+    The limits that the members of an account share.
+    """
+    terms = claims.terms
+    return AccountLimits(terms.connections, terms.subscriptions, terms.payload, terms.leafnodes)
+
+
+def accountsFrom(
+    known: Mapping[str, AccountClaims], now: float, report: Report
+) -> dict[str, Account]:
+    """
+    The accounts that exchange something, map subjects, or have JetStream.
+
+    @param known: every account, by its public key.
+    @param now: for activation tokens that expire, in seconds since the epoch.
+    """
+    imports = {
+        name: [each for each in claims.imports if _isActivated(each, claims, known, now, report)]
+        for name, claims in known.items()
+    }
+    accounts = {
+        name: Account(
+            name,
+            limits=limitsFrom(claims),
+            exports=tuple(_export(each, name, imports) for each in claims.exports),
+            imports=tuple(map(_import, imports[name])),
+            mappings=tuple(_mappings(name, claims.mappings, report)),
+            jetstream=claims.terms.jetstream,
+        )
+        for name, claims in known.items()
+        if claims.exchanges
+    }
+    return _withoutProblems(accounts, report)
+
+
+def activationsEnd(known: Iterable[AccountClaims], now: float) -> float:
+    """
+    When the next activation token expires, in seconds since the epoch; infinity for never.
+    """
+    ends = (
+        each.activation.expires
+        for claims in known
+        for each in claims.imports
+        if each.activation is not None and each.activation.expires > now
+    )
+    return min(ends, default=math.inf)
+
+
+# Activation.
+
+
+def _isActivated(
+    wanted: ImportClaim,
+    importer: AccountClaims,
+    known: Mapping[str, AccountClaims],
+    now: float,
+    report: Report,
+) -> bool:
+    """
+    Whether an import is allowed, as far as tokens are concerned.
+    """
+    exporter = known.get(wanted.account)
+    if exporter is None:
+        return False
+    subject = _subjectThere(wanted)
+    for export in exporter.exports:
+        if export.kind == wanted.kind and _covers(export.subject, subject) and export.isPrivate:
+            why = _refusal(export, wanted, importer.token.subject, exporter, now)
+            if why:
+                report(importer.token.subject, f"import of {subject}: {why}")
+                return False
+    return True
+
+
+def _refusal(
+    export: ExportClaim, wanted: ImportClaim, importer: str, exporter: AccountClaims, now: float
+) -> str:
+    token = wanted.activation
+    if token is None:
+        return "needs an activation token"
+    if token.issuer not in exporter.signers:
+        return "the issuer of the activation token is not known to the exporting account"
+    if not token.isTimely(now) or 0 < token.expires <= now:
+        return "the activation token has expired or is not yet valid"
+    for revoked in (EVERYBODY, importer):
+        until = export.revocations.get(revoked)
+        if until is not None and token.issuedAt <= until:
+            return "the activation token is revoked"
+    return ""
+
+
+def _subjectThere(wanted: ImportClaim) -> str:
+    """
+    What an import is called by the account that it comes from.
+    """
+    return wanted.to if wanted.kind == "service" and wanted.to else wanted.subject
+
+
+def _covers(wide: str, narrow: str) -> bool:
+    return isSubset(narrow.encode("utf-8"), wide.encode("utf-8"))
+
+
+# What is exchanged.
+
+
+def _export(claim: ExportClaim, owner: str, imports: Mapping[str, list[ImportClaim]]) -> Export:
+    importers = None
+    if claim.isPrivate:
+        importers = tuple(
+            name
+            for name, wanted in imports.items()
+            if any(_isOf(claim, owner, each) for each in wanted)
+        )
+    if claim.kind == "stream":
+        return StreamExport(claim.subject, importers, claim.accountPosition)
+    return ServiceExport(
+        claim.subject,
+        importers,
+        claim.accountPosition,
+        _RESPONSES[claim.responseType],
+        claim.threshold / _SECOND if claim.threshold else RESPONSE_THRESHOLD,
+        _latency(claim),
+        claim.allowTrace,
+    )
+
+
+def _latency(claim: ExportClaim) -> Latency | None:
+    """
+    What is measured: only services with one answer can be.
+    """
+    if claim.latency is None or _RESPONSES[claim.responseType] != SINGLETON:
+        return None
+    return Latency(*claim.latency)
+
+
+def _isOf(claim: ExportClaim, owner: str, wanted: ImportClaim) -> bool:
+    return (
+        wanted.account == owner
+        and wanted.kind == claim.kind
+        and _covers(claim.subject, _subjectThere(wanted))
+    )
+
+
+def _import(claim: ImportClaim) -> Import:
+    there = _subjectThere(claim)
+    if claim.kind == "service":
+        return ServiceImport(claim.account, there, claim.localSubject or claim.subject, claim.share)
+    here = claim.localSubject or (f"{claim.to}.{there}" if claim.to else there)
+    return StreamImport(claim.account, there, here, claim.allowTrace)
+
+
+def _mappings(
+    account: str, claims: Mapping[str, tuple[MappingClaim, ...]], report: Report
+) -> Iterable[SubjectMapping]:
+    for source, places in claims.items():
+        made = SubjectMapping(
+            source,
+            tuple(MappingDestination(each.subject, each.weight, each.cluster) for each in places),
+        )
+        try:
+            _checkMapping(made)
+        except InvalidMapping as error:
+            report(account, f"mapping of {source}: {error}")
+        else:
+            yield made
+
+
+def _checkMapping(made: SubjectMapping) -> None:
+    if not made.destinations:
+        raise InvalidMapping("no destinations")
+    mappingFrom(made)
+
+
+def _withoutProblems(accounts: dict[str, Account], report: Report) -> dict[str, Account]:
+    """
+    The accounts without what does not fit together. Taking one thing out may make others wrong.
+    """
+    while found := list(problems(accounts, True)):
+        for problem in found:
+            report(problem.account, f"{problem.part}: {problem.message}")
+        for name in {problem.account for problem in found}:
+            account = accounts[name]
+            wrong = {(each.part, each.index) for each in found if each.account == name}
+            accounts[name] = replace(
+                account,
+                exports=_without("exports", account.exports, wrong),
+                imports=_without("imports", account.imports, wrong),
+            )
+    return accounts
+
+
+def _without(
+    part: str, things: tuple[_Thing, ...], wrong: set[tuple[str, int]]
+) -> tuple[_Thing, ...]:
+    return tuple(each for index, each in enumerate(things) if (part, index) not in wrong)

@@ -1,0 +1,196 @@
+"""
+The authorizer of operator mode: users prove with JWTs and signatures who they are.
+
+Promises: whoever is let in has a JWT that its account, or a signing key of its, issued; the account
+is of a trusted operator; the connection's nonce is signed with the user's own key, unless the JWT
+is a bearer's; and the user is neither revoked, nor expired, nor elsewhere or at another time or by
+another kind of connection than it may. The order of the checks is that of the real server.
+Must never know: where accounts are found, or sockets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker import errors
+from natsbroker.auth.fields import FieldError
+from natsbroker.auth.operator.accountclaims import AccountClaims
+from natsbroker.auth.operator.directory import AccountDirectory
+from natsbroker.auth.operator.granting import ServerLimits, grantOf, termsOf
+from natsbroker.auth.operator.terms import CONNECTION_TYPES, Terms
+from natsbroker.auth.operator.userclaims import UserClaims
+from natsbroker.auth.presence import isFrom, validUntil
+from natsbroker.auth.revocations import Revocations
+from natsbroker.auth.signatures import checkSignature
+from natsbroker.interfaces import IAuthorizer
+from natsbroker.wire.grants import Grant, Hello
+
+__all__ = ["Delegate", "OperatorAuthorizer", "checkPresence"]
+
+_log = Logger()
+
+
+class Delegate(Protocol):
+    """
+    Decides in the place of an account that has its users looked at by somebody else.
+    """
+
+    def ask(self, account: AccountClaims, hello: Hello, user: UserClaims) -> Deferred[Grant]:
+        """
+        Ask.
+
+        @param user: what the client was let in with.
+        @return: fires with the grant, or fails with L{errors.Unauthorized}.
+        """
+
+    def guarded(self, grant: Grant, account: AccountClaims) -> Grant:
+        """
+        What the owner of a grant may do who is not asked about.
+        """
+
+    def reconsidered(self, hello: Hello) -> Grant | Deferred[Grant] | None:
+        """
+        What somebody may do now about whom was asked before.
+
+        @return: C{None} if nobody was asked about it.
+        @raise errors.Unauthorized: if it may be there no more. The Deferred may fail with it too.
+        """
+
+
+@implementer(IAuthorizer)
+class OperatorAuthorizer(Revocations):
+    """
+    Decides by the JWTs of users and their accounts.
+
+    @ivar limits: what no user may exceed.
+    @ivar sentinel: the user JWT of who brings none; empty for nobody's.
+    """
+
+    required = True
+    deadline = True
+    nonce = True
+
+    def __init__(
+        self,
+        directory: AccountDirectory,
+        now: Callable[[], float],
+        limits: ServerLimits | None = None,
+        pinned: frozenset[str] | None = None,
+        sentinel: str = "",
+        delegate: Delegate | None = None,
+    ) -> None:
+        """
+        @param directory: the accounts.
+        @param now: tells the time, in seconds since the epoch.
+        @param pinned: the only accounts whose users may come here; C{None} for all.
+        @param sentinel: the user JWT of who brings none; empty for nobody's.
+        @param delegate: decides for accounts with auth callout; without, their users are refused.
+        """
+        super().__init__()
+        self._directory = directory
+        self._now = now
+        self._pinned = pinned
+        self.sentinel = sentinel
+        self._delegate = delegate
+        self.limits = limits or ServerLimits()
+        directory.watch(self)
+
+    # The accounts.
+
+    def accountChanged(self, claims: AccountClaims) -> None:
+        """
+        See L{natsbroker.auth.operator.directory.Watcher}: its users are looked at again.
+        """
+        self.revoke(claims.token.subject)
+
+    def accountEnded(self, account: str) -> None:
+        """
+        See L{natsbroker.auth.operator.directory.Watcher}: its users go.
+        """
+        self.revoke(account)
+
+    # The users.
+
+    def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
+        """
+        See L{IAuthorizer.grantFor}.
+        """
+        if self._delegate is not None and hello.granted is not None:
+            again = self._delegate.reconsidered(hello)
+            if again is not None:
+                return again
+        user = self._userIn(hello)
+        if user.terms.proxyRequired:
+            raise errors.Unauthorized("the user must come through a trusted proxy")
+        if not user.token.isTimely(self._now()):
+            raise errors.Unauthorized("the user's JWT has expired or is not yet valid")
+        if self._pinned is not None and user.account not in self._pinned:
+            raise errors.Unauthorized("the account is not pinned")
+        account = self._directory.find(user.account)
+        if isinstance(account, Deferred):
+            return account.addCallback(lambda found: self._decide(user, found, hello))
+        return self._decide(user, account, hello)
+
+    def _userIn(self, hello: Hello) -> UserClaims:
+        text = hello.text("jwt").rstrip("\r\n")
+        try:
+            return UserClaims.decode(text)
+        except FieldError as error:
+            if self.sentinel:
+                return UserClaims.decode(self.sentinel)
+            raise errors.Unauthorized(f"no user JWT: {error}") from error
+
+    def _decide(
+        self, user: UserClaims, account: AccountClaims, hello: Hello
+    ) -> Grant | Deferred[Grant]:
+        terms = termsOf(user, account)
+        if terms.bearer and account.terms.noBearers:
+            raise errors.Unauthorized("the account does not let bearers in")
+        until = checkPresence(terms, hello, self._now())
+        key = user.token.subject
+        if not terms.bearer:
+            checkSignature(key, hello)
+        if account.isRevoked(key, user.token.issuedAt):
+            raise errors.Unauthorized("the user is revoked", errors.AUTH_REVOKED)
+        grant = grantOf(user, terms, account, self.limits, until)
+        if not account.external.users:
+            return grant
+        return self._delegated(grant, user, account, hello)
+
+    def _delegated(
+        self, grant: Grant, user: UserClaims, account: AccountClaims, hello: Hello
+    ) -> Grant | Deferred[Grant]:
+        """
+        The users of an account with auth callout are let in by its service; only the service's own
+        are let in by us.
+        """
+        delegate = self._delegate
+        if user.token.subject in account.external.users:
+            return grant if delegate is None else delegate.guarded(grant, account)
+        if delegate is None:
+            raise errors.Unauthorized("nobody to ask about the users of the account")
+        return delegate.ask(account, hello, user)
+
+
+def checkPresence(terms: Terms, hello: Hello, now: float) -> float:
+    """
+    Check that a user may be where it is, in the way it came, at this time of the day.
+
+    @return: until when it may, as seconds since the epoch; infinity for always.
+    @raise errors.Unauthorized: if not.
+    """
+    types = terms.connectionTypes
+    if types and hello.connectionType not in CONNECTION_TYPES.intersection(types):
+        raise errors.Unauthorized("not with this kind of connection")
+    if not isFrom(hello.host, terms.sources):
+        raise errors.Unauthorized("not from this address")
+    until = validUntil(terms.times, terms.zone, now)
+    if until == -math.inf:
+        raise errors.Unauthorized("not at this time of the day")
+    return until

@@ -1,0 +1,238 @@
+"""
+C{$SYS.REQ.CLAIMS.*} and C{$SYS.REQ.ACCOUNT.*.CLAIMS.*}: looking at and changing the JWTs of
+accounts while the broker runs.
+
+Promises: the subjects and answers of the real server. A JWT is stored and used only if it is signed
+by a trusted key, is about the account that the subject names, and holds; what is stored is on the
+disk when that is said, and holds for connections that are there too.
+Must never know: connections, or who may send to these subjects (the system account's users may).
+
+Stricter than nats-server 2.15, on purpose: there, JWTs of other operators are stored too (and not
+used).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.logger import Logger
+
+from natsbroker.auth.answering import Answering, Describe
+from natsbroker.auth.fields import FieldError
+from natsbroker.auth.nkeys import Role, isKey
+from natsbroker.auth.operator.accountclaims import AccountClaims
+from natsbroker.auth.operator.directory import AccountDirectory
+from natsbroker.auth.operator.folderresolver import FolderResolver
+from natsbroker.auth.operator.tokenfolder import Deletion, FolderError
+from natsbroker.auth.operator.tokens import Token, decodeAny, expiryIn
+from natsbroker.interfaces import IMessageBus
+from natsbroker.wire.values import Message
+
+__all__ = ["ClaimsService"]
+
+_log = Logger()
+
+_OK = 200
+_ERROR = 500
+
+#: Where the account's key stands in the subjects of an update, which has an old and a new form.
+_UPDATES = {b"$SYS.REQ.ACCOUNT.*.CLAIMS.UPDATE": 3, b"$SYS.ACCOUNT.*.CLAIMS.UPDATE": 2}
+_LOOKUP = b"$SYS.REQ.ACCOUNT.*.CLAIMS.LOOKUP"
+_LOOKED_UP = 3
+
+
+class ClaimsService:
+    """
+    Answers on the bus of the system account.
+
+    @ivar answering: who answers.
+    """
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        directory: AccountDirectory,
+        describe: Describe,
+        folder: FolderResolver | None = None,
+        now: Callable[[], float] = lambda: 0.0,
+        late: Callable[[bytes], Any] = lambda answer: answer,
+    ) -> None:
+        """
+        @param bus: the system account's.
+        @param folder: where JWTs are kept; C{None} if they are not: updates hold for accounts that
+            are in use then, and until the broker ends.
+        @param now: tells the time, in seconds since the epoch.
+        @param late: gives an answer, perhaps later, for which those of others should not be missed.
+        """
+        self._directory = directory
+        self._describe = describe
+        self._folder = folder
+        self._system = bus.account
+        self._now = now
+        self._late = late
+        self._kind = "jwt update cache" if self._isCache else "jwt update"
+        self.answering = answering = Answering(bus)
+        for pattern, place in _UPDATES.items():
+            answering.on(pattern, self._updater(place))
+        if folder is None:
+            return
+        answering.on(b"$SYS.REQ.CLAIMS.UPDATE", self._updateAny)
+        answering.on(b"$SYS.REQ.CLAIMS.LIST", self._list)
+        answering.on(b"$SYS.REQ.CLAIMS.DELETE", self._delete)
+        if not self._isCache:
+            answering.on(_LOOKUP, self._lookUp)
+            answering.on(b"$SYS.REQ.CLAIMS.PACK", self._pack, b"responder")
+
+    @property
+    def _isCache(self) -> bool:
+        """
+        Whether only those JWTs are kept that were asked for.
+        """
+        return self._folder is not None and self._folder.folder.isCache
+
+    def close(self) -> None:
+        """
+        Answer no more.
+        """
+        self.answering.close()
+
+    # Updates.
+
+    def _updater(self, place: int) -> Callable[[Message], Deferred[Any]]:
+        def update(message: Message) -> Deferred[Any]:
+            account = message.subject.split(b".")[place].decode("utf-8", "replace")
+            return ensureDeferred(self._updated(account, message.payload))
+
+        return update
+
+    def _updateAny(self, message: Message) -> Deferred[Any]:
+        return ensureDeferred(self._updated(None, message.payload))
+
+    async def _updated(self, account: str | None, payload: bytes) -> Any:
+        shown = account or "n/a"
+        try:
+            text = payload.decode("ascii").strip()
+            if not text:
+                raise FieldError("request body is empty")
+            subject = AccountClaims.decode(text).token.subject
+            if account is not None and subject != account:
+                raise FieldError("subject does not match jwt content")
+            shown = subject
+            if self._isCache and subject not in self._directory:
+                return self._done(subject, f"{self._kind} skipped")
+            self._directory.verified(subject, text)
+        except (FieldError, UnicodeDecodeError) as error:
+            return self._refused(shown, f"{self._kind} resulted in error - {error}")
+        if self._folder is not None:
+            try:
+                await self._folder.save(subject, text)
+            except (FolderError, OSError) as error:
+                return self._refused(shown, f"{self._kind} resulted in error - {error}")
+        isInUse = self._directory.update(subject, text)
+        isDone = isInUse or self._folder is not None
+        if self._isCache:
+            return self._done(subject, "jwt updated cache")
+        return self._done(subject, "jwt updated" if isDone else "jwt update skipped")
+
+    def _done(self, account: str, text: str) -> dict[str, Any]:
+        _log.debug("{text} - {account}", text=text, account=account)
+        data = {"account": account} if account else {}
+        return {"server": self._describe(), "data": {**data, "code": _OK, "message": text}}
+
+    def _refused(self, account: str, text: str) -> dict[str, Any]:
+        _log.error("{text}", text=ascii(text)[1:-1])
+        named = {"account": account} if account else {}
+        return {
+            "server": self._describe(),
+            "error": {**named, "code": _ERROR, "description": text},
+        }
+
+    # Looking.
+
+    def _lookUp(self, message: Message) -> Any:
+        account = message.subject.split(b".")[_LOOKED_UP].decode("utf-8", "replace")
+        folder = self._folder
+        if folder is None or account not in folder.folder:
+            return self._late(b"")
+        return folder.folder[account].encode("ascii")
+
+    def _list(self, message: Message) -> dict[str, Any]:
+        return {"server": self._describe(), "data": [account for account, _ in self._current()]}
+
+    def _pack(self, message: Message) -> bytes:
+        """
+        All JWTs, each in a message of its own, and an empty one at the end, unless whoever asks has
+        the same.
+        """
+        if self._folder is not None and message.payload != self._folder.folder.digest:
+            for account, text in self._current():
+                self.answering.say(message.reply, f"{account}|{text}".encode("ascii"))
+        return b""
+
+    def _current(self) -> list[tuple[str, str]]:
+        """
+        The JWTs that have not expired.
+        """
+        if self._folder is None:
+            return []
+        folder, now = self._folder.folder, self._now()
+        found = [(account, folder[account]) for account in folder]
+        return [(account, text) for account, text in found if not _isOver(text, now)]
+
+    # Deleting.
+
+    def _delete(self, message: Message) -> Deferred[Any]:
+        return ensureDeferred(self._deleted(message.payload))
+
+    async def _deleted(self, payload: bytes) -> Any:
+        folder = self._folder
+        by = ""
+        try:
+            token = decodeAny(payload.decode("ascii").strip())
+            by = token.subject
+            accounts = self._deletable(token)
+        except (FieldError, UnicodeDecodeError) as error:
+            return self._refused("", f"delete accounts request by {by} failed - {error}")
+        problems = []
+        for account in accounts:
+            try:
+                if folder is not None:
+                    await folder.delete(account)
+                self._directory.delete(account)
+            except (FolderError, OSError) as error:
+                problems.append(str(error))
+        count = len(accounts) - len(problems)
+        if problems:
+            text = f"deleted {count} accounts, failed for {len(problems)}"
+            return self._refused("", f"{text} - " + "\n".join(problems))
+        return self._done("", f"deleted {count} accounts")
+
+    def _deletable(self, token: Token) -> tuple[str, ...]:
+        """
+        The accounts that a request names.
+
+        @raise FieldError: if it may not delete them.
+        """
+        if self._folder is None or self._folder.folder.deletion is Deletion.REFUSED:
+            raise FieldError("delete must be enabled in server config")
+        if token.subject != token.issuer:
+            raise FieldError("not self signed")
+        if token.issuer not in self._directory.trust.keys:
+            raise FieldError("not trusted")
+        if not token.isTimely(self._now()):
+            raise FieldError("expired")
+        accounts = token.nats.texts("accounts")
+        if not all(isKey(each, Role.ACCOUNT) for each in accounts):
+            raise FieldError("malformed request")
+        if self._system in accounts:
+            raise FieldError("not allowed to delete system account")
+        return accounts
+
+
+def _isOver(text: str, now: float) -> bool:
+    try:
+        return 0 < expiryIn(text) < now
+    except FieldError:
+        return False

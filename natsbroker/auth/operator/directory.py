@@ -1,0 +1,318 @@
+"""
+The accounts of operator mode: those that somebody asked for, with what their operators say of them.
+
+Promises: an account is known only while its JWT is signed by a trusted key, is about the key that
+was asked for, and holds; of several who ask for the same account at a time, one asks the resolver;
+whoever watches is told of an account before anybody gets it, and of every change.
+Must never know: users, connections, or where JWTs come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Protocol
+
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from natsbroker import errors
+from natsbroker.auth.fields import FieldError, Fields
+from natsbroker.auth.nkeys import Role, isKey
+from natsbroker.auth.operator.accountclaims import AccountClaims
+from natsbroker.auth.operator.operatorclaims import Trust
+from natsbroker.auth.operator.tokens import Token
+from natsbroker.interfaces import IAccountResolver
+
+__all__ = ["AccountDirectory", "Watcher", "placeholder"]
+
+_log = Logger()
+
+#: The JWT of an account that holds no more is looked for again so often at most, in seconds.
+_PATIENCE = 1.0
+
+#: Reasons why there is no account that need nobody's attention.
+_EXPECTED = (LookupError, FieldError, errors.Unauthorized, CancelledError)
+
+#: The longest time that is waited for at once, in seconds.
+_DAY = 86_400.0
+
+
+class Watcher(Protocol):
+    """
+    Somebody who is told of accounts.
+    """
+
+    def accountChanged(self, claims: AccountClaims) -> None:
+        """
+        An account is new, or something else is said of it now.
+        """
+
+    def accountEnded(self, account: str) -> None:
+        """
+        An account holds no more: its JWT expired or was deleted.
+        """
+
+
+class _Known:
+    """
+    An account that was found.
+    """
+
+    def __init__(self, claims: AccountClaims, since: float) -> None:
+        self.claims = claims
+        self.since = since
+        self.timer: IDelayedCall | None = None
+
+    def isOver(self, now: float) -> bool:
+        expires = self.claims.token.expires
+        return expires != 0 and now >= expires
+
+    def forget(self) -> None:
+        timer, self.timer = self.timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
+
+
+class AccountDirectory:
+    """
+    Finds accounts by their public keys.
+    """
+
+    def __init__(self, trust: Trust, resolver: IAccountResolver, clock: IReactorTime) -> None:
+        """
+        @param trust: whose signature counts.
+        @param resolver: where JWTs are found.
+        @param clock: for the time, and for when JWTs expire.
+        """
+        self.trust = trust
+        self._resolver = resolver
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+        self._deleted: set[str] = set()
+        self._fetching: dict[str, Deferred[Any]] = {}
+        self._waiting: dict[str, list[Deferred[AccountClaims]]] = {}
+        self._watchers: list[Watcher] = []
+
+    def watch(self, watcher: Watcher) -> None:
+        """
+        Tell somebody of accounts, in the order in which they began to watch.
+        """
+        self._watchers.append(watcher)
+
+    def __iter__(self) -> Iterator[AccountClaims]:
+        return iter([known.claims for known in self._known.values()])
+
+    def __contains__(self, account: str) -> bool:
+        return account in self._known
+
+    def known(self, account: str) -> AccountClaims | None:
+        """
+        An account that was found before, whether it still holds or not.
+        """
+        known = self._known.get(account)
+        return None if known is None else known.claims
+
+    def find(self, account: str) -> AccountClaims | Deferred[AccountClaims]:
+        """
+        Find an account.
+
+        @return: what its operator says of it; at once if it is known.
+        @raise errors.Unauthorized: if there is no such account, or it does not hold. The Deferred
+            may fail with it too.
+        """
+        known = self._known.get(account)
+        now = self._clock.seconds()
+        if known is not None:
+            if not known.isOver(now):
+                return known.claims
+            if now - known.since < _PATIENCE:
+                raise errors.Unauthorized("the account has expired", errors.ACCOUNT_EXPIRED)
+            known.since = now
+        if not isKey(account, Role.ACCOUNT):
+            raise errors.Unauthorized("not an account's public key")
+        return self._fetched(account)
+
+    def _fetched(self, account: str) -> Deferred[AccountClaims]:
+        waiting = self._waiting.get(account)
+        result: Deferred[AccountClaims] = Deferred(lambda given: self._giveUp(account, given))
+        if waiting is not None:
+            waiting.append(result)
+            return result
+        self._waiting[account] = [result]
+        fetching: Deferred[Any] = maybeDeferred(self._resolver.fetch, account)
+        self._fetching[account] = fetching
+        fetching.addCallback(lambda text: self._learn(account, text))
+        fetching.addCallbacks(
+            lambda claims: self._tell(account, claims), lambda why: self._tellWhy(account, why)
+        )
+        return result
+
+    def _giveUp(self, account: str, result: Deferred[AccountClaims]) -> None:
+        waiting = self._waiting.get(account)
+        if waiting is None or result not in waiting:
+            return
+        waiting.remove(result)
+        if not waiting:
+            self._fetching[account].cancel()
+
+    def _tell(self, account: str, claims: AccountClaims) -> None:
+        del self._fetching[account]
+        for each in self._waiting.pop(account):
+            each.callback(claims)
+
+    def _tellWhy(self, account: str, why: Failure) -> None:
+        del self._fetching[account]
+        if not isinstance(why.value, _EXPECTED):
+            self._complain(account, why)
+        isExpired = account in self._known or account in self._deleted
+        error = errors.ACCOUNT_EXPIRED if isExpired else errors.AUTHORIZATION
+        for each in self._waiting.pop(account):
+            text = f"account {account} was not found: {why.getErrorMessage()}"
+            each.errback(errors.Unauthorized(text, error))
+
+    def _complain(self, account: str, why: Failure) -> None:
+        _log.error(
+            "Account {account} could not be fetched: {why}",
+            account=account,
+            why=why.getErrorMessage(),
+        )
+
+    def _learn(self, account: str, text: Any) -> AccountClaims:
+        if not isinstance(text, str):
+            raise FieldError("the resolver did not answer with a text")
+        claims = self.verified(account, text.strip())
+        self._replace(claims)
+        return claims
+
+    def verified(self, account: str, text: str) -> AccountClaims:
+        """
+        What a JWT says of an account, if it is true.
+
+        @raise FieldError: if it is no account's JWT, is about another account, is not signed by a
+            trusted key, or does not hold now.
+        """
+        claims = AccountClaims.decode(text)
+        if claims.token.subject != account:
+            raise FieldError("the JWT is about another account")
+        if claims.token.issuer not in self.trust.keys:
+            raise FieldError("the account's JWT is not signed by a trusted operator")
+        now = self._clock.seconds()
+        if not claims.token.isTimely(now) or _Known(claims, now).isOver(now):
+            raise FieldError("the account's JWT has expired or is not yet valid")
+        if claims.token.issuer in self.trust.strictKeys:
+            return claims
+        return replace(claims, signers={**claims.signers, account: None})
+
+    # Changes.
+
+    def update(self, account: str, text: str) -> bool:
+        """
+        Use another JWT for an account from now on, if it is known.
+
+        @return: whether it is.
+        @raise FieldError: see L{verified}.
+        """
+        claims = self.verified(account, text)
+        known = self._known.get(account)
+        if known is None:
+            return False
+        if known.claims.token.text != claims.token.text:
+            self._replace(claims)
+        return True
+
+    def refresh(self, account: str) -> Deferred[None]:
+        """
+        Look for the JWT of a known account anew, and use what is found from now on. If there is
+        none, or it is not true, the account is forgotten, unless there has never been one; if that
+        cannot be told now, what is known stays.
+
+        @return: fires when that is done; never fails.
+        """
+        fetching: Deferred[Any] = maybeDeferred(self._resolver.fetch, account)
+        fetching.addCallback(lambda text: self._refreshed(account, text))
+        fetching.addErrback(lambda why: self._notRefreshed(account, why))
+        return fetching
+
+    def _refreshed(self, account: str, text: Any) -> None:
+        if not isinstance(text, str):
+            raise FieldError("the resolver did not answer with a text")
+        self.update(account, text.strip())
+
+    def _notRefreshed(self, account: str, why: Failure) -> None:
+        if not isinstance(why.value, (LookupError, FieldError)):
+            self._complain(account, why)
+            return
+        known = self._known.get(account)
+        if known is not None and known.claims.token.text:
+            _log.info("Account {account} is no more", account=account)
+            self._forget(account)
+
+    def delete(self, account: str) -> None:
+        """
+        Forget an account, whose JWT an operator deleted. Its users are told what they are told when
+        it expires.
+        """
+        if account in self._known:
+            self._deleted.add(account)
+            self._forget(account)
+
+    def _forget(self, account: str) -> None:
+        known = self._known.pop(account, None)
+        if known is not None:
+            known.forget()
+            self._ended(account)
+
+    def provide(self, claims: AccountClaims) -> None:
+        """
+        Have an account without asking the resolver.
+        """
+        self._replace(claims)
+
+    def close(self) -> None:
+        """
+        Wait for nothing any more.
+        """
+        for known in self._known.values():
+            known.forget()
+
+    def _replace(self, claims: AccountClaims) -> None:
+        account = claims.token.subject
+        self._deleted.discard(account)
+        before = self._known.get(account)
+        if before is not None:
+            before.forget()
+        self._known[account] = _Known(claims, self._clock.seconds())
+        self._await(account)
+        for each in self._watchers:
+            each.accountChanged(claims)
+
+    def _await(self, account: str) -> None:
+        """
+        Notice when an account's JWT expires.
+        """
+        known = self._known[account]
+        expires = known.claims.token.expires
+        if not expires:
+            return
+        left = expires - self._clock.seconds()
+        if left <= 0:
+            known.timer = None
+            self._ended(account)
+        else:
+            known.timer = self._clock.callLater(min(left, _DAY), self._await, account)
+
+    def _ended(self, account: str) -> None:
+        for each in self._watchers:
+            each.accountEnded(account)
+
+
+def placeholder(account: str) -> AccountClaims:
+    """
+    What holds for a system account whose JWT cannot be had yet: anybody who has its key may come
+    in, so that JWTs can be pushed to a broker that has none.
+    """
+    token = Token("", "", account, "", "", "", 0, 0, 0, Fields([]))
+    return AccountClaims(token, signers={account: None})

@@ -1,0 +1,236 @@
+"""
+What an account's JWT says about its exports, imports and subject mappings.
+
+Promises: frozen values, every one of which has a type and valid subjects; an activation token is
+one of the exporting account or a signing key of its, about this account, this type, and a subject
+that covers the import (CVE-2021-3127).
+Must never know: whether the other account exists, or how anything is exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from natsbroker.auth.fields import FieldError, Fields
+from natsbroker.auth.operator.tokens import Token, decodeToken
+from natsbroker.subjects.grammar import hasWildcard, isSubset, isValidSubject
+
+__all__ = [
+    "ExportClaim",
+    "ImportClaim",
+    "MappingClaim",
+    "readExports",
+    "readImports",
+    "readMappings",
+]
+
+_KINDS = frozenset({"stream", "service"})
+_RESPONSES = frozenset({"", "Singleton", "Stream", "Chunked"})
+
+
+@dataclass(frozen=True, slots=True)
+class ExportClaim:
+    """
+    Something that an account gives to others.
+
+    @ivar kind: C{stream} or C{service}.
+    @ivar isPrivate: whether others need an activation token.
+    @ivar revocations: until when, as seconds since the epoch, the tokens of an account (or C{*} for
+        all) were issued that count no more.
+    @ivar responseType: C{Singleton}, C{Stream}, C{Chunked} or nothing.
+    @ivar threshold: nanoseconds that an answer may take; 0 for the default.
+    @ivar latency: the subject that samples of the latency go to, and of how many percent (0: where
+        headers ask for it); C{None} without.
+    @ivar accountPosition: which token of the subject names the importing account, from 1; 0 if none
+        does.
+    """
+
+    subject: str
+    kind: str
+    isPrivate: bool = False
+    revocations: Mapping[str, int] = field(default_factory=dict)
+    responseType: str = ""
+    threshold: int = 0
+    latency: tuple[str, int] | None = None
+    accountPosition: int = 0
+    allowTrace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ImportClaim:
+    """
+    Something that an account takes from another.
+
+    @ivar subject: as the other account knows it.
+    @ivar kind: C{stream} or C{service}.
+    @ivar account: the other account's public key.
+    @ivar to: where it is here (for a stream), in the old form; empty if C{localSubject} says so, or
+        nothing.
+    @ivar localSubject: where it is here.
+    @ivar share: whether the other account learns who asks.
+    @ivar activation: the token that lets this account in; C{None} without.
+    """
+
+    subject: str
+    kind: str
+    account: str
+    to: str = ""
+    localSubject: str = ""
+    share: bool = False
+    allowTrace: bool = False
+    activation: Token | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MappingClaim:
+    """
+    One of the places that a subject is mapped to.
+
+    @ivar weight: percent.
+    @ivar cluster: where alone it holds; empty for everywhere.
+    """
+
+    subject: str
+    weight: int = 100
+    cluster: str = ""
+
+
+def readExports(fields: Fields) -> tuple[ExportClaim, ...]:
+    """
+    Read C{exports}.
+
+    @raise FieldError: if one makes no sense, or covers another.
+    """
+    exports = tuple(map(_export, fields.blocks("exports")))
+    for one in exports:
+        for other in exports:
+            if one is not other and one.kind == other.kind and _covers(one.subject, other.subject):
+                raise FieldError("exports: one covers another")
+    return exports
+
+
+def _export(fields: Fields) -> ExportClaim:
+    latency = fields.block("service_latency")
+    export = ExportClaim(
+        _subject(fields, "subject"),
+        _kind(fields),
+        fields.flag("token_req"),
+        fields.integers("revocations"),
+        fields.text("response_type"),
+        fields.integer("response_threshold"),
+        None if latency is None else _latency(latency),
+        fields.integer("account_token_position"),
+        fields.flag("allow_trace"),
+    )
+    isService = export.kind == "service"
+    if export.responseType not in _RESPONSES or (export.responseType and not isService):
+        raise FieldError("exports: no such type of response")
+    if export.threshold < 0 or (not isService and (export.threshold or export.latency)):
+        raise FieldError("exports: only services have a latency or a threshold")
+    _checkPosition(export)
+    return export
+
+
+def _checkPosition(export: ExportClaim) -> None:
+    position = export.accountPosition
+    tokens = export.subject.split(".")
+    if position and not (1 <= position <= len(tokens) and tokens[position - 1] == "*"):
+        raise FieldError("exports: the account's token is not a wildcard of the subject")
+
+
+def _latency(fields: Fields) -> tuple[str, int]:
+    subject = _subject(fields, "results")
+    if fields.isText("sampling"):
+        sampling = 0 if fields.text("sampling").lower() == "headers" else -1
+    else:
+        sampling = fields.integer("sampling")
+    if not 0 <= sampling <= 100 or hasWildcard(subject.encode("utf-8")):
+        raise FieldError("exports: latency samples of no sense")
+    return subject, sampling
+
+
+def readImports(fields: Fields, account: str) -> tuple[ImportClaim, ...]:
+    """
+    Read C{imports}.
+
+    @param account: the public key of the account that they are of.
+    @raise FieldError: if one makes no sense, or its activation token is for something else.
+    """
+    return tuple(_import(each, account) for each in fields.blocks("imports"))
+
+
+def _import(fields: Fields, account: str) -> ImportClaim:
+    token = fields.text("token")
+    claim = ImportClaim(
+        _subject(fields, "subject"),
+        _kind(fields),
+        fields.text("account"),
+        _optionalSubject(fields, "to"),
+        _optionalSubject(fields, "local_subject"),
+        fields.flag("share"),
+        fields.flag("allow_trace"),
+        decodeToken(token, "activation") if token else None,
+    )
+    if not claim.account:
+        raise FieldError("imports: from no account")
+    if claim.to and claim.localSubject:
+        raise FieldError("imports: to and local_subject exclude each other")
+    if claim.activation is not None:
+        _checkActivation(claim, claim.activation, account)
+    return claim
+
+
+def _checkActivation(claim: ImportClaim, token: Token, account: str) -> None:
+    nats = token.nats
+    issuer = nats.text("issuer_account") or token.issuer
+    if issuer != claim.account:
+        raise FieldError("imports: the activation token is not the exporting account's")
+    if token.subject != account:
+        raise FieldError("imports: the activation token is for another account")
+    if nats.text("kind") != claim.kind:
+        raise FieldError("imports: the activation token is for another type")
+    subject = claim.to if claim.kind == "service" and claim.to else claim.subject
+    if not _covers(_subject(nats, "subject"), subject):
+        raise FieldError("imports: the activation token is for another subject")
+
+
+def readMappings(fields: Fields) -> dict[str, tuple[MappingClaim, ...]]:
+    """
+    Read C{mappings}.
+
+    @raise FieldError: if one makes no sense.
+    """
+    found = fields.blocksByName("mappings")
+    if not all(isValidSubject(source.encode("utf-8")) for source in found):
+        raise FieldError("mappings: not a valid subject")
+    return {source: tuple(map(_mapping, places)) for source, places in found.items()}
+
+
+def _mapping(fields: Fields) -> MappingClaim:
+    weight = fields.integer("weight") or 100
+    if not 0 < weight <= 100:
+        raise FieldError("mappings: no such weight")
+    return MappingClaim(fields.text("subject"), weight, fields.text("cluster"))
+
+
+def _kind(fields: Fields) -> str:
+    kind = fields.text("type")
+    if kind not in _KINDS:
+        raise FieldError("neither a stream nor a service")
+    return kind
+
+
+def _subject(fields: Fields, name: str) -> str:
+    subject = fields.text(name)
+    if not isValidSubject(subject.encode("utf-8")):
+        raise FieldError(f"{name} is not a valid subject")
+    return subject
+
+
+def _optionalSubject(fields: Fields, name: str) -> str:
+    return _subject(fields, name) if fields.text(name) else ""
+
+
+def _covers(wide: str, narrow: str) -> bool:
+    return isSubset(narrow.encode("utf-8"), wide.encode("utf-8"))

@@ -1,0 +1,203 @@
+"""
+The folders of the other brokers: asking them for the JWTs of accounts that ours does not have, and
+taking over what they have and ours has not.
+
+Promises: nats-server's subjects; whoever answers is not believed: only JWTs that are true come
+through; a question ends with the first JWT, when everybody has said that there is none, or when the
+time is over.
+Must never know: routes, or how a folder keeps JWTs.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker.auth.answering import Answering
+from natsbroker.auth.fields import FieldError
+from natsbroker.auth.operator.resolvers import TIMEOUT
+from natsbroker.interfaces import IMessageBus, ISubscriber
+from natsbroker.wire.values import Message
+
+__all__ = ["Neighbours"]
+
+_log = Logger()
+
+_LOOKUP = b"$SYS.REQ.ACCOUNT.%b.CLAIMS.LOOKUP"
+_PACK = b"$SYS.REQ.CLAIMS.PACK"
+
+#: The last token of the inbox for what others have; those of questions are numbers.
+_PACKED = b"pack"
+
+
+class _Question:
+    """
+    One account that is asked for.
+
+    @ivar answer: fires with its JWT.
+    @ivar silent: how many have still to say that they have none.
+    """
+
+    def __init__(self, account: str, answer: Deferred[str]) -> None:
+        self.account = account
+        self.answer = answer
+        self.silent = 0.0
+        self.timer: IDelayedCall | None = None
+
+
+@implementer(ISubscriber)
+class Neighbours:
+    """
+    Asks on the bus of the system account.
+    """
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        asker: Answering,
+        clock: IReactorTime,
+        check: Callable[[str, str], object],
+        count: Callable[[], float],
+        timeout: float = TIMEOUT,
+    ) -> None:
+        """
+        @param bus: of the system account.
+        @param asker: our own answers to such questions, which are not wanted.
+        @param check: given an account and its JWT, raises L{FieldError} if that is not true.
+        @param count: tells how many other brokers there are; infinity if that is not known: then
+            nobody is believed that there is no JWT before the time is over.
+        @param timeout: seconds for a question.
+        """
+        self._asker = asker
+        self._clock = clock
+        self._check = check
+        self._count = count
+        self._timeout = timeout
+        self._prefix = b"$SYS._INBOX.%b." % secrets.token_urlsafe(12).encode("ascii")
+        self._subscription = bus.subscribe(self._prefix + b"*", self)
+        self._questions: dict[bytes, _Question] = {}
+        self._asked = 0
+        self._loop: LoopingCall | None = None
+        self._merge: Callable[[str, str], Deferred[Any]] | None = None
+
+    def close(self) -> None:
+        """
+        Ask and wait no more.
+        """
+        self._subscription.cancel()
+        if self._loop is not None and self._loop.running:
+            self._loop.stop()
+        for name in list(self._questions):
+            self._end(name, LookupError("the broker stops"))
+
+    # One account.
+
+    def lookUp(self, account: str) -> Deferred[str]:
+        """
+        Ask everybody for the JWT of an account.
+
+        @return: fires with one that is true. Fails with L{LookupError} if nobody has one.
+        """
+        self._asked += 1
+        name = b"%d" % self._asked
+        answer: Deferred[str] = Deferred(lambda _: self._forget(name))
+        question = self._questions[name] = _Question(account, answer)
+        subject = _LOOKUP % account.encode("ascii")
+        reached = self._asker.ask(subject, b"", self._prefix + name)
+        if name not in self._questions:
+            return answer
+        if not reached:
+            self._end(name, LookupError("there is nobody else"))
+            return answer
+        question.silent += max(reached, self._count())
+        if question.silent <= 0:
+            self._end(name, LookupError("nobody has it"))
+            return answer
+        question.timer = self._clock.callLater(
+            self._timeout, self._end, name, LookupError("nobody had it in time")
+        )
+        return answer
+
+    def _answered(self, name: bytes, payload: bytes) -> None:
+        question = self._questions.get(name)
+        if question is None:
+            return
+        text = payload.decode("ascii", "replace").strip()
+        if text and self._isTrue(question.account, text):
+            self._forget(name)
+            question.answer.callback(text)
+            return
+        question.silent -= 1
+        if question.timer is not None and question.silent <= 0:
+            self._end(name, LookupError("nobody has it"))
+
+    def _isTrue(self, account: str, text: str) -> bool:
+        try:
+            self._check(account, text)
+        except FieldError as error:
+            why = ascii(str(error))[1:-1]
+            _log.warn("Another server's JWT of account {name}: {why}", name=account, why=why)
+            return False
+        return True
+
+    def _end(self, name: bytes, why: LookupError) -> None:
+        question = self._questions.get(name)
+        if question is not None:
+            self._forget(name)
+            question.answer.errback(why)
+
+    def _forget(self, name: bytes) -> None:
+        question = self._questions.pop(name, None)
+        if question is not None and question.timer is not None and question.timer.active():
+            question.timer.cancel()
+
+    # All accounts.
+
+    def keepUp(
+        self,
+        interval: float,
+        digest: Callable[[], bytes],
+        merge: Callable[[str, str], Deferred[Any]],
+    ) -> None:
+        """
+        Ask somebody for all JWTs again and again, unless it has the same as we have.
+
+        @param interval: seconds between the questions.
+        @param digest: what all of ours come to.
+        @param merge: takes an account and a true JWT of it; its Deferred may fail.
+        """
+        self._merge = merge
+        self._loop = LoopingCall(lambda: self._asker.ask(_PACK, digest(), self._prefix + _PACKED))
+        self._loop.clock = self._clock
+        self._loop.start(interval, now=False)
+
+    def _packed(self, payload: bytes) -> None:
+        for line in payload.decode("ascii", "replace").split("\n"):
+            account, bar, text = line.partition("|")
+            if bar and self._merge is not None and self._isTrue(account, text.strip()):
+                merging = maybeDeferred(self._merge, account, text.strip())
+                merging.addErrback(lambda why: _log.failure("JWTs of another server", why))
+
+    # What comes.
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        """
+        See L{ISubscriber.deliver}.
+        """
+        name = message.subject[len(self._prefix) :]
+        if name == _PACKED:
+            self._packed(message.payload)
+        else:
+            self._answered(name, message.payload)
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """
+        See L{ISubscriber.subscriptionEnded}.
+        """

@@ -1,0 +1,207 @@
+"""
+From what was read to the settings of operator mode.
+
+This module promises that files are read, keys are keys, resolvers are told what they
+need, and nothing stands beside operators that does not go with them.  It must never know
+what a JWT says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY, URL, OperatorMode, Resolver
+from natsbroker.config.build_tls import tlsOf
+from natsbroker.config.keys import ACCOUNT, OPERATOR, isPublicKey
+from natsbroker.config.model import Settings
+from natsbroker.config.reading import Findings, Reading
+
+__all__ = ["checkOperators", "operatorModeFrom"]
+
+_JWT = "eyJ"
+_URL = re.compile(r'URL\(\s*"?([^\s"]*)"?\s*\)', re.IGNORECASE)
+_SCHEME = re.compile(r"https?://[^/\s]")
+
+_READ_ONLY = "resolver preloads only available for writeable resolver types MEM/DIR/CACHE_DIR"
+
+_NO_RESOLVER = (
+    'error parsing account resolver, should be MEM or URL("url") or a map containing dir and '
+    "type state=[FULL|CACHE])"
+)
+
+
+def operatorModeFrom(root: Reading, findings: Findings, read: Callable[[str], str]) -> OperatorMode:
+    """
+    Make the settings of operator mode.
+
+    @param read: gives the text of a path, or raises L{OSError}.
+    """
+    return _Builder(root, findings, read).mode()
+
+
+def checkOperators(settings: Settings, root: Reading, findings: Findings) -> None:
+    """
+    Report what does not go with operators, in nats-server's words.
+    """
+    mode = settings.operator
+
+    def error(message: str, name: str) -> None:
+        findings.error(message, name, root.place(name))
+
+    isReadOnly = mode.isOn if mode.resolver is None else mode.resolver.type == URL
+    if mode.resolver_preload and isReadOnly:
+        error(_READ_ONLY, "resolver_preload")
+    if mode.default_sentinel and not mode.operators:
+        error("default sentinel requires operators and accounts", "default_sentinel")
+    if not mode.isOn:
+        return
+    if mode.operators and mode.trusted_keys:
+        error("conflicting options for 'TrustedKeys' and 'TrustedOperators'", "trusted_keys")
+    if settings.accounts:
+        error("operators do not allow Accounts to be configured directly", "accounts")
+    if settings.authorization.users:
+        error("operators do not allow users to be configured directly", "authorization")
+    if settings.authorization.auth_callout is not None:
+        message = "operators do not allow authorization callouts to be configured directly"
+        error(message, "authorization")
+    if settings.no_auth_user:
+        error("no_auth_user not compatible with Trusted Operator", "no_auth_user")
+    kind = "" if mode.resolver is None else mode.resolver.type
+    if settings.no_system_account and kind in (FULL, CACHE):
+        error(f"a resolver of type {kind} needs a system account", "no_system_account")
+
+
+class _Builder:
+    """
+    Reads the keys at the top of a file.
+    """
+
+    def __init__(self, root: Reading, findings: Findings, read: Callable[[str], str]) -> None:
+        self._root = root
+        self._findings = findings
+        self._read = read
+
+    def mode(self) -> OperatorMode:
+        """
+        Make the whole.
+        """
+        root = self._root
+        return OperatorMode(
+            operators=tuple(map(self._operator, root.texts("operator"))),
+            trusted_keys=self._trusted(),
+            resolver=self._resolver() if "resolver" in root else None,
+            resolver_tls=tlsOf(root, self._findings, self._read, "resolver_tls"),
+            resolver_preload=self._preload(),
+            resolver_pinned_accounts=self._pinned(),
+            default_sentinel=root.text("default_sentinel"),
+        )
+
+    def _error(self, message: str, name: str) -> None:
+        self._findings.error(message, name, self._root.place(name))
+
+    def _operator(self, text: str) -> str:
+        """
+        A JWT itself, or what is in a file.
+        """
+        if text.startswith(_JWT):
+            return text
+        try:
+            return self._read(text)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            self._error(f"error parsing operator JWT: open {text}: {reason}", "operator")
+            return ""
+
+    def _trusted(self) -> tuple[str, ...]:
+        keys = self._root.texts("trusted_keys")
+        for key in keys:
+            if not isPublicKey(key, OPERATOR):
+                message = f'trust key "{key}" required to be a valid public operator nkey'
+                self._error(message, "trusted_keys")
+        return keys
+
+    def _preload(self) -> dict[str, str]:
+        preload = self._root.mapping("resolver_preload", str)
+        for key in preload:
+            if not isPublicKey(key, ACCOUNT):
+                message = f'"{key}" is not the public key of an account'
+                self._error(message, "resolver_preload")
+        return preload
+
+    def _pinned(self) -> tuple[str, ...] | None:
+        name = "resolver_pinned_accounts"
+        if name not in self._root:
+            return None
+        keys = self._root.texts(name)
+        for key in keys:
+            if not isPublicKey(key, ACCOUNT):
+                self._error(f'pinned account key "{key}" is not a valid public account nkey', name)
+        return keys
+
+    # Resolvers.
+
+    def _resolver(self) -> Resolver | None:
+        block = self._root.block("resolver")
+        if block is not None:
+            return self._described(block)
+        text = self._root.text("resolver").strip()
+        if text.upper() in ("MEM", "MEMORY"):
+            return Resolver(MEMORY)
+        found = _URL.fullmatch(text)
+        if found is None:
+            self._error(_NO_RESOLVER, "resolver")
+        elif not _SCHEME.match(found[1]):
+            self._error("error parsing account resolver url: not an http URL", "resolver")
+        else:
+            return Resolver(URL, found[1])
+        return None
+
+    def _described(self, block: Reading) -> Resolver | None:
+        kind = block.text("type").lower()
+        if kind in ("mem", "memory"):
+            return Resolver(MEMORY)
+        if kind not in (FULL, CACHE):
+            self._error(_NO_RESOLVER, "resolver")
+            return None
+        return self._folder(kind, block)
+
+    def _folder(self, kind: str, block: Reading) -> Resolver:
+        if not block.text("dir"):
+            self._error("dir has no value and needs to point to a directory", "resolver")
+        if kind == FULL:
+            self._checkFull(block)
+        else:
+            self._checkCache(block)
+        if block.integer("limit") < 0:
+            self._complain(block, "limit", "is negative")
+        for name in ("interval", "timeout", "ttl"):
+            if block.seconds(name) < 0:
+                self._complain(block, name, "is negative")
+        return Resolver(
+            kind,
+            dir=block.text("dir"),
+            allow_delete=block.flag("allow_delete"),
+            hard_delete=block.flag("hard_delete"),
+            limit=block.integer("limit"),
+            interval=block.seconds("interval"),
+            ttl=block.seconds("ttl"),
+            timeout=block.seconds("timeout"),
+        )
+
+    def _checkFull(self, block: Reading) -> None:
+        if block.seconds("ttl"):
+            self._complain(block, "ttl", "FULL does not accept ttl")
+        if "hard_delete" in block and not block.flag("allow_delete"):
+            self._complain(block, "hard_delete", "hard_delete has no effect without delete")
+
+    def _checkCache(self, block: Reading) -> None:
+        if block.seconds("interval"):
+            self._complain(block, "interval", "CACHE does not accept sync")
+        if block.flag("allow_delete"):
+            self._complain(block, "allow_delete", "CACHE does not accept allow_delete")
+        if "hard_delete" in block:
+            self._complain(block, "hard_delete", "CACHE does not accept hard_delete")
+
+    def _complain(self, block: Reading, name: str, message: str) -> None:
+        self._findings.errorAt(block, name, message)

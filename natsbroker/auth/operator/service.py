@@ -1,0 +1,381 @@
+"""
+Operator mode: accounts that come from JWTs while the broker runs.
+
+Promises: an account exists before its first user is let in, and has what its JWT says; what
+changes in a JWT changes for the connections that are there; without its JWT, the system account can
+be entered with its own key, so that JWTs can be pushed to a broker that has none.
+Must never know: sockets, or what a JWT looks like.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.task import LoopingCall, deferLater
+from twisted.logger import Logger
+
+from natsbroker.accounts.registry import AccountRegistry
+from natsbroker.auth.answering import Describe
+from natsbroker.auth.callout.callouts import Callouts
+from natsbroker.auth.callout.delegate import CalloutDelegate
+from natsbroker.auth.nkeys import Role, isKey
+from natsbroker.auth.operator.accountclaims import AccountClaims
+from natsbroker.auth.operator.accounts import accountsFrom, activationsEnd, limitsFrom
+from natsbroker.auth.operator.authorizer import OperatorAuthorizer
+from natsbroker.auth.operator.cachedfolder import CachedFolder
+from natsbroker.auth.operator.claimsservice import ClaimsService
+from natsbroker.auth.operator.directory import AccountDirectory, placeholder
+from natsbroker.auth.operator.folderresolver import FolderResolver
+from natsbroker.auth.operator.granting import ServerLimits
+from natsbroker.auth.operator.neighbours import Neighbours
+from natsbroker.auth.operator.operators import operatorsIn
+from natsbroker.auth.operator.resolvers import TIMEOUT, MemoryResolver, URLResolver
+from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY
+from natsbroker.auth.operator.tokenfolder import Deletion, FolderError, TokenFolder
+from natsbroker.config.model import SYSTEM_ACCOUNT, AccountLimits, Resolver, Settings
+from natsbroker.interfaces import IAccountResolver, IMessageBus
+from natsbroker.server.agents import agentFor
+from natsbroker.wire.values import Kind
+
+__all__ = ["OperatorService", "serverLimits"]
+
+_log = Logger(namespace="natsbroker")
+
+#: How often, in seconds, the system account's JWT is looked for until it is there.
+_PATIENCE = 1.0
+
+#: How often, in seconds, other brokers are asked for what they have, and a cache is gone through.
+_MINUTE = 60.0
+
+#: How many seconds an answer waits that says nothing.
+_COURTESY = 0.25
+
+#: The longest time that is waited for at once, in seconds.
+_DAY = 86_400.0
+
+#: Closes the youngest connections of an account that has too many.
+CloseExcess = Callable[[str], None]
+
+
+def serverLimits(settings: Settings) -> ServerLimits:
+    """
+    What no user may exceed.
+    """
+    return ServerLimits(settings.max_payload, settings.max_subscriptions or -1)
+
+
+class OperatorService(Service):
+    """
+    A child service of a broker.
+
+    @ivar authorizer: decides who is let in.
+    @ivar directory: the accounts.
+    """
+
+    name = "operators"
+
+    def __init__(
+        self,
+        settings: Settings,
+        registry: AccountRegistry,
+        reactor: Any,
+        runInThread: Callable[..., Deferred[Any]],
+        describe: Describe,
+        closeExcess: CloseExcess,
+        callouts: Callouts | None = None,
+        neighbours: Callable[[], float] = lambda: 0,
+    ) -> None:
+        """
+        @param registry: where accounts are.
+        @param runInThread: calls its first argument with the others in another thread.
+        @param describe: what answers say about this server.
+        @param closeExcess: called with the name of an account whose limits are others now.
+        @param callouts: asks about users of accounts with auth callout; without, they are refused.
+        @param neighbours: tells how many other brokers there are; infinity if that is not known.
+        @raise ValueError: if the settings of operator mode contradict themselves.
+        """
+        operators = operatorsIn(settings)
+        self._registry = registry
+        self._reactor = reactor
+        self._describe = describe
+        self._closeExcess = closeExcess
+        self._system = operators.systemAccount
+        self._exchanging: set[str] = set()
+        self._ended: set[str] = set()
+        self._required: set[str] = set()
+        self._timer: IDelayedCall | None = None
+        self._claims: ClaimsService | None = None
+        self._memory: MemoryResolver | None = None
+        self._folder: FolderResolver | None = None
+        self._loop = LoopingCall(self._findSystem)
+        self._loop.clock = reactor
+        self._sweep = LoopingCall(self._expire)
+        self._sweep.clock = reactor
+        self._count = neighbours
+        self._neighbours: Neighbours | None = None
+        self._wanted = operators.resolver
+        resolver = self._resolverFor(operators.resolver, settings, runInThread)
+        self.directory = AccountDirectory(operators.trust, resolver, reactor)
+        self.directory.watch(self)
+        self._delegate: CalloutDelegate | None = None
+        if callouts is not None:
+            self._delegate = CalloutDelegate(self.directory, callouts, serverLimits(settings))
+        pinned = settings.operator.resolver_pinned_accounts
+        self.authorizer = OperatorAuthorizer(
+            self.directory,
+            reactor.seconds,
+            serverLimits(settings),
+            None if pinned is None else frozenset([*pinned, self._system]),
+            settings.operator.default_sentinel,
+            self._delegate,
+        )
+
+    def _resolverFor(
+        self, wanted: Resolver, settings: Settings, runInThread: Callable[..., Deferred[Any]]
+    ) -> IAccountResolver:
+        mode = settings.operator
+        if wanted.type == MEMORY:
+            self._memory = MemoryResolver(mode.resolver_preload)
+            return self._memory
+        if wanted.type in (FULL, CACHE):
+            folder = _folderFor(wanted, self._reactor.seconds)
+            self._folder = FolderResolver(folder, runInThread)
+            _fill(self._folder, mode.resolver_preload)
+            return self._folder
+        agent = agentFor(self._reactor, mode.resolver_tls, "resolver_tls")
+        return URLResolver(wanted.url, agent, self._reactor, wanted.timeout or TIMEOUT)
+
+    # The service.
+
+    def startService(self) -> None:
+        """
+        Have the system account, and answer what is asked in it.
+        """
+        super().startService()  # type: ignore[no-untyped-call]
+        if self._system in self._registry.names():
+            bus = self._registry[self._system].busFor(Kind.INTERNAL)
+            self._serve(bus)
+        for account in self._required:
+            self._load(account)
+        if self._system == SYSTEM_ACCOUNT:
+            return
+        if self._memory is not None:
+            self._load(self._system)
+        else:
+            self.directory.provide(placeholder(self._system))
+            self._loop.start(_PATIENCE)
+
+    def _serve(self, bus: IMessageBus) -> None:
+        """
+        Answer on the bus of the system account, and ask there for what a folder has not.
+        """
+        claims = self._claims = ClaimsService(
+            bus, self.directory, self._describe, self._folder, self._reactor.seconds, self._late
+        )
+        folder, wanted = self._folder, self._wanted
+        if folder is None:
+            return
+        neighbours = self._neighbours = Neighbours(
+            bus,
+            claims.answering,
+            self._reactor,
+            self.directory.verified,
+            self._count,
+            wanted.timeout or TIMEOUT,
+        )
+        folder.elsewhere = neighbours.lookUp
+        if folder.folder.isCache:
+            self._sweep.start(min(wanted.ttl / 2 or _MINUTE, _MINUTE), now=False)
+        else:
+            neighbours.keepUp(wanted.interval or _MINUTE, lambda: folder.folder.digest, self._learn)
+
+    def _late(self, answer: bytes) -> Any:
+        """
+        Hold an answer back that says nothing, where somebody else may say more: nats-server takes
+        the first from servers that it does not count.
+        """
+        if not self._count():
+            return answer
+        return deferLater(self._reactor, _COURTESY, lambda: answer)
+
+    def _learn(self, account: str, text: str) -> Deferred[Any]:
+        """
+        Take over what another broker has.
+        """
+        if self._folder is None:
+            return succeed(None)
+
+        def stored(isAnother: bool) -> None:
+            if isAnother and account in self.directory:
+                self.directory.update(account, text)
+
+        return self._folder.saveIfNewer(account, text).addCallback(stored)
+
+    def _expire(self) -> Deferred[None] | None:
+        if self._folder is None:
+            return None
+        expiring = self._folder.expire()
+        return expiring.addErrback(lambda why: _log.failure("The resolver's folder", why))
+
+    def stopService(self) -> None:
+        """
+        Answer and wait no more.
+        """
+        super().stopService()  # type: ignore[no-untyped-call]
+        for loop in (self._loop, self._sweep):
+            if loop.running:
+                loop.stop()
+        if self._neighbours is not None:
+            self._neighbours.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._claims is not None:
+            self._claims.close()
+        self.directory.close()
+
+    def _findSystem(self) -> Deferred[None] | None:
+        """
+        Look for the JWT of the system account, in whose place there is an empty one so far.
+        """
+        known = self.directory.known(self._system)
+        if known is not None and known.token.text:
+            self._loop.stop()
+            return None
+        return self.directory.refresh(self._system)
+
+    # Accounts.
+
+    def accountChanged(self, claims: AccountClaims) -> None:
+        """
+        See L{natsbroker.auth.operator.directory.Watcher}.
+        """
+        account = claims.token.subject
+        self._ended.discard(account)
+        self._registry.include(account, limitsFrom(claims))
+        if claims.exchanges:
+            self._exchanging.add(account)
+        if account in self._exchanging:
+            self._exchange()
+        self._closeExcess(account)
+        for wanted in {each.account for each in claims.imports}:
+            if wanted not in self.directory:
+                self._load(wanted)
+
+    def accountEnded(self, account: str) -> None:
+        """
+        See L{natsbroker.auth.operator.directory.Watcher}.
+        """
+        self._ended.add(account)
+        if account not in self._required:
+            self._registry.exclude(account)
+        if account in self._exchanging:
+            self._exchanging.remove(account)
+            self._exchange()
+
+    def require(self, account: str) -> None:
+        """
+        Have an account for a service of this broker, whether it has users or not. Who its users are
+        is said by its JWT all the same.
+
+        @param account: its public key; of other names nothing is known here.
+        """
+        if account in self._required or not isKey(account, Role.ACCOUNT):
+            return
+        self._required.add(account)
+        if account not in self._registry.names():
+            self._registry.include(account, AccountLimits())
+        if self.running:
+            self._load(account)
+
+    def nameOf(self, account: str) -> str:
+        """
+        How an account's JWT calls it; its key if it does not.
+        """
+        claims = self.directory.known(account)
+        return account if claims is None else claims.token.name or account
+
+    def _load(self, account: str) -> None:
+        """
+        Find an account that another imports from, or a service needs.
+        """
+        finding: Deferred[Any] = maybeDeferred(self.directory.find, account)
+        finding.addErrback(lambda why: _log.error("Can't locate account {name}", name=account))
+
+    def _exchange(self) -> None:
+        """
+        Have accounts exchange what their JWTs say.
+        """
+        there = {each.token.subject: each for each in self.directory}
+        known = {name: each for name, each in there.items() if name not in self._ended}
+        now = self._reactor.seconds()
+        self._registry.exchange(accountsFrom(known, now, _report))
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        left = activationsEnd(known.values(), now) - now
+        if left != math.inf:
+            self._timer = self._reactor.callLater(min(left, _DAY), self._activationsChanged)
+
+    def _activationsChanged(self) -> None:
+        self._timer = None
+        self._exchange()
+
+    # Reloading.
+
+    def planReload(self, settings: Settings) -> Callable[[], None]:
+        """
+        Check other settings without changing anything.
+
+        @return: what puts them into force; cannot fail.
+        @raise ValueError: if they contradict themselves.
+        """
+        operatorsIn(settings)
+        mode = settings.operator
+
+        def apply() -> None:
+            self.authorizer.limits = serverLimits(settings)
+            if self._delegate is not None:
+                self._delegate.limits = self.authorizer.limits
+            self.authorizer.sentinel = mode.default_sentinel
+            if self._memory is not None:
+                self._memory.replace(mode.resolver_preload)
+                self._refreshAll()
+            if self._folder is not None:
+                reading = self._folder.read().addCallback(lambda _: self._refreshAll())
+                reading.addErrback(lambda why: _log.failure("The resolver's folder", why))
+
+        return apply
+
+    def _refreshAll(self) -> None:
+        for account in [each.token.subject for each in self.directory]:
+            self.directory.refresh(account)
+
+
+def _folderFor(wanted: Resolver, now: Callable[[], float]) -> TokenFolder:
+    deletion = Deletion.REMOVED if wanted.hard_delete else Deletion.RENAMED
+    try:
+        if wanted.type == CACHE:
+            return CachedFolder(wanted.dir, wanted.limit, wanted.ttl, now)
+        return TokenFolder(
+            wanted.dir, wanted.limit, deletion if wanted.allow_delete else Deletion.REFUSED
+        )
+    except OSError as error:
+        raise ValueError(f"resolver: dir {wanted.dir}: {error.strerror}") from error
+
+
+def _fill(folder: FolderResolver, preload: Mapping[str, str]) -> None:
+    try:
+        for account, text in preload.items():
+            folder.preload(account, text.strip())
+    except (FolderError, OSError) as error:
+        raise ValueError(f"resolver_preload: {error}") from error
+
+
+def _report(account: str, text: str) -> None:
+    _log.error("Account {account}: {text}", account=account, text=ascii(text)[1:-1])

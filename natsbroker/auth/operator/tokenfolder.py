@@ -1,0 +1,182 @@
+"""
+A folder with the JWTs of accounts, one in each file.
+
+Promises: the file of an account is named after its public key, and nothing that is not the valid
+public key of an account ever becomes part of a path (CVE-2022-28357); a file is replaced as a whole
+and is on the disk when it is said to be; a file that cannot be understood is left alone.
+Must never know: whether a JWT is true, or who trusts whom. It blocks while the disk works.
+
+The layout is that of nats-server's C{full} resolver: C{dir/KEY.jwt}; what was deleted is renamed to
+C{dir/KEY.jwt.deleted} unless it shall be gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+
+from natsbroker.auth.nkeys import Role, decodeKey, isKey
+from natsbroker.auth.operator.tokens import LONGEST
+
+__all__ = ["Deletion", "FolderError", "TokenFolder"]
+
+_ENDING = ".jwt"
+
+
+class Deletion(Enum):
+    """
+    What becomes of the file of an account that is deleted.
+    """
+
+    REFUSED = "refused"
+    RENAMED = "renamed"
+    REMOVED = "removed"
+
+
+class FolderError(Exception):
+    """
+    The folder does not do what is asked.
+    """
+
+
+class TokenFolder:
+    """
+    The JWTs of a folder. All are in memory too.
+
+    @ivar deletion: what becomes of files that are deleted.
+    @cvar isCache: whether what is not there may be elsewhere.
+    """
+
+    isCache = False
+
+    def __init__(self, path: str, limit: int = 0, deletion: Deletion = Deletion.REFUSED) -> None:
+        """
+        Read the folder, which is made if it is not there.
+
+        @param limit: how many accounts it may hold; 0 for any number.
+        @raise OSError: if it cannot be read or made.
+        """
+        self._path = Path(path).absolute()
+        self._limit = limit
+        self.deletion = deletion
+        self._tokens: dict[str, str] = {}
+        self.read()
+
+    def read(self) -> set[str]:
+        """
+        Read all files anew.
+
+        @return: the accounts whose JWT is another one now, or gone.
+        @raise OSError: if the folder cannot be read or made.
+        """
+        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        before: dict[str, str] = self._tokens
+        found: dict[str, str] = {}
+        for file in sorted(self._path.iterdir()):
+            account = file.name.removesuffix(_ENDING)
+            if file.suffix == _ENDING and isKey(account, Role.ACCOUNT) and file.is_file():
+                text = _textIn(file)
+                if text:
+                    found[account] = text
+        self._tokens = found
+        return {
+            account for account in {**before, **found} if before.get(account) != found.get(account)
+        }
+
+    def __contains__(self, account: str) -> bool:
+        return account in self._tokens
+
+    def __getitem__(self, account: str) -> str:
+        """
+        The JWT of an account.
+
+        @raise KeyError: if there is none.
+        """
+        return self._tokens[account]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._tokens))
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    @property
+    def digest(self) -> bytes:
+        """
+        What all JWTs together come to, whatever their order; as other servers compute it.
+        """
+        total = 0
+        for text in list(self._tokens.values()):
+            total ^= int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest(), "big")
+        return total.to_bytes(32, "big")
+
+    def save(self, account: str, text: str) -> bool:
+        """
+        Keep the JWT of an account.
+
+        @return: whether it is another one than before.
+        @raise FolderError: if there are too many.
+        @raise OSError: if the disk does not take it.
+        """
+        if self._tokens.get(account) == text:
+            return False
+        if account not in self._tokens and 0 < self._limit <= len(self._tokens):
+            raise FolderError("jwt store is full")
+        file = self._fileOf(account)
+        draft = file.with_suffix(".draft")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb") as output:
+            output.write(text.encode("utf-8"))
+            output.flush()
+            os.fsync(output.fileno())
+        os.replace(draft, file)
+        self._sync()
+        self._tokens[account] = text
+        return True
+
+    def delete(self, account: str) -> bool:
+        """
+        Keep the JWT of an account no more.
+
+        @return: whether there was one.
+        @raise FolderError: if nothing may be deleted.
+        @raise OSError: if the disk does not do it.
+        """
+        if self.deletion is Deletion.REFUSED:
+            raise FolderError("delete must be enabled in server config")
+        file = self._fileOf(account)
+        if account not in self._tokens:
+            return False
+        if self.deletion is Deletion.RENAMED:
+            os.replace(file, file.with_name(file.name + ".deleted"))
+        else:
+            os.remove(file)
+        self._sync()
+        del self._tokens[account]
+        return True
+
+    def _fileOf(self, account: str) -> Path:
+        decodeKey(account, Role.ACCOUNT)
+        return self._path / (account + _ENDING)
+
+    def _sync(self) -> None:
+        descriptor = os.open(self._path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _textIn(file: Path) -> str:
+    """
+    The text of a file; empty if it is none, or too long for a JWT.
+    """
+    with file.open("rb") as opened:
+        data = opened.read(LONGEST + 1)
+    try:
+        return data.decode("ascii").strip() if len(data) <= LONGEST else ""
+    except UnicodeDecodeError:
+        return ""

@@ -1,0 +1,199 @@
+"""
+The authorizers that are ready-made: an htpasswd file, an HTTP service, checkers of C{twisted.cred}.
+
+Promises: what their sections must hold is said by name; each takes another section at a reload.
+Must never know: how a connection is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from twisted.cred.strcred import makeChecker
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThreadPool
+from twisted.web.iweb import IAgent
+from zope.interface import implementer
+
+from natsbroker.auth.avatars import SettingsAvatars
+from natsbroker.auth.checkers import CheckerAuthenticator
+from natsbroker.auth.filelogin import HtpasswdAuthenticator
+from natsbroker.auth.httplogin import HTTPAuthorizer, HTTPTerms
+from natsbroker.auth.restingfile import readSnapshot
+from natsbroker.config.model import TLS
+from natsbroker.interfaces import IAuthorizer, IAuthorizerPlugin, IBrokerHost, IReloadable
+from natsbroker.server.agents import agentFor
+from natsbroker.server.sections import Section
+
+__all__ = ["READY_MADE", "CredPlugin", "HTTPPlugin", "HtpasswdPlugin"]
+
+
+@implementer(IAuthorizerPlugin)
+class HtpasswdPlugin:
+    """
+    Users in an htpasswd file. Option: C{file}.
+    """
+
+    name = "htpasswd"
+
+    def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> IAuthorizer:
+        """
+        See L{IAuthorizerPlugin.makeAuthorizer}.
+        """
+        reactor = host.reactor
+
+        def runInThread(call: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+            return deferToThreadPool(reactor, reactor.getThreadPool(), call, *arguments)
+
+        made = _HtpasswdFromSection(_file(section), runInThread, reactor, SettingsAvatars(host))
+        return made
+
+
+def _file(section: Mapping[str, Any]) -> str:
+    reading = Section(section)
+    path = reading.text("file")
+    reading.end()
+    if not path:
+        raise ValueError("file is missing")
+    return path
+
+
+@implementer(IReloadable)
+class _HtpasswdFromSection(HtpasswdAuthenticator):
+    def planReload(self, section: Mapping[str, Any]) -> Callable[[], None]:
+        """
+        See L{IReloadable.planReload}.
+        """
+        path = _file(section)
+        try:
+            snapshot = readSnapshot(path)
+        except OSError as error:
+            raise ValueError(f"file {path}: {error.strerror}") from error
+        return lambda: self.file.use(path, snapshot)
+
+
+@implementer(IAuthorizerPlugin)
+class CredPlugin:
+    """
+    Checkers of C{twisted.cred}. Option: C{checkers}, strings as C{--auth} takes them.
+    """
+
+    name = "cred"
+
+    def __init__(self, checkers: Sequence[Any] = ()) -> None:
+        """
+        @param checkers: those that were made already; the option is not read then.
+        """
+        self._checkers = list(checkers)
+
+    def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> IAuthorizer:
+        """
+        See L{IAuthorizerPlugin.makeAuthorizer}.
+        """
+        return CheckerAuthenticator(self._checkers or _checkers(section), SettingsAvatars(host))
+
+
+def _checkers(section: Mapping[str, Any]) -> list[Any]:
+    reading = Section(section)
+    descriptions = reading.texts("checkers")
+    reading.end()
+    if not descriptions:
+        raise ValueError("checkers is missing")
+    return [_checker(description) for description in descriptions]
+
+
+def _checker(description: str) -> Any:
+    """
+    Make a checker of what C{--auth} takes. What stands behind the colon may be a secret.
+    """
+    kind = description.partition(":")[0]
+    try:
+        return makeChecker(description)
+    except Exception as error:
+        # Whatever somebody else's factory raises: strcred names no common base.
+        raise ValueError(f'no checker "{kind}" can be made: {type(error).__name__}') from error
+
+
+@implementer(IAuthorizerPlugin)
+class HTTPPlugin:
+    """
+    A service over HTTP. Options: C{url}, C{request_timeout}, C{max_answer},
+    C{max_concurrent}, C{max_waiting}, C{cache}, C{cache_size}, C{headers}, C{nonce}, C{ca_file},
+    C{cert_file}, C{key_file}, C{insecure_http}.
+    """
+
+    name = "http"
+
+    def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> IAuthorizer:
+        """
+        See L{IAuthorizerPlugin.makeAuthorizer}.
+        """
+        return _HTTPFromSection(*_terms(section, host.reactor), host.reactor)
+
+
+@implementer(IReloadable)
+class _HTTPFromSection(HTTPAuthorizer):
+    def planReload(self, section: Mapping[str, Any]) -> Callable[[], None]:
+        """
+        See L{IReloadable.planReload}.
+        """
+        terms, agent = _terms(section, self._clock)
+        return lambda: self.use(terms, agent)
+
+
+def _terms(section: Mapping[str, Any], reactor: Any) -> tuple[HTTPTerms, IAgent]:
+    reading = Section(section)
+    tls = _tls(*(reading.text(name) for name in ("ca_file", "cert_file", "key_file")))
+    default = HTTPTerms("")
+    terms = HTTPTerms(
+        _url(reading.text("url"), reading.flag("insecure_http")),
+        reading.seconds("request_timeout", default.timeout),
+        reading.count("max_answer", default.longest, 1),
+        reading.count("max_concurrent", default.atATime, 1),
+        reading.count("max_waiting", default.waiting),
+        reading.seconds("cache", default.cacheFor),
+        reading.count("cache_size", default.cacheSize, 1),
+        reading.map("headers"),
+        reading.flag("nonce"),
+    )
+    reading.end()
+    return terms, agentFor(reactor, tls, "TLS of the service")
+
+
+def _tls(ca: str, certificate: str, key: str) -> TLS:
+    if bool(certificate) != bool(key):
+        raise ValueError("cert_file and key_file need each other")
+    return TLS(ca_file=ca, certs=((certificate, key),) if certificate else ())
+
+
+def _url(url: str, insecure: bool) -> str:
+    if not url:
+        raise ValueError("url is missing")
+    try:
+        parts = urlsplit(url)
+        url.encode("ascii")
+        isWhole = bool(parts.hostname) and parts.scheme in ("http", "https") and parts.port != 0
+    except ValueError:
+        isWhole = False
+    if not isWhole or parts.username is not None or parts.fragment:
+        raise ValueError(f"url {url!r} is not one of https, or of http to this machine")
+    if parts.scheme == "http" and not insecure and not _isHere(parts.hostname or ""):
+        raise ValueError(
+            "url is one of http to another machine, which everybody between can read: use https, "
+            "or say insecure_http: true"
+        )
+    return url
+
+
+def _isHere(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+#: Those that C{authorization { plugin: NAME }} finds without anybody's installing them.
+READY_MADE = (HtpasswdPlugin(), HTTPPlugin(), CredPlugin())

@@ -1,0 +1,249 @@
+"""
+From what was read to users, accounts and the authorization block.
+
+This module promises frozen values in which every user name stands once.  It must never
+know how a password is checked.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from natsbroker.auth.callout.reading import calloutFrom
+from natsbroker.auth.permissions import permissionsFrom
+from natsbroker.auth.settings import (
+    GLOBAL_ACCOUNT,
+    UNLIMITED,
+    Account,
+    AccountLimits,
+    Authorization,
+    Permissions,
+    User,
+)
+from natsbroker.config.errors import ConfigError
+from natsbroker.config.keys import ACCOUNT, USER, isPublicKey
+from natsbroker.config.reading import Findings, Reading
+
+if TYPE_CHECKING:
+    from natsbroker.config.build_exchange import Exchanges
+
+MOST_BCRYPT_ROUNDS = 14
+"""The highest cost of a bcrypt hash; a login at 14 takes seconds of a core."""
+
+LONG_TIMEOUT = 60.0
+"""Seconds above which an authorization timeout earns a warning, as in nats-server."""
+
+CONNECTION_TYPES = frozenset(
+    {"STANDARD", "WEBSOCKET", "LEAFNODE", "LEAFNODE_WS", "MQTT", "MQTT_WS", "IN_PROCESS"}
+)
+
+_BCRYPT = re.compile(r"\$2[aby]\$([0-9]{2})\$")
+
+
+class Identities:
+    """
+    Collects who there is, and notices who is there twice.
+    """
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._names: set[str] = set()
+
+    @cached_property
+    def _exchanges(self) -> Exchanges:
+        """
+        Reads what accounts exchange; it loads with the first account.
+        """
+        from natsbroker.config.build_exchange import Exchanges
+
+        return Exchanges(self._findings)
+
+    def everybody(self, root: Reading) -> tuple[Authorization, dict[str, Account]]:
+        """
+        Make the C{authorization} block and the accounts, in the order of the file, so
+        that a name which stands twice is reported where it stands again.
+        """
+        if _later(root, "authorization", "accounts"):
+            accounts = self._accounts(root)
+            authorization = self._authorization(root)
+        else:
+            authorization = self._authorization(root)
+            accounts = self._accounts(root)
+        self._checkSingles(root, accounts)
+        if accounts and not self._findings.errors:
+            self._exchanges.check(accounts, not root.flag("no_system_account"))
+        return authorization, accounts
+
+    def _authorization(self, root: Reading) -> Authorization:
+        """
+        Make the top-level C{authorization} block; its C{timeout} is 0 when not given.
+        """
+        block = root.block("authorization")
+        if block is None:
+            return Authorization(timeout=0.0)
+        default = self._permissions(block, "default_permissions")
+        self._findings.refuseEmpty(block, "user", "pass", "token")
+        self._checkSecret(block, "pass")
+        self._checkSecret(block, "token")
+        self._checkTimeout(block)
+        callout = block.block("auth_callout")
+        return Authorization(
+            defined=True,
+            user=block.text("user"),
+            password=block.text("pass"),
+            token=block.text("token"),
+            timeout=block.seconds("timeout"),
+            users=self._users(block, GLOBAL_ACCOUNT, default),
+            default_permissions=default,
+            auth_callout=None if callout is None else calloutFrom(callout, self._findings),
+            plugin=block.text("plugin"),
+            options=block.others,
+        )
+
+    def _checkSingles(self, root: Reading, accounts: dict[str, Account]) -> None:
+        """
+        Report a single user or a token beside other users.
+        """
+        block = root.block("authorization")
+        if block is None:
+            return
+        single, token = block.text("user"), block.text("token")
+        if token and (single or block.text("pass")):
+            self._exclusive(block, "Cannot have a user/pass and token")
+        others = "a users array" if "users" in block else ""
+        if not others and any(account.users for account in accounts.values()):
+            others = "accounts"
+        if others and single:
+            self._exclusive(block, f"Can not have a single user/pass and {others}")
+        if others and token:
+            self._exclusive(block, f"Can not have a token and {others}")
+
+    def _accounts(self, root: Reading) -> dict[str, Account]:
+        """
+        Make the accounts, whether they are listed or described.
+        """
+        found: dict[str, Account] = {}
+        for name in root.texts("accounts"):
+            path, position = root.pathTo("accounts"), root.place("accounts")
+            if name == GLOBAL_ACCOUNT:
+                self._findings.error(f'"{name}" is a Reserved Account', path, position)
+            elif name in found:
+                self._findings.error(f"Duplicate Account Entry: {name}", path, position)
+            else:
+                found[name] = Account(name)
+        for name, block in root.named("accounts"):
+            if name == GLOBAL_ACCOUNT:
+                message = f'"{name}" is a Reserved Account'
+                self._findings.error(message, block.path, block.position)
+            else:
+                found[name] = self._account(name, block)
+        return found
+
+    def _account(self, name: str, block: Reading) -> Account:
+        default = self._permissions(block, "default_permissions")
+        key = block.text("nkey")
+        if "nkey" in block and not isPublicKey(key, ACCOUNT):
+            message = f'Not a valid public nkey for an account: "{key}"'
+            self._findings.errorAt(block, "nkey", message)
+        return Account(
+            name,
+            users=self._users(block, name, default),
+            limits=self._limits(block.block("limits")),
+            default_permissions=default,
+            exports=self._exchanges.exports(name, block),
+            imports=self._exchanges.imports(name, block),
+            mappings=self._exchanges.mappings(block),
+            jetstream=block.flag("jetstream") or block.block("jetstream") is not None,
+        )
+
+    def _limits(self, block: Reading | None) -> AccountLimits:
+        limits = AccountLimits()
+        for name, value in (block.values if block else {}).items():
+            if block is None or not isinstance(value, int):
+                continue
+            if value < UNLIMITED:
+                message = f"{value} is less than {UNLIMITED}, which means no limit"
+                self._findings.errorAt(block, name, message)
+            limits = replace(limits, **{name: value})
+        return limits
+
+    def _permissions(self, block: Reading, name: str) -> Permissions | None:
+        inner = block.block(name)
+        return None if inner is None else permissionsFrom(inner, self._findings)
+
+    def _users(self, block: Reading, account: str, default: Permissions | None) -> tuple[User, ...]:
+        users = []
+        for entry in block.blocks("users"):
+            user = self._user(entry, account, default)
+            if user is not None:
+                users.append(user)
+        return tuple(users)
+
+    def _user(self, entry: Reading, account: str, default: Permissions | None) -> User | None:
+        key, name = entry.text("nkey"), entry.text("user")
+        if key and not isPublicKey(key, USER):
+            self._exclusive(entry, "Not a valid public nkey for a user")
+            return None
+        if key and (name or entry.text("pass")):
+            self._exclusive(entry, "Nkey users do not take usernames or passwords")
+            return None
+        if not key and not name:
+            self._exclusive(entry, "User entry requires a user")
+            return None
+        self._checkNew(entry, "nkey" if key else "user")
+        self._checkSecret(entry, "pass")
+        permissions = self._permissions(entry, "permissions") or default
+        types = self._connectionTypes(entry)
+        return User(key or name, entry.text("pass"), account, permissions, types, bool(key))
+
+    def _checkNew(self, entry: Reading, kind: str) -> None:
+        name = entry.text(kind)
+        if name in self._names:
+            message = f'Duplicate {kind} "{name}" detected'
+            self._findings.error(message, entry.path, entry.place(kind))
+        self._names.add(name)
+
+    def _connectionTypes(self, entry: Reading) -> frozenset[str] | None:
+        name = "allowed_connection_types"
+        if name not in entry:
+            return None
+        types = frozenset(text.upper() for text in entry.texts(name))
+        for unknown in sorted(types - CONNECTION_TYPES):
+            message = f'unknown connection type "{unknown}"'
+            self._findings.errorAt(entry, name, message)
+        return types or None
+
+    def _checkSecret(self, block: Reading, name: str) -> None:
+        """
+        Refuse a bcrypt hash that takes so long to check that logins become an attack.
+        """
+        found = _BCRYPT.match(block.text(name))
+        if found and int(found[1]) > MOST_BCRYPT_ROUNDS:
+            message = f"bcrypt cost {int(found[1])} is more than {MOST_BCRYPT_ROUNDS}"
+            self._findings.errorAt(block, name, message)
+
+    def _checkTimeout(self, block: Reading) -> None:
+        timeout = block.seconds("timeout")
+        path, position = block.pathTo("timeout"), block.place("timeout")
+        if timeout < 0:
+            self._findings.error("is negative", path, position)
+        if timeout > LONG_TIMEOUT:
+            message = (
+                f"{timeout:g} seconds is long, consider less than {LONG_TIMEOUT:g}; "
+                'a duration such as "1m" needs quotes'
+            )
+            self._findings.warnings.append(ConfigError(message, path, position))
+
+    def _exclusive(self, block: Reading, message: str) -> None:
+        self._findings.error(message, block.path, block.position)
+
+
+def _later(root: Reading, name: str, other: str) -> bool:
+    """
+    Tell whether a key stands behind another.
+    """
+    order = list(root.values)
+    return name in root and other in root and order.index(name) > order.index(other)

@@ -1,0 +1,121 @@
+"""
+What the system account is told of clients that come and go::
+
+    $SYS.ACCOUNT.<account>.CONNECT          a client was let in
+    $SYS.ACCOUNT.<account>.DISCONNECT       a client that had been let in is gone
+    $SYS.SERVER.<id>.CLIENT.AUTH.ERR        a client was refused for who it is; said of $G as well
+
+Promises: the members of nats-server's events in its order (observed of 2.15, whose feature flags
+are left out); no secret among them; where nobody is subscribed, nothing is made.
+Must never know: sessions beyond their facts, or who listens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Protocol
+
+from zope.interface import implementer
+
+from natsbroker import errors
+from natsbroker.advisories import Advisory, ClientConnected, ClientDisconnected, ClientRefused
+from natsbroker.auth.answering import Describe
+from natsbroker.clients.facts import ConnectionFacts, clientInfoOf
+from natsbroker.config.model import GLOBAL_ACCOUNT
+from natsbroker.interfaces import IMessageBus, IObserver
+from natsbroker.wire.clientinfo import compact, described, eventId
+from natsbroker.wire.instants import instant
+from natsbroker.wire.values import Message
+
+__all__ = ["ClientEvents"]
+
+_CONNECT = "io.nats.server.advisory.v1.client_connect"
+_DISCONNECT = "io.nats.server.advisory.v1.client_disconnect"
+
+
+class Factual(Protocol):
+    """
+    A connection, as far as events tell of it.
+    """
+
+    def facts(self) -> ConnectionFacts: ...
+
+
+@implementer(IObserver)
+class ClientEvents:
+    """
+    Tells the system account.
+    """
+
+    def __init__(
+        self,
+        bus: Callable[[], IMessageBus | None],
+        session: Callable[[int], Factual | None],
+        server: Callable[[], str],
+        describe: Describe,
+        now: Callable[[], float],
+        random: Random,
+    ) -> None:
+        """
+        @param bus: the system account's; C{None} while there is none.
+        @param session: gives the connection with a number, if it is there.
+        @param server: gives the id of this broker.
+        @param describe: what events say about this broker.
+        @param now: tells the time, in seconds since the epoch.
+        @param random: makes the ids of events.
+        """
+        self._bus = bus
+        self._session = session
+        self._server = server
+        self._describe = describe
+        self._now = now
+        self._random = random
+
+    def observe(self, advisory: Advisory) -> None:
+        """
+        See L{IObserver.observe}.
+        """
+        if isinstance(advisory, ClientConnected):
+            subject = f"$SYS.ACCOUNT.{advisory.account}.CONNECT"
+            self._tell(subject, advisory.cid, advisory.account, advisory.user)
+        elif isinstance(advisory, ClientDisconnected):
+            subject = f"$SYS.ACCOUNT.{advisory.account}.DISCONNECT"
+            self._tell(subject, advisory.cid, advisory.account, advisory.user, advisory.reason)
+        elif isinstance(advisory, ClientRefused):
+            if advisory.reason == errors.AUTHORIZATION.reason:
+                for subject in (
+                    f"$SYS.SERVER.{self._server()}.CLIENT.AUTH.ERR",
+                    f"$SYS.ACCOUNT.{GLOBAL_ACCOUNT}.DISCONNECT",
+                ):
+                    self._tell(subject, advisory.cid, GLOBAL_ACCOUNT, "", advisory.reason)
+
+    def _tell(self, subject: str, cid: int, account: str, user: str, reason: str = "") -> None:
+        bus, session = self._bus(), self._session(cid)
+        if bus is None or session is None:
+            return
+        topic = subject.encode("utf-8")
+        if bus.hasInterest(topic):
+            facts = session.facts()._replace(account=account, user=user)
+            bus.publish(Message(topic, compact(self._event(facts, reason))))
+
+    def _event(self, facts: ConnectionFacts, reason: str) -> dict[str, Any]:
+        now = self._now()
+        client = described(clientInfoOf(facts, "", True))
+        kind = {name: client.pop(name) for name in ("kind", "client_type")}
+        if reason:
+            client["stop"] = instant(now)
+        else:
+            client.pop("rtt", None)
+        event: dict[str, Any] = {
+            "type": _DISCONNECT if reason else _CONNECT,
+            "id": eventId(self._random),
+            "timestamp": instant(now),
+            "server": self._describe(),
+            "client": client | {"name_tag": facts.account} | kind,
+        }
+        if reason:
+            event["sent"] = {"msgs": facts.inMessages, "bytes": facts.inBytes}
+            event["received"] = {"msgs": facts.outMessages, "bytes": facts.outBytes}
+            event["reason"] = reason
+        return event

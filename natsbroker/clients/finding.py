@@ -1,0 +1,61 @@
+"""
+Finding clients, and closing them.
+
+Promises: each gets what waits for it if it takes it soon.
+Must never know: why they are closed.
+"""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+
+from natsbroker import errors
+from natsbroker.accounts.registry import AccountRegistry
+from natsbroker.auth.settings import UNLIMITED
+from natsbroker.clients.context import ClientContext, Connections
+from natsbroker.clients.session import ClientSession
+
+__all__ = ["closeAll", "closeExcess", "sessionOf", "sessionsOf"]
+
+
+def sessionsOf(connections: Connections) -> list[ClientSession]:
+    """
+    The sessions of all connections that there are now.
+    """
+    return [each for each in connections if isinstance(each, ClientSession)]
+
+
+def sessionOf(connections: Connections, cid: int) -> ClientSession | None:
+    """
+    The session of the connection with a number, if it is there.
+    """
+    found = connections.get(cid)
+    return found if isinstance(found, ClientSession) else None
+
+
+def closeExcess(context: ClientContext, accounts: AccountRegistry, account: str) -> None:
+    """
+    Close the youngest connections of an account that are too many now.
+
+    @param account: its name.
+    """
+    maximum = accounts.limits(account).max_connections
+    if maximum == UNLIMITED or accounts.connections(account) <= maximum:
+        return
+    sessions = sessionsOf(context.connections)
+    mine = [each for each in sessions if each.grant and each.grant.account == account]
+    for session in sorted(mine, key=lambda each: (each.started, each.cid))[maximum:]:
+        session.close(errors.MAX_ACCOUNT_CONNECTIONS)
+
+
+def closeAll(connections: Connections) -> Deferred[None]:
+    """
+    Close every connection.
+
+    @return: fires when there is none.
+    """
+    gone: Deferred[None] = Deferred()
+    for session in sessionsOf(connections):
+        session.close(errors.SERVER_SHUTDOWN)
+    connections.whenEmpty(lambda: gone.callback(None))
+    return gone

@@ -1,0 +1,387 @@
+"""
+The lane in pure Python: a step in front of the readable path for runs of alike publishes.
+
+Publishers mostly repeat themselves: the same line, then a payload of the same size. What a line
+means is worked out once and remembered; a run of messages with that line then costs a few slices
+each, and one join for each receiver.
+
+Promises: it consumes only publishes that it fully understands, in order, and what it puts into
+outboxes is what the readable path would have put there; in front of everything else it stops,
+without having done any of it. Delete it and only speed changes.
+Must never know: sessions, accounts, or why a publish is not allowed. The compiled twin in C{_accel}
+is made with the same arguments.
+"""
+
+from __future__ import annotations
+
+import sys
+from random import Random
+
+from natsbroker.connections.backlog import BYTES, DIVISIBLE, FRAME
+from natsbroker.connections.outbox import Outbox
+from natsbroker.subjects.matcher import Matcher, Matches
+from natsbroker.subjects.permissions import PermissionSet
+from natsbroker.subjects.subscription import Shadow, Subscription
+from natsbroker.subjects.tally import Tally
+from natsbroker.wire.decoder import Decoder
+from natsbroker.wire.lines import HEAD, readLine
+from natsbroker.wire.reserved import CLUSTER_SUBJECTS, isReserved, isReservedReply
+
+__all__ = ["Lane", "Poster"]
+
+#: The work of a message, and of each copy, while it is part of a run.
+_MESSAGE = 4
+_COPY = 4
+
+#: How many lines are remembered, and how long a remembered line may be.
+_LINES = 8192
+_LONGEST = 512
+
+
+class _Target:
+    """
+    A receiver of a run.
+
+    @ivar prefix: its line in front of each payload.
+    @ivar skip: how many bytes of headers it does not get.
+    """
+
+    __slots__ = ("outbox", "prefix", "skip", "subscription")
+
+    def __init__(self, subscription: Subscription, prefix: bytes, skip: int) -> None:
+        self.subscription = subscription
+        self.outbox: Outbox = subscription.outbox
+        self.prefix = prefix
+        self.skip = skip
+
+    def give(self, bodies: list[bytes], size: int) -> None:
+        """
+        Put a run into the outbox.
+
+        @param bodies: headers and payload with their CRLF, of each message.
+        @param size: the size of each, without the CRLF.
+        """
+        outbox = self.outbox
+        if outbox.closed:
+            return
+        skip = self.skip
+        if skip:
+            bodies = [body[skip:] for body in bodies]
+        count = len(bodies)
+        data = self.prefix + self.prefix.join(bodies)
+        if outbox.pending + len(data) > outbox.limit:
+            self._giveSingly(bodies, size - skip)
+            return
+        outbox.putRun(data, count, count * (size - skip))
+        self.subscription.delivered += count
+
+    def _giveSingly(self, bodies: list[bytes], size: int) -> None:
+        """
+        Put messages into the outbox until it overflows, so that just these are counted.
+        """
+        for body in bodies:
+            if self.outbox.closed:
+                return
+            self.outbox.putRun(self.prefix + body, 1, size)
+            self.subscription.delivered += 1
+
+
+class _Plan:
+    """
+    What a line means, while the subscriptions stay as they are.
+
+    @ivar size: the size of headers and payload.
+    @ivar plain: the plain receivers.
+    @ivar groups: the members of each queue group.
+    @ivar mustReach: whether the publisher wants to be told if nobody gets it.
+    @ivar longest: how many messages may be delivered together. Only one where receivers share an
+        outbox: what comes out of it must be in the order of the messages.
+    @ivar tally: counts them; C{None} for nothing.
+    @ivar copies: how many receivers each has.
+    @ivar cost: the work that each is.
+    """
+
+    __slots__ = ("copies", "cost", "groups", "longest", "mustReach", "plain", "size", "tally")
+
+    def __init__(
+        self,
+        size: int,
+        plain: list[_Target],
+        groups: list[list[_Target]],
+        mustReach: bool,
+        tally: Tally | None,
+        copies: int,
+    ) -> None:
+        self.size = size
+        self.tally = tally
+        self.copies = copies
+        self.plain = plain
+        self.groups = groups
+        self.mustReach = mustReach
+        targets = [*plain, *(target for group in groups for target in group)]
+        shared = len({id(target.outbox) for target in targets}) < len(targets)
+        self.longest = 1 if shared else sys.maxsize
+        self.cost = _MESSAGE + (len(plain) + len(groups)) * (_COPY + (size >> BYTES))
+
+    def isRunnable(self) -> bool:
+        """
+        Whether nothing can happen in the middle of a run: no receiver counts its messages, and
+        somebody is sure to be reached if that matters.
+        """
+        reached = not self.mustReach
+        for target in self.plain:
+            if target.subscription.maximum:
+                return False
+            reached = reached or not target.outbox.closed
+        for group in self.groups:
+            for target in group:
+                if target.subscription.maximum or target.outbox.closed:
+                    return False
+                reached = True
+        return reached
+
+
+class Lane:
+    """
+    The lane of one connection.
+
+    @cvar isShort: whether the last run ended in front of a publish whose rest is still to come, so
+        that the decoder need not be asked. Only the compiled lane looks that far.
+    """
+
+    isShort = False
+
+    __slots__ = (
+        "_decoder",
+        "_generation",
+        "_known",
+        "_matcher",
+        "_noResponders",
+        "_outbox",
+        "_permissions",
+        "_random",
+    )
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        outbox: Outbox,
+        matcher: Matcher,
+        permissions: PermissionSet | None,
+        noResponders: bool,
+        origin: object = None,
+    ) -> None:
+        """
+        @param decoder: where the publishes are.
+        @param outbox: of the same connection, for C{echo: false}.
+        @param matcher: of its account.
+        @param permissions: where it may publish; C{None} for everywhere.
+        @param noResponders: whether it wants to be told that nobody got a request.
+        @param origin: whose messages they are; only the compiled lane has receivers that ask.
+        """
+        self._decoder = decoder
+        self._outbox = outbox
+        self._matcher = matcher
+        self._permissions = permissions
+        self._noResponders = noResponders
+        self._known: dict[bytes, _Plan | None] = {}
+        self._generation = matcher.generation
+        self._random = Random()
+
+    def complete(self) -> None:
+        """
+        Deliver what is left of a message at once, before the lane is given up. This lane leaves a
+        message that may take several turns to the readable path.
+        """
+
+    def forward(self) -> int:
+        """
+        Forward the longest run of publishes that is fully understood, as far as the turn's share of
+        work goes.
+
+        @return: how many they were.
+        """
+        decoder, matcher = self._decoder, self._matcher
+        if matcher.readable or not decoder.isBetweenLines:
+            return 0
+        if matcher.generation != self._generation:
+            self._known.clear()
+            self._generation = matcher.generation
+        buffer, position = decoder.window
+        known = self._known
+        turn = self._outbox.turn
+        total = 0
+        while not turn.isSpent:
+            end = buffer.find(b"\n", position) + 1
+            if not end:
+                break
+            line = buffer[position:end]
+            plan = known[line] if line in known else self._understand(line)
+            if plan is None or not plan.isRunnable():
+                break
+            bodies = _bodies(
+                buffer, position, line, plan, 1 + (turn.until - turn.work) // plan.cost
+            )
+            if not bodies:
+                break
+            count = len(bodies)
+            turn.work += count * plan.cost
+            self._deliver(plan, bodies)
+            if plan.tally is not None:
+                plan.tally.add(count, count * plan.size, plan.copies)
+            position += count * (len(line) + plan.size + 2)
+            decoder.took(position, count, count * plan.size)
+            total += count
+        return total
+
+    def _understand(self, line: bytes) -> _Plan | None:
+        plan = self._plan(line)
+        if len(line) <= _LONGEST:
+            if len(self._known) >= _LINES:
+                self._known.clear()
+            self._known[line] = plan
+        return plan
+
+    def _plan(self, line: bytes) -> _Plan | None:
+        if line[:1] not in _PUBLISHING:
+            return None
+        frame = readLine(line[:-1], self._decoder)
+        if frame[0] != HEAD:
+            return None
+        _, _, subject, reply, headerLength, size, sizeText, headerText = frame
+        matcher = self._matcher
+        if matcher.diverts is not None:
+            mapped = matcher.diverts(subject)
+            if mapped is None:
+                return None
+            subject = mapped
+        if isReserved(subject) or subject.startswith(CLUSTER_SUBJECTS) or isReservedReply(reply):
+            return None
+        if self._permissions is not None and not self._permissions.allows(subject):
+            return None
+        matches = matcher.match(subject)
+        receivers = len(matches.plain) + sum(len(here) for _, here, _ in matches.groups)
+        self._outbox.turn.work += FRAME + matcher.takeCost()
+        if receivers >= DIVISIBLE or not _isDirect(matches):
+            return None
+        tail = b"%b %b" % (reply, sizeText) if reply else sizeText
+        if headerLength:
+            tail = b"%b%b %b" % (reply + b" " if reply else b"", headerText, sizeText)
+        head = (subject, reply, headerLength, size, tail)
+        return _Plan(
+            size,
+            self._targets(matches.plain, head),
+            [targets for _, here, _ in matches.groups if (targets := self._targets(here, head))],
+            bool(reply) and self._noResponders,
+            matches.tally,
+            matches.copies,
+        )
+
+    def _targets(
+        self, subscriptions: tuple[Subscription, ...], head: tuple[bytes, bytes, int, int, bytes]
+    ) -> list[_Target]:
+        published, reply, headerLength, size, tail = head
+        targets = []
+        for subscription in subscriptions:
+            subject = published
+            if isinstance(subscription, Shadow):
+                if subscription.rename is not None:
+                    subject = subscription.rename(published)
+                subscription = subscription.original
+            outbox = subscription.outbox
+            permissions = subscription.permissions
+            if outbox is self._outbox and not outbox.echo:
+                continue
+            if permissions and not permissions.mayDeliver(subject, subscription.queue):
+                continue
+            skip = 0
+            if headerLength and not outbox.headers:
+                skip = headerLength
+                text = b"%b %d" % (reply, size - skip) if reply else b"%d" % (size - skip)
+                prefix = b"MSG %b %b %b\r\n" % (subject, subscription.tag, text)
+            else:
+                kind = b"HMSG" if headerLength else b"MSG"
+                prefix = b"%b %b %b %b\r\n" % (kind, subject, subscription.tag, tail)
+            targets.append(_Target(subscription, prefix, skip))
+        return targets
+
+    def _deliver(self, plan: _Plan, bodies: list[bytes]) -> None:
+        for target in plan.plain:
+            target.give(bodies, plan.size)
+        for group in plan.groups:
+            if len(group) == 1:
+                group[0].give(bodies, plan.size)
+                continue
+            shares: dict[_Target, list[bytes]] = {}
+            for target, body in zip(
+                self._random.choices(group, k=len(bodies)), bodies, strict=True
+            ):
+                shares.setdefault(target, []).append(body)
+            for target, share in shares.items():
+                target.give(share, plan.size)
+
+
+class Poster:
+    """
+    The way of short messages from services to connections. In pure Python that is the readable
+    path.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, matcher: Matcher) -> None:
+        """
+        @param matcher: of the account.
+        """
+
+    def post(self, subject: bytes, payload: bytes) -> int:
+        """
+        Put a message without reply subject and headers into its receivers' outboxes.
+
+        @return: how many they were; 0 if that is left to the readable path, as it is here.
+        """
+        return 0
+
+    def postMany(self, subject: bytes, payloads: list[bytes]) -> int:
+        """
+        The same for many messages to one subject.
+        """
+        return 0
+
+
+_PUBLISHING = (b"P", b"p", b"H", b"h")
+
+
+def _bodies(buffer: bytes, position: int, line: bytes, plan: _Plan, longest: int) -> list[bytes]:
+    """
+    The bodies, with CRLF, of the messages that follow each other with the same line.
+
+    @param longest: how many at most.
+    """
+    bodies: list[bytes] = []
+    start = len(line)
+    step = start + plan.size + 2
+    last = min(len(buffer) - step, position + step * (min(plan.longest, longest) - 1))
+    while position <= last and buffer.startswith(line, position):
+        body = buffer[position + start : position + step]
+        if not body.endswith(b"\r\n"):
+            break
+        bodies.append(body)
+        position += step
+    return bodies
+
+
+def _isDirect(matches: Matches) -> bool:
+    """
+    Whether all receivers are connections whose outbox may be written to.
+    """
+    if matches.links or not all(map(_mayBeWrittenTo, matches.plain)):
+        return False
+    return all(not there and all(map(_mayBeWrittenTo, here)) for _, here, there in matches.groups)
+
+
+def _mayBeWrittenTo(subscription: Subscription) -> bool:
+    if isinstance(subscription, Shadow):
+        subscription = subscription.original
+    outbox = subscription.outbox
+    return outbox is not None and bool(outbox.direct)

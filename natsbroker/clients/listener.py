@@ -1,0 +1,266 @@
+"""
+Listening for clients.
+
+Promises: an endpoint becomes a place that can be opened, asked for its address and closed for
+good; a plain TCP port is handed to the fast transport where there is one and nothing stands
+between it and the connections.
+Must never know: what is spoken there.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from OpenSSL import SSL
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred, execute, maybeDeferred, succeed
+from twisted.internet.endpoints import (
+    TCP4ServerEndpoint,
+    TCP6ServerEndpoint,
+    serverFromString,
+)
+from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IListeningPort, IStreamServerEndpoint
+from twisted.internet.protocol import Factory
+from twisted.python.compat import nativeString
+from zope.interface import implementer
+
+from natsbroker.clients.protocol import ClientFactory
+from natsbroker.connections.opensocket import ANYWHERE, BACKLOG, takesBoth
+from natsbroker.connections.poller import Hub, takeOver
+
+__all__ = [
+    "ANYWHERE",
+    "BACKLOG",
+    "AnywhereEndpoint",
+    "Listener",
+    "OpenSocketEndpoint",
+    "addressEndpoint",
+    "describe",
+    "endpointFor",
+    "joined",
+    "takesBoth",
+    "urlOf",
+]
+
+
+def addressEndpoint(
+    reactor: Any, host: str, port: int, backlog: int = BACKLOG
+) -> IStreamServerEndpoint:
+    """
+    An endpoint for an address and a port.
+
+    @param host: an address or a name; L{ANYWHERE} for all addresses, of IPv4 and IPv6.
+    @param port: negative for one that the kernel chooses.
+    @param backlog: how many connections may wait to be accepted.
+    """
+    if host == ANYWHERE:
+        return AnywhereEndpoint(reactor, max(port, 0), backlog)
+    make = TCP6ServerEndpoint if ":" in host else TCP4ServerEndpoint
+    return make(reactor, max(port, 0), backlog=backlog, interface=host)
+
+
+@implementer(IStreamServerEndpoint)
+class AnywhereEndpoint:
+    """
+    Every address of this machine. One IPv6 socket takes connections of both kinds, as it does in
+    nats-server; without IPv6 it is an IPv4 socket. Its address is L{ANYWHERE} either way.
+
+    @ivar host: L{ANYWHERE}.
+    """
+
+    host = ANYWHERE
+
+    def __init__(
+        self,
+        reactor: Any,
+        port: int,
+        backlog: int = BACKLOG,
+        both: Callable[[], bool] = takesBoth,
+    ) -> None:
+        """
+        @param port: 0 for one that the kernel chooses.
+        @param both: tells whether an IPv6 socket takes both.
+        """
+        self._reactor = reactor
+        self._port = port
+        self._backlog = backlog
+        self._both = both
+
+    def listen(self, protocolFactory: Any) -> Deferred[IListeningPort]:
+        """
+        See L{IStreamServerEndpoint.listen}.
+        """
+        return execute(self._listen, protocolFactory)
+
+    def _listen(self, factory: Any) -> IListeningPort:
+        interface = "::" if self._both() else ANYWHERE
+        try:
+            port: IListeningPort = self._reactor.listenTCP(
+                self._port, factory, backlog=self._backlog, interface=interface
+            )
+        except CannotListenError as error:
+            raise CannotListenError(ANYWHERE, error.port, error.socketError) from error
+        return port
+
+
+@implementer(IStreamServerEndpoint)
+class OpenSocketEndpoint:
+    """
+    A listening socket that somebody opened for an address of the settings.
+    """
+
+    def __init__(self, reactor: Any, opened: socket.socket, host: str) -> None:
+        """
+        @param opened: the socket; this object closes it when it has handed it to the reactor.
+        @param host: the host that the settings name.
+        """
+        self.host = host
+        self._reactor = reactor
+        self._opened = opened
+
+    def listen(self, protocolFactory: Any) -> Deferred[IListeningPort]:
+        """
+        See L{IStreamServerEndpoint.listen}.
+        """
+        return execute(self._listen, protocolFactory)
+
+    def _listen(self, factory: Any) -> IListeningPort:
+        with self._opened as opened:
+            opened.setblocking(False)
+            port: IListeningPort = self._reactor.adoptStreamPort(
+                opened.fileno(), opened.family, factory
+            )
+        return port
+
+
+def endpointFor(reactor: Any, description: str) -> IStreamServerEndpoint:
+    """
+    An endpoint from its description, with our backlog unless it names one.
+
+    @param description: as C{tcp:4222:interface=127.0.0.1} or C{unix:/path}.
+    @raise ValueError: if it is none, or a file that it names is no good.
+    """
+    kind = description.partition(":")[0]
+    if kind == "tls":
+        raise ValueError(
+            f"{description}: describe it as ssl:, or list its certificates in tls.certs"
+        )
+    if kind in ("tcp", "tcp6", "unix") and "backlog=" not in description:
+        description = f"{description}:backlog={BACKLOG}"
+    try:
+        endpoint: IStreamServerEndpoint = serverFromString(reactor, description)
+    except (OSError, TypeError, SSL.Error) as error:
+        raise ValueError(f"{description}: {error}") from error
+    return endpoint
+
+
+class Listener:
+    """
+    One place where clients can connect.
+
+    @ivar port: what listens; C{None} while nothing does.
+    """
+
+    def __init__(self, endpoint: IStreamServerEndpoint, factory: Factory) -> None:
+        self.port: IListeningPort | None = None
+        self._endpoint = endpoint
+        self._factory = factory
+
+    def open(self) -> Deferred[Listener]:
+        """
+        Listen.
+
+        @return: fires with this listener, or fails with what C{listen} of the endpoint failed
+            with (L{twisted.internet.error.CannotListenError} for a port that is taken).
+        """
+        opening = maybeDeferred(self._endpoint.listen, self._factory)
+        return opening.addCallback(self._opened)
+
+    def _opened(self, port: IListeningPort) -> Listener:
+        self.port = port
+        return self
+
+    def close(self) -> Deferred[None]:
+        """
+        Listen no more; connections that there are stay.
+        """
+        port, self.port = self.port, None
+        if port is None:
+            return succeed(None)
+        return maybeDeferred(port.stopListening).addCallback(lambda _: None)
+
+    @property
+    def address(self) -> Any:
+        """
+        Where it listens, as a Twisted address.
+        """
+        if self.port is None:
+            return None
+        address: Any = self.port.getHost()
+        if getattr(self._endpoint, "host", "") == ANYWHERE:
+            return IPv4Address("TCP", ANYWHERE, address.port)
+        return address
+
+    @property
+    def factory(self) -> Factory:
+        """
+        What makes the protocols of connections.
+        """
+        return self._factory
+
+    def use(self, factory: Factory, hub: Hub | None) -> None:
+        """
+        Have another factory make the protocols of the connections to come.
+
+        @param hub: as for L{accelerate}; C{None} for Twisted's own transports.
+        """
+        self._factory = factory
+        port: Any = self.port
+        if port is None:
+            return
+        port.factory = factory
+        vars(port).pop("transport", None)
+        if hub is not None:
+            self.accelerate(hub)
+
+    def accelerate(self, hub: Hub) -> bool:
+        """
+        Let the fast transport make the connections from now on.
+
+        @param hub: where they are read and written.
+        @return: whether it does; it cannot where anything stands between a connection's bytes and
+            its session, such as TLS.
+        """
+        return type(self._factory) is ClientFactory and takeOver(self.port, hub)
+
+
+def describe(address: Any) -> str:
+    """
+    An address as people and programs read it: C{host:port}, C{[address]:port} or a path.
+    """
+    host = getattr(address, "host", None)
+    if host is None:
+        name = getattr(address, "name", b"") or b""
+        return nativeString(name)
+    return joined(host, address.port)
+
+
+def joined(host: str, port: int) -> str:
+    """
+    C{host:port}, with an IPv6 address in brackets.
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def urlOf(scheme: str, address: Any) -> str:
+    """
+    An address as a URL that a program on this machine can connect to.
+    """
+    where = describe(address)
+    for anywhere, here in (("0.0.0.0:", "127.0.0.1:"), ("[::]:", "[::1]:")):
+        if where.startswith(anywhere):
+            where = here + where[len(anywhere) :]
+    return f"{scheme}://{where}"

@@ -1,0 +1,180 @@
+"""
+All places where clients can connect, as one.
+
+Promises: either all of them listen or none; closing them leaves the connections alone.
+Must never know: what is spoken there, or why they are closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IStreamServerEndpoint
+from twisted.internet.protocol import Factory
+
+from natsbroker.clients.context import ClientContext
+from natsbroker.clients.listener import Listener, endpointFor, urlOf
+from natsbroker.clients.protocol import ClientFactory
+from natsbroker.config.model import TLS
+from natsbroker.connections.poller import Hub
+from natsbroker.server.start import cannotListen
+
+if TYPE_CHECKING:
+    from natsbroker.clients.sslendpoints import SSLEndpoint
+    from natsbroker.connections.tls import TLSTerms
+
+__all__ = ["Listeners"]
+
+
+class Listeners:
+    """
+    The client listeners of one broker.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        context: ClientContext,
+        endpoints: Iterable[str | IStreamServerEndpoint],
+        terms: TLSTerms | None,
+        policy: TLS = TLS(),  # noqa: B008 - an immutable value
+    ) -> None:
+        """
+        @param endpoints: where to listen, as objects or as descriptions (C{tcp:4222}).
+        @param terms: how TLS is done; C{None} for not at all. Places that are described as
+            C{ssl:...} have their own.
+        @param policy: what holds for those besides their certificates.
+        @raise ValueError: if a description is none, or its files are not right.
+        """
+        self._context = context
+        self._hub: Hub | None = None
+        self._listeners: list[Listener] = []
+        self._secured: dict[Listener, SSLEndpoint] = {}
+        for each in endpoints:
+            if isinstance(each, str):
+                listener = self._described(reactor, each, terms, policy)
+            else:
+                listener = Listener(each, self._factoryFor(terms))
+            self._listeners.append(listener)
+
+    def _described(
+        self, reactor: Any, description: str, terms: TLSTerms | None, policy: TLS
+    ) -> Listener:
+        from natsbroker.clients.sslendpoints import SSLEndpoint
+
+        if not SSLEndpoint.isMeant(description):
+            return Listener(endpointFor(reactor, description), self._factoryFor(terms))
+        described = SSLEndpoint.fromDescription(description)
+        factory = self._factoryFor(described.terms(policy))
+        listener = Listener(described.endpoint(reactor), factory)
+        self._secured[listener] = described
+        return listener
+
+    def _factoryFor(self, terms: TLSTerms | None) -> Factory:
+        if terms is None:
+            return ClientFactory(self._context)
+        from natsbroker.connections.tls import TLSClientFactory
+
+        return TLSClientFactory(self._context, terms)
+
+    def planTerms(
+        self,
+        terms: TLSTerms | None,
+        policy: TLS = TLS(),  # noqa: B008 - an immutable value
+    ) -> Callable[[], None]:
+        """
+        Prepare to do TLS in another way for the connections to come. Files of C{ssl:} endpoints are
+        read anew.
+
+        @param terms: see L{Listeners}.
+        @param policy: see L{Listeners}.
+        @return: what puts it into force; cannot fail.
+        @raise ValueError: if a file is not right; nothing has changed.
+        """
+        secured = {each: self._secured[each].terms(policy) for each in self._secured}
+
+        def apply() -> None:
+            for listener in self._listeners:
+                self._use(listener, secured.get(listener, terms))
+
+        return apply
+
+    def _use(self, listener: Listener, terms: TLSTerms | None) -> None:
+        from natsbroker.connections.tls import TLSClientFactory
+
+        factory = listener.factory
+        if terms is not None and isinstance(factory, TLSClientFactory):
+            factory.terms = terms
+        elif terms is not None or isinstance(factory, TLSClientFactory):
+            listener.use(self._factoryFor(terms), self._hub)
+
+    def __iter__(self) -> Iterator[Listener]:
+        return iter(self._listeners)
+
+    async def open(self, hub: Hub | None) -> None:
+        """
+        Listen everywhere.
+
+        @param hub: takes the connections of plain TCP ports; C{None} for Twisted's own transports.
+        @raise StartError: if one cannot; none listens then.
+        """
+        self._hub = hub
+        try:
+            for listener in self._listeners:
+                await listener.open()
+                if hub is not None:
+                    listener.accelerate(hub)
+        except CannotListenError as error:
+            await self.close()
+            raise cannotListen(error) from error
+
+    async def close(self) -> None:
+        """
+        Listen nowhere any more.
+        """
+        for listener in self._listeners:
+            await listener.close()
+
+    @property
+    def isOpen(self) -> bool:
+        """
+        Whether anybody can connect.
+        """
+        return any(listener.port is not None for listener in self._listeners)
+
+    def closed(self) -> list[str]:
+        """
+        The places where nobody can connect, in words.
+        """
+        return [
+            f"client listener {number}"
+            for number, listener in enumerate(self._listeners, 1)
+            if listener.port is None
+        ]
+
+    def urls(self) -> list[str]:
+        """
+        Where clients can connect, as URLs.
+        """
+        urls = []
+        for listener in self._listeners:
+            if listener.port is not None:
+                terms = getattr(listener.factory, "terms", None)
+                isTLS = terms is not None and not terms.optional
+                urls.append(urlOf("tls" if isTLS else "nats", listener.address))
+        return urls
+
+    def firstAddress(self) -> tuple[str, int]:
+        """
+        Host and port of the first one; a UNIX socket's path and 0.
+
+        @raise ValueError: if there is none that listens.
+        """
+        for listener in self._listeners:
+            address = listener.address
+            if address is not None:
+                name = getattr(address, "name", None)
+                return (address.host, address.port) if name is None else (str(name), 0)
+        raise ValueError("the broker does not listen for clients")

@@ -1,0 +1,200 @@
+"""
+The client connection kind: protocol and factory over ordinary Twisted transports.
+
+Promises: any stream transport will do (TCP, TLS, UNIX sockets, in-memory ones); back-pressure is
+the transport's own, translated for the session's outbox.
+Must never know: what the bytes mean.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from twisted.internet.interfaces import IAddress, IHalfCloseableProtocol, IPushProducer
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker import errors
+from natsbroker.clients.context import ClientContext
+from natsbroker.clients.session import ClientSession
+from natsbroker.connections.peer import placeOf
+from natsbroker.connections.unsent import unsentBy
+from natsbroker.wire.grants import Security
+
+__all__ = ["ClientFactory", "ClientProtocol"]
+
+#: How long a closed connection may take to send what waits, in seconds, before it is cut.
+_LINGER = 1.0
+
+
+@implementer(IPushProducer, IHalfCloseableProtocol)
+class ClientProtocol(Protocol):
+    """
+    Joins a transport and a session.
+
+    @ivar session: the conversation.
+    @ivar certificate: the peer's verified TLS certificate, if it has one.
+    @ivar tls: how TLS secures the connection, if it does.
+    @ivar isSecured: see L{natsbroker.connections.peer.Peer}.
+    """
+
+    connectionType = "STANDARD"
+    certificate: Any = None
+    tls: Security | None = None
+    isSecured = False
+    host = ""
+    port = 0
+
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self._linger: Any = None
+        self._stream: Any = None
+        self._fast: Any = None
+        self.session: ClientSession | None = None
+
+    def connectionMade(self) -> None:
+        """
+        Greet the client, or refuse it if it is one too many.
+        """
+        self._attach()
+        self._greet()
+
+    def _attach(self) -> None:
+        transport: Any = self.transport
+        self._stream = transport
+        self.host, self.port = placeOf(transport.getPeer())
+        if hasattr(transport, "setTcpNoDelay"):
+            transport.setTcpNoDelay(True)
+        self.session = ClientSession(self._context, self)
+        transport.registerProducer(self, True)
+        self._fast = transport if hasattr(transport, "joinSession") else None
+        if self._fast is not None:
+            self._fast.joinSession(self.session)
+
+    def _greet(self) -> None:
+        session = self.session
+        if session is None:
+            return
+        try:
+            self._context.checkRoom()
+        except errors.ConnectionLimit as limit:
+            session.refused(limit)
+        else:
+            session.opened()
+
+    def dataReceived(self, data: bytes) -> None:
+        """
+        Hand input to the session.
+        """
+        if self.session is not None:
+            self.session.received(data)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """
+        Tell the session.
+        """
+        if self._linger is not None and self._linger.active():
+            self._linger.cancel()
+        if self.session is not None:
+            self.session.lost()
+
+    def readConnectionLost(self) -> None:
+        """
+        The client sends no more: it gets what it is owed, and then the end.
+        """
+        if self.session is not None:
+            self.session.inputEnded()
+
+    def writeConnectionLost(self) -> None:
+        """
+        The client takes no more.
+        """
+        self.abort()
+
+    def write(self, data: bytes) -> None:
+        """
+        See L{natsbroker.clients.session.Peer}.
+        """
+        self._stream.write(data)
+
+    def finish(self) -> None:
+        """
+        See L{natsbroker.clients.session.Peer}. A peer that does not take the rest is cut soon.
+        """
+        if self.session is not None:
+            self.session.outbox.resume()
+        self._stream.unregisterProducer()
+        self._stream.loseConnection()
+        self._linger = self._context.reactor.callLater(_LINGER, self.abort)
+
+    def abort(self) -> None:
+        """
+        See L{natsbroker.clients.session.Peer}.
+        """
+        self._stream.abortConnection()
+
+    def pauseReading(self) -> None:
+        """
+        See L{natsbroker.clients.session.Peer}.
+        """
+        self._stream.pauseProducing()
+
+    def resumeReading(self) -> None:
+        """
+        See L{natsbroker.clients.session.Peer}.
+        """
+        self._stream.resumeProducing()
+
+    def useLane(self, lane: Any) -> None:
+        """
+        See L{natsbroker.clients.session.Peer}. Ordinary transports always ask the session.
+        """
+        if self._fast is not None:
+            self._fast.useLane(lane)
+
+    def pauseProducing(self) -> None:
+        """
+        The transport is full.
+        """
+        if self.session is not None:
+            self.session.outbox.pause(partial(unsentBy, self._stream))
+            self.session.writeBlocked()
+
+    def resumeProducing(self) -> None:
+        """
+        The transport has room.
+        """
+        if self.session is not None:
+            self.session.writeProgressed()
+            self.session.outbox.resume()
+
+    def stopProducing(self) -> None:
+        """
+        The transport is gone; C{connectionLost} follows.
+        """
+
+
+class ClientFactory(Factory):
+    """
+    Makes a L{ClientProtocol} for every connection.
+    """
+
+    noisy = False
+
+    def __init__(self, context: ClientContext, connectionType: str = "STANDARD") -> None:
+        """
+        @param connectionType: see L{natsbroker.wire.grants.Hello}.
+        """
+        self.context = context
+        self.connectionType = connectionType
+
+    def buildProtocol(self, addr: IAddress | None) -> ClientProtocol:
+        """
+        A protocol for a new connection.
+        """
+        protocol = ClientProtocol(self.context)
+        protocol.factory = self
+        protocol.connectionType = self.connectionType
+        return protocol

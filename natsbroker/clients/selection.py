@@ -1,0 +1,259 @@
+"""
+Which connections C{/connz} shows, and in which order.
+
+Promises: the filters and orders of nats-server; any number of connections is gone through in small
+steps, over those that were there at the first step.
+Must never know: what is shown of a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+from typing import Any, NamedTuple
+
+from natsbroker.monitoring.answers import PAUSE
+from natsbroker.monitoring.queries import BadQuery, Query, integer, repeated, text, unsigned
+from natsbroker.monitoring.views import ClosedView, ConnectionsView, ConnectionView, FactsView
+from natsbroker.subjects import grammar
+from natsbroker.wire.grants import GLOBAL_ACCOUNT
+
+__all__ = [
+    "DEFAULT_LIMIT",
+    "LARGEST_LIMIT",
+    "Chosen",
+    "Selection",
+    "accountOf",
+    "choose",
+    "limitFrom",
+]
+
+#: How many rows a page has if nothing is said, and how many at most.
+DEFAULT_LIMIT = 1024
+LARGEST_LIMIT = 16384
+
+#: How many connections, subscriptions and ranks are gone through in one step.
+_STEP = 64
+_SUBSCRIPTIONS = 512
+_SORTED = 4096
+
+_STATES = {"open": (True, False), "closed": (False, True), "any": (True, True), "all": (True, True)}
+
+
+class Chosen(NamedTuple):
+    """
+    One connection to show.
+
+    @ivar rank: its place in the order.
+    @ivar session: a connection that is there.
+    @ivar closed: one that is not.
+    """
+
+    rank: Any
+    cid: int
+    session: ConnectionView | None
+    closed: ClosedView | None
+
+    @property
+    def facts(self) -> FactsView:
+        """
+        What there is to tell about it now.
+        """
+        if self.session is not None:
+            return self.session.facts()
+        if self.closed is not None:
+            return self.closed.facts
+        raise RuntimeError("neither a connection nor the end of one")
+
+
+Rank = Callable[[FactsView, ClosedView | None, float], Any]
+
+#: The orders: what is smaller stands first. Only C{cid}, C{start}, C{uptime} and C{reason} ascend.
+_RANKS: Mapping[str, Rank] = {
+    "cid": lambda facts, closed, now: facts.cid,
+    "start": lambda facts, closed, now: facts.cid,
+    "subs": lambda facts, closed, now: -facts.subscriptions,
+    "pending": lambda facts, closed, now: -facts.pending,
+    "msgs_to": lambda facts, closed, now: -facts.outMessages,
+    "msgs_from": lambda facts, closed, now: -facts.inMessages,
+    "bytes_to": lambda facts, closed, now: -facts.outBytes,
+    "bytes_from": lambda facts, closed, now: -facts.inBytes,
+    "last": lambda facts, closed, now: -facts.lastActivity,
+    "idle": lambda facts, closed, now: facts.lastActivity,
+    "uptime": lambda facts, closed, now: (closed.stop if closed else now) - facts.started,
+    "stop": lambda facts, closed, now: -closed.stop if closed else 0.0,
+    "reason": lambda facts, closed, now: closed.reason if closed else "",
+    "rtt": lambda facts, closed, now: -facts.roundTrip,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """
+    The parameters of C{/connz} that choose.
+
+    @ivar open: whether connections that are there are wanted.
+    @ivar closed: whether those that are gone are wanted.
+    @ivar cid: the one that is wanted; 0 for any. The other filters do not hold for it.
+    @ivar filter_subject: a subject that some subscription must have in common; empty for none.
+    """
+
+    sort: str = "cid"
+    open: bool = True
+    closed: bool = False
+    cid: int = 0
+    offset: int = 0
+    limit: int = DEFAULT_LIMIT
+    acc: str = ""
+    user: str = ""
+    filter_subject: str = ""
+
+    @classmethod
+    def fromQuery(cls, query: Query) -> Selection:
+        """
+        @raise BadQuery: if a parameter makes no sense.
+        """
+        offset = max(integer(query, "offset"), 0)
+        limit = limitFrom(query)
+        cid = unsigned(query, "cid")
+        isOpen, isClosed = _stateFrom(query)
+        subject = text(query, "filter_subject")
+        selection = cls(
+            sort=text(query, "sort") or "cid",
+            open=isOpen,
+            closed=isClosed,
+            cid=cid,
+            offset=offset,
+            limit=1 if cid else limit,
+            acc=text(query, "acc"),
+            user=text(query, "user"),
+            filter_subject="" if subject == ">" else subject,
+        )
+        selection._check()
+        return selection
+
+    def _check(self) -> None:
+        if self.sort not in _RANKS:
+            raise BadQuery(f"invalid sorting option: {repeated(self.sort)}")
+        if self.sort in ("stop", "reason") and self.open:
+            raise BadQuery(f"sort by {self.sort} only valid on closed connections")
+        if self.filter_subject and not self.acc:
+            raise BadQuery("filter by subject only valid with account filtering")
+
+    def rank(self, facts: FactsView, closed: ClosedView | None, now: float) -> Any:
+        """
+        The place of a connection in the order.
+        """
+        return _RANKS[self.sort](facts, closed, now)
+
+    def counts(self, facts: FactsView) -> bool:
+        """
+        Whether a connection counts for C{total}.
+        """
+        return not self.acc or accountOf(facts) == self.acc
+
+    def wants(self, facts: FactsView) -> bool:
+        """
+        Whether a connection is wanted, its subscriptions left aside.
+        """
+        if self.cid:
+            return facts.cid == self.cid
+        return self.counts(facts) and (not self.user or facts.user == self.user)
+
+
+def accountOf(facts: FactsView) -> str:
+    """
+    The account of a connection; before it is let in it counts for the global one.
+    """
+    return facts.account or GLOBAL_ACCOUNT
+
+
+def limitFrom(query: Query) -> int:
+    """
+    How many rows are wanted; more than L{LARGEST_LIMIT} are not given.
+
+    @raise BadQuery: if it is no number.
+    """
+    limit = integer(query, "limit")
+    return min(limit, LARGEST_LIMIT) if limit > 0 else DEFAULT_LIMIT
+
+
+def choose(
+    connections: ConnectionsView, selection: Selection, now: float
+) -> Generator[bytes, None, tuple[list[Chosen], int]]:
+    """
+    Find the connections to show, in order.
+
+    @return: those of the wanted part, and how many there are in all.
+    """
+    opened: list[ConnectionView] = list(connections) if selection.open else []
+    closed = list(connections.closed) if selection.closed else []
+    found: list[Chosen] = []
+    total = 0
+    sources: list[tuple[ConnectionView | None, ClosedView | None]] = [(s, None) for s in opened]
+    sources += [(None, each) for each in closed]
+    for place, (session, end) in enumerate(sources):
+        if place % _STEP == _STEP - 1:
+            yield PAUSE
+        chosen = Chosen(None, 0, session, end)
+        facts = chosen.facts
+        total += selection.counts(facts)
+        if not selection.wants(facts):
+            continue
+        if selection.filter_subject and not selection.cid:
+            if not (yield from _overlaps(chosen, facts, selection.filter_subject)):
+                continue
+        found.append(Chosen(selection.rank(facts, end, now), facts.cid, session, end))
+    window = yield from _window(found, selection.offset, selection.limit)
+    return window, total
+
+
+def _overlaps(chosen: Chosen, facts: FactsView, subject: str) -> Generator[bytes, None, bool]:
+    wanted = subject.encode("utf-8", "replace")
+    if not grammar.isValidSubject(wanted):
+        return False
+    if chosen.session is None:
+        return any(grammar.overlaps(wanted, each.pattern) for each in facts.details)
+    for place, (_, subscription) in enumerate(chosen.session.subscriptions or ()):
+        if place % _SUBSCRIPTIONS == _SUBSCRIPTIONS - 1:
+            yield PAUSE
+        if grammar.overlaps(wanted, subscription.pattern):
+            return True
+    return False
+
+
+def _window(found: list[Chosen], offset: int, limit: int) -> Generator[bytes, None, list[Chosen]]:
+    """
+    Sort a little at a time, and only as far as is wanted.
+    """
+    runs: list[Iterable[Chosen]] = []
+    for start in range(0, len(found), _SORTED):
+        runs.append(sorted(found[start : start + _SORTED], key=_byRank))
+        yield PAUSE
+    merged = merge(*runs, key=_byRank) if len(runs) > 1 else iter(runs[0] if runs else ())
+    for _ in range(offset // _SORTED):
+        if sum(1 for _ in islice(merged, _SORTED)) < _SORTED:
+            break
+        yield PAUSE
+    window = list(islice(merged, offset % _SORTED, offset % _SORTED + min(limit, _SORTED)))
+    while len(window) < limit:
+        yield PAUSE
+        more = list(islice(merged, min(limit - len(window), _SORTED)))
+        if not more:
+            break
+        window += more
+    return window
+
+
+def _byRank(chosen: Chosen) -> tuple[Any, int]:
+    return chosen.rank, chosen.cid
+
+
+def _stateFrom(query: Query) -> tuple[bool, bool]:
+    state = text(query, "state")
+    wanted = _STATES.get(state.lower() or "open")
+    if wanted is None:
+        raise BadQuery(f"Error decoding state for {repeated(state)}")
+    return wanted

@@ -1,0 +1,115 @@
+"""
+Places where clients can connect that are described as C{ssl:4443:privateKey=...:certKey=...}.
+
+Promises: certificate and key are the description's; everything else (versions, cipher suites,
+curves, what is demanded of clients and for how long) is what the settings say for TLS, or their
+defaults, so that a description is no way around them; the files are read anew whenever terms are
+made.
+Must never know: connections.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from twisted.internet.interfaces import IStreamServerEndpoint
+
+from natsbroker.clients.listener import BACKLOG, addressEndpoint
+from natsbroker.config.model import TLS
+from natsbroker.connections.tls import TLSTerms
+from natsbroker.connections.tlscontext import termsFrom
+
+__all__ = ["SSLEndpoint"]
+
+_PART = r"(?:\\.|[^:\\])*"
+_PARTS = re.compile(rf"{_PART}(?::{_PART})*", re.DOTALL)
+_NAMED = re.compile(r"(\w+)=(.*)", re.DOTALL)
+
+#: What Twisted's own endpoints of this kind take and we refuse, with the reason.
+_REFUSED = {
+    "sslmethod": "the versions are those of the settings (tls: min_version)",
+    "dhParameters": "keys are exchanged with elliptic curves only",
+}
+
+
+@dataclass(frozen=True)
+class SSLEndpoint:
+    """
+    One description.
+
+    @ivar port: 0 for one that the kernel chooses.
+    @ivar privateKey: the path of the key.
+    @ivar certKey: the path of the certificate.
+    @ivar extraCertChain: the path of certificates of authorities to show too; may be empty.
+    @ivar interface: the address.
+    @ivar backlog: how many connections may wait to be accepted.
+    """
+
+    port: int
+    privateKey: str
+    certKey: str
+    extraCertChain: str = ""
+    interface: str = ""
+    backlog: int = BACKLOG
+
+    @staticmethod
+    def isMeant(description: str) -> bool:
+        """
+        Whether a description is one of these.
+        """
+        return description.startswith("ssl:")
+
+    @classmethod
+    def fromDescription(cls, description: str) -> SSLEndpoint:
+        """
+        Read a description in the language of Twisted's endpoints.
+
+        @raise ValueError: if it is none.
+        """
+        try:
+            return cls(**_fieldsOf(description))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{description}: {error}") from error
+
+    def endpoint(self, reactor: Any) -> IStreamServerEndpoint:
+        """
+        Where the connections come from, still without TLS.
+        """
+        return addressEndpoint(reactor, self.interface, self.port, self.backlog)
+
+    def terms(self, policy: TLS) -> TLSTerms:
+        """
+        How TLS is done there.
+
+        @param policy: what the settings say; its certificates are not used.
+        @raise natsbroker.connections.tlscontext.TLSError: if a file is not right.
+        """
+        own = replace(
+            policy,
+            certs=((self.certKey, self.privateKey),),
+            handshake_first=True,
+            handshake_first_fallback=0.0,
+            place="tls",
+        )
+        return termsFrom(own, False, self.extraCertChain)
+
+
+def _fieldsOf(description: str) -> dict[str, Any]:
+    if not _PARTS.fullmatch(description):
+        raise ValueError("a backslash stands before nothing")
+    fields: dict[str, Any] = {"privateKey": "server.pem"}
+    places = iter(("port", "privateKey", "certKey"))
+    for part in re.findall(rf":({_PART})", description):
+        named = _NAMED.fullmatch(part)
+        name, text = named.groups() if named else (next(places, "another argument"), part)
+        if name in _REFUSED:
+            raise ValueError(f"{name} is not taken: {_REFUSED[name]}")
+        fields[name] = re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
+    fields.setdefault("certKey", fields["privateKey"])
+    for name in {"port", "backlog"}.intersection(fields):
+        if not re.fullmatch("[0-9]{1,5}", fields[name]) or int(fields[name]) > 65535:
+            raise ValueError(f"{name} is no number from 0 to 65535")
+        fields[name] = int(fields[name])
+    return fields

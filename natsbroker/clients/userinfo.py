@@ -1,0 +1,92 @@
+"""
+C{$SYS.REQ.USER.INFO}: every client may ask who it is, and what it may do.
+
+Promises: nats-server's subject and answer, in every account, where there is a system account; a
+client is told about itself and nobody else.
+Must never know: how anybody was let in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from natsbroker.accounts.account import Account
+from natsbroker.auth.answering import Answering, Describe
+from natsbroker.clients.session import ClientSession
+from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Kind, Message
+
+__all__ = ["SUBJECT", "UserInfo"]
+
+SUBJECT = b"$SYS.REQ.USER.INFO"
+
+_SECOND = 1_000_000_000
+
+
+class UserInfo:
+    """
+    Answers in the accounts of a broker.
+    """
+
+    def __init__(
+        self, describe: Describe, now: Callable[[], float], nameOf: Callable[[str], str]
+    ) -> None:
+        """
+        @param describe: what answers say about this server.
+        @param now: tells the time, in seconds since the epoch.
+        @param nameOf: how an account is called for people.
+        """
+        self._describe = describe
+        self._now = now
+        self._nameOf = nameOf
+
+    def serve(self, account: Account) -> None:
+        """
+        Answer in an account too, for as long as there is one.
+        """
+        Answering(account.busFor(Kind.LOCAL)).on(SUBJECT, self._answer)
+
+    def _answer(self, message: Message) -> dict[str, Any] | None:
+        origin = message.origin
+        grant = origin.grant if isinstance(origin, ClientSession) else None
+        if grant is None:
+            return None
+        data = {
+            "user": grant.user,
+            "account": grant.account,
+            "account_name": self._nameOf(grant.account),
+        }
+        if grant.nameTag:
+            data["user_name"] = grant.nameTag
+        return {"server": self._describe(), "data": {**data, **self._rules(grant)}}
+
+    def _rules(self, grant: Grant) -> dict[str, Any]:
+        """
+        What a client may do, and how long.
+        """
+        said: dict[str, Any] = {}
+        if grant.publish is not None or grant.subscribe is not None or grant.responses is not None:
+            rules: dict[str, Any] = {
+                "publish": _listed(grant.publish),
+                "subscribe": _listed(grant.subscribe),
+            }
+            if grant.responses is not None:
+                time = round(grant.responses.expires * _SECOND)
+                rules["responses"] = {"max": grant.responses.max, "ttl": time}
+            said["permissions"] = rules
+        if grant.expires is not None:
+            said["expires"] = max(int(grant.expires - self._now()), 0) * _SECOND
+        return said
+
+
+def _listed(rules: PermissionSet | SubscribePermissions | None) -> dict[str, list[str]]:
+    if rules is None:
+        return {}
+    lists = {"allow": _texts(rules.allow or ()), "deny": _texts(rules.deny)}
+    return {name: entries for name, entries in lists.items() if entries}
+
+
+def _texts(entries: Iterable[bytes]) -> list[str]:
+    return sorted(entry.decode("utf-8", "replace") for entry in entries)

@@ -1,0 +1,452 @@
+"""
+What waits to be sent on one connection, and the turn that sends it.
+
+Promises: everything that one chunk of input causes for one connection leaves in one write; what a
+slow peer does not take is counted, here and in its transport, and more than the limit ends the
+connection; nothing is lost or reordered before that; publishers can wait for a peer that lags.
+Must never know: Twisted. A transport is anything with C{write(bytes)}; whoever owns it says when
+it is full (L{Outbox.pause}) and when it has room again (L{Outbox.resume}). The compiled twin in
+C{_accel} has the same interface and passes the same tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from natsbroker.connections.backlog import FLUSH, LEAST, SHARE, UNLIMITED, Backlog
+from natsbroker.wire.values import Message
+
+__all__ = ["Outbox", "OutboxOwner", "Turn"]
+
+
+class OutboxOwner(Protocol):
+    """
+    Who is told what becomes of an outbox.
+    """
+
+    def outboxOverflowed(self) -> None:
+        """
+        More waits than the limit allows. Called once, when the turn ends; the outbox takes
+        nothing more.
+        """
+
+    def outboxFailed(self) -> None:
+        """
+        Sending raised: the connection cannot go on. Called once, when the turn ends; the outbox
+        takes nothing more.
+        """
+
+
+class Turn:
+    """
+    Collects the outboxes that were written to and flushes them together.
+
+    While something runs inside the turn (C{enter} to C{leave}), writes only collect; the
+    outermost C{leave} flushes. A write outside of any turn asks C{schedule} for a flush soon.
+
+    @cvar HIGH: waiting bytes from which on a receiver slows its publishers down.
+    @cvar LOW: waiting bytes below which it no longer does.
+    @ivar congested: the last outbox with more than C{HIGH} bytes that something was put into;
+        whoever runs in the turn takes it (sets it to C{None}) to learn whether it was its doing.
+    @ivar work: how much was done so far, in the units of L{natsbroker.connections.backlog}.
+    @ivar until: the C{work} at which whatever runs leaves the rest for later.
+    @ivar round: the C{work} at which a round of turns ends: each begins with what is left of it.
+    @ivar backlog: what was left for later.
+    """
+
+    HIGH = 1 << 20
+    LOW = 1 << 18
+
+    __slots__ = (
+        "_depth",
+        "_dirty",
+        "_ended",
+        "_failed",
+        "_schedule",
+        "_scheduled",
+        "_trouble",
+        "backlog",
+        "congested",
+        "round",
+        "until",
+        "work",
+    )
+
+    def __init__(
+        self,
+        schedule: Callable[[Callable[[], None]], object],
+        failed: Callable[[str], object] | None = None,
+    ) -> None:
+        """
+        @param schedule: called with L{flush} to have it called soon, but not at once.
+        @param failed: called with a sentence while an exception is handled; without it, L{flush}
+            raises the first exception after everything else was done.
+        """
+        self._schedule = schedule
+        self._failed = failed
+        self._trouble: BaseException | None = None
+        self._scheduled = False
+        self.congested: Outbox | None = None
+        self._depth = 0
+        self._dirty: list[Outbox] = []
+        self._ended: list[Callable[[], None]] = []
+        self.work = 0
+        self.until = UNLIMITED
+        self.round = SHARE
+        self.backlog = Backlog(self, schedule)
+
+    @property
+    def isSpent(self) -> bool:
+        """
+        Whether the turn's share of work is used up.
+        """
+        return self.work >= self.until
+
+    def renew(self) -> None:
+        """
+        Begin a round of turns.
+        """
+        self.round = self.work + SHARE
+
+    def enter(self) -> None:
+        """
+        Begin to collect.
+        """
+        if not self._depth:
+            self.until = max(self.round, self.work + LEAST)
+        self._depth += 1
+
+    def leave(self) -> None:
+        """
+        End what C{enter} began; the outermost call flushes.
+        """
+        self._depth -= 1
+        if not self._depth:
+            self.until = UNLIMITED
+            self.flush()
+
+    def dirty(self, outbox: Outbox) -> None:
+        """
+        Remember an outbox that has something to send.
+        """
+        self.work += FLUSH
+        self._dirty.append(outbox)
+        if not self._depth and not self._scheduled:
+            self._scheduled = True
+            self._schedule(self._scheduledFlush)
+
+    def atEnd(self, call: Callable[[], None]) -> None:
+        """
+        Have something called once when the turn ends, after everything was flushed.
+        """
+        self._ended.append(call)
+        if not self._depth and not self._scheduled:
+            self._scheduled = True
+            self._schedule(self._scheduledFlush)
+
+    def flush(self) -> None:
+        """
+        Send what was collected, then make the calls that were asked for. An outbox that raises is
+        closed; it keeps nothing else from being done.
+        """
+        while self._dirty or self._ended:
+            dirty, self._dirty = self._dirty, []
+            for outbox in dirty:
+                try:
+                    outbox.flush()
+                except BaseException as problem:
+                    outbox.fail()
+                    self.caught(problem)
+            ended, self._ended = self._ended, []
+            for call in ended:
+                self.contain(call)
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            raise trouble
+
+    def contain(self, call: Callable[[], object]) -> None:
+        """
+        Call something, and report what it raises.
+        """
+        try:
+            call()
+        except BaseException as problem:
+            # Reported, not raised: others have to be called and flushed behind it.
+            self.caught(problem)
+
+    def caught(self, problem: BaseException) -> None:
+        """
+        Report the exception that is being handled.
+        """
+        if self._failed is None:
+            self._trouble = self._trouble or problem
+            return
+        try:
+            self._failed("What a turn had to do failed")
+        except BaseException as another:
+            # There may be no memory for a report. What the turn has to do still comes first.
+            self._trouble = another
+
+    def _scheduledFlush(self) -> None:
+        self._scheduled = False
+        self.flush()
+
+
+class Outbox:
+    """
+    The outgoing side of one connection.
+
+    @ivar turn: sends what was put in.
+    @ivar limit: how many bytes may wait.
+    @ivar headers: whether the peer understands headers; if not, they are stripped.
+    @ivar echo: whether the peer wants its own messages back.
+    @ivar closed: nothing more is taken.
+    @ivar direct: whether messages may be put in without telling the owner; false for an owner that
+        must see each of them.
+    @ivar pending: how many bytes wait, in here and in a transport that is full.
+    @ivar sent: how many bytes have left, as far as a transport that is full tells.
+    @ivar lagging: nobody waits for this peer any more: it had its chance to catch up. Ends when it
+        has caught up.
+    @ivar messages: how many messages were put in.
+    @ivar messageBytes: how many bytes of headers, if the peer gets them, and payload they had.
+    """
+
+    __slots__ = (
+        "_held",
+        "_heldAtMost",
+        "_isDirty",
+        "_owner",
+        "_paused",
+        "_pieces",
+        "_sent",
+        "_waiters",
+        "_waiting",
+        "_write",
+        "closed",
+        "direct",
+        "echo",
+        "headers",
+        "lagging",
+        "limit",
+        "messageBytes",
+        "messages",
+        "turn",
+    )
+
+    def __init__(
+        self, turn: Turn, owner: OutboxOwner, write: Callable[[bytes], object], limit: int
+    ) -> None:
+        self.turn = turn
+        self._owner = owner
+        self._write = write
+        self.limit = limit
+        self.headers = False
+        self.echo = True
+        self.closed = False
+        self._waiting = 0
+        self._sent = 0
+        self._held = _nothing
+        self._heldAtMost = 0
+        self.messages = 0
+        self.messageBytes = 0
+        self._pieces: list[bytes] = []
+        self._paused = False
+        self._isDirty = False
+        self.lagging = False
+        self.direct = True
+        self._waiters: list[Callable[[], None]] = []
+
+    def write(self, data: bytes) -> None:
+        """
+        Append bytes: a line, or anything else that is already a frame.
+        """
+        if self.closed or not data:
+            return
+        self._pieces.append(data)
+        self._grown(len(data))
+
+    def deliver(self, message: Message, sid: bytes) -> None:
+        """
+        Append a message as MSG or HMSG, whichever the peer understands.
+
+        @param message: what to send; it is copied into the frame.
+        @param sid: the peer's name for the subscription.
+        """
+        if self.closed:
+            return
+        frame = frameFor(message, sid, self.headers)
+        self._pieces.append(frame)
+        self.messages += 1
+        self.messageBytes += len(message.body) - (0 if self.headers else message.headerLength)
+        self._grown(len(frame))
+
+    def putRun(self, data: bytes, messages: int, messageBytes: int) -> None:
+        """
+        Append finished messages; for the lane.
+        """
+        if self.closed:
+            return
+        self._pieces.append(data)
+        self.messages += messages
+        self.messageBytes += messageBytes
+        self._grown(len(data))
+
+    def _grown(self, count: int) -> None:
+        self._waiting += count
+        if not self._isDirty:
+            self._isDirty = True
+            self.turn.dirty(self)
+        if self._waiting + self._heldAtMost > self.limit and self.pending > self.limit:
+            self._overflow()
+        elif self._waiting > Turn.HIGH and not self.lagging:
+            self.turn.congested = self
+
+    def _overflow(self) -> None:
+        overflowed = self._owner.outboxOverflowed
+        self.close()
+        self.turn.atEnd(overflowed)
+
+    def fail(self) -> None:
+        """
+        Take nothing more, and tell the owner, because sending raised.
+        """
+        failed = self._owner.outboxFailed
+        self.close()
+        self.turn.atEnd(failed)
+
+    def whenRelieved(self, call: Callable[[], None]) -> None:
+        """
+        Have something called once when less than L{Turn.LOW} bytes wait, or nothing ever will.
+        """
+        self._waiters.append(call)
+
+    def close(self) -> None:
+        """
+        Drop what waits and take nothing more.
+        """
+        self.closed = True
+        self._pieces = []
+        self._waiting = 0
+        self._held = _nothing
+        # A lane may remember the outbox for a while, but not whose it was.
+        self._owner = _NOBODY
+        self._write = _NOBODY.write
+        self._relieve()
+
+    def flush(self) -> None:
+        """
+        Hand what waits to the transport, unless that is full.
+        """
+        self._isDirty = False
+        if self._paused:
+            return
+        if self._pieces:
+            pieces, self._pieces = self._pieces, []
+            self._sent += self._waiting
+            self._waiting = 0
+            self._write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        self._relieve()
+
+    def _relieve(self) -> None:
+        self.lagging = False
+        if self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for call in waiters:
+                self.turn.contain(call)
+
+    @property
+    def pending(self) -> int:
+        """
+        See L{Outbox}.
+        """
+        return self._waiting + self._held()
+
+    @property
+    def sent(self) -> int:
+        """
+        See L{Outbox}.
+        """
+        return self._sent - self._held()
+
+    def pause(self, held: Callable[[], int] | None = None) -> None:
+        """
+        The transport is full: keep everything until L{resume}.
+
+        @param held: called for how many bytes the transport has not sent yet, which do not become
+            more; C{None} for one that does not tell.
+        """
+        self._paused = True
+        if held is not None and not self.closed:
+            self._held = held
+            self._heldAtMost = held()
+
+    def resume(self) -> None:
+        """
+        The transport has room again.
+        """
+        self._paused = False
+        self._held = _nothing
+        self._heldAtMost = 0
+        self.flush()
+
+    @property
+    def paused(self) -> bool:
+        """
+        Whether the transport is full.
+        """
+        return self._paused
+
+
+def _nothing() -> int:
+    return 0
+
+
+class _Nobody:
+    """
+    Whose an outbox is when it was closed.
+    """
+
+    def outboxOverflowed(self) -> None:
+        """
+        What is closed cannot overflow.
+        """
+
+    def outboxFailed(self) -> None:
+        """
+        What is closed has nothing to send.
+        """
+
+    def write(self, data: bytes) -> None:
+        """
+        What is closed has nothing to write.
+        """
+
+
+_NOBODY = _Nobody()
+
+
+def frameFor(message: Message, sid: bytes, headers: bool) -> bytes:
+    """
+    A message as the bytes that a client gets.
+
+    @param message: the message.
+    @param sid: the client's name for the subscription.
+    @param headers: whether the client understands headers; without, they are stripped and the
+        size is that of the payload (PROTOCOL part 2, row 28).
+    """
+    if not message.headerLength:
+        middle = b"%b %b" % (message.reply, message.sizeText) if message.reply else message.sizeText
+        return b"MSG %b %b %b\r\n%b\r\n" % (message.shownSubject, sid, middle, message.body)
+    reply = message.reply + b" " if message.reply else b""
+    if headers:
+        return b"HMSG %b %b %b%b %b\r\n%b\r\n" % (
+            message.shownSubject,
+            sid,
+            reply,
+            message.headerText,
+            message.sizeText,
+            message.body,
+        )
+    payload = message.payload
+    return b"MSG %b %b %b%d\r\n%b\r\n" % (message.shownSubject, sid, reply, len(payload), payload)

@@ -1,0 +1,97 @@
+"""
+What a session, of a client or of a link, needs of its transport.
+
+Promises: a handful of methods that every stream transport can be given.
+Must never know: which transports there are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from natsbroker.wire.grants import Security
+
+__all__ = ["LinkPeer", "Peer", "placeOf"]
+
+#: How an IPv6 socket spells the address of an IPv4 peer.
+_MAPPED = "::ffff:"
+
+
+def placeOf(address: Any) -> tuple[str, int]:
+    """
+    The host and the port of a peer. A peer that came over IPv4 has an IPv4 address, although the
+    socket that listens for both kinds says otherwise.
+
+    @param address: a Twisted address; one without host and port gives an empty text and 0.
+    """
+    host: str = getattr(address, "host", "") or ""
+    if host.startswith(_MAPPED) and "." in host:
+        host = host[len(_MAPPED) :]
+    return host, getattr(address, "port", 0) or 0
+
+
+class AnyPeer(Protocol):
+    """
+    What the transports of clients and of links have in common.
+    """
+
+    host: str
+    port: int
+
+    def write(self, data: bytes) -> object:
+        """
+        Send bytes.
+        """
+
+    def finish(self) -> None:
+        """
+        Send what waits, then close.
+        """
+
+    def abort(self) -> None:
+        """
+        Close now.
+        """
+
+    def pauseReading(self) -> None:
+        """
+        Deliver no more input for now.
+        """
+
+    def resumeReading(self) -> None:
+        """
+        Deliver input again.
+        """
+
+    def useLane(self, lane: Any) -> None:
+        """
+        The fast lane may, or with C{None} may not, be taken from now on without asking the session.
+        """
+
+
+class LinkPeer(AnyPeer, Protocol):
+    """
+    The transport of a link, as far as its session needs one.
+    """
+
+    def compress(self, level: str) -> None:
+        """
+        Speak S2 in both directions, or send at another level of it.
+
+        What was written before goes out as it is, what was read and is not a frame yet is S2.
+
+        @param level: one of L{natsbroker.links.compression.LEVELS}.
+        """
+
+
+class Peer(AnyPeer, Protocol):
+    """
+    The transport of a client's session.
+
+    @ivar isSecured: whether what is written is encrypted.
+    """
+
+    connectionType: str
+    certificate: Any
+    tls: Security | None
+    isSecured: bool

@@ -1,0 +1,211 @@
+"""
+Plain TCP connections with compiled buffers: the hub, and what clients that connect are given.
+
+The reactor, endpoints, accepting, timers and the life cycle of protocols stay Twisted's. Only the
+reading and writing of established connections is ours: they are in an epoll set of their own,
+which is one reader for the reactor, so many events cost one call. The kernel reads into a buffer
+that is parsed in place, and finished frames are sent from where they lie.
+
+Promises: a session cannot tell the difference; everything that the fast lane does not take goes the
+readable path. Must never know: what the bytes mean.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from socket import socket
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet import main, tcp
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import IReactorFDSet, IReadDescriptor
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.clients.protocol import ClientFactory
+from natsbroker.connections.polledsocket import Joint
+
+if TYPE_CHECKING:
+    from natsbroker.clients.session import ClientSession
+
+__all__ = ["FastServer", "Hub", "takeOver"]
+
+_log = Logger()
+
+
+@implementer(IReadDescriptor)
+class Hub:
+    """
+    The epoll set of one broker, as one reader for the reactor.
+    """
+
+    def __init__(self, reactor: IReactorFDSet, turn: hot.Turn) -> None:
+        self._reactor = reactor
+        self.poller = hot.Poller(turn)
+        self._isClosed = False
+        self._hasFailed = False
+        reactor.addReader(self)
+
+    def fileno(self) -> int:
+        """
+        See L{IReadDescriptor}.
+        """
+        return int(self.poller.fileno())
+
+    def logPrefix(self) -> str:
+        """
+        See L{IReadDescriptor}.
+        """
+        return "connections"
+
+    def doRead(self) -> None:
+        """
+        Handle the connections that have something. An exception from here would have the reactor
+        leave all of them alone.
+        """
+        try:
+            self.poller.run()
+        except BaseException:
+            self._hasFailed = True
+            _log.failure("Reading and writing connections failed")
+        else:
+            self._hasFailed = False
+
+    def connectionLost(self, reason: Failure) -> None:
+        """
+        The reactor has dropped the reader: because it ends, or because of an exception.
+        """
+        if not self._isClosed and not reason.check(ConnectionDone, ConnectionLost):
+            _log.failure("The reactor dropped the connections", reason)
+            self._reactor.addReader(self)
+
+    @property
+    def trouble(self) -> str:
+        """
+        Why clients are not served, in a sentence; empty if they are.
+        """
+        if not any(each is self for each in self._reactor.getReaders()):
+            return "the reactor does not watch the connections"
+        return "reading and writing connections fails" if self._hasFailed else ""
+
+    def close(self) -> None:
+        """
+        End; there must be no connections any more.
+        """
+        self._isClosed = True
+        self._reactor.removeReader(self)
+        self.poller.close()
+
+
+class FastServer(tcp.Server):
+    """
+    A server's side of a TCP connection whose bytes go through a L{Hub}.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        sock: socket,
+        protocol: Any,
+        client: Any,
+        server: Any,
+        number: int,
+        reactor: Any,
+    ) -> None:
+        self._hub = hub
+        self._joint: Joint | None = None
+        self._session: ClientSession | None = None
+        super().__init__(sock, protocol, client, server, number, reactor)
+
+    def joinSession(self, session: ClientSession) -> None:
+        """
+        Read and write for a session from now on.
+        """
+        self._session = session
+        reactor: Any = self.reactor
+        self._joint = Joint(self._hub.poller, self.fileno(), session, reactor, self.connectionLost)
+
+    def useLane(self, lane: Any) -> None:
+        """
+        The lane that the hub may take without asking the session; C{None} for none.
+        """
+        if self._joint is not None:
+            self._joint.useLane(lane)
+
+    def startReading(self) -> None:
+        """
+        Have input delivered.
+        """
+        if self._joint is not None:
+            self._joint.setReading(True)
+
+    def stopReading(self) -> None:
+        """
+        Have no input delivered.
+        """
+        if self._joint is not None:
+            self._joint.setReading(False)
+
+    def startWriting(self) -> None:
+        """
+        Nothing to do: the outbox asks for it by itself.
+        """
+
+    def stopWriting(self) -> None:
+        """
+        Nothing to do, likewise.
+        """
+
+    def write(self, data: bytes) -> None:
+        """
+        Send bytes behind what waits in the outbox.
+        """
+        if self._session is not None and self.connected:
+            self._session.outbox.write(data)
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        """
+        The session is told directly what its outbox can take.
+        """
+
+    def unregisterProducer(self) -> None:
+        """
+        See L{registerProducer}.
+        """
+
+    def loseConnection(self, _connDone: Failure | None = None) -> None:
+        """
+        Close when everything that waits was sent.
+        """
+        if not self.connected or self.disconnecting:
+            return
+        self.disconnecting = True
+        if self._joint is not None:
+            self._joint.finish()
+        else:
+            reactor: Any = self.reactor
+            reactor.callLater(0, self.connectionLost, Failure(main.CONNECTION_DONE))
+
+    def connectionLost(self, reason: Failure) -> None:
+        """
+        The connection is gone, or is to go now.
+        """
+        if self._joint is not None:
+            self._joint.forget()
+        super().connectionLost(reason)
+
+
+def takeOver(port: Any, hub: Hub) -> bool:
+    """
+    Have the connections that a port will accept go through a hub.
+
+    @param port: what listening gave.
+    @return: whether it does; other ports than plain TCP ports of clients stay as they are.
+    """
+    if type(port) is not tcp.Port or not isinstance(port.factory, ClientFactory):
+        return False
+    acceptor: Any = port
+    acceptor.transport = partial(FastServer, hub)
+    return True

@@ -1,0 +1,397 @@
+"""
+TLS on client connections, in each of the ways in which clients of NATS begin it.
+
+Promises: with C{Begin.AFTER_INFO} the handshake is started in the same turn in which INFO is
+written, so no byte of the client is ever read in the clear; with C{Begin.FIRST} nothing is written
+before it; where plaintext is allowed, the first byte of the client decides (PROTOCOL part 2,
+row 57). A handshake that fails or takes too long ends the connection without a word.
+Must never know: certificates' files, users, or what is said inside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from OpenSSL import SSL
+from twisted.internet.interfaces import (
+    IAddress,
+    IHandshakeListener,
+    IOpenSSLServerConnectionCreator,
+    ISSLTransport,
+)
+from twisted.internet.protocol import Factory, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker import errors
+from natsbroker.clients.context import ClientContext
+from natsbroker.clients.protocol import ClientProtocol
+from natsbroker.connections.tlsfacts import securityOf
+from natsbroker.connections.tlsrecords import Records, SealedConnection, widen
+
+__all__ = ["Begin", "ConnectionCreator", "TLSClientFactory", "TLSClientProtocol", "TLSTerms"]
+
+_log = Logger(namespace="natsbroker")
+
+#: The first byte of a TLS handshake.
+_HANDSHAKE = 0x16
+
+
+class Begin(Enum):
+    """
+    When a handshake begins.
+
+    @cvar AFTER_INFO: when INFO was sent in the clear.
+    @cvar FIRST: at once; INFO comes after it.
+    @cvar FIRST_OR_INFO: when the client begins it; if it does not soon, as C{AFTER_INFO}.
+    @cvar BY_CLIENT: INFO is sent in the clear; then the client's first byte decides whether at
+        all.
+    @cvar BEFORE_US: the transport does it by itself, whatever the terms say.
+    """
+
+    AFTER_INFO = "after INFO"
+    FIRST = "first"
+    FIRST_OR_INFO = "first or after INFO"
+    BY_CLIENT = "by the client"
+    BEFORE_US = "before us"
+
+
+@implementer(IOpenSSLServerConnectionCreator)
+class ConnectionCreator:
+    """
+    Makes OpenSSL connections from a context.
+    """
+
+    def __init__(self, context: SSL.Context) -> None:
+        self._context = context
+
+    def serverConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
+        """
+        See L{IOpenSSLServerConnectionCreator}.
+        """
+        connection = SealedConnection(self._context, None)
+        client = getattr(tlsProtocol, "wrappedProtocol", None)
+        if client is not None and hasattr(client, "connection"):
+            client.connection = connection
+        return connection
+
+
+@dataclass(frozen=True, slots=True)
+class TLSTerms:
+    """
+    How TLS is done on a listener. A reload replaces the whole.
+
+    @ivar creator: makes connections.
+    @ivar begin: when the handshake begins.
+    @ivar timeout: seconds for it.
+    @ivar fallback: seconds for the client to begin it, with C{Begin.FIRST_OR_INFO}.
+    @ivar optional: whether the client may do without it then.
+    @ivar pins: SHA-256 of the public keys that clients' certificates may have, as lower-case
+        hexadecimal; empty for any.
+    @ivar rate: handshakes a second; 0 for any number.
+    """
+
+    creator: ConnectionCreator | None
+    begin: Begin = Begin.AFTER_INFO
+    timeout: float = 2.0
+    fallback: float = 0.05
+    optional: bool = False
+    pins: frozenset[str] = frozenset()
+    rate: int = 0
+
+
+@implementer(IHandshakeListener)
+class TLSClientProtocol(ClientProtocol):
+    """
+    A client connection that does, or may do, a TLS handshake.
+
+    @ivar connection: the OpenSSL connection that we made for it; C{None} so far, or if the
+        transport does TLS by itself.
+    """
+
+    connection: SealedConnection | None = None
+
+    def __init__(self, context: ClientContext, factory: TLSClientFactory) -> None:
+        super().__init__(context)
+        self._terms = factory.terms
+        self._begin = factory.terms.begin
+        self._makers = factory
+        self._receive: Callable[[bytes], None] = super().dataReceived
+        self._timer: Any = None
+        self._soon: Any = None
+        self._isPending = False
+        self._records: Records | None = None
+
+    def connectionMade(self) -> None:
+        """
+        Greet the client, or wait for a handshake, or both.
+        """
+        if ISSLTransport.providedBy(self.transport):
+            self._begin = Begin.BEFORE_US
+        self._attach()
+        _BEGINNINGS[self._begin](self)
+
+    # The beginnings.
+
+    def _afterInfo(self) -> None:
+        self._greet()
+        if not self._isRefused():
+            self._startTLS()
+
+    def _first(self) -> None:
+        if self._hasRoom():
+            self._startTLS()
+
+    def _firstOrInfo(self) -> None:
+        if self._hasRoom():
+            self._receive = self._startWith
+            self._schedule(self._terms.fallback, self._fallBack)
+
+    def _fallBack(self) -> None:
+        self._timer = None
+        if self._terms.optional:
+            self._byClient()
+        else:
+            self._afterInfo()
+
+    def _byClient(self) -> None:
+        self._greet()
+        self._receive = self._sniff
+
+    def _beforeUs(self) -> None:
+        self._isPending = True
+        self._schedule(self._terms.timeout, self._late)
+
+    def _hasRoom(self) -> bool:
+        try:
+            self._context.checkRoom()
+        except errors.ConnectionLimit as limit:
+            if self.session is not None:
+                self.session.refused(limit)
+            return False
+        return True
+
+    def _isRefused(self) -> bool:
+        return self.session is None or bool(self.session.reason)
+
+    # The handshake.
+
+    def _startTLS(self) -> None:
+        """
+        Begin the handshake. What is in the outbox goes out in the clear before it.
+        """
+        session = self.session
+        if session is None:
+            return
+        if not self._makers.allowHandshake(self._context.reactor.seconds()):
+            session.close(errors.THROTTLED)
+            return
+        session.outbox.flush()
+        self._isPending = True
+        self._receive = self._collect
+        widen(self._stream)
+        self._stream.startTLS(self._terms.creator)
+        self._schedule(self._terms.timeout, self._late)
+
+    def write(self, data: bytes) -> None:
+        """
+        See L{natsbroker.clients.session.Peer}.
+        """
+        if self._records is None:
+            self._stream.write(data)
+        else:
+            self._records.send(data)
+
+    def _startWith(self, data: bytes) -> None:
+        """
+        Begin the handshake with input that belongs to it.
+        """
+        self._stopTimer()
+        self._startTLS()
+        if self._isPending:
+            self._stream.protocol.dataReceived(data)
+
+    def _sniff(self, data: bytes) -> None:
+        self._receive = super().dataReceived
+        if data[0] == _HANDSHAKE:
+            self._startWith(data)
+        else:
+            self._receive(data)
+
+    def dataReceived(self, data: bytes) -> None:
+        """
+        Take input, of whichever stage.
+        """
+        self._receive(data)
+
+    def _collect(self, data: bytes) -> None:
+        """
+        Take what one TLS record held. The records of one read come one by one; what they cause
+        is worked out once, after the last of them.
+        """
+        session = self.session
+        if session is None:
+            return
+        session.decoder.append(data)
+        if self._soon is None:
+            self._soon = self._context.reactor.callLater(0, self._proceed)
+
+    def _proceed(self) -> None:
+        self._soon = None
+        if self.session is not None:
+            self.session.proceed()
+
+    def handshakeCompleted(self) -> None:
+        """
+        See L{IHandshakeListener}: look at the client's certificate, and greet it if that is still
+        to be done.
+        """
+        self._isPending = False
+        self.isSecured = True
+        if self.connection is not None:
+            self._seal(self.connection)
+        self._stopTimer()
+        self.certificate = self._peerCertificate()
+        isGreeted = self._isGreeted()
+        self.tls = securityOf(self.connection, self.certificate, not isGreeted)
+        if not self._isPinned(self._terms.pins):
+            self._failed("certificate not pinned")
+        elif self._begin in _GREET_LATE and not isGreeted:
+            self._greet()
+        elif self.session is not None:
+            self.session.secured()
+
+    def _seal(self, connection: SealedConnection) -> None:
+        """
+        Read and write many records at a time from now on.
+        """
+        seal = connection.seal() if self._context.fastLane else None
+        self._records = Records(connection, self._stream.protocol, seal)
+        if seal is not None and self.session is not None:
+            connection.readInto(seal, self.session.decoder, self._proceed)
+
+    def _isGreeted(self) -> bool:
+        session = self.session
+        return session is not None and self._context.connections.get(session.cid) is session
+
+    def _peerCertificate(self) -> Any:
+        found = self._stream.getPeerCertificate()
+        return None if found is None else found.to_cryptography()
+
+    def termsChanged(self) -> None:
+        """
+        The factory's terms were replaced. A connection keeps those that it began with, but not the
+        trust in its key.
+        """
+        if self.isSecured and not self._isPinned(self._makers.terms.pins):
+            self._failed("certificate not pinned any more")
+
+    def _isPinned(self, pins: frozenset[str]) -> bool:
+        if not pins:
+            return True
+        if self.certificate is None:
+            return False
+        key = self.certificate.public_key()
+        data = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return hashlib.sha256(data).hexdigest() in pins
+
+    def _late(self) -> None:
+        self._timer = None
+        self._failed("handshake timeout")
+
+    def _failed(self, reason: str) -> None:
+        if self.session is not None:
+            _log.error(
+                "{client} - TLS handshake error: {reason}", client=self.session, reason=reason
+            )
+            self.session.close(errors.TLS_HANDSHAKE, abort=True)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """
+        Tell the session, and the log if it was the handshake that failed.
+        """
+        self._stopTimer()
+        soon, self._soon = self._soon, None
+        if soon is not None:
+            soon.cancel()
+            self._proceed()
+        if self.connection is not None:
+            self.connection.forget()
+        session = self.session
+        if self._isPending and session is not None and not session.reason:
+            _log.error(
+                "{client} - TLS handshake error: {reason}",
+                client=session,
+                reason=_explained(reason),
+            )
+            session.reason = errors.TLS_HANDSHAKE.reason
+        super().connectionLost(reason)
+
+    def _schedule(self, delay: float, call: Callable[[], None]) -> None:
+        self._timer = self._context.reactor.callLater(delay, call)
+
+    def _stopTimer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+
+_BEGINNINGS: dict[Begin, Callable[[TLSClientProtocol], None]] = {
+    Begin.AFTER_INFO: TLSClientProtocol._afterInfo,
+    Begin.FIRST: TLSClientProtocol._first,
+    Begin.FIRST_OR_INFO: TLSClientProtocol._firstOrInfo,
+    Begin.BY_CLIENT: TLSClientProtocol._byClient,
+    Begin.BEFORE_US: TLSClientProtocol._beforeUs,
+}
+
+_GREET_LATE = frozenset({Begin.FIRST, Begin.FIRST_OR_INFO, Begin.BEFORE_US})
+
+
+def _explained(reason: Failure) -> str:
+    """
+    What OpenSSL, or else Twisted, says about a handshake that failed.
+    """
+    value = reason.value
+    if isinstance(value, SSL.Error) and value.args and isinstance(value.args[0], list):
+        return "; ".join(str(each[-1]) for each in value.args[0]) or "unexpected EOF"
+    return str(value) or type(value).__name__
+
+
+class TLSClientFactory(Factory):
+    """
+    Makes a L{TLSClientProtocol} for every connection.
+
+    @ivar terms: how TLS is done for the connections to come.
+    """
+
+    noisy = False
+
+    def __init__(self, context: ClientContext, terms: TLSTerms) -> None:
+        self.context = context
+        self.terms = terms
+        self._second = 0
+        self._handshakes = 0
+
+    def buildProtocol(self, addr: IAddress | None) -> TLSClientProtocol:
+        """
+        A protocol for a new connection.
+        """
+        protocol = TLSClientProtocol(self.context, self)
+        protocol.factory = self
+        return protocol
+
+    def allowHandshake(self, now: float) -> bool:
+        """
+        Count a handshake, and say whether that many are allowed in this second.
+        """
+        if int(now) != self._second:
+            self._second = int(now)
+            self._handshakes = 0
+        self._handshakes += 1
+        return not 0 < self.terms.rate < self._handshakes

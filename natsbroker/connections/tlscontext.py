@@ -1,0 +1,299 @@
+"""
+From a C{tls} block to an OpenSSL context.
+
+Promises: TLS 1.2 or newer, the server's choice of cipher, no compression, no renegotiation and no
+resumption, so that what one listener demands of a client cannot be got around by another; whatever
+is wrong with a file is said with its name before anything listens.
+Must never know: connections.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from cryptography import x509
+from OpenSSL import SSL
+from OpenSSL.SSL import Context
+from twisted.logger import Logger
+
+from natsbroker.config.model import TLS
+from natsbroker.connections.tls import Begin, ConnectionCreator, TLSTerms
+
+__all__ = [
+    "TLSError",
+    "bothContextsFrom",
+    "contextFrom",
+    "diallingContextFrom",
+    "pagesCreatorFrom",
+    "termsFrom",
+]
+
+_log = Logger(namespace="natsbroker")
+
+_OPTIONS = (
+    SSL.OP_NO_COMPRESSION
+    | SSL.OP_CIPHER_SERVER_PREFERENCE
+    | SSL.OP_NO_RENEGOTIATION
+    | SSL.OP_NO_TICKET
+    | SSL.OP_SINGLE_ECDH_USE
+)
+
+_VERSIONS = {"1.2": SSL.TLS1_2_VERSION, "1.3": SSL.TLS1_3_VERSION}
+
+#: What is offered with TLS 1.2 unless the settings say: forward secrecy, and encryption that is
+#: authenticated.
+_DEFAULT_CIPHERS = (
+    "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"
+    "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"
+    "ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
+)
+
+#: Go's names of curves as OpenSSL has them, where they differ.
+_CURVES = {"CurveP256": "P-256", "CurveP384": "P-384", "CurveP521": "P-521"}
+
+
+class TLSError(ValueError):
+    """
+    A C{tls} block that no context can be made of.
+    """
+
+
+@contextmanager
+def _placed(tls: TLS) -> Iterator[None]:
+    """
+    Put the place of a block in front of what is wrong with it.
+    """
+    try:
+        yield
+    except TLSError as error:
+        raise TLSError(f"{tls.place}: {error}") from error
+
+
+def termsFrom(tls: TLS, optional: bool, chain: str = "") -> TLSTerms:
+    """
+    How a client listener does TLS.
+
+    @param optional: whether clients may stay in the clear.
+    @param chain: see L{contextFrom}.
+    @raise TLSError: if the files or names are not right.
+    """
+    return TLSTerms(
+        ConnectionCreator(contextFrom(tls, chain)),
+        _beginOf(tls, optional),
+        tls.timeout,
+        tls.handshake_first_fallback,
+        optional,
+        tls.pinned_certs,
+        tls.connection_rate_limit,
+    )
+
+
+def pagesCreatorFrom(tls: TLS) -> ConnectionCreator:
+    """
+    What makes TLS connections for the monitoring pages: as those of clients, but whoever looks
+    needs no certificate.
+
+    @raise TLSError: if the files or names are not right.
+    """
+    return ConnectionCreator(contextFrom(replace(tls, verify=False)))
+
+
+def _beginOf(tls: TLS, optional: bool) -> Begin:
+    if tls.handshake_first:
+        return Begin.FIRST_OR_INFO if tls.handshake_first_fallback else Begin.FIRST
+    return Begin.BY_CLIENT if optional else Begin.AFTER_INFO
+
+
+def contextFrom(tls: TLS, chain: str = "") -> Context:
+    """
+    An OpenSSL context for a server.
+
+    @param chain: a file with more certificates to show, from the one that signed the first of ours
+        to one that clients know; empty where they stand in the certificate's own file.
+    @raise TLSError: if the files or names are not right.
+    """
+    with _placed(tls):
+        return _answeringContext(tls, chain)
+
+
+def _answeringContext(tls: TLS, chain: str) -> Context:
+    if not tls.certs:
+        raise TLSError("there is no certificate")
+    contexts = [_contextWith(tls, certificate, key) for certificate, key in tls.certs]
+    default = contexts[0]
+    if chain:
+        for each in _certificatesIn(chain):
+            default.add_extra_chain_cert(each)
+    if len(contexts) > 1:
+        named = [
+            (names, context)
+            for (certificate, _), context in zip(tls.certs, contexts, strict=True)
+            for names in [_namesIn(certificate)]
+        ]
+        default.set_tlsext_servername_callback(lambda connection: _choose(connection, named))
+    return default
+
+
+def bothContextsFrom(tls: TLS) -> tuple[Context, Context]:
+    """
+    OpenSSL contexts for those who both answer and dial: the certificate of a peer is always
+    checked, unless C{insecure} says that whoever dials does not.
+
+    @return: for answering, and for dialling.
+    @raise TLSError: if the files or names are not right.
+    """
+    return contextFrom(replace(tls, verify=True)), diallingContextFrom(tls)
+
+
+def diallingContextFrom(tls: TLS) -> Context:
+    """
+    An OpenSSL context for those who dial and need not show a certificate: that of whom they reach
+    is always checked, unless C{insecure} says that it is not.
+
+    @raise TLSError: if the files or names are not right.
+    """
+    checking = replace(tls, verify=not tls.insecure)
+    with _placed(tls):
+        if tls.certs:
+            return _contextWith(checking, *tls.certs[0], SSL.TLS_CLIENT_METHOD)
+        context = _bareContext(checking, SSL.TLS_CLIENT_METHOD)
+        _setVerification(context, checking)
+        return context
+
+
+def _contextWith(
+    tls: TLS, certificate: str, key: str, method: int = SSL.TLS_SERVER_METHOD
+) -> Context:
+    context = _bareContext(tls, method)
+    _attempt(f"cert_file {certificate}", context.use_certificate_chain_file, certificate)
+    _attempt(f"key_file {key}", context.use_privatekey_file, key)
+    _attempt(f"key_file {key} does not belong to {certificate}", context.check_privatekey)
+    _warnOfReaders(key)
+    _setVerification(context, tls)
+    return context
+
+
+def _bareContext(tls: TLS, method: int) -> Context:
+    """
+    A context without a certificate.
+    """
+    context = Context(method)
+    context.set_min_proto_version(_VERSIONS[tls.min_version])
+    context.set_options(_OPTIONS)
+    context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+    context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+    _setCiphers(context, tls.cipher_suites)
+    _setCurves(context, tls.curve_preferences)
+    return context
+
+
+def _warnOfReaders(key: str) -> None:
+    """
+    Say if others than the owner can read a key. It is used all the same, as nats-server does: where
+    keys come from a volume of the cluster's, their modes are not the operator's choice.
+    """
+    mode = stat.S_IMODE(os.stat(key).st_mode)
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        _log.warn(
+            "tls: key_file {path} can be used by others than its owner (mode {mode}); "
+            "chmod 600 makes it private",
+            path=key,
+            mode=f"{mode:04o}",
+        )
+
+
+def _setVerification(context: Context, tls: TLS) -> None:
+    if not tls.verify:
+        # Whoever brings a certificate that names no user is as good as who brings none.
+        context.set_verify(SSL.VERIFY_NONE)
+        return
+    if tls.ca_file:
+        _attempt(f"ca_file {tls.ca_file}", context.load_verify_locations, tls.ca_file)
+        _attempt(f"ca_file {tls.ca_file}", context.load_client_ca, tls.ca_file.encode())
+    else:
+        context.set_default_verify_paths()
+    context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT)
+
+
+def _setCiphers(context: Context, suites: Sequence[str]) -> None:
+    newer = [suite for suite in suites if _isTLS13(suite)]
+    older = [_openSSLName(suite) for suite in suites if not _isTLS13(suite)]
+    if newer:
+        _attempt("cipher_suites", context.set_tls13_ciphersuites, ":".join(newer).encode())
+        if not older:
+            context.set_min_proto_version(SSL.TLS1_3_VERSION)
+    ciphers = ":".join(older) if older else _DEFAULT_CIPHERS
+    _attempt("cipher_suites", context.set_cipher_list, ciphers.encode())
+
+
+def _isTLS13(suite: str) -> bool:
+    return "_WITH_" not in suite
+
+
+def _openSSLName(suite: str) -> str:
+    """
+    OpenSSL's name for one of Go's names of cipher suites.
+    """
+    exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")
+    cipher = re.sub(r"AES_(\d+)", r"AES\1", cipher).replace("_", "-").replace("-CBC", "")
+    cipher = cipher.replace("CHACHA20-POLY1305-SHA256", "CHACHA20-POLY1305")
+    cipher = cipher.replace("3DES-EDE-SHA", "DES-CBC3-SHA").replace("RC4-128", "RC4")
+    prefix = "" if exchange == "RSA" else exchange.replace("_", "-") + "-"
+    return prefix + cipher
+
+
+def _setCurves(context: Context, curves: Sequence[str]) -> None:
+    if not curves:
+        return
+    library: Any = SSL._lib  # type: ignore[attr-defined]
+    raw: Any = context
+    names = ":".join(_CURVES.get(curve, curve) for curve in curves).encode()
+    if library.SSL_CTX_set1_curves_list(raw._context, names) != 1:
+        raise TLSError(f"curve_preferences: OpenSSL does not know all of {', '.join(curves)}")
+
+
+def _attempt(what: str, call: Any, *arguments: Any) -> None:
+    try:
+        call(*arguments)
+    except (SSL.Error, OSError) as error:
+        reasons = error.args[0] if error.args and isinstance(error.args[0], list) else [(error,)]
+        reason = "; ".join(str(each[-1]) for each in reasons) or "unreadable"
+        raise TLSError(f"{what}: {reason}") from error
+
+
+def _namesIn(path: str) -> list[str]:
+    """
+    The DNS names that a certificate file is for.
+    """
+    certificate = _certificatesIn(path)[0]
+    try:
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except x509.ExtensionNotFound:
+        return []
+    return [name.lower() for name in extension.value.get_values_for_type(x509.DNSName)]
+
+
+def _certificatesIn(path: str) -> list[x509.Certificate]:
+    try:
+        with open(path, "rb") as file:
+            return x509.load_pem_x509_certificates(file.read())
+    except (OSError, ValueError) as error:
+        raise TLSError(f"certificates {path}: {error}") from error
+
+
+def _choose(connection: SSL.Connection, named: Sequence[tuple[list[str], Context]]) -> None:
+    """
+    Use the first certificate that is for the name that the client asks for.
+    """
+    wanted = (connection.get_servername() or b"").decode("ascii", "replace").lower()
+    wildcard = "*." + wanted.partition(".")[2]
+    for names, context in named:
+        if wanted in names or wildcard in names:
+            connection.set_context(context)
+            return

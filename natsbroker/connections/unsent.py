@@ -1,0 +1,32 @@
+"""
+What Twisted's transports keep of what they were given.
+
+Promises: the bytes that a transport holds are known, so that they count towards the limit of a
+connection (the C{max_pending} of nats-server counts all that was not sent).
+Must never know: what the bytes mean.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from natsbroker.connections.polledtransport import FastStream
+
+__all__ = ["unsentBy"]
+
+
+def unsentBy(transport: Any) -> int:
+    """
+    How many bytes a transport holds that it has not sent. Those of TLS count as they are encrypted.
+
+    @param transport: a stream transport, perhaps with layers above it.
+    @return: their number; 0 for a transport that keeps them in a way of its own.
+    """
+    if isinstance(transport, FastStream):
+        return transport.unsent
+    while not hasattr(transport, "dataBuffer"):
+        transport = getattr(transport, "transport", None)
+        if transport is None:
+            return 0
+    waiting: int = getattr(transport, "_tempDataLen", 0)
+    return len(transport.dataBuffer) - int(transport.offset) + waiting

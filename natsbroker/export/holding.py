@@ -1,0 +1,189 @@
+"""
+Holds on logs that end by themselves if nobody renews them.
+
+A hold is the store's: retention does not pass it, also after a restart. How long it lasts is kept
+beside it, because a job that died must not fill the disk for ever.
+
+Promises: an end is written down before the hold is in force, so no hold that should end lasts for
+ever; a hold without an end lasts until it is released.
+Must never know: what is asked, and by whom.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from natsbroker.interfaces import IHeldLog, ILogCatalogue
+from natsbroker.interfaces.storage import StoreError
+
+__all__ = ["Holds"]
+
+_log = Logger(namespace="natsbroker.export")
+
+_SECOND = 1_000_000_000
+
+#: At least so long until the next look at what has ended, in seconds.
+_PAUSE = 5.0
+
+
+def _keyOf(log: IHeldLog, name: str) -> bytes:
+    return b"%016x/%b" % (log.identity, name.encode("utf-8"))
+
+
+class Holds:
+    """
+    The holds on all logs of a catalogue.
+    """
+
+    def __init__(
+        self, catalogue: ILogCatalogue, reactor: IReactorTime, now: Callable[[], int]
+    ) -> None:
+        """
+        @param now: the wall clock, in nanoseconds.
+        """
+        self._catalogue = catalogue
+        self._states = catalogue.states()
+        self._reactor = reactor
+        self._now = now
+        self._ends: dict[bytes, int] = {}
+        self._timer: IDelayedCall | None = None
+        self._ending: Deferred[None] | None = None
+
+    async def load(self) -> None:
+        """
+        Find what was written down, and forget what is about logs or holds that are gone.
+        """
+        logs = {}
+        for name in self._catalogue.names():
+            log = self._catalogue.find(name)
+            if IHeldLog.providedBy(log):
+                logs.update({_keyOf(log, each): log for each in log.holds()})
+        gone = []
+        for key, value in (await self._states.load()).items():
+            if key in logs:
+                self._ends[key] = int(json.loads(value)["end"])
+            else:
+                gone.append(key)
+        if gone:
+            await self._states.change(dict.fromkeys(gone))
+        self._plan()
+
+    def stop(self) -> None:
+        """
+        Let nothing end any more.
+        """
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        ending, self._ending = self._ending, None
+        if ending is not None:
+            ending.cancel()
+
+    async def set(self, log: IHeldLog, name: str, floor: int, seconds: int) -> None:
+        """
+        Hold a log, or move a hold.
+
+        @param seconds: how long; 0 until it is released.
+        @raise ValueError: if the store refuses.
+        """
+        key = _keyOf(log, name)
+        if seconds:
+            end = self._now() + seconds * _SECOND
+            self._ends[key] = end
+            await self._states.put(key, json.dumps({"end": end}).encode())
+        try:
+            await log.hold(name, floor)
+        except (StoreError, ValueError):
+            if name not in log.holds() and self._ends.pop(key, None) is not None:
+                await self._states.delete(key)
+            raise
+        if not seconds and self._ends.pop(key, None) is not None:
+            await self._states.delete(key)
+        self._plan()
+
+    async def release(self, log: IHeldLog, name: str) -> None:
+        """
+        End a hold.
+        """
+        await log.release(name)
+        key = _keyOf(log, name)
+        if self._ends.pop(key, None) is not None:
+            await self._states.delete(key)
+        self._plan()
+
+    def shown(self, log: IHeldLog) -> list[dict[str, Any]]:
+        """
+        The holds on a log.
+        """
+        return [self.one(log, name, floor) for name, floor in sorted(log.holds().items())]
+
+    def one(self, log: IHeldLog, name: str, floor: int) -> dict[str, Any]:
+        """
+        One of them; C{seconds} are those that are left to it.
+        """
+        end = self._ends.get(_keyOf(log, name))
+        shown: dict[str, Any] = {"name": name, "floor": floor}
+        if end is not None:
+            shown["seconds"] = max(end - self._now(), 0) // _SECOND
+        return shown
+
+    # What ends.
+
+    def _plan(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        if self._ends and self._ending is None:
+            left = (min(self._ends.values()) - self._now()) / _SECOND
+            self._timer = self._reactor.callLater(max(left, _PAUSE), self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        self._ending = ensureDeferred(self._end())
+        self._ending.addBoth(self._ended)
+
+    def _ended(self, result: Failure | None) -> None:
+        isStopped, self._ending = self._ending is None, None
+        if isStopped:
+            return
+        if isinstance(result, Failure):
+            _log.failure("Ending holds failed", result)
+        self._plan()
+
+    async def _end(self) -> None:
+        held = set()
+        for channel in self._catalogue.names():
+            log = self._catalogue.find(channel)
+            if not IHeldLog.providedBy(log):
+                continue
+            for name in list(log.holds()):
+                key = _keyOf(log, name)
+                end = self._ends.get(key)
+                held.add(key)
+                if end is not None and end <= self._now():
+                    await self._endOne(log, channel, name)
+        gone = [key for key in self._ends if key not in held]
+        for key in gone:
+            del self._ends[key]
+        if gone:
+            await self._states.change(dict.fromkeys(gone))
+
+    async def _endOne(self, log: Any, channel: str, name: str) -> None:
+        try:
+            await self.release(log, name)
+        except StoreError as error:
+            _log.error(
+                "Hold {name} of {channel} has ended and cannot be released: {why}",
+                name=name,
+                channel=channel,
+                why=str(error),
+            )
+            return
+        _log.info("Hold {name} of {channel} ended: nobody renewed it", name=name, channel=channel)

@@ -1,0 +1,133 @@
+"""
+Advice to the gateway interest policy of one broker.
+
+Promises: what is advised holds for the connections that there are at once, and for new ones.
+Must never know: who advises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+
+from natsbroker.accounts.registry import AccountRegistry
+from natsbroker.export.advising import AdviceService, shownAdvice
+from natsbroker.gateways.advice import Advice, AdvisedPolicy
+from natsbroker.gateways.gateways import Gateways
+from natsbroker.interfaces import IMessageBus
+from natsbroker.subjects.grammar import isValidLiteral
+
+__all__ = ["Advising", "GatewayAdvice"]
+
+
+class GatewayAdvice:
+    """
+    Provides L{natsbroker.export.advising.Advised}.
+    """
+
+    def __init__(
+        self, policy: AdvisedPolicy, gateways: Gateways, accounts: AccountRegistry
+    ) -> None:
+        self._policy = policy
+        self._gateways = gateways
+        self._accounts = accounts
+
+    @property
+    def name(self) -> str:
+        """
+        What our gateway is called.
+        """
+        return self._gateways.terms.name
+
+    def accounts(self) -> Iterable[str]:
+        """
+        The accounts that there are.
+        """
+        return self._accounts.names()
+
+    def clusters(self) -> Iterable[str]:
+        """
+        The other clusters: those that we know where to find, and those that found us.
+        """
+        dialled = {each.gateway for each in self._gateways.inbound.values()}
+        return dialled | set(self._gateways.remotes)
+
+    def advise(
+        self, account: str, gateway: str, mode: str, until: float, most: int | None
+    ) -> Advice:
+        """
+        Take advice, from now on.
+
+        @raise ValueError: if there is too much.
+        """
+        advice = Advice(account, gateway, mode, until, most)
+        self._policy.advise(advice)
+        for link in list(self._gateways.inbound.values()):
+            if link.gateway == gateway and link.traffic is not None:
+                link.traffic.reconsider()
+        return advice
+
+    def withdraw(self, account: str, gateway: str) -> bool:
+        """
+        Forget some.
+        """
+        return self._policy.withdraw(gateway, account)
+
+    def advice(self) -> Iterable[Advice]:
+        """
+        All that holds.
+        """
+        return self._policy.advice()
+
+    def shown(self, gateway: str, account: str) -> Mapping[str, Any] | None:
+        """
+        What holds for one account and cluster, for people; C{None} for nothing.
+        """
+        found = self._policy.adviceOn(gateway, account)
+        return None if found is None else shownAdvice(found)
+
+
+class Advising(Service):
+    """
+    Answers requests about advice while it runs, in the system account.
+    """
+
+    def __init__(
+        self,
+        advice: GatewayAdvice,
+        bus: Callable[[], IMessageBus | None],
+        server: Callable[[], str],
+        now: Callable[[], float],
+    ) -> None:
+        """
+        @param bus: gives the system account's; C{None} for none.
+        @param server: gives the broker's id.
+        @param now: tells the time in seconds since the epoch.
+        """
+        self._advice = advice
+        self._bus = bus
+        self._server = server
+        self._now = now
+        self._answering: AdviceService | None = None
+
+    def startService(self) -> None:
+        """
+        Answer from now on, where there is an account for it.
+        """
+        super().startService()  # type: ignore[no-untyped-call]
+        bus, name = self._bus(), self._advice.name
+        if bus is not None and isValidLiteral(name.encode("utf-8", "surrogateescape")):
+            self._answering = AdviceService(bus, name, self._advice, self._server, self._now)
+
+    def stopService(self) -> Deferred[None] | None:
+        """
+        Answer no more.
+        """
+        answering, self._answering = self._answering, None
+        if answering is not None:
+            answering.stop()
+        stopping: Deferred[None] | None = super().stopService()  # type: ignore[no-untyped-call]
+        return stopping

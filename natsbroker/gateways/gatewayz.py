@@ -1,0 +1,157 @@
+"""
+The page C{/gatewayz}: the connections between this cluster and others.
+
+Promises: the parameters, refusals and keys of nats-server's page in its order; of each account,
+what the policy has decided: the mode, what is known to be wanted and unwanted, and (ours) how often
+and when the mode has changed. Without gateways the page is there, and empty.
+Must never know: connections, or how anything was decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any
+
+from natsbroker.links.views import GatewayFactsView, GatewayLinkView, GatewaysView
+from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
+from natsbroker.monitoring.formats import instant, shown
+from natsbroker.monitoring.queries import Query, flag, text
+from natsbroker.monitoring.rowparts import ages, passed, whereabouts
+from natsbroker.monitoring.state import BrokerState
+from natsbroker.monitoring.subscribed import askedFor, detailed
+
+__all__ = ["Gatewayz"]
+
+#: The real server's words for the modes that it has.
+_MODES = {
+    "optimistic": "Optimistic",
+    "transitioning": "Transitioning",
+    "interest-only": "Interest-Only",
+}
+
+#: How many subscriptions of an account are listed.
+_LISTED = 4096
+
+Document = dict[str, Any]
+
+
+class _Wanted:
+    """
+    What the page is asked for.
+    """
+
+    def __init__(self, query: Query) -> None:
+        self.subs, self.subsDetail = askedFor(query)
+        self.account = text(query, "acc_name")
+        self.accounts = flag(query, "accs") or bool(self.account)
+        self.gateway = text(query, "gw_name")
+
+    def takes(self, gateway: str) -> bool:
+        """
+        Whether a gateway is shown.
+        """
+        return self.gateway in ("", gateway)
+
+
+class Gatewayz:
+    """
+    Tells about gateways.
+
+    @ivar gateways: what there is to tell; C{None} without.
+    """
+
+    def __init__(self, state: BrokerState) -> None:
+        self._state = state
+        self.gateways: GatewaysView | None = None
+
+    def __call__(self, query: Query) -> Answer:
+        """
+        The page.
+
+        @raise BadQuery: if a parameter makes no sense.
+        """
+        return Answer(200, JSON, bodyOf(self.steps(_Wanted(query))))
+
+    def steps(self, wanted: _Wanted) -> Generator[bytes, None, Document]:
+        """
+        The same as a document, in steps.
+        """
+        state, gateways = self._state, self.gateways
+        now = state.seconds()
+        page: Document = {"server_id": state.context.info.server_id, "now": instant(now)}
+        if gateways is None:
+            return {**page, "outbound_gateways": {}, "inbound_gateways": {}}
+        page |= {"name": gateways.name, "host": gateways.host, "port": gateways.port}
+        outbound: Document = {}
+        inbound: Document = {}
+        for name, link in gateways.outbound():
+            if wanted.takes(name):
+                outbound[name] = self._row(link, wanted, now)
+                yield PAUSE
+        for name, link in gateways.inbound():
+            if wanted.takes(name):
+                inbound.setdefault(name, []).append(self._row(link, wanted, now))
+                yield PAUSE
+        isUnknown = bool(wanted.gateway) and not outbound
+        return {
+            **page,
+            "outbound_gateways": None if isUnknown else outbound,
+            "inbound_gateways": inbound,
+        }
+
+    def _row(self, link: GatewayLinkView, wanted: _Wanted, now: float) -> Document:
+        row: Document = {
+            "configured": link.isConfigured,
+            "connection": _connection(link.facts(), now),
+        }
+        accounts = _accounts(link, wanted) if wanted.accounts else []
+        return {**row, "accounts": accounts} if accounts else row
+
+
+def _connection(facts: GatewayFactsView, now: float) -> Document:
+    row = {
+        "cid": facts.number,
+        "kind": "Gateway",
+        **whereabouts(facts),
+        **ages(facts, now),
+        "pending_bytes": facts.pending,
+        **passed(facts.traffic, facts.subscriptions),
+    }
+    return {**row, "name": facts.name} if facts.name else row
+
+
+def _accounts(link: GatewayLinkView, wanted: _Wanted) -> list[Document]:
+    found: Iterable[tuple[str, Mapping[str, Any]]] = link.accounts().items()
+    return [
+        _account(link, name, figures, wanted)
+        for name, figures in found
+        if wanted.account in ("", name)
+    ]
+
+
+def _account(
+    link: GatewayLinkView, name: str, figures: Mapping[str, Any], wanted: _Wanted
+) -> Document:
+    mode = str(figures["mode"])
+    row: Document = {"name": name, "interest_mode": _MODES.get(mode, mode)}
+    counts = {
+        "no_interest_count": figures.get("no_interest", 0),
+        "interest_only_threshold": link.switchAfter,
+        "num_subs": figures.get("interest", 0) + figures.get("queues", 0),
+        "num_queue_subs": figures.get("queues", 0),
+    }
+    row |= {key: count for key, count in counts.items() if count}
+    if wanted.subs or wanted.subsDetail:
+        listed = [each for each, _ in zip(link.interests(name), range(_LISTED), strict=False)]
+        if listed and wanted.subs:
+            row["subscriptions_list"] = [shown(pattern) for pattern, _ in listed]
+        elif listed:
+            row["subscriptions_list_detail"] = [
+                detailed(pattern, queue, b"", 0, 0) for pattern, queue in listed
+            ]
+    if figures.get("switches"):
+        row["switches"] = figures["switches"]
+        row["last_switch"] = instant(figures["switched"])
+    if figures.get("advice"):
+        row["advice"] = figures["advice"]
+    return row

@@ -1,0 +1,242 @@
+"""
+What comes over a connection that another cluster dialled, and what that is told.
+
+Promises: a message reaches whoever wants it in this cluster, at any of its members, once; of each
+queue group that the sender chose one member gets it; a sender is told what nobody wants; every
+account that there is is told of, as the policy says.
+Must never know: how the connection came about, or how a policy decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from twisted.logger import Logger
+
+from natsbroker import hot
+from natsbroker.advisories import Advisory, GatewayUnwanted
+from natsbroker.connections.labels import quoted
+from natsbroker.gateways.advertiser import Telling
+from natsbroker.gateways.replyrouter import LedBack
+from natsbroker.interfaces import IGatewayBus, IGatewayInterestPolicy
+from natsbroker.links.link import Handler, Link
+from natsbroker.links.origins import PeerOrigin
+from natsbroker.routes.interest import AccountDoors
+from natsbroker.wire import ops
+from natsbroker.wire.dialects.gateway import accountLine
+from natsbroker.wire.mapped import splitReply
+from natsbroker.wire.serverinfo import ServerDocument
+from natsbroker.wire.values import Message
+
+__all__ = ["GatewayOrigin", "Intake"]
+
+_log = Logger(namespace="natsbroker")
+
+#: So many accounts that are not known here are remembered as refused.
+_MOST_UNKNOWN = 10_000
+
+
+class GatewayOrigin(PeerOrigin):
+    """
+    One account at another cluster.
+    """
+
+    __slots__ = ()
+
+    ORIGIN = "Gateway"
+
+
+class _Account:
+    """
+    An account that messages are taken for.
+    """
+
+    __slots__ = ("bus", "name", "origin", "telling")
+
+    def __init__(self, name: str, bus: IGatewayBus, origin: GatewayOrigin, telling: Telling):
+        self.name = name
+        self.bus = bus
+        self.origin = origin
+        self.telling = telling
+
+
+class Intake:
+    """
+    The traffic of one connection that another cluster dialled.
+
+    @ivar handlers: what is done with which operation.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        name: str,
+        document: ServerDocument,
+        doors: AccountDoors,
+        policy: IGatewayInterestPolicy,
+        ourName: str,
+        ledBack: LedBack,
+        now: Callable[[], float],
+        notify: Callable[[Advisory], None] = lambda advisory: None,
+    ) -> None:
+        """
+        @param name: what the other cluster is called.
+        @param document: what the peer says of itself.
+        @param doors: to the accounts, which are L{IGatewayBus}es.
+        @param ourName: what our gateway is called.
+        @param now: tells the time in seconds since the epoch.
+        @param notify: told of what came and nobody wants.
+        """
+        self._notify = notify
+        self._link = link
+        self._name = name
+        self._document = document
+        self._doors = doors
+        self._policy = policy
+        self._ourName = ourName
+        self._ledBack = ledBack
+        self._now = now
+        self._accounts: dict[bytes, _Account] = {}
+        self._unknown: dict[bytes, None] = {}
+        if hot.LinkLane is not None and link.context.fastLane:
+            link.lane = hot.LinkLane(link.decoder, link.outbox, b"", True)
+        self.handlers: dict[int, Handler] = {ops.RMSG: self._message, ops.HMSG: self._message}
+
+    def begin(self) -> None:
+        """
+        Tell, and take messages.
+        """
+        self.accountsChanged()
+
+    # What the other cluster is told.
+
+    def accountsChanged(self) -> None:
+        """
+        There may be other accounts: tell of those that there are. Queue groups come first.
+        """
+        doors: dict[bytes, Any] = {
+            name.encode("utf-8", "surrogateescape"): self._doors.door(name)
+            for name in self._doors.names()
+        }
+        accounts = self._accounts
+        for name in [each for each in accounts if accounts[each].bus is not doors.get(each)]:
+            accounts.pop(name).telling.end()
+        new = [name for name in doors if name not in accounts and doors[name] is not None]
+        for name in new:
+            accounts[name] = self._account(name, doors[name])
+        self._offer()
+        if new:
+            self.reconsider()
+
+    def reconsider(self) -> None:
+        """
+        The policy may have another mind: tell everything where it says so now.
+        """
+        for known in self._accounts.values():
+            if self._policy.introduces(self._name, known.name, self._document.gateway_iom):
+                known.telling.tellAll(self._now())
+
+    def _account(self, wire: bytes, bus: IGatewayBus) -> _Account:
+        name = wire.decode("utf-8", "surrogateescape")
+        isRefused = wire in self._unknown
+        self._unknown.pop(wire, None)
+        telling = Telling(wire, self._ourName, self._link.say, self._link.context.turn, isRefused)
+        telling.begin(bus)
+        return _Account(name, bus, GatewayOrigin(name, self._document.server_name), telling)
+
+    def _offer(self) -> None:
+        """
+        Let the lane deliver in the accounts that there are.
+        """
+        lane = self._link.lane
+        if lane is not None:
+            lane.forget()
+            lane.matchers.update({name: each.bus.matcher for name, each in self._accounts.items()})
+            lane.told.update({name: each.telling for name, each in self._accounts.items()})
+
+    def figures(self) -> dict[str, Mapping[str, Any]]:
+        """
+        What the other cluster was told, account by account, for people.
+        """
+        return {each.name: each.telling.figures() for each in self._accounts.values()}
+
+    def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
+        """
+        The patterns and queue groups that the other cluster was told of.
+        """
+        known = self._accounts.get(account.encode("utf-8", "surrogateescape"))
+        return () if known is None else known.telling.interests()
+
+    def end(self) -> None:
+        """
+        The connection ends.
+        """
+        accounts, self._accounts = self._accounts, {}
+        for each in accounts.values():
+            each.telling.end()
+        self._offer()
+
+    # What the other cluster sends.
+
+    def _message(
+        self,
+        subject: bytes,
+        reply: bytes,
+        headerLength: int,
+        body: bytes,
+        sizeText: bytes,
+        headerText: bytes,
+        account: bytes,
+        queues: tuple[bytes, ...] | None,
+        leaf: bytes,
+    ) -> None:
+        known = self._accounts.get(account)
+        if known is None:
+            self._refuseAccount(account, subject, len(body))
+            return
+        via, reply, shown = splitReply(reply)
+        message = Message(
+            subject,
+            body,
+            reply,
+            headerLength,
+            known.origin,
+            sizeText,
+            headerText,
+            queues,
+            via,
+            shown,
+        )
+        if self._ledBack.take(known.name, message, False):
+            return
+        telling = known.telling
+        if not telling.isAll and not known.bus.isWanted(subject):
+            isTold = telling.refuse(
+                subject, lambda count: self._switches(known, count), self._now()
+            )
+            if not queues:
+                self._unwanted(known.name, subject, len(body), isTold)
+        known.bus.publish(message, self._link.later)
+
+    def _unwanted(self, account: str, subject: bytes, size: int, isTold: bool) -> None:
+        self._notify(GatewayUnwanted(self._name, account, subject, size, isTold))
+
+    def _switches(self, account: _Account, refusals: int) -> bool:
+        return self._policy.switches(self._name, account.name, refusals)
+
+    def _refuseAccount(self, account: bytes, subject: bytes, size: int) -> None:
+        _log.debug(
+            "{link} - Unknown account {account} for gateway message on subject: {subject}",
+            link=str(self._link),
+            account=quoted(account),
+            subject=quoted(subject),
+        )
+        isTold = account not in self._unknown
+        self._unwanted(account.decode("utf-8", "surrogateescape"), subject, size, isTold)
+        if not isTold:
+            return
+        if len(self._unknown) >= _MOST_UNKNOWN:
+            del self._unknown[next(iter(self._unknown))]
+        self._unknown[account] = None
+        self._link.say(accountLine(account, False))

@@ -1,0 +1,288 @@
+"""
+What goes over the connection that we dialled to another cluster, and what that says it wants.
+
+Promises: in every account, what the policy's table wants is sent from the moment when the
+connection is agreed on until it ends; what the peer tells of an account that is not known here is
+kept for when it is.
+Must never know: how the connection came about, how a policy decides, or who publishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker import errors, hot
+from natsbroker.connections.labels import quoted
+from natsbroker.interfaces import (
+    IGatewayBus,
+    IGatewayInterestPolicy,
+    IGatewayLink,
+    IGatewayPassage,
+    IInterestTable,
+)
+from natsbroker.links.link import Handler, Link
+from natsbroker.routes.interest import AccountDoors
+from natsbroker.subjects.shapes import TooManyShapes
+from natsbroker.wire import ops
+from natsbroker.wire.dialects import gateway
+from natsbroker.wire.serverinfo import GatewayCommand, ServerDocument
+from natsbroker.wire.values import Message
+
+__all__ = ["GatewayAccount", "Outlet"]
+
+_log = Logger(namespace="natsbroker")
+
+
+@implementer(IGatewayLink)
+class GatewayAccount:
+    """
+    One account at another cluster: where messages for it are sent.
+
+    @ivar outbox: the connection's.
+    @ivar prefix: the account as the wire names it, with a blank behind.
+    @ivar replyPrefix: see L{IGatewayLink}.
+    @ivar answers: likewise.
+    @ivar gateway: likewise.
+    """
+
+    __slots__ = ("_name", "answers", "gateway", "outbox", "prefix", "replyPrefix")
+
+    def __init__(
+        self,
+        name: bytes,
+        outbox: hot.Outbox,
+        replyPrefix: bytes,
+        answers: tuple[bytes, ...],
+        gateway: str = "",
+    ) -> None:
+        self._name = name
+        self.gateway = gateway
+        self.prefix = name + b" "
+        self.outbox = outbox
+        self.replyPrefix = replyPrefix
+        self.answers = answers
+
+    def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
+        """
+        See L{natsbroker.interfaces.ILinkSubscriber.forward}.
+        """
+        outbox = self.outbox
+        if outbox.closed:
+            return
+        outbox.messages += 1
+        outbox.messageBytes += len(message.body)
+        outbox.write(gateway.messageFrame(self._name, message, queues, outbox.headers))
+
+
+class _Open:
+    """
+    An account that messages are sent for.
+    """
+
+    __slots__ = ("bus", "passage")
+
+    def __init__(self, bus: IGatewayBus, passage: IGatewayPassage) -> None:
+        self.bus = bus
+        self.passage = passage
+
+
+class Outlet:
+    """
+    The traffic of one connection that we dialled.
+
+    @ivar handlers: what is done with which operation.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        name: str,
+        document: ServerDocument,
+        doors: AccountDoors,
+        policy: IGatewayInterestPolicy,
+        replyPrefix: bytes,
+        answers: tuple[bytes, ...],
+        headers: bool,
+    ) -> None:
+        """
+        @param name: what the other cluster is called.
+        @param document: what the peer says of itself.
+        @param doors: to the accounts, which are L{IGatewayBus}es.
+        @param replyPrefix: see L{IGatewayLink}.
+        @param answers: likewise.
+        @param headers: whether we understand headers.
+        """
+        link.outbox.headers = headers and document.headers
+        self._link = link
+        self._name = name
+        self._tellsAll = document.gateway_iom
+        self._doors = doors
+        self._policy = policy
+        self._replyPrefix = replyPrefix
+        self._answers = answers
+        self._distance = 0.0
+        self._tables: dict[bytes, IInterestTable] = {}
+        self._open: dict[bytes, _Open] = {}
+        self.handlers: dict[int, Handler] = {
+            ops.RS_PLUS: self._gained,
+            ops.RS_MINUS: self._lost,
+            ops.A_PLUS: partial(self._wanted, True),
+            ops.A_MINUS: partial(self._wanted, False),
+        }
+
+    # Accounts.
+
+    def begin(self) -> None:
+        """
+        Send, and listen.
+        """
+        self.accountsChanged()
+
+    def accountsChanged(self) -> None:
+        """
+        There may be other accounts: send for those that there are.
+        """
+        doors: dict[bytes, Any] = {
+            name.encode("utf-8", "surrogateescape"): self._doors.door(name)
+            for name in self._doors.names()
+        }
+        for name in [each for each in self._open if self._open[each].bus is not doors.get(each)]:
+            self._open.pop(name).passage.cancel()
+        for name, bus in doors.items():
+            if name not in self._open and bus is not None:
+                account = GatewayAccount(
+                    name, self._link.outbox, self._replyPrefix, self._answers, self._name
+                )
+                passage = bus.openGateway(account, self._table(name))
+                passage.place(self._distance)
+                self._open[name] = _Open(bus, passage)
+
+    def _table(self, account: bytes) -> IInterestTable:
+        table = self._tables.get(account)
+        if table is None:
+            name = account.decode("utf-8", "surrogateescape")
+            table = self._policy.connected(self._name, name, self._tellsAll)
+            self._tables[account] = table
+        return table
+
+    def placed(self, seconds: float) -> None:
+        """
+        The peer is so far away.
+        """
+        self._distance = seconds
+        for each in self._open.values():
+            each.passage.place(seconds)
+
+    def table(self, account: str) -> IInterestTable:
+        """
+        What is wanted of an account.
+        """
+        return self._table(account.encode("utf-8", "surrogateescape"))
+
+    def figures(self) -> dict[str, Mapping[str, Any]]:
+        """
+        What is wanted over there, account by account, for people.
+        """
+        return {
+            account.decode("utf-8", "surrogateescape"): table.figures()
+            for account, table in self._tables.items()
+        }
+
+    def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
+        """
+        The patterns and queue groups that are known to be wanted over there.
+        """
+        table = self._tables.get(account.encode("utf-8", "surrogateescape"))
+        return () if table is None else table.interests()
+
+    def end(self) -> None:
+        """
+        The connection ends.
+        """
+        opened, self._open = self._open, {}
+        self._tables = {}
+        for each in opened.values():
+            each.passage.cancel()
+
+    # What the peer says.
+
+    def _change(
+        self,
+        account: bytes,
+        call: Callable[[Any], IInterestTable],
+        pattern: bytes = b">",
+        queue: bytes | None = None,
+    ) -> None:
+        table = self._tables[account] = call(self._table(account))
+        opened = self._open.get(account)
+        if opened is not None:
+            opened.passage.use(table, pattern, queue)
+
+    def _wanted(self, isWanted: bool, line: bytes) -> None:
+        account = gateway.splitAccount(line)
+        if account is None:
+            self._link.close(errors.BAD_ARGUMENTS)
+        else:
+            self._change(account, lambda table: self._policy.accountWanted(table, isWanted))
+
+    def _gained(self, line: bytes) -> None:
+        interest = gateway.splitInterest(line)
+        if interest is None:
+            self._link.close(errors.BAD_ARGUMENTS)
+            return
+        account, _, pattern, queue, _ = interest
+        try:
+            self._change(
+                account, lambda table: self._policy.gained(table, pattern, queue), pattern, queue
+            )
+        except (ValueError, TooManyShapes) as error:
+            _log.error(
+                "{link} - Could not insert subscription: {why}",
+                link=str(self._link),
+                why=quoted(str(error))[1:-1],
+            )
+
+    def _lost(self, line: bytes) -> None:
+        interest = gateway.splitLost(line)
+        if interest is None:
+            self._link.close(errors.BAD_ARGUMENTS)
+            return
+        account, _, pattern, queue, _ = interest
+        self._change(
+            account, lambda table: self._policy.lost(table, pattern, queue), pattern, queue
+        )
+
+    def commanded(self, document: ServerDocument) -> bool:
+        """
+        The peer begins, or ends, to tell all its interest in an account.
+
+        @return: whether it was one of these.
+        """
+        command = document.gateway_cmd
+        if command not in _LISTS:
+            return False
+        isComplete = command == GatewayCommand.ALL_SUBS_COMPLETE
+        account = gateway.accountOf(document)
+        if account is None:
+            which = "complete" if isComplete else "start"
+            self._link.close(errors.NO_COMMAND_ACCOUNT, which)
+            return True
+        # What is listed is known by its end: only what was not spoken of is withheld from there on.
+        queue = b"" if isComplete else None
+        self._change(account, lambda table: self._policy.listed(table, isComplete), queue=queue)
+        _log.debug(
+            "{link} - Gateway {gateway}: switching account {account} to interest-only mode{end}",
+            link=str(self._link),
+            gateway=quoted(self._name),
+            account=quoted(account),
+            end=" complete" if isComplete else "",
+        )
+        return True
+
+
+_LISTS = frozenset({GatewayCommand.ALL_SUBS_START, GatewayCommand.ALL_SUBS_COMPLETE})

@@ -1,0 +1,189 @@
+"""
+What the monitoring pages tell of gateways.
+
+Promises: figures that are there anyway, read when somebody asks.
+Must never know: HTTP, or how connections are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from natsbroker.config.model import TLS, Settings
+from natsbroker.gateways.facts import GatewayFacts, gatewayFacts
+from natsbroker.gateways.gateway import GatewayLink, OutboundGateway
+from natsbroker.gateways.gateways import Gateways
+from natsbroker.gateways.settings import Gateway
+from natsbroker.monitoring.formats import number
+from natsbroker.monitoring.model import MonitoringModel
+
+__all__ = ["GatewayPages", "LinkPage", "showGateways"]
+
+#: Seconds that nats-server shows where the settings say nothing.
+_TIMEOUT = 2.0
+
+
+class LinkPage:
+    """
+    One connection. See L{natsbroker.links.views.GatewayLinkView}.
+
+    @ivar switchAfter: after how many refusals an account is told of as a whole; 0 for never.
+    """
+
+    def __init__(
+        self,
+        link: GatewayLink,
+        switchAfter: int,
+        advice: Callable[[str, str], Mapping[str, Any] | None] = lambda gateway, account: None,
+    ) -> None:
+        """
+        @param advice: gives what was advised of what a cluster sends of an account.
+        """
+        self._link = link
+        self._advice = advice
+        self.switchAfter = switchAfter
+
+    @property
+    def isConfigured(self) -> bool:
+        """
+        Whether it was dialled because the settings say so.
+        """
+        link = self._link
+        return isinstance(link, OutboundGateway) and not link.cluster.isImplicit
+
+    def facts(self) -> GatewayFacts:
+        """
+        What there is to tell about it now.
+        """
+        link = self._link
+        count = 0
+        if isinstance(link, OutboundGateway):
+            count = sum(
+                figures.get("interest", 0) + figures.get("queues", 0)
+                for figures in self.accounts().values()
+            )
+        return gatewayFacts(link, count)
+
+    def accounts(self) -> Mapping[str, Mapping[str, Any]]:
+        """
+        What was decided for each account.
+        """
+        traffic = self._link.traffic
+        figures: Mapping[str, Mapping[str, Any]] = {} if traffic is None else traffic.figures()
+        if isinstance(self._link, OutboundGateway):
+            return figures
+        advised = {name: self._advice(self._link.gateway, name) for name in figures}
+        return {
+            name: {**each, "advice": advised[name]} if advised[name] else each
+            for name, each in figures.items()
+        }
+
+    def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
+        """
+        The patterns and queue groups that are known to be wanted in an account.
+        """
+        traffic = self._link.traffic
+        if traffic is None or not isinstance(self._link, OutboundGateway):
+            return ()
+        found: Iterable[tuple[bytes, bytes]] = traffic.interests(account)
+        return found
+
+
+class GatewayPages:
+    """
+    All of them. See L{natsbroker.links.views.GatewaysView}.
+    """
+
+    def __init__(
+        self,
+        gateways: Gateways,
+        settings: Callable[[], Settings],
+        switchAfter: int,
+        advice: Callable[[str, str], Mapping[str, Any] | None] = lambda gateway, account: None,
+    ) -> None:
+        """
+        @param settings: the settings in force.
+        @param advice: gives what was advised of what a cluster sends of an account.
+        """
+        self._advice = advice
+        self._gateways = gateways
+        self._settings = settings
+        self._switchAfter = switchAfter
+
+    @property
+    def name(self) -> str:
+        """
+        The name of our gateway.
+        """
+        return self._gateways.terms.name
+
+    @property
+    def host(self) -> str:
+        """
+        Where others are told to dial us.
+        """
+        return self._gateways.identity.host
+
+    @property
+    def port(self) -> int:
+        """
+        Likewise.
+        """
+        return self._gateways.identity.port
+
+    def outbound(self) -> Iterable[tuple[str, LinkPage]]:
+        """
+        The connections that we dialled.
+        """
+        found = self._gateways.outbound.items()
+        return [(name, LinkPage(link, self._switchAfter)) for name, link in found]
+
+    def inbound(self) -> Iterable[tuple[str, LinkPage]]:
+        """
+        The connections that others dialled.
+        """
+        found = list(self._gateways.inbound.values())
+        return [(link.gateway, LinkPage(link, self._switchAfter, self._advice)) for link in found]
+
+    def varz(self) -> dict[str, Any]:
+        """
+        The settings, as C{/varz} shows them.
+        """
+        gateway = self._settings().gateway or Gateway()
+        tls = gateway.tls
+        own = {
+            "name": gateway.name,
+            "host": gateway.host,
+            "port": self._gateways.identity.port if gateway.port < 0 else gateway.port,
+            "auth_timeout": number(gateway.timeout or _authTimeout(tls)),
+            "tls_timeout": number(_TIMEOUT if tls is None else tls.timeout),
+            "tls_required": tls is not None,
+            "tls_verify": tls is not None,
+            "advertise": gateway.advertise,
+            "connect_retries": gateway.connect_retries,
+            "gateways": [self._remote(each.name) for each in gateway.gateways],
+            "reject_unknown": gateway.reject_unknown_cluster,
+        }
+        return {key: value for key, value in own.items() if value}
+
+    def _remote(self, name: str) -> dict[str, Any]:
+        remote = self._gateways.remotes.get(name)
+        if remote is None:
+            return {"name": name, "urls": self._gateways.gossip.urls()}
+        tls = remote.tls(self._gateways.terms)
+        timeout = {} if tls is None else {"tls_timeout": number(tls.timeout)}
+        return {"name": name, **timeout, "urls": remote.places}
+
+
+def _authTimeout(tls: TLS | None) -> float:
+    return _TIMEOUT if tls is None else tls.timeout + 1.0
+
+
+def showGateways(model: MonitoringModel, pages: GatewayPages, gateways: Gateways) -> None:
+    """
+    Have the pages tell of gateways.
+    """
+    model.gatewayz.gateways = pages
+    model.varz.contributions["gateway"] = pages.varz
+    model.varz.books["gateways"] = gateways.context.book

@@ -1,0 +1,146 @@
+"""
+From what was read to the settings of the gateway.
+
+This module promises values that make sense, or an error at the place of each that does
+not, in nats-server's words.  It must never know connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from natsbroker.config.build_tls import tlsOf
+from natsbroker.config.errors import ConfigError
+from natsbroker.config.model import TLS, Settings
+from natsbroker.config.reading import Findings, Reading
+from natsbroker.gateways.settings import Gateway, InterestPolicy, RemoteGateway
+from natsbroker.links.settings import (
+    advertiseProblems,
+    certificateProblems,
+    guardProblems,
+    isSpaced,
+    listenAddress,
+    loginOf,
+    loginProblems,
+    negativeProblems,
+    urlProblems,
+)
+from natsbroker.routes.settings import splitRoute
+
+__all__ = ["checkGateway", "gatewayFrom"]
+
+
+def gatewayFrom(root: Reading, findings: Findings, read: Callable[[str], str]) -> Gateway | None:
+    """
+    Make the settings of the gateway.
+
+    @param read: gives the text of a path, or raises L{OSError}.
+    @return: L{None} when the file has no such block.
+    """
+    block = root.block("gateway")
+    if block is None:
+        return None
+    default = Gateway()
+    host, port = listenAddress(block, findings)
+    login = loginOf(block)
+    findings.refuseEmpty(login, "user", "pass")
+    if login.block("permissions") is not None:
+        message = "gateways have no permissions: nats-server ignores them, and so does natsbroker"
+        findings.warnings.append(
+            ConfigError(message, login.pathTo("permissions"), login.place("permissions"))
+        )
+    return Gateway(
+        name=block.text("name"),
+        host=host or default.host,
+        port=port,
+        user=login.text("user"),
+        password=login.text("pass"),
+        timeout=login.seconds("timeout"),
+        tls=_tls(block, findings, read),
+        advertise=block.text("advertise"),
+        connect_retries=block.integer("connect_retries"),
+        connect_backoff=block.flag("connect_backoff"),
+        gateways=tuple(_remote(each, findings, read) for each in block.blocks("gateways")),
+        reject_unknown_cluster=block.flag("reject_unknown_cluster"),
+        write_deadline=block.seconds("write_deadline"),
+        insecure_listen=block.flag("insecure_listen"),
+        interest=_interest(block.block("interest")),
+    )
+
+
+def _interest(block: Reading | None) -> InterestPolicy:
+    if block is None:
+        return InterestPolicy()
+    own = {name: value for name, value in block.values.items() if name != "plugin"}
+    return InterestPolicy(block.text("plugin"), {**own, **block.others})
+
+
+def _remote(block: Reading, findings: Findings, read: Callable[[str], str]) -> RemoteGateway:
+    urls = (*block.texts("url"), *block.texts("urls"))
+    return RemoteGateway(block.text("name"), urls, _tls(block, findings, read))
+
+
+def _tls(block: Reading, findings: Findings, read: Callable[[str], str]) -> TLS | None:
+    """
+    The TLS of a block; gateways always show each other their certificates.
+    """
+    tls = tlsOf(block, findings, read)
+    return None if tls is None else replace(tls, verify=True)
+
+
+def checkGateway(
+    settings: Settings, gateway: Gateway, root: Reading, findings: Findings
+) -> Settings:
+    """
+    Report what makes no sense, where the file says it if it does, and give the cluster the
+    gateway's name if it has none.
+    """
+    block = root.blockOrEmpty("gateway")
+    findings.errorsAt(block, _problems(gateway))
+    for place, remote in enumerate(gateway.gateways):
+        for message in _remoteProblems(place, remote, gateway):
+            findings.errorAt(block, "gateways", message)
+    cluster = settings.cluster
+    if cluster is None or not gateway.name:
+        return settings
+    if cluster.name and cluster.name != gateway.name:
+        message = "cluster name conflicts between cluster and gateway definitions"
+        findings.errorAt(block, "name", message)
+    return replace(settings, cluster=replace(cluster, name=gateway.name))
+
+
+def _problems(gateway: Gateway) -> Iterator[tuple[str, str]]:
+    """
+    The name of each key that makes no sense, with what is wrong with it.
+    """
+    if not gateway.name and gateway.port:
+        yield "name", "gateway has no name"
+    if isSpaced(gateway.name):
+        yield "name", "gateway name cannot contain spaces"
+    if gateway.name and not gateway.port:
+        message = f'gateway "{gateway.name}" has no port specified (select -1 for random port)'
+        yield "listen", message
+    yield from guardProblems(gateway, "a gateway")
+    yield from loginProblems(gateway.user, gateway.password, "gateways")
+    yield from certificateProblems(gateway.tls, "gateways")
+    after = gateway.interest.options.get("switch_after")
+    if not gateway.interest.plugin and isinstance(after, int) and after < 0:
+        yield "interest", "switch_after can not be negative"
+    yield from negativeProblems(gateway, ("connect_retries", "write_deadline", "timeout"))
+    yield from advertiseProblems("advertise", gateway.advertise, gateway.port)
+
+
+def _remoteProblems(place: int, remote: RemoteGateway, gateway: Gateway) -> Iterator[str]:
+    if not remote.name:
+        yield f"gateway in the list {place} has no name"
+        return
+    if not remote.urls:
+        yield f'gateway "{remote.name}" has no URL'
+    if [each.name for each in gateway.gateways[:place]].count(remote.name):
+        yield f'gateway "{remote.name}" is there twice'
+    for _, message in (
+        *urlProblems("urls", remote.urls, lambda url: splitRoute(url, "gateway")),
+        *certificateProblems(remote.tls, "gateways"),
+    ):
+        yield message

@@ -1,0 +1,265 @@
+"""
+The broker's part in a super-cluster, with everything that it has of the world: a listener, whom it
+dials, and the settings.
+
+Promises: it listens before it dials; each cluster is dialled by one at a time, at all its places in
+any order; a reload brings other certificates, and other accounts.
+Must never know: what is said between gateways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.error import ConnectError
+from twisted.logger import Logger
+
+from natsbroker.accounts.registry import LinkDoors
+from natsbroker.config.diff import Change
+from natsbroker.config.model import Settings
+from natsbroker.gateways.gateways import Gateways
+from natsbroker.gateways.neighbours import ClusterNeighbours
+from natsbroker.gateways.remote import Remote
+from natsbroker.gateways.replies import ReplyNames, newHash
+from natsbroker.gateways.settings import Gateway
+from natsbroker.gateways.settingsmapper import (
+    dialTermsFrom,
+    identityFrom,
+    limitsFrom,
+    remoteTLSFrom,
+    termsFrom,
+)
+from natsbroker.gateways.terms import GatewayTarget
+from natsbroker.gateways.traffic import GatewayTraffic
+from natsbroker.interfaces import IGatewayInterestPolicy
+from natsbroker.links.dependencies import LinkGround
+from natsbroker.links.listener import LinkPort
+from natsbroker.links.protocol import LinkFactory
+from natsbroker.links.service import LinkService
+from natsbroker.links.settingsmapper import linkTLSFrom
+from natsbroker.routes.cluster import Cluster
+from natsbroker.server.reload import Step
+from natsbroker.wire.values import Kind
+
+__all__ = ["GatewayService"]
+
+_log = Logger(namespace="natsbroker")
+
+#: How long one attempt to connect may take, in seconds.
+_DIAL = 5.0
+
+#: How long after listening the clusters are dialled that the settings name, in seconds: by then
+#: the members of our own cluster have found each other.
+_SOLICIT = 1.0
+
+
+class GatewayService(LinkService[str]):
+    """
+    One broker's part.
+
+    @ivar gateways: the connections.
+    """
+
+    def __init__(
+        self,
+        ground: LinkGround,
+        cluster: Cluster | None,
+        policy: IGatewayInterestPolicy,
+    ) -> None:
+        """
+        @param ground: its settings have a C{gateway} block.
+        @param cluster: our own; C{None} for none.
+        @param policy: decides what other clusters are sent and told.
+        @raise natsbroker.connections.tlscontext.TLSError: if a certificate is no good.
+        """
+        settings = ground.settings
+        block = _blockOf(settings)
+        super().__init__(ground, limitsFrom(settings, block))
+        self._cluster = cluster
+        self._policy = policy
+        self._soliciting: Any = None
+        neighbours = ClusterNeighbours(cluster, newHash)
+        traffic = GatewayTraffic(
+            block.name,
+            LinkDoors(ground.accounts, Kind.GATEWAY),
+            policy,
+            ReplyNames(block.name, ground.serverId),
+            neighbours.way,
+            ground.reactor.seconds,
+            not settings.no_header_support,
+            ground.clients.notify,
+        )
+        tls = linkTLSFrom(block.tls)
+        self.gateways = Gateways(
+            self.context,
+            identityFrom(settings, block, ground.serverId, max(block.port, 0)),
+            termsFrom(settings, block, tls, remoteTLSFrom(block), policy.tellsAll),
+            traffic,
+            neighbours,
+            self._dial,
+        )
+        if cluster is not None:
+            cluster.gateways = self.gateways.gossip
+            cluster.ledBack = traffic.ledBack
+        self._factory = LinkFactory(self.gateways.accepting, tls)
+        self._port = LinkPort(
+            ground.reactor, block.host, block.port, self._factory, "gateway", "nats-gw"
+        )
+
+    @property
+    def links(self) -> Gateways:
+        """
+        See L{LinkService.links}.
+        """
+        return self.gateways
+
+    @property
+    def block(self) -> Gateway:
+        """
+        The C{gateway} block in force.
+        """
+        return _blockOf(self._settings)
+
+    # Beginning and end.
+
+    async def open(self) -> None:
+        """
+        Listen for other clusters, and dial those that the settings name a little later.
+
+        @raise StartError: if the place is taken.
+        """
+        await self._listen()
+        self._soliciting = self._reactor.callLater(_SOLICIT, self._solicit)
+
+    def _identify(self) -> None:
+        """
+        See L{LinkService._identify}; our own cluster tells it, too.
+        """
+        identity = identityFrom(self._settings, self.block, self._serverId, self.port)
+        self.gateways.identity = identity
+        self.gateways.url = identity.gateway_url
+        if self._cluster is not None:
+            self._cluster.identity = replace(
+                self._cluster.identity, gateway_url=identity.gateway_url
+            )
+
+    def _solicit(self) -> None:
+        self._soliciting = None
+        self.gateways.solicit()
+
+    def announce(self) -> None:
+        """
+        Say where other clusters can connect.
+        """
+        gateways = self.gateways
+        _log.info("Gateway name is {name}", name=gateways.terms.name)
+        _log.info("Listening for gateways connections on {where}", where=str(self._port))
+        _log.info(
+            'Address for gateway "{name}" is {url}', name=gateways.terms.name, url=gateways.url
+        )
+        terms = gateways.terms
+        if any(tls is not None and tls.insecure for tls in [terms.tls, *_tlsOf(gateways)]):
+            self._warnOfUnverified("gateways")
+
+    async def stopListening(self) -> None:
+        """
+        See L{LinkService.stopListening}.
+        """
+        soliciting, self._soliciting = self._soliciting, None
+        if soliciting is not None:
+            soliciting.cancel()
+        await super().stopListening()
+
+    # Dialling.
+
+    def _dial(self, remote: Remote, after: float) -> None:
+        kind = "implicit" if remote.isImplicit else "explicit"
+        self._diallers.dial(
+            remote.name,
+            f'{kind} gateway "{remote.name}"',
+            dialTermsFrom(self._settings, self.block, remote.isImplicit),
+            lambda: ensureDeferred(self._reach(remote)),
+            after,
+            lambda isReached: self._dialled(remote, isReached),
+        )
+
+    def _dialled(self, remote: Remote, isReached: bool) -> None:
+        if not isReached:
+            self.gateways.unreachable(remote)
+
+    async def _reach(self, remote: Remote) -> None:
+        """
+        Dial the places of a cluster one after the other until one answers.
+        """
+        problem: Exception = ValueError("nobody knows where it is")
+        for target in remote.shuffled(self._random):
+            try:
+                await self._connect(remote, target)
+            except (ConnectError, OSError, ValueError) as error:
+                _log.debug(
+                    "Error connecting to gateway {name} at {place}: {why}",
+                    name=remote.name,
+                    place=target.place,
+                    why=str(error),
+                )
+                problem = error
+            else:
+                return
+        raise problem
+
+    def _connect(self, remote: Remote, target: GatewayTarget) -> Deferred[Any]:
+        _log.debug("Connecting to gateway {name} at {place}", name=remote.name, place=target.place)
+        gateways = self.gateways
+        factory = LinkFactory(
+            gateways.dialling(remote, target),
+            remote.tls(gateways.terms),
+            remote.certified(target),
+        )
+        return self._diallers.connect(target.host, target.port, _DIAL, factory)
+
+    # Changing.
+
+    def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
+        """
+        See L{natsbroker.server.reload.Planner}: as with nats-server, only TLS can change.
+        """
+        block = new.gateway
+        if block is None or _fixed(block, self.port) != _fixed(self.block, self.port):
+            raise ValueError("config reload not supported for Gateway")
+        tls = linkTLSFrom(block.tls)
+        terms = termsFrom(new, block, tls, remoteTLSFrom(block), self._policy.tellsAll)
+        limits = limitsFrom(new, block)
+
+        def apply() -> None:
+            self._use(new, limits)
+            self._factory.tls = tls
+            self.gateways.use(terms)
+            self._identify()
+            self.gateways.accountsChanged()
+
+        return apply
+
+
+def _blockOf(settings: Settings) -> Gateway:
+    block = settings.gateway
+    if block is None or not block.isOn:
+        raise ValueError("the settings have no gateway")
+    return block
+
+
+def _fixed(block: Gateway, port: int) -> Gateway:
+    """
+    What of the settings cannot change.
+
+    @param port: where it listens, if that was left to the kernel.
+    """
+    remotes = sorted((replace(each, tls=None) for each in block.gateways), key=lambda it: it.name)
+    number = port if block.port < 0 else block.port
+    return replace(block, port=number, tls=None, gateways=tuple(remotes))
+
+
+def _tlsOf(gateways: Gateways) -> list[Any]:
+    return [remote.tls for remote in gateways.terms.remotes]

@@ -1,0 +1,109 @@
+"""
+What makes the traffic of connections between clusters.
+
+Promises: whoever knows the connections gets for each what passes over it, and needs to know nothing
+of that.
+Must never know: policies' decisions, or accounts' insides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from natsbroker.advisories import Advisory
+from natsbroker.gateways.inbound import Intake
+from natsbroker.gateways.outbound import Outlet
+from natsbroker.gateways.replyrouter import LedBack
+from natsbroker.interfaces import IGatewayInterestPolicy, ILinkSubscriber
+from natsbroker.routes.interest import AccountDoors
+
+__all__ = ["GatewayTraffic", "ReplyPrefixes"]
+
+
+class ReplyPrefixes(Protocol):
+    """
+    How subjects are mapped, as L{natsbroker.gateways.replies.ReplyNames} knows it.
+    """
+
+    prefix: bytes
+    oldPrefix: bytes
+
+    def answersOf(self, cluster: str) -> tuple[bytes, ...]:
+        """
+        See L{natsbroker.gateways.replies.ReplyNames.answersOf}.
+        """
+
+    def destination(self, subject: bytes) -> tuple[bytes, bytes] | None:
+        """
+        See L{natsbroker.gateways.replies.ReplyNames.destination}.
+        """
+
+
+class GatewayTraffic:
+    """
+    Provides L{natsbroker.gateways.gateways.Traffic}.
+
+    @ivar ledBack: takes the answers that members of our cluster send us.
+    """
+
+    def __init__(
+        self,
+        ourName: str,
+        doors: AccountDoors,
+        policy: IGatewayInterestPolicy,
+        replies: ReplyPrefixes,
+        member: Callable[[bytes, str], ILinkSubscriber | None],
+        now: Callable[[], float],
+        headers: bool = True,
+        notify: Callable[[Advisory], None] = lambda advisory: None,
+    ) -> None:
+        """
+        @param ourName: what our gateway is called.
+        @param doors: to the accounts, which are L{natsbroker.interfaces.IGatewayBus}es.
+        @param member: see L{LedBack}.
+        @param now: tells the time in seconds since the epoch.
+        @param headers: whether we understand headers.
+        @param notify: told of what came and nobody wants.
+        """
+        self._notify = notify
+        self._ourName = ourName
+        self._doors = doors
+        self._policy = policy
+        self._replies = replies
+        self._now = now
+        self._headers = headers
+        self.ledBack = LedBack(doors, replies, member)
+
+    def arriving(self, link: Any) -> Intake:
+        """
+        See L{natsbroker.gateways.gateways.Traffic.arriving}.
+        """
+        document = link.document
+        return Intake(
+            link,
+            link.gateway,
+            document,
+            self._doors,
+            self._policy,
+            self._ourName,
+            self.ledBack,
+            self._now,
+            self._notify,
+        )
+
+    def leaving(self, link: Any) -> Outlet:
+        """
+        See L{natsbroker.gateways.gateways.Traffic.leaving}.
+        """
+        document, replies = link.document, self._replies
+        return Outlet(
+            link,
+            link.gateway,
+            document,
+            self._doors,
+            self._policy,
+            replies.prefix if document.gateway_nrp else replies.oldPrefix,
+            replies.answersOf(link.gateway),
+            self._headers,
+        )

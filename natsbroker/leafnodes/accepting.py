@@ -1,0 +1,306 @@
+"""
+A leafnode connection that the peer dialled: how it is let in.
+
+Promises: before somebody has proved who it is, nothing but CONNECT is listened to; the decision is
+the authorizer's that decides for clients, unless leafnodes have users of their own; the real
+server's words for whoever is refused; a grant that changes, or ends, takes hold at once.
+Must never know: interest and messages, or who else is there.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from twisted.logger import Logger
+
+from natsbroker import errors
+from natsbroker.advisories import LeafRefused
+from natsbroker.clients.login import Login
+from natsbroker.leafnodes.leafnode import Leaf, LeafPeer
+from natsbroker.leafnodes.rules import hubRules, permissionsOf, spokeRules
+from natsbroker.links.compression import OFF, UNSUPPORTED
+from natsbroker.wire import ops
+from natsbroker.wire.connect import parseConnect
+from natsbroker.wire.dialects.leaf import FROM_LEAF, FROM_NEW_LEAF
+from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.serverinfo import LeafConnect, infoLine, parseDocument, parseLeafConnect
+from natsbroker.wire.values import Kind
+
+if TYPE_CHECKING:
+    from natsbroker.leafnodes.leafnodes import Leafs
+
+__all__ = ["AcceptedLeaf"]
+
+_log = Logger(namespace="natsbroker")
+
+_VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
+
+#: The longest time that is waited for at once, in seconds.
+_DAY = 86_400.0
+
+
+class AcceptedLeaf(Leaf):
+    """
+    Somebody who dialled us.
+    """
+
+    def __init__(self, leafs: Leafs, peer: LeafPeer) -> None:
+        super().__init__(leafs, peer, Kind.SPOKE, leafs.terms.compression)
+        self._isMet = False
+        if self.compression.wanted.isOffered:
+            self.isQuiet = True
+            self.decoder.dialect = FROM_NEW_LEAF
+        nonce = base64.urlsafe_b64encode(leafs.nonceBytes(11)).rstrip(b"=")
+        self._nonce = nonce.decode("ascii")
+        self._options: dict[str, Any] | None = None
+        self._connect = LeafConnect()
+        self._login: Login | None = None
+        self._expiry: Any = None
+        self.decoder.authorized = False
+        self.handlers[ops.CONNECT] = self._connected
+        self.handlers[ops.INFO] = self._informed
+
+    def greet(self) -> None:
+        """
+        See L{Link.greet}: we say who we are.
+        """
+        mode = self.compression.mode
+        shown = {} if mode == UNSUPPORTED else {"compression": mode}
+        document = self.leafs.document(client_id=self.number, nonce=self._nonce, **shown)
+        self.say(infoLine(document))
+
+    def secured(self) -> None:
+        """
+        See L{Leaf.secured}: the time to log in counts from here.
+        """
+        self.expect(self.context.limits.handshake)
+
+    # Letting in.
+
+    def _connected(self, argument: bytes) -> None:
+        if self._options is not None:
+            return
+        try:
+            options, connect = parseConnect(argument), parseLeafConnect(argument)
+        except ValueError:
+            self.close(errors.BAD_ARGUMENTS)
+            return
+        self._options, self._connect = options, connect
+        self.name = connect.name
+        self._agreeOnCompression(connect.compress_mode)
+        self._ask(self._letIn)
+
+    def _agreeOnCompression(self, claimed: str) -> None:
+        """
+        There is no more to agree on: a peer that would have S2 had to say so before its CONNECT.
+
+        @param claimed: what the CONNECT says of it.
+        """
+        self.isQuiet = False
+        self.decoder.dialect = FROM_LEAF
+        if not self._isMet:
+            self.compression.select(claimed if claimed == OFF else UNSUPPORTED)
+
+    def _ask(self, decided: Callable[[Grant | None], None]) -> None:
+        """
+        Ask the authorizer. Until it has answered, nothing more is read.
+        """
+        peer = self.peer
+        hello = Hello(
+            kind=Kind.SPOKE,
+            options=self._options or {},
+            host=peer.host,
+            nonce=self._nonce,
+            certificate=peer.certificate,
+            connectionType="LEAFNODE",
+            cid=self.number,
+            tls=peer.tls,
+            granted=self.grant,
+        )
+        login = self._login = Login(
+            lambda grant: self._inTurn(lambda: self._answered(decided, grant))
+        )
+        login.ask(self.leafs.authorizer(), hello)
+        if login.waiting:
+            self.isHeld = True
+            self._hold()
+            self.expect(self.context.limits.handshake)
+
+    def _answered(self, decided: Callable[[Grant | None], None], grant: Grant | None) -> None:
+        wasHeld, self.isHeld = self.isHeld, False
+        decided(grant)
+        self._login = None
+        if wasHeld and not self.reason:
+            self.agreed()
+            self._release()
+            self.context.reactor.callLater(0, self.proceed)
+
+    def _letIn(self, grant: Grant | None) -> None:
+        if grant is None:
+            self._refuse()
+            return
+        error = self._problem()
+        if error is not None:
+            if error[0] is errors.LEAF_TOO_OLD:
+                self.say(self._permissions(grant))
+            self.close(*error)
+            return
+        connect = self._connect
+        if connect.is_hub:
+            self.kind = Kind.HUB
+        self.cluster = connect.cluster
+        self.remoteAccount = connect.remote_account
+        self.isIsolated = self.isIsolated or connect.isolate
+        bus = self.admit(grant)
+        if bus is None:
+            return
+        self.decoder.authorized = True
+        self.leafs.established(self)
+        self.say(self._permissions(grant))
+        self.begin(bus, self._rulesFor(grant), connect.headers)
+        self._watchExpiry(grant)
+
+    def _refuse(self) -> None:
+        """
+        Say that somebody is not let in, to it, to the log and to observers.
+        """
+        options = self._options or {}
+        who = f'User "{options["user"]}"' if options.get("user") else "no user"
+        _log.error("{link} - authentication error - {who}", link=str(self), who=ascii(who)[1:-1])
+        reason = errors.AUTHORIZATION.reason
+        self.leafs.notify(LeafRefused(self.number, self.peer.host, reason))
+        self.close(errors.AUTHORIZATION)
+
+    def _problem(self) -> tuple[Any, ...] | None:
+        """
+        Why somebody who has proved who it is cannot be a leafnode of ours: the error, and what its
+        text needs.
+        """
+        connect, terms = self._connect, self.leafs.terms
+        if connect.lang:
+            return (errors.WRONG_LEAF_PORT,)
+        if " " in connect.cluster:
+            return (errors.CLUSTER_BLANKS,)
+        if connect.cluster and connect.cluster == self.leafs.cluster():
+            return (errors.SAME_CLUSTER,)
+        if connect.gateway:
+            return (errors.GATEWAY_ON_LEAF, connect.gateway)
+        if terms.minVersion is not None and _numbers(connect.version) < terms.minVersion:
+            return (errors.LEAF_TOO_OLD, terms.minVersionText)
+        return None
+
+    def _permissions(self, grant: Grant) -> bytes:
+        """
+        The INFO that says what the peer may do.
+        """
+        return infoLine(
+            self.leafs.document(
+                client_id=self.number,
+                connect_info=True,
+                remote_account=grant.account,
+                **permissionsOf(grant),
+            )
+        )
+
+    def _rulesFor(self, grant: Grant) -> Any:
+        refused = [each.encode("utf-8", "surrogateescape") for each in self._connect.deny_pub]
+        refused += self.leafs.apartFor(grant.account, self._connect.domain)
+        try:
+            return hubRules(grant, refused)
+        except ValueError as error:
+            _log.error("{link} - {why}", link=str(self), why=ascii(str(error))[1:-1])
+            return spokeRules({"allow": ()}, {"allow": ()})
+
+    def _informed(self, argument: bytes) -> None:
+        """
+        Nothing that whoever dialled us says of itself changes what it may do; before its CONNECT,
+        it says once which compression it wants.
+        """
+        try:
+            document = parseDocument(argument)
+        except ValueError:
+            self.close(errors.BAD_ARGUMENTS)
+            return
+        if self._options is None and self._select(document.compression):
+            self._isMet = True
+            self.decoder.dialect = FROM_LEAF
+            if self.compression.isOn:
+                self._switch()
+                self.greet()
+
+    # What changes.
+
+    def reauthorize(self) -> None:
+        """
+        What was granted may no longer hold.
+        """
+        if self.grant is not None and not self.reason and self._login is None:
+            self._ask(self._letStay)
+
+    def _letStay(self, grant: Grant | None) -> None:
+        before, traffic = self.grant, self.traffic
+        if grant is None:
+            self.close(self._denial)
+        elif before is None or traffic is None:
+            return
+        elif grant.account != before.account:
+            self.close(errors.AUTH_GONE)
+        elif grant != before or grant.expires != before.expires:
+            self.grant = traffic.target.grant = grant
+            self.usePayload(grant)
+            self.say(self._permissions(grant))
+            traffic.permit(self._rulesFor(grant))
+            self._watchExpiry(grant)
+
+    @property
+    def _denial(self) -> errors.WireError:
+        return errors.AUTHORIZATION if self._login is None else self._login.denial
+
+    def _watchExpiry(self, grant: Grant) -> None:
+        self._stopExpiry()
+        if grant.expires is not None:
+            reactor: Any = self.context.reactor
+            left = max(grant.expires - reactor.seconds(), 0.0)
+            self._expiry = reactor.callLater(min(left, _DAY), self._expired)
+
+    def _expired(self) -> None:
+        self._expiry = None
+        grant = self.grant
+        if grant is None or grant.expires is None:
+            return
+        if grant.expires > self.context.reactor.seconds():
+            self._watchExpiry(grant)
+        else:
+            self._inTurn(lambda: self.close(errors.AUTH_EXPIRED))
+
+    def _stopExpiry(self) -> None:
+        timer, self._expiry = self._expiry, None
+        if timer is not None:
+            timer.cancel()
+
+    def failed(self, told: bytes) -> None:
+        """
+        See L{Leaf.failed}: whoever dialled us decides when to come again.
+        """
+        if b"Loop detected" in told:
+            self.close(errors.PEER_ERROR)
+
+    def ended(self) -> None:
+        """
+        See L{Link.ended}.
+        """
+        self._stopExpiry()
+        login, self._login = self._login, None
+        if login is not None:
+            login.cancel()
+        super().ended()
+
+
+def _numbers(version: str) -> tuple[int, int, int]:
+    found = _VERSION.match(version)
+    if found is None:
+        return 0, 0, 0
+    return int(found[1]), int(found[2]), int(found[3])

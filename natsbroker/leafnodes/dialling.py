@@ -1,0 +1,260 @@
+"""
+A leafnode connection that we dialled: how it is agreed on.
+
+Promises: who we are is said to nobody whose port is no leafnode port, and in the clear only where
+neither side asks for encryption; what the peer lets pass holds here too; a peer that refuses us for
+a reason that does not go away soon is left in peace for a while.
+Must never know: interest and messages, or how somebody is dialled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twisted.logger import Logger
+
+from natsbroker import errors
+from natsbroker.connections.labels import quoted
+from natsbroker.leafnodes.leafnode import Leaf, LeafPeer
+from natsbroker.leafnodes.remote import LeafRemote
+from natsbroker.leafnodes.rules import LeafRules, spokeRules
+from natsbroker.leafnodes.terms import LeafURL
+from natsbroker.routes.terms import Identity
+from natsbroker.wire import ops
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.serverinfo import ServerDocument, connectLine, infoLine, parseDocument
+from natsbroker.wire.values import Kind
+
+if TYPE_CHECKING:
+    from natsbroker.leafnodes.leafnodes import Leafs
+
+__all__ = ["DialledLeaf"]
+
+_log = Logger(namespace="natsbroker")
+
+#: How long the peer may take to answer CONNECT, in seconds.
+_ANSWER = 2.0
+
+#: What a spoke says of itself when it agrees on compression: nothing.
+_NOBODY = {**Identity("", "", "", "", "").head(0), "headers": False, "max_payload": 0}
+
+#: For how many seconds a peer is left in peace, by what it says.
+_PAUSES = {
+    b"Loop detected": 30.0,
+    b"remote leafnode has same cluster name": 30.0,
+    b"connection rejected since minimum version required is": 5.0,
+    b"Permissions Violation": 30.0,
+}
+
+
+class DialledLeaf(Leaf):
+    """
+    Somebody whom we dialled.
+
+    @ivar target: why.
+    """
+
+    def __init__(self, leafs: Leafs, peer: LeafPeer, target: LeafRemote) -> None:
+        kind = Kind.SPOKE if target.terms.isHub else Kind.HUB
+        super().__init__(leafs, peer, kind, target.terms.compression)
+        self.target = target
+        self.isQuiet = self.measures = True
+        self._isSwitching = False
+        self._document: ServerDocument | None = None
+        self._rules: LeafRules | None = None
+        self.isIsolated = self.isIsolated or target.terms.isIsolated
+        self.handlers[ops.INFO] = self._informed
+
+    @property
+    def isDialled(self) -> bool:
+        """
+        See L{Leaf.isDialled}.
+        """
+        return True
+
+    @property
+    def lateness(self) -> errors.WireError:
+        """
+        See L{natsbroker.links.link.Link.lateness}.
+        """
+        isSilent = self._document is None or self._isSwitching
+        return errors.LEAF_SILENT if isSilent else errors.LEAF_STALE
+
+    def greet(self) -> None:
+        """
+        See L{natsbroker.links.link.Link.greet}: the peer is to say who it is first.
+        """
+        self.expect(self.target.terms.firstInfo)
+
+    # Agreeing.
+
+    def _informed(self, argument: bytes) -> None:
+        try:
+            document = parseDocument(argument)
+        except ValueError:
+            self.close(errors.BAD_ARGUMENTS)
+            return
+        if self._document is None:
+            self._introduced(document)
+        elif self._isSwitching:
+            self._isSwitching = False
+            self._document = document
+            self._connect()
+        else:
+            self._toldMore(document)
+
+    def _introduced(self, document: ServerDocument) -> None:
+        if not document.client_id or "leafnode_urls" not in document.raw:
+            _log.error(
+                "{link} - Attempted to connect to wrong port: no leafnodes there", link=str(self)
+            )
+            self.close(errors.NO_LEAF_PORT)
+            return
+        if " " in document.cluster:
+            self.close(errors.CLUSTER_BLANKS)
+            return
+        self._document = document
+        self.name = document.server_name or document.server_id
+        self.cluster = document.cluster
+        self._learn(document)
+        tls = self.target.terms.tls
+        if self.peer.isSecured:
+            self._agreeOnCompression()
+        elif not (document.tls_required or (tls and tls.isRequired)):
+            self.peer.stayPlain()
+            self._agreeOnCompression()
+        elif self.decoder.pending:
+            _log.error("{link} - input in the clear after INFO", link=str(self))
+            self.close(errors.TLS_HANDSHAKE, abort=True)
+        else:
+            self.peer.startTLS()
+
+    def secured(self) -> None:
+        """
+        See L{Leaf.secured}.
+        """
+        if self._document is not None:
+            self._inTurn(self._agreeOnCompression)
+
+    def _agreeOnCompression(self) -> None:
+        """
+        Say who we are, at once or, with S2, after the peer has said in it who it is.
+        """
+        document = self._document
+        if document is None or not self._select(document.compression):
+            return
+        if not self.compression.isOn:
+            self._connect()
+            return
+        mode, number = self.compression.mode, document.client_id
+        self.outbox.write(infoLine({**_NOBODY, "client_id": number, "compression": mode}))
+        self._isSwitching = True
+        self._switch()
+        self.expect(self.target.terms.firstInfo)
+
+    def _connect(self) -> None:
+        """
+        Say who we are.
+        """
+        document, leafs, terms = self._document, self.leafs, self.target.terms
+        if document is None:
+            return
+        self.isQuiet = False
+        options = leafs.connectOptions(terms, self.target.login(), self.compression.level)
+        try:
+            options.update(terms.credentials(document.nonce))
+        except ValueError as error:
+            _log.error("{link} - {why}", link=str(self), why=str(error))
+            self.close(errors.INTERNAL)
+            return
+        self.expect(_ANSWER)
+        self.outbox.write(connectLine(options))
+        if not document.info_on_connect:
+            self._finish(document)
+
+    def _toldMore(self, document: ServerDocument) -> None:
+        self._learn(document)
+        if document.remote_account:
+            self.remoteAccount = document.remote_account
+        if self.traffic is None:
+            if document.connect_info:
+                self._finish(document)
+        elif document.permitImport is not None or document.permitExport is not None:
+            self._permit(document)
+
+    def _finish(self, document: ServerDocument) -> None:
+        """
+        The peer has let us in.
+        """
+        said = self._document
+        if self.traffic is not None or said is None or not self._permit(document):
+            return
+        bus = self.admit(Grant(self.target.terms.account))
+        rules = self._rules
+        if bus is not None and rules is not None:
+            self.leafs.established(self)
+            self.begin(bus, rules, said.headers)
+
+    def _permit(self, document: ServerDocument) -> bool:
+        """
+        Let pass what the peer says, and our settings.
+
+        @return: whether that makes sense.
+        """
+        terms, said = self.target.terms, self._document or document
+        apart = self.leafs.apartFor(terms.account, said.domain)
+        try:
+            rules = spokeRules(
+                document.permitImport,
+                document.permitExport,
+                (*terms.denyImports, *apart),
+                (*terms.denyExports, *apart),
+            )
+        except ValueError as error:
+            _log.error("{link} - {why}", link=str(self), why=quoted(str(error))[1:-1])
+            self.close(errors.BAD_ARGUMENTS)
+            return False
+        self._rules = rules
+        if self.traffic is not None:
+            self.traffic.permit(rules)
+        return True
+
+    def _learn(self, document: ServerDocument) -> None:
+        """
+        Remember where else the peer's cluster can be dialled.
+        """
+        if not self.target.terms.learns or not document.leafnode_urls:
+            return
+        found: list[LeafURL] = []
+        for text in document.leafnode_urls:
+            host, _, port = text.rpartition(":")
+            if host and port.isascii() and port.isdigit() and 0 < int(port) < 65536:
+                found.append(LeafURL(host.strip("[]"), int(port)))
+            else:
+                _log.error('Error parsing url "{url}"', url=quoted(text)[1:-1])
+        self.target.learn(found)
+
+    # The end.
+
+    def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
+        """
+        See L{natsbroker.links.link.Link.close}.
+        """
+        if error is errors.LEAF_LOOP and not self.reason:
+            self.target.delay = _PAUSES[b"Loop detected"]
+        super().close(error, *arguments, abort=abort)
+
+    def failed(self, told: bytes) -> None:
+        """
+        See L{Leaf.failed}.
+        """
+        for text, pause in _PAUSES.items():
+            if text in told:
+                self.target.delay = pause
+                _log.error(
+                    "{link} - Delaying attempt to reconnect for {pause:.0f}s",
+                    link=str(self),
+                    pause=pause,
+                )
+        if b"Loop detected" in told:
+            super().close(errors.PEER_ERROR)

@@ -1,0 +1,83 @@
+"""
+The page C{/leafz}: the connections to leafnodes, and those as a leafnode.
+
+Promises: the parameters, refusals and keys of nats-server's page; a row is bounded, however much a
+peer is subscribed to.
+Must never know: how leafnodes come and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+
+from natsbroker.links.views import LeafFactsView, LeafsView
+from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
+from natsbroker.monitoring.formats import instant, roundTrip, shown
+from natsbroker.monitoring.queries import Query, flag, text
+from natsbroker.monitoring.rowparts import passed
+from natsbroker.monitoring.rows import Row
+from natsbroker.monitoring.state import BrokerState
+from natsbroker.monitoring.subscribed import subscribed
+
+__all__ = ["Leafz"]
+
+#: What a subscription counts besides its text.
+_EACH = 8
+
+
+class Leafz:
+    """
+    Tells which leafnodes there are.
+
+    @ivar view: gives them; C{None} where there are none.
+    """
+
+    def __init__(self, state: BrokerState) -> None:
+        self.view: LeafsView | None = None
+        self._state = state
+
+    def __call__(self, query: Query) -> Answer:
+        """
+        The page.
+
+        @raise BadQuery: if a parameter makes no sense.
+        """
+        steps = self.steps(flag(query, "subs"), text(query, "acc"))
+        return Answer(200, JSON, bodyOf(steps), isLong=True)
+
+    def steps(self, isListed: bool, account: str = "") -> Generator[bytes, None, Listing]:
+        """
+        The same as a list, for those who want no HTTP.
+
+        @param isListed: whether subjects are listed that peers are subscribed to.
+        @param account: whose are shown; empty for all.
+        """
+        view = self.view
+        leafs: Iterable[LeafFactsView] = () if view is None else view.leafs()
+        wanted = [each for each in leafs if account in ("", each.account)]
+        head: Row = {
+            "server_id": self._state.context.info.server_id,
+            "now": instant(self._state.seconds()),
+            "leafnodes": len(wanted),
+        }
+        yield b""
+        return Listing(head, "leafs", _rows(wanted, isListed))
+
+
+def _rows(leafs: list[LeafFactsView], isListed: bool) -> Iterator[Row | None]:
+    for leaf in leafs:
+        row: Row = {"id": leaf.number, "name": leaf.name, "is_spoke": leaf.isSpoke}
+        if leaf.isIsolated:
+            row["is_isolated"] = True
+        row |= {
+            "account": leaf.account,
+            "ip": leaf.host,
+            "port": leaf.port,
+            "rtt": roundTrip(leaf.roundTrip),
+            **passed(leaf.traffic, leaf.subscriptions),
+        }
+        if isListed and leaf.subscriptions:
+            sized = ((len(each) + _EACH, shown(each)) for each in leaf.patterns)
+            row |= yield from subscribed(sized, leaf.subscriptions)
+        row["compression"] = leaf.compression
+        yield row

@@ -1,0 +1,208 @@
+"""
+From what was read to the settings of leafnodes.
+
+This module promises values that make sense, or an error at the place of each that does
+not, in nats-server's words.  It must never know connections.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from natsbroker.config.build_tls import tlsOf
+from natsbroker.config.keys import ACCOUNT, USER, isPublicKey
+from natsbroker.config.reading import Findings, Reading
+from natsbroker.leafnodes.settings import Leafnodes, LeafUser, RemoteLeaf, splitRemote
+from natsbroker.links.compressionsettings import AUTO, AUTOMATIC, compressionOf
+from natsbroker.links.settings import (
+    advertiseProblems,
+    certificateProblems,
+    listenAddress,
+    loginOf,
+    negativeProblems,
+    urlProblems,
+)
+from natsbroker.subjects.grammar import isValidSubject
+
+__all__ = ["checkLeafnodes", "leafnodesFrom", "seedOf"]
+
+_VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)$")
+_OLDEST = (2, 8, 0)
+
+_COUNTED = ("timeout", "reconnect", "dial_timeout", "write_deadline")
+
+#: How the bytes of a seed begin.
+_SEED = 18 << 3
+
+
+def leafnodesFrom(
+    root: Reading, findings: Findings, read: Callable[[str], str]
+) -> Leafnodes | None:
+    """
+    Make the settings of leafnodes.
+
+    @param read: gives the text of a path, or raises L{OSError}.
+    @return: L{None} when the file has no such block.
+    """
+    block = root.block("leafnodes")
+    if block is None:
+        return None
+    default = Leafnodes()
+    host, port = listenAddress(block, findings)
+    login = loginOf(block)
+    findings.refuseEmpty(login, "user", "pass", "nkey")
+    for each in login.blocks("users"):
+        findings.refuseEmpty(each, "user")
+    return Leafnodes(
+        host=host or default.host,
+        port=port,
+        user=login.text("user"),
+        password=login.text("pass"),
+        nkey=login.text("nkey"),
+        account=login.text("account"),
+        users=tuple(
+            LeafUser(each.text("user"), each.text("pass"), each.text("account"))
+            for each in login.blocks("users")
+        ),
+        timeout=login.seconds("timeout"),
+        remotes=tuple(_remote(each, findings, read) for each in block.blocks("remotes")),
+        reconnect=block.seconds("reconnect", default.reconnect),
+        dial_timeout=block.seconds("dial_timeout", default.dial_timeout),
+        tls=tlsOf(block, findings, read),
+        advertise=block.text("advertise"),
+        no_advertise=block.flag("no_advertise"),
+        min_version=block.text("min_version"),
+        isolate=block.flag("isolate_leafnode_interest"),
+        write_deadline=block.seconds("write_deadline"),
+        compression=compressionOf(block, findings, AUTOMATIC, AUTO),
+    )
+
+
+def _remote(block: Reading, findings: Findings, read: Callable[[str], str]) -> RemoteLeaf:
+    remote = RemoteLeaf(
+        urls=block.texts("urls"),
+        account=block.text("account"),
+        credentials=block.text("credentials"),
+        nkey=block.text("nkey"),
+        tls=tlsOf(block, findings, read),
+        hub=block.flag("hub"),
+        deny_imports=block.texts("deny_imports"),
+        deny_exports=block.texts("deny_exports"),
+        no_randomize=block.flag("no_randomize"),
+        isolate=block.flag("isolate_leafnode_interest"),
+        request_isolation=block.flag("request_isolation"),
+        first_info_timeout=block.seconds("first_info_timeout", 1.0),
+        dial_timeout=block.seconds("dial_timeout"),
+        disabled=block.flag("disabled"),
+        ignore_discovered_servers=block.flag("ignore_discovered_servers"),
+        compression=compressionOf(block, findings, AUTOMATIC, AUTO),
+    )
+    findings.errorsAt(block, _remoteProblems(remote))
+    return remote
+
+
+def _remoteProblems(remote: RemoteLeaf) -> Iterator[tuple[str, str]]:
+    """
+    The name of each key of a remote that makes no sense, with what is wrong with it.
+    """
+    if not remote.urls:
+        yield "urls", "a remote needs a url"
+    yield from urlProblems("urls", remote.urls, splitRemote)
+    if remote.nkey and seedOf(remote.nkey) is None:
+        yield "nkey", "Remote leafnode nkey is not a valid seed"
+    if remote.nkey and remote.credentials:
+        yield "nkey", "Remote leafnode can not have both creds and nkey defined"
+    for name in ("deny_imports", "deny_exports"):
+        for pattern in getattr(remote, name):
+            if not isValidSubject(pattern.encode("utf-8", "surrogateescape")):
+                yield name, f'subject "{pattern}" is not a valid subject'
+    yield from negativeProblems(remote, ("first_info_timeout", "dial_timeout"))
+
+
+def seedOf(text: str) -> bytes | None:
+    """
+    The 32 secret bytes of a user's seed; L{None} if the text is none.
+    """
+    try:
+        data = base64.b32decode(text.strip() + "=" * (-len(text.strip()) % 8))
+    except (binascii.Error, ValueError):
+        return None
+    body, checksum = data[:-2], data[-2:]
+    if len(body) != 34 or binascii.crc_hqx(body, 0).to_bytes(2, "little") != checksum:
+        return None
+    role = (body[0] & 7) << 5 | body[1] >> 3
+    return body[2:] if body[0] & 0xF8 == _SEED and role == USER else None
+
+
+def checkLeafnodes(
+    leafnodes: Leafnodes,
+    accounts: Iterable[str],
+    isOperated: bool,
+    root: Reading,
+    findings: Findings,
+) -> None:
+    """
+    Report what makes no sense, where the file says it if it does.
+
+    @param accounts: the names of all.
+    @param isOperated: whether accounts are their operators'.
+    """
+    block = root.blockOrEmpty("leafnodes")
+    findings.errorsAt(block, _problems(leafnodes))
+    check = _operatedProblems if isOperated else _accountProblems
+    findings.errorsAt(block, check(leafnodes, {"", *accounts}))
+
+
+def _problems(leafnodes: Leafnodes) -> Iterator[tuple[str, str]]:
+    if leafnodes.users and leafnodes.user:
+        yield "authorization", "can not have a single user/pass and a users array"
+    if leafnodes.users and leafnodes.nkey:
+        yield "authorization", "can not have a single nkey and a users array"
+    names = [each.user for each in leafnodes.users]
+    for name in dict.fromkeys(each for each in names if names.count(each) > 1):
+        yield "authorization", f'duplicate user "{name}" detected in leafnode authorization'
+    if leafnodes.nkey and not isPublicKey(leafnodes.nkey, USER):
+        yield "authorization", "Not a valid public nkey for leafnode authorization"
+    known = set()
+    for remote in leafnodes.remotes:
+        if remote.name in known:
+            yield "remotes", "duplicate remote"
+        known.add(remote.name)
+    if leafnodes.min_version:
+        found = _VERSION.match(leafnodes.min_version)
+        if found is None:
+            yield "min_version", "invalid leafnode's minimum version: it needs three numbers"
+        elif tuple(map(int, found.groups())) < _OLDEST:
+            yield "min_version", "the minimum version should be at least 2.8.0"
+    if leafnodes.port:
+        yield from certificateProblems(leafnodes.tls, "leafnodes that connect here")
+    for name, message in negativeProblems(leafnodes, _COUNTED):
+        yield ("authorization" if name == "timeout" else name), message
+    yield from advertiseProblems("advertise", leafnodes.advertise, leafnodes.port)
+
+
+def _accountProblems(leafnodes: Leafnodes, accounts: set[str]) -> Iterator[tuple[str, str]]:
+    message = 'cannot find local account "%s" specified in leafnode %s'
+    for name in (leafnodes.account, *(each.account for each in leafnodes.users)):
+        if name not in accounts:
+            yield "authorization", message % (name, "authorization")
+    for remote in leafnodes.remotes:
+        if remote.account not in accounts:
+            yield "remotes", message % (remote.account, "remote")
+
+
+def _operatedProblems(leafnodes: Leafnodes, _: set[str]) -> Iterator[tuple[str, str]]:
+    if leafnodes.users:
+        yield "authorization", "operator mode does not allow specifying users in leafnode config"
+    if not all(isPublicKey(each.account, ACCOUNT) for each in leafnodes.remotes):
+        yield (
+            "remotes",
+            "operator mode requires account nkeys in remotes. Please add an `account` key to each "
+            "remote in your `leafnodes` section, to assign it to an account. Each account value "
+            "should be a 56 character public key, starting with the letter 'A'",
+        )
+    if leafnodes.port and leafnodes.account and not isPublicKey(leafnodes.account, ACCOUNT):
+        yield "authorization", "operator mode and non account nkeys are incompatible"

@@ -1,0 +1,312 @@
+"""
+The broker's leafnode connections, with everything that they have of the world: a listener, whom it
+dials, and the settings.
+
+Promises: whoever is lost is dialled again, at another of its addresses if it has some; a reload
+adds and removes remotes, takes other certificates, and leaves those who stay alone.
+Must never know: what is said on a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from natsbroker.accounts.registry import AccountRegistry
+from natsbroker.advisories import Advisory
+from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.config.diff import Change
+from natsbroker.config.model import Settings
+from natsbroker.interfaces import IAuthorizer, IMessageBus
+from natsbroker.leafnodes.leafnodes import Leafs
+from natsbroker.leafnodes.protocol import LeafFactory
+from natsbroker.leafnodes.remote import LeafRemote
+from natsbroker.leafnodes.settings import Leafnodes
+from natsbroker.leafnodes.settingsmapper import (
+    acceptingTLSFrom,
+    authorizerFrom,
+    identityFrom,
+    limitsFrom,
+    remoteFrom,
+    termsFrom,
+)
+from natsbroker.leafnodes.terms import LeafTerms, RemoteTerms
+from natsbroker.links.dependencies import LinkGround
+from natsbroker.links.dialling import DialTerms
+from natsbroker.links.listener import LinkPort
+from natsbroker.links.service import LinkService
+from natsbroker.server.reload import Step
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Kind
+
+__all__ = ["LeafAccounts", "LeafnodeService"]
+
+_log = Logger(namespace="natsbroker")
+
+#: What of the block can change while the broker runs.
+_CHANGEABLE = frozenset({"compression", "remotes", "tls"})
+
+
+class LeafAccounts:
+    """
+    The doors to the accounts for leafnodes.
+    """
+
+    def __init__(self, accounts: AccountRegistry) -> None:
+        self._accounts = accounts
+
+    def admit(self, grant: Grant, kind: Kind) -> IMessageBus:
+        """
+        See L{natsbroker.leafnodes.leafnodes.LeafDoors.admit}.
+        """
+        return self._accounts.admit(grant, kind)
+
+    def dismiss(self, grant: Grant) -> None:
+        """
+        See L{natsbroker.leafnodes.leafnodes.LeafDoors.dismiss}.
+        """
+        self._accounts.dismiss(grant, Kind.SPOKE)
+
+
+class LeafnodeService(LinkService[LeafRemote]):
+    """
+    @ivar leafs: the connections.
+    """
+
+    def __init__(
+        self,
+        ground: LinkGround,
+        checks: PasswordChecks,
+        cluster: Callable[[], str],
+        changed: Callable[[], None],
+    ) -> None:
+        """
+        @param ground: whoever decides there which clients are let in decides about leafnodes, too,
+            unless the settings say who may be one.
+        @param cluster: gives the name of our cluster; empty for none.
+        @param changed: called when it has changed where leafnodes can connect to us.
+        @raise ValueError: if the settings make no sense, or a certificate is no good.
+        """
+        settings = ground.settings
+        block = _blockOf(settings)
+        super().__init__(ground, limitsFrom(settings, block))
+        self._cluster = cluster
+        self._changed = changed
+        self._own = authorizerFrom(settings, block, checks)
+        self.leafs = Leafs(
+            self.context,
+            identityFrom(settings, block, ground.serverId, max(block.port, 0)),
+            LeafAccounts(ground.accounts),
+            termsFrom(settings, block),
+            self._authorizer,
+            self.clusterName,
+            self._redial,
+            self._notify,
+            ground.clients.nonceBytes,
+        )
+        self._factory = LeafFactory(self.leafs.accepted, acceptingTLSFrom(block))
+        self._port = LinkPort(
+            ground.reactor, block.host, block.port, self._factory, "leafnode", "nats-leaf"
+        )
+        self._remotes = {
+            each.name: LeafRemote(remoteFrom(each, block), ground.random) for each in block.remotes
+        }
+
+    @property
+    def links(self) -> Leafs:
+        """
+        See L{LinkService.links}.
+        """
+        return self.leafs
+
+    @property
+    def block(self) -> Leafnodes:
+        """
+        The C{leafnodes} block in force.
+        """
+        return _blockOf(self._settings)
+
+    def _authorizer(self) -> IAuthorizer:
+        return self._own or self._clients.authorizer
+
+    def _notify(self, advisory: Advisory) -> None:
+        self._clients.notify(advisory)
+
+    def clusterName(self) -> str:
+        """
+        The name of our cluster to leafnodes: a broker that dials some and is in none is one alone.
+        """
+        name = self._cluster()
+        if name or not self._remotes:
+            return name
+        return self._settings.server_name or self._serverId
+
+    # Beginning and end.
+
+    async def open(self) -> None:
+        """
+        Listen for leafnodes, and dial those that the settings name.
+
+        @raise StartError: if the place is taken.
+        """
+        await self._listen()
+        self._changed()
+        for remote in self._remotes.values():
+            self._dial(remote, 0.0)
+
+    def _identify(self) -> None:
+        """
+        See L{LinkService._identify}.
+        """
+        self.leafs.identity = identityFrom(self._settings, self.block, self._serverId, self.port)
+
+    def announce(self) -> None:
+        """
+        Say where leafnodes can connect.
+        """
+        block = self.block
+        if self.port:
+            _log.info("Listening for leafnode connections on {where}", where=str(self._port))
+            if block.advertise:
+                place = self.leafs.identity.ip
+                _log.info("Advertise address for leafnode is set to {where}", where=place)
+        if any(each.tls is not None and each.tls.insecure for each in block.remotes):
+            self._warnOfUnverified("leafnodes")
+
+    @property
+    def place(self) -> str:
+        """
+        Where leafnodes of the whole cluster can connect to us, as C{host:port}; empty for nowhere.
+        """
+        return self.leafs.identity.ip if self.port else ""
+
+    @property
+    def told(self) -> str:
+        """
+        The same, for the other members of the cluster to tell their leafnodes.
+        """
+        return "" if self.block.no_advertise else self.place
+
+    # Dialling.
+
+    def _redial(self, remote: LeafRemote) -> None:
+        self._dial(remote, self.block.reconnect + remote.takeDelay())
+
+    def _dial(self, remote: LeafRemote, after: float) -> None:
+        if not remote.isWanted:
+            return
+        pause = self.block.reconnect
+        terms = DialTerms(
+            pause=pause,
+            longest=pause,
+            jitter=pause,
+            reports=self._settings.connect_error_reports,
+        )
+        self._diallers.dial(remote, "leafnode remote", terms, lambda: self._connect(remote), after)
+
+    def _connect(self, remote: LeafRemote) -> Deferred[Any]:
+        url = remote.next()
+        _log.debug("Trying to connect as leafnode to remote server on {target}", target=f'"{url}"')
+        terms = remote.terms
+        factory = LeafFactory(self.leafs.dialled(remote), terms.tls, remote.name)
+        return self._diallers.connect(url.host, url.port, terms.dialling, factory)
+
+    # Changing.
+
+    def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
+        """
+        See L{natsbroker.server.reload.Planner}.
+        """
+        before, block = self.block, _blockOf(new)
+        if block.port < 0 < before.port or (block.port < 0 and before.port < 0):
+            block = replace(block, port=before.port)
+        for each in fields(Leafnodes):
+            old, wanted = getattr(before, each.name), getattr(block, each.name)
+            if each.name not in _CHANGEABLE and old != wanted:
+                raise ValueError(f'config reload not supported for LeafNode: "{each.name}"')
+        if (before.tls is None) != (block.tls is None) and block.port:
+            raise ValueError("config reload not supported for LeafNode: TLS on or off")
+        tls, terms = acceptingTLSFrom(block), termsFrom(new, block)
+        limits = limitsFrom(new, block)
+        wanted_ = {each.name: remoteFrom(each, block) for each in block.remotes}
+        self._checkRemotes(wanted_)
+
+        def apply() -> None:
+            self._use(new, limits)
+            self._factory.tls = tls
+            self._useCompression(terms)
+            self._identify()
+            self._useRemotes(wanted_)
+            self.leafs.reauthorize()
+
+        return apply
+
+    def _checkRemotes(self, wanted: dict[str, RemoteTerms]) -> None:
+        """
+        Check that remotes that stay are what they were, but for what can change.
+
+        @raise ValueError: if not.
+        """
+        for name, terms in wanted.items():
+            known = self._remotes.get(name)
+            if known is None:
+                continue
+            before = known.terms
+            same = replace(terms, isDisabled=before.isDisabled, compression=before.compression)
+            if same != before:
+                raise ValueError(
+                    f'config reload not supported for LeafNode: remote of account "{terms.account}"'
+                )
+
+    def _useRemotes(self, wanted: dict[str, RemoteTerms]) -> None:
+        for name in [each for each in self._remotes if each not in wanted]:
+            self._drop(self._remotes.pop(name))
+            _log.info("Reloaded: LeafNode Remote removed")
+        for name, terms in wanted.items():
+            remote = self._remotes.get(name)
+            if remote is None:
+                remote = self._remotes[name] = LeafRemote(terms, self._random)
+                _log.info("Reloaded: LeafNode Remote added")
+            else:
+                self._useRemoteCompression(remote, terms)
+                remote.terms = terms
+                remote.isWanted = not terms.isDisabled
+            if not remote.isWanted:
+                self._drop(remote)
+            elif not self.leafs.isDialled(remote):
+                self._dial(remote, 0.0)
+
+    def _useCompression(self, terms: LeafTerms) -> None:
+        before, self.leafs.terms = self.leafs.terms, terms
+        if terms.compression != before.compression:
+            _log.info(
+                "Reloaded: LeafNode Compression value is: {value}", value=str(terms.compression)
+            )
+            self.leafs.useCompression(terms.compression)
+
+    def _useRemoteCompression(self, remote: LeafRemote, terms: RemoteTerms) -> None:
+        if terms.compression != remote.terms.compression:
+            _log.info(
+                'Reloaded: LeafNode Remote urls={urls}, account="{account}" Compression value is: '
+                "{value}",
+                urls=f"[{' '.join(map(str, terms.urls))}]",
+                account=terms.account,
+                value=str(terms.compression),
+            )
+            self.leafs.useCompression(terms.compression, remote)
+
+    def _drop(self, remote: LeafRemote) -> None:
+        """
+        Dial somebody no more, and end the connection that there is.
+        """
+        remote.isWanted = False
+        self._diallers.stop(remote)
+        self.leafs.hangUp(remote)
+
+
+def _blockOf(settings: Settings) -> Leafnodes:
+    return settings.leafnodes or Leafnodes()

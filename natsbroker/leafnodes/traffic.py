@@ -1,0 +1,337 @@
+"""
+What passes over a leafnode connection: interest in both directions, and messages.
+
+Promises: a message that came is given to whom messages from such a peer reach, of each queue group
+that its sender chose to one member, and never back; a spoke is told of all interest that its hub
+has, and a hub of what its spoke serves; nothing passes that may not; interest of ours that comes
+back ends the connection, since messages would go round in circles.
+Must never know: how the connection came about, or which other leafnodes there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from zope.interface import implementer
+
+from natsbroker import errors, hot
+from natsbroker.clients.publishing import ReplyTracker
+from natsbroker.interfaces import ILinkSubscriber, IMessageBus, IOrigin, IOutboxLink
+from natsbroker.leafnodes.rules import BEACON, LeafRules
+from natsbroker.links.link import Handler, Link
+from natsbroker.routes.interest import Announcer, RemoteInterest
+from natsbroker.subjects.audience import Audience
+from natsbroker.subjects.grammar import hasWildcard
+from natsbroker.subjects.permissions import Verdict
+from natsbroker.wire import ops
+from natsbroker.wire.dialects import leaf
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.mapped import splitReply
+from natsbroker.wire.values import EVERY_GROUP, ClientInfo, Kind, Message
+
+__all__ = ["LeafAccount", "LeafTraffic"]
+
+#: Whose interest the peer is told of, by what it is. A spoke hears of whatever its messages reach
+#: from here, and a hub of what we serve: other members of our cluster have hubs of their own.
+_TOLD = {
+    Kind.HUB: frozenset({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE}),
+    Kind.SPOKE: frozenset(Kind) - {Kind.LOCAL},
+}
+
+_LEAFS = frozenset({Kind.HUB, Kind.SPOKE})
+
+
+@implementer(ILinkSubscriber, IOrigin)
+class LeafAccount:
+    """
+    The peer's account: where messages for it are sent, and where those from it come from.
+
+    @ivar cluster: the peer's; no bytes for none.
+    @ivar grant: what whoever sends from there may do here.
+    @ivar replies: the requests that were sent there and may be answered; C{None} where whoever may
+        publish may.
+    """
+
+    __slots__ = ("_describe", "_outbox", "cluster", "grant", "replies")
+
+    def __init__(
+        self,
+        outbox: hot.Outbox,
+        cluster: bytes,
+        grant: Grant,
+        describe: Callable[[], ClientInfo],
+        replies: ReplyTracker | None = None,
+    ) -> None:
+        """
+        @param describe: tells who the peer is.
+        """
+        self._outbox = outbox
+        self._describe = describe
+        self.cluster = cluster
+        self.grant = grant
+        self.replies = replies
+
+    def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
+        """
+        See L{ILinkSubscriber.forward}.
+        """
+        outbox = self._outbox
+        if outbox.closed:
+            return
+        if message.reply and self.replies is not None:
+            self.replies.delivered(message.reply)
+        outbox.messages += 1
+        outbox.messageBytes += len(message.body)
+        outbox.write(leaf.messageFrame(message, queues, outbox.headers))
+
+    def clientInfo(self, isDetailed: bool) -> ClientInfo:
+        """
+        See L{IOrigin.clientInfo}.
+        """
+        described = self._describe()
+        return described if isDetailed else ClientInfo(acc=described.acc, rtt=described.rtt)
+
+
+@implementer(IOutboxLink)
+class _DirectAccount(LeafAccount):
+    """
+    The same where nobody has to know what is sent there.
+    """
+
+    __slots__ = ("outbox", "prefix")
+
+    def __init__(
+        self,
+        outbox: hot.Outbox,
+        cluster: bytes,
+        grant: Grant,
+        describe: Callable[[], ClientInfo],
+    ) -> None:
+        super().__init__(outbox, cluster, grant, describe)
+        self.outbox = outbox
+        self.prefix = b""
+
+
+class _Door:
+    """
+    The only account that a connection leads to.
+    """
+
+    def __init__(self, bus: IMessageBus) -> None:
+        self._bus = bus
+
+    def door(self, account: str) -> IMessageBus | None:
+        """
+        See L{natsbroker.routes.interest.AccountDoors.door}.
+        """
+        return self._bus
+
+    def names(self) -> Iterable[str]:
+        """
+        See L{natsbroker.routes.interest.AccountDoors.names}.
+        """
+        return [self._bus.account]
+
+
+class LeafTraffic:
+    """
+    The traffic of one connection.
+
+    @ivar handlers: what is done with which operation.
+    @ivar target: the peer's account.
+    @ivar interest: what the peer is subscribed to.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        bus: IMessageBus,
+        peer: Kind,
+        rules: LeafRules,
+        grant: Grant,
+        cluster: bytes,
+        describe: Callable[[], ClientInfo],
+        beacon: bytes,
+        headers: bool,
+        isIsolated: bool,
+    ) -> None:
+        """
+        @param bus: the door for what comes from such a peer.
+        @param peer: what the peer is to us.
+        @param beacon: the subject by which we tell that our own interest comes back.
+        @param headers: whether the peer understands headers.
+        @param isIsolated: whether the peer is not told of interest of other leafnodes.
+        """
+        self._link = link
+        self._bus = bus
+        self._isHub = peer is Kind.SPOKE
+        self._rules = rules
+        self._beacon = beacon
+        self._account = bus.account.encode("utf-8", "surrogateescape")
+        link.outbox.headers = headers
+        self.target = self._targetFor(grant, cluster, describe)
+        self.interest = RemoteInterest(_Door(bus), lambda *_: self.target, link, rules)
+        self.handlers: dict[int, Handler] = {
+            ops.LS_PLUS: self._gained,
+            ops.LS_MINUS: self._lost,
+            ops.LMSG: self._message,
+            ops.HMSG: self._message,
+        }
+        kinds = _TOLD[peer]
+        self._audience = Audience(
+            kinds - _LEAFS if isIsolated else kinds,
+            importsToo=True,
+            apart=self.target,
+            cluster=cluster,
+            beacon=BEACON,
+        )
+        self._announcer: Announcer | None = None
+        self._useLane(peer, cluster)
+
+    def _useLane(self, peer: Kind, cluster: bytes) -> None:
+        """
+        Have messages taken before they are frames, unless each answer is to be counted.
+        """
+        link, gate = self._link, self._rules.incoming
+        self._lane = partial(self._useLane, peer, cluster)
+        if hot.LinkLane is None or not link.context.fastLane or self.target.replies is not None:
+            return
+        link.lane = hot.LinkLane(
+            link.decoder,
+            link.outbox,
+            self._account,
+            False,
+            int(peer),
+            cluster,
+            None if gate.isOpen else gate,
+        )
+        link.lane.matchers[self._account] = self._bus.matcher
+
+    def _targetFor(
+        self, grant: Grant, cluster: bytes, describe: Callable[[], ClientInfo]
+    ) -> LeafAccount:
+        outbox = self._link.outbox
+        if grant.responses is None:
+            return _DirectAccount(outbox, cluster, grant, describe)
+        now = self._link.context.reactor.seconds
+        return LeafAccount(outbox, cluster, grant, describe, ReplyTracker(grant.responses, now))
+
+    # What is told.
+
+    def tell(self) -> None:
+        """
+        Tell the peer of our interest from now on.
+        """
+        self._announcer = Announcer(
+            self._bus, self._rules, self._tellGained, self._tellLost, self._audience
+        )
+        self._tellGained(self._beacon, b"", 1, b"")
+
+    def _tellGained(self, pattern: bytes, queue: bytes, weight: int, origin: bytes) -> None:
+        self._link.say(leaf.interestLine(pattern, queue, weight))
+
+    def _tellLost(self, pattern: bytes, queue: bytes, origin: bytes) -> None:
+        self._link.say(leaf.lostLine(pattern, queue))
+
+    def permit(self, rules: LeafRules) -> None:
+        """
+        Let other things pass.
+        """
+        if rules == self._rules:
+            return
+        self._rules = rules
+        self._lane()
+        self.interest.permit(rules)
+        if self._announcer is not None:
+            self._announcer.permit(rules)
+
+    def end(self) -> None:
+        """
+        The connection ends.
+        """
+        announcer, self._announcer = self._announcer, None
+        if announcer is not None:
+            announcer.end(False)
+        self.interest.clear()
+        if self._link.lane is not None:
+            self._link.lane.forget()
+
+    # What the peer says.
+
+    def _gained(self, line: bytes) -> None:
+        interest = leaf.splitInterest(line, self._account)
+        if interest is None:
+            self._link.close(errors.BAD_ARGUMENTS)
+            return
+        pattern = interest.pattern
+        if pattern == self._beacon:
+            self._link.close(errors.LEAF_LOOP, self._bus.account)
+        elif self._isForbidden(pattern, interest.queue):
+            if self._isHub:
+                self._link.close(errors.LEAF_SUBSCRIBE, _text(pattern))
+        elif self._isFull():
+            self._link.say(errors.MAX_SUBSCRIPTIONS.line())
+        else:
+            self.interest.gained(interest)
+
+    def _isForbidden(self, pattern: bytes, queue: bytes) -> bool:
+        """
+        Whether a spoke breaks a rule that it was told.
+        """
+        if hasWildcard(pattern):
+            return False
+        return self._rules.takes(pattern, queue) is Verdict.DENIED
+
+    def _isFull(self) -> bool:
+        most = self.target.grant.maxSubscriptions
+        return most is not None and most >= 0 and len(self.interest) >= most
+
+    def _lost(self, line: bytes) -> None:
+        interest = leaf.splitLost(line, self._account)
+        if interest is None:
+            self._link.close(errors.BAD_ARGUMENTS)
+        else:
+            self.interest.lost(interest)
+
+    def _message(
+        self,
+        subject: bytes,
+        reply: bytes,
+        headerLength: int,
+        body: bytes,
+        sizeText: bytes,
+        headerText: bytes,
+        queues: tuple[bytes, ...] | None,
+    ) -> None:
+        if not self._rules.mayCome(subject) and not self._isAnswer(subject):
+            if self._isHub:
+                self._link.close(errors.LEAF_PUBLISH, _text(subject))
+            return
+        mapped = self._bus.mapped(subject)
+        # Who sent it has chosen the groups for its subject, but not for one that it is mapped to.
+        chosen = queues if mapped is subject or queues else EVERY_GROUP
+        via, reply, shown = splitReply(reply)
+        self._bus.publish(
+            Message(
+                mapped,
+                body,
+                reply,
+                headerLength,
+                self.target,
+                sizeText,
+                headerText,
+                chosen,
+                via,
+                shown,
+            ),
+            self._link.later,
+        )
+
+    def _isAnswer(self, subject: bytes) -> bool:
+        replies = self.target.replies
+        return replies is not None and replies.allows(subject)
+
+
+def _text(subject: bytes) -> str:
+    return subject.decode("utf-8", "surrogateescape")

@@ -1,0 +1,99 @@
+"""
+What all links of one kind share.
+
+Promises: a reload replaces the values in it, and running links see the new ones.
+Must never know: what is spoken on a link, accounts, or configuration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from twisted.internet.interfaces import IReactorTime
+
+from natsbroker import hot
+from natsbroker.clients.context import Tracing
+from natsbroker.connections.wheel import DeadlineWheel
+from natsbroker.links.linkbook import LinkBook
+
+__all__ = ["LinkContext", "LinkLimits"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLimits:
+    """
+    Sizes in bytes, times in seconds.
+
+    @ivar handshake: how long the peer may take to say who it is.
+    @ivar ping_interval: between PINGs.
+    @ivar ping_max: unanswered PINGs.
+    @ivar max_control_line: bytes after the operation on a line.
+    @ivar max_payload: bytes of headers and payload that are taken at all. Members of a cluster do
+        not hold each other to what they allow their clients; this is what bounds memory.
+    @ivar max_pending: bytes that may wait for the peer.
+    @ivar write_deadline: how long it may take nothing while something waits.
+    @ivar stall: whether publishers, and links, wait for receivers that lag.
+    """
+
+    handshake: float = 2.0
+    ping_interval: float = 30.0
+    ping_max: int = 2
+    max_control_line: int = 1 << 16
+    max_payload: int = 64 << 20
+    max_pending: int = 64 << 20
+    write_deadline: float = 10.0
+    stall: bool = True
+
+
+class LinkContext:
+    """
+    What a link needs of the broker.
+
+    @ivar reactor: for time and timers.
+    @ivar turn: collects what one chunk of input causes.
+    @ivar wheel: everybody's deadlines.
+    @ivar random: for jitter.
+    @ivar limits: the limits in force.
+    @ivar tracing: whether operations are logged.
+    @ivar fastLane: whether messages may take the fast lane.
+    @ivar maxTraced: how many bytes of a payload are logged; 0 for all.
+    @ivar hub: reads and writes plain TCP connections, a L{natsbroker.connections.poller.Hub};
+        C{None} for Twisted's own ways.
+    @ivar book: the links that there are, and figures about those that were.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorTime,
+        turn: hot.Turn,
+        wheel: DeadlineWheel,
+        random: Random,
+        limits: LinkLimits | None = None,
+    ) -> None:
+        self.reactor = reactor
+        self.turn = turn
+        self.wheel = wheel
+        self.random = random
+        self.limits = limits or LinkLimits()
+        self.tracing = False
+        self.fastLane = True
+        self.maxTraced = 0
+        self.hub: Any = None
+        self.book = LinkBook()
+        self._last = 0
+
+    def useTracing(self, tracing: Tracing) -> None:
+        """
+        Log as much as is logged of clients.
+        """
+        self.tracing = tracing.protocol
+        self.maxTraced = tracing.maxLength
+
+    def nextNumber(self) -> int:
+        """
+        A number for a new link.
+        """
+        self._last += 1
+        return self._last

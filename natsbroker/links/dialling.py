@@ -1,0 +1,147 @@
+"""
+Dialling one peer until it answers.
+
+Promises: one attempt at a time, with a pause in between that grows if that is wanted and is never
+quite the same, so that two who dial each other do not stay in step; after it was stopped, nothing
+happens any more.
+Must never know: what the connection is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
+from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from natsbroker.links.tls import isAddress
+
+__all__ = ["DialTerms", "Dialler", "peerEndpoint"]
+
+_log = Logger(namespace="natsbroker")
+
+
+def peerEndpoint(reactor: Any, host: str, port: int, timeout: float) -> IStreamClientEndpoint:
+    """
+    Where a peer is dialled.
+
+    @param host: a name, or an address of either kind.
+    @param timeout: how long one attempt to connect may take, in seconds.
+    """
+    make: Any = HostnameEndpoint
+    if isAddress(host):
+        make = TCP6ClientEndpoint if ":" in host else TCP4ClientEndpoint
+    endpoint: IStreamClientEndpoint = make(reactor, host, port, timeout=timeout)
+    return endpoint
+
+
+@dataclass(frozen=True, slots=True)
+class DialTerms:
+    """
+    How somebody is dialled; times in seconds.
+
+    @ivar pause: between attempts.
+    @ivar longest: the pause grows up to this; C{pause} for not at all.
+    @ivar jitter: so much more at most.
+    @ivar retries: attempts after the first; negative for as long as it takes.
+    @ivar reports: each how many attempts a failure is logged.
+    """
+
+    pause: float = 1.0
+    longest: float = 1.0
+    jitter: float = 0.1
+    retries: int = -1
+    reports: int = 3600
+
+
+class Dialler:
+    """
+    The attempts to reach one peer. It is used once.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorTime,
+        random: Random,
+        terms: DialTerms,
+        connect: Callable[[], Deferred[Any]],
+        what: str,
+        over: Callable[[bool], None],
+    ) -> None:
+        """
+        @param connect: makes one attempt.
+        @param what: names the peer in the log.
+        @param over: called once at the end with whether it was reached; not when it was stopped.
+        """
+        self._reactor = reactor
+        self._random = random
+        self._terms = terms
+        self._connect = connect
+        self._what = what
+        self._over = over
+        self._pause = terms.pause
+        self._call: Any = None
+        self._attempt: Deferred[Any] | None = None
+        self._isStopped = False
+        self.attempts = 0
+
+    def start(self, after: float = 0.0) -> None:
+        """
+        Begin.
+
+        @param after: in so many seconds, and a little more.
+        """
+        delay = after + self._random.uniform(0.0, self._terms.jitter) if after else 0.0
+        self._call = self._reactor.callLater(delay, self._dial)
+
+    def stop(self) -> None:
+        """
+        Give up.
+        """
+        self._isStopped = True
+        call, self._call = self._call, None
+        if call is not None:
+            call.cancel()
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            attempt.cancel()
+
+    def _dial(self) -> None:
+        self._call = None
+        self.attempts += 1
+        attempt = self._attempt = self._connect()
+        attempt.addCallbacks(self._reached, self._failed)
+
+    def _reached(self, _: object) -> None:
+        self._attempt = None
+        if not self._isStopped:
+            self._over(True)
+
+    def _failed(self, failure: Failure) -> None:
+        self._attempt = None
+        if self._isStopped:
+            return
+        self._report(failure)
+        terms = self._terms
+        if 0 <= terms.retries < self.attempts:
+            self._over(False)
+            return
+        pause = self._pause + self._random.uniform(0.0, terms.jitter)
+        self._pause = min(self._pause * 2, max(terms.longest, terms.pause))
+        self._call = self._reactor.callLater(pause, self._dial)
+
+    def _report(self, failure: Failure) -> None:
+        attempts, reports = self.attempts, self._terms.reports
+        log = _log.error if attempts == 1 or attempts % reports == 0 else _log.debug
+        log(
+            "Error trying to connect to {what} (attempt {attempt}): {why}",
+            what=self._what,
+            attempt=attempts,
+            why=failure.getErrorMessage(),
+        )

@@ -1,0 +1,64 @@
+"""
+What there is to tell of any link at one moment.
+
+Promises: a frozen value without secrets.
+Must never know: who is told, or what else there is to tell of one kind of link.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from natsbroker.links.link import Link
+from natsbroker.links.linkbook import Traffic, trafficOf
+
+__all__ = ["LinkFacts", "Shared", "sharedFacts"]
+
+#: What begins the facts of every kind of link, in the order of L{LinkFacts}.
+Shared = tuple[int, str, int, float, float, float, int, Traffic, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFacts:
+    """
+    One link; times are seconds since the epoch, durations seconds.
+
+    @ivar number: of the link.
+    @ivar host: of the peer, as its connection shows it.
+    @ivar port: likewise.
+    @ivar started: when the connection began.
+    @ivar lastActivity: when the peer last said something.
+    @ivar roundTrip: as it was measured last.
+    @ivar pending: how many bytes wait for the peer.
+    @ivar traffic: messages in, bytes in, messages out, bytes out.
+    @ivar subscriptions: how much interest the peer has told.
+    """
+
+    number: int
+    host: str
+    port: int
+    started: float
+    lastActivity: float
+    roundTrip: float
+    pending: int
+    traffic: Traffic
+    subscriptions: int
+
+
+def sharedFacts(link: Link, subscriptions: int) -> Shared:
+    """
+    What is told of a link of any kind.
+
+    @param subscriptions: how much interest the peer has told.
+    """
+    return (
+        link.number,
+        link.peer.host,
+        link.peer.port,
+        link.started,
+        link.decoder.heard,
+        link.roundTrip,
+        link.outbox.pending,
+        trafficOf(link),
+        subscriptions,
+    )

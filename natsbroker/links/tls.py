@@ -1,0 +1,132 @@
+"""
+TLS on links: both ends show a certificate, and whoever dials checks the name of whoever answers.
+
+Promises: nothing is said before the handshake, and nothing after it to a peer whose certificate is
+not for the name that was dialled.
+Must never know: the files of certificates, or what is said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from OpenSSL import SSL
+from service_identity import CertificateError, VerificationError
+from service_identity.cryptography import (
+    verify_certificate_hostname,
+    verify_certificate_ip_address,
+)
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
+from zope.interface import implementer
+
+from natsbroker.connections.tls import ConnectionCreator
+from natsbroker.connections.tlsrecords import SealedConnection
+
+__all__ = ["DialledConnections", "LinkTLS", "isAddress", "nameProblem", "pinProblem"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTLS:
+    """
+    How TLS is done on links. A reload replaces the whole.
+
+    @ivar context: for those who dial us.
+    @ivar dialling: for those whom we dial.
+    @ivar timeout: seconds for the handshake.
+    @ivar insecure: whoever dials does not check whom it reached.
+    @ivar pins: SHA-256 of the public keys that peers' certificates may have, as lower-case
+        hexadecimal; empty for any.
+    """
+
+    context: SSL.Context
+    dialling: SSL.Context
+    timeout: float = 2.0
+    insecure: bool = False
+    pins: frozenset[str] = frozenset()
+
+    def creator(self, name: str | None, owner: Any = None) -> Any:
+        """
+        Makes OpenSSL connections.
+
+        @param name: whom we dial; C{None} where we are dialled.
+        @param owner: gets the one that we dial with as C{connection}; a protocol that was dialled
+            may be inside another one, so it cannot be found.
+        """
+        if name is None:
+            return ConnectionCreator(self.context)
+        return DialledConnections(self.dialling, name, owner)
+
+
+@implementer(IOpenSSLClientConnectionCreator)
+class DialledConnections:
+    """
+    Makes the OpenSSL connection of somebody who dials.
+    """
+
+    def __init__(self, context: SSL.Context, name: str, owner: Any = None) -> None:
+        """
+        @param owner: as for L{LinkTLS.creator}.
+        """
+        self._context = context
+        self._name = name
+        self._owner = owner
+
+    def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
+        """
+        See L{IOpenSSLClientConnectionCreator}.
+        """
+        connection = SealedConnection(self._context, None)
+        if self._owner is not None:
+            self._owner.connection = connection
+        if not isAddress(self._name):
+            connection.set_tlsext_host_name(self._name.encode("idna"))
+        return connection
+
+
+def isAddress(host: str) -> bool:
+    """
+    Whether a host is an IP address and not a name.
+    """
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def nameProblem(certificate: Any, name: str) -> str:
+    """
+    Say why a certificate is not for the name, or the address, that was dialled.
+
+    @param certificate: a C{cryptography} X.509 certificate; C{None} if there is none.
+    @return: no text if it is.
+    """
+    if certificate is None:
+        return "the peer has no certificate"
+    try:
+        if isAddress(name):
+            verify_certificate_ip_address(certificate, name)
+        else:
+            verify_certificate_hostname(certificate, name)
+    except (VerificationError, CertificateError) as error:
+        what = "an address" if isAddress(name) else "a name"
+        detail = "" if isinstance(error, VerificationError) else f" ({error})"
+        return f"certificate is not valid for {name}, {what} that was dialled{detail}"
+    return ""
+
+
+def pinProblem(certificate: Any, pins: frozenset[str]) -> str:
+    """
+    Say why a certificate is not one of those that are accepted.
+    """
+    if not pins:
+        return ""
+    if certificate is not None:
+        key = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        if hashlib.sha256(key).hexdigest() in pins:
+            return ""
+    return "certificate not pinned"

@@ -1,0 +1,53 @@
+"""
+What passes over links, in the log.
+
+Promises: an arrow for the direction and the operation as it stands on the wire; payloads are cut
+where they are to be, and passwords are not shown.
+Must never know: what an operation does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.logger import Logger
+
+from natsbroker.connections.labels import quoted
+from natsbroker.connections.trace import redactedConnect
+from natsbroker.wire import ops
+
+__all__ = ["traceCame", "traceSaid"]
+
+_log = Logger(namespace="natsbroker.trace")
+
+_WITH_PAYLOAD = frozenset({ops.RMSG, ops.HMSG, ops.LMSG, ops.MSG, ops.PUB})
+
+
+def traceCame(link: str, frame: tuple[Any, ...], longest: int) -> None:
+    """
+    A frame has come.
+
+    @param longest: how many bytes of a payload are shown; 0 for all.
+    """
+    name = ops.NAMES.get(frame[0])
+    if name is None:
+        return
+    rest = [part for part in frame[1:] if isinstance(part, bytes) and part]
+    if frame[0] == ops.CONNECT:
+        rest = [redactedConnect(rest[0]).encode()] if rest else []
+    elif frame[0] in _WITH_PAYLOAD and longest:
+        rest = [part[:longest] for part in rest]
+    _trace(link, "<<-", b" ".join([name, *rest]))
+
+
+def traceSaid(link: str, line: bytes) -> None:
+    """
+    A line is sent.
+    """
+    _trace(link, "->>", line.rstrip())
+
+
+def _trace(link: str, arrow: str, text: bytes) -> None:
+    _log.debug(
+        "{link} - {arrow} [{text}]", link=link, arrow=arrow, text=quoted(text)[1:-1], trace=True
+    )

@@ -1,0 +1,136 @@
+"""
+The monitoring pages as a service of the broker.
+
+Promises: they are there before the first client is let in and until the last one has gone.
+Must never know: what the pages say.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.error import CannotListenError
+from twisted.logger import Logger
+from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.python.failure import Failure
+
+from natsbroker.clients.listener import Listener, addressEndpoint, describe
+from natsbroker.config.model import Settings
+from natsbroker.connections.tls import ConnectionCreator
+from natsbroker.monitoring.model import MonitoringModel
+from natsbroker.monitoring.pages import monitorSite
+from natsbroker.server.start import StartError, listenDetail
+
+__all__ = ["MonitoringService"]
+
+_log = Logger(namespace="natsbroker")
+
+
+class MonitoringService(Service):
+    """
+    Listens for the pages.
+
+    @ivar model: what the pages say; a service may add pages of its own.
+    @ivar scheme: C{http} or C{https}.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        model: MonitoringModel,
+        settings: Settings,
+        creator: ConnectionCreator | None,
+    ) -> None:
+        """
+        @param creator: makes TLS connections, for C{https_port}.
+        @raise ValueError: if that is missing.
+        """
+        monitoring = settings.monitoring
+        self.model = model
+        self.scheme = "https" if monitoring.https_port else "http"
+        self._reactor = reactor
+        self._host = monitoring.http_host
+        self._number = max(monitoring.https_port or monitoring.http_port, 0)
+        self._listener: Listener | None = None
+        if self.scheme == "https" and creator is None:
+            raise ValueError("TLS cert and key required for HTTPS")
+        self._creator = creator
+
+    def useCreator(self, creator: ConnectionCreator) -> None:
+        """
+        Make the TLS connections to come with another certificate.
+        """
+        self._creator = creator
+
+    def startService(self) -> None:
+        """
+        Listen.
+
+        @raise StartError: if that is not possible.
+        """
+        super().startService()  # type: ignore[no-untyped-call]
+        factory: Any = monitorSite(self.model)
+        if self.scheme == "https":
+            factory = TLSMemoryBIOFactory(_Current(self), False, factory)
+        listener = Listener(addressEndpoint(self._reactor, self._host, self._number), factory)
+        failures: list[Failure] = []
+        # TCP endpoints listen at once, or fail at once.
+        listener.open().addErrback(failures.append)
+        try:
+            for failure in failures:
+                failure.raiseException()
+        except CannotListenError as error:
+            detail = listenDetail(error)
+            raise StartError(
+                f"Can't start monitoring: can't listen to the monitor port: {detail}"
+            ) from error
+        self._listener = listener
+        where = describe(self.address)
+        _log.info("Starting {scheme} monitor on {where}", scheme=self.scheme, where=where)
+
+    def stopService(self) -> Deferred[None]:
+        """
+        Listen no more.
+        """
+        super().stopService()  # type: ignore[no-untyped-call]
+        listener, self._listener = self._listener, None
+        return succeed(None) if listener is None else listener.close()
+
+    @property
+    def address(self) -> Any:
+        """
+        Where it listens, as a Twisted address; C{None} while it does not.
+        """
+        return None if self._listener is None else self._listener.address
+
+    @property
+    def creator(self) -> ConnectionCreator:
+        """
+        What makes TLS connections now.
+        """
+        if self._creator is None:
+            raise ValueError("no TLS")
+        return self._creator
+
+
+class _Current(ConnectionCreator):
+    """
+    Makes connections with whatever certificate the service has at the time.
+    """
+
+    def __init__(self, service: MonitoringService) -> None:
+        self._service = service
+
+    def serverConnectionForTLS(self, tlsProtocol: Any) -> Any:
+        """
+        See L{ConnectionCreator.serverConnectionForTLS}.
+        """
+        return self._service.creator.serverConnectionForTLS(tlsProtocol)
+
+
+def _nothing() -> None:
+    """
+    Nothing to close.
+    """

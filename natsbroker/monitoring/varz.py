@@ -1,0 +1,213 @@
+"""
+The page C{/varz}: the server as a whole.
+
+Promises: the keys of nats-server's page in its order, with its units; C{version} is the nats-server
+release whose behaviour is matched, C{natsbroker} is ours. What other services know, they
+contribute. Keys of nats-server's that would say nothing true here are left out: those of the Go
+runtime, its feature flags and its disk semaphore.
+Must never know: links or streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+from natsbroker.links.views import BookView
+from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
+from natsbroker.monitoring.formats import instant, nanoseconds, number, uptime
+from natsbroker.monitoring.queries import Query
+from natsbroker.monitoring.state import BrokerState
+
+__all__ = ["Varz"]
+
+#: How many connections are gone through in one step.
+_STEP = 256
+
+#: Seconds for a TLS handshake where no TLS is configured: nats-server's default.
+_TLS_TIMEOUT = 2
+
+_STALE = "Stale Connection"
+
+Document = dict[str, Any]
+
+
+class Varz:
+    """
+    Tells about the server.
+
+    @ivar contributions: for a key of the page, what gives its value: a mapping for C{cluster},
+        C{gateway}, C{leaf}, C{mqtt}, C{websocket} and C{jetstream}, a number for C{routes},
+        C{remotes} and C{leafnodes}.
+    @ivar books: what has become of the links of each kind: of C{routes}, C{gateways} and C{leafs}.
+    @ivar requests: how often each page was asked for.
+    """
+
+    def __init__(self, state: BrokerState, requests: Mapping[str, int]) -> None:
+        self.contributions: dict[str, Callable[[], Any]] = {}
+        self.books: dict[str, BookView] = {}
+        self._state = state
+        self._requests = requests
+
+    def __call__(self, query: Query) -> Answer:
+        """
+        The page; it has no parameters.
+        """
+        return Answer(200, JSON, bodyOf(self.steps()))
+
+    def steps(self) -> Generator[bytes, None, Document]:
+        """
+        The same as a document, for those who want no HTTP.
+        """
+        traffic = yield from self._traffic()
+        return {
+            **self._identity(),
+            **self._limits(),
+            **self._parts(),
+            **self._time(),
+            **self._process(),
+            **self._counts(),
+            **self._messages(traffic),
+            **self._troubles(),
+            "subscriptions": sum(map(len, self._state.accounts)),
+            "http_req_stats": dict(sorted(self._requests.items())),
+            **self._configuration(),
+            **self._troublesByKind(),
+            "natsbroker": self._state.context.info.natsbroker,
+        }
+
+    def _traffic(self) -> Generator[bytes, None, list[int]]:
+        connections = self._state.context.connections
+        sums = list(connections.closedTraffic)
+        for place, session in enumerate(list(connections)):
+            if place % _STEP == _STEP - 1:
+                yield PAUSE
+            for kind, count in enumerate(session.traffic):
+                sums[kind] += count
+        return sums
+
+    def _identity(self) -> Document:
+        info = self._state.context.info
+        return _present(
+            {
+                "server_id": info.server_id,
+                "server_name": info.server_name,
+                "version": info.version,
+                "proto": 1,
+                "git_commit": info.git_commit or None,
+                "go": "",
+                "host": info.host,
+                "port": info.port,
+                "auth_required": info.auth_required or None,
+                "tls_required": info.tls_required or None,
+                "tls_verify": info.tls_verify or None,
+                "connect_urls": list(info.connect_urls) or None,
+            }
+        )
+
+    def _limits(self) -> Document:
+        limits = self._state.context.limits
+        monitoring = self._state.settings.monitoring
+        return _present(
+            {
+                "max_connections": limits.max_connections,
+                "max_subscriptions": limits.max_subscriptions or None,
+                "ping_interval": nanoseconds(limits.ping_interval),
+                "ping_max": limits.ping_max,
+                "http_host": monitoring.http_host,
+                "http_port": monitoring.http_port,
+                "http_base_path": monitoring.http_base_path.rstrip("/"),
+                "https_port": monitoring.https_port,
+                "auth_timeout": number(limits.auth_timeout),
+                "max_control_line": limits.max_control_line,
+                "max_payload": limits.max_payload,
+                "max_pending": limits.max_pending,
+            }
+        )
+
+    def _parts(self) -> Document:
+        names = ("cluster", "gateway", "leaf", "mqtt", "websocket", "jetstream")
+        return {name: self._contribution(name, {}) for name in names}
+
+    def _contribution(self, name: str, default: Any) -> Any:
+        contribute = self.contributions.get(name)
+        return default if contribute is None else contribute()
+
+    def _time(self) -> Document:
+        state = self._state
+        tls = state.settings.tls
+        now = state.seconds()
+        return {
+            "tls_timeout": _TLS_TIMEOUT if tls is None else number(tls.timeout),
+            "write_deadline": nanoseconds(state.context.limits.write_deadline),
+            "start": instant(state.startTime),
+            "now": instant(now),
+            "uptime": uptime(now - state.startTime),
+        }
+
+    def _process(self) -> Document:
+        process = self._state.process
+        return {
+            "mem": process.memory(),
+            "cores": process.cores(),
+            "gomaxprocs": 1,
+            "cpu": number(process.percent()),
+        }
+
+    def _counts(self) -> Document:
+        connections = self._state.context.connections
+        return {
+            "connections": len(connections),
+            "total_connections": connections.total,
+            "routes": self._contribution("routes", 0),
+            "remotes": self._contribution("remotes", 0),
+            "leafnodes": self._contribution("leafnodes", 0),
+        }
+
+    def _messages(self, traffic: list[int]) -> Document:
+        inMessages, inBytes, outMessages, outBytes = traffic
+        sums = [each.traffic for each in self.books.values()]
+        links = [sum(counts) for counts in zip(*sums, strict=True)]
+        inLinks, inLinkBytes, outLinks, outLinkBytes = links or (0, 0, 0, 0)
+        return {
+            "in_msgs": inMessages + inLinks,
+            "in_bytes": inBytes + inLinkBytes,
+            "in_client_msgs": inMessages,
+            "in_client_bytes": inBytes,
+            "out_msgs": outMessages + outLinks,
+            "out_bytes": outBytes + outLinkBytes,
+            "out_client_msgs": outMessages,
+            "out_client_bytes": outBytes,
+        }
+
+    def _troubles(self) -> Document:
+        stats = self._troublesByKind()
+        return {
+            "slow_consumers": sum(stats["slow_consumer_stats"].values()),
+            "stale_connections": sum(stats["stale_connection_stats"].values()),
+        }
+
+    def _troublesByKind(self) -> Document:
+        connections = self._state.context.connections
+        slow = {"clients": sum(connections.slow.values())}
+        stale = {"clients": connections.ended.get(_STALE, 0)}
+        for kind in ("routes", "gateways", "leafs"):
+            book = self.books.get(kind)
+            slow[kind], stale[kind] = (0, 0) if book is None else (book.slow, book.stale)
+        return {"slow_consumer_stats": slow, "stale_connection_stats": stale}
+
+    def _configuration(self) -> Document:
+        settings = self._state.settings
+        return _present(
+            {
+                "config_load_time": instant(self._state.configLoadTime),
+                "config_digest": settings.config_digest,
+                "tags": list(settings.server_tags) or None,
+                "metadata": dict(settings.server_metadata) or None,
+                "system_account": self._state.systemAccount or None,
+            }
+        )
+
+
+def _present(document: Document) -> Document:
+    return {key: value for key, value in document.items() if value is not None}

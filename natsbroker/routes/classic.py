@@ -1,0 +1,301 @@
+"""
+What passes over a route in the dialect before NATS 2.0: interest of the global account, and
+messages without headers.
+
+Promises: a message that came is given to what this member serves, of a queue group to one member if
+it was sent to that, and to another route only if the group's last member here has gone; a peer gets
+a message once for everybody there who is subscribed without a group, and once for each queue group
+that was chosen there.
+Must never know: how the connection came about, or who else is in the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker import errors, hot
+from natsbroker.connections.labels import quoted
+from natsbroker.interfaces import ILinkSubscriber, IMessageBus
+from natsbroker.links.link import Handler, Link
+from natsbroker.links.origins import PeerOrigin
+from natsbroker.routes.interest import (
+    AccountDoors,
+    Announcer,
+    RemoteInterest,
+    RoutePermissions,
+)
+from natsbroker.routes.sids import HeardSid, HeardSids, ToldSids
+from natsbroker.subjects.grammar import isValidSubject
+from natsbroker.wire import ops
+from natsbroker.wire.dialects import cluster
+from natsbroker.wire.dialects.route import Interest
+from natsbroker.wire.values import GroupMessage, Message
+
+__all__ = ["GLOBAL_ACCOUNT", "ClassicMember", "ClassicTraffic"]
+
+_log = Logger(namespace="natsbroker")
+
+#: The only account on classic routes.
+GLOBAL_ACCOUNT = "$G"
+
+#: What the oldest servers close a route for that brings it.
+_SYSTEM = b"_SYS."
+
+#: Control bytes, which are fine in subjects of theirs, as what is fine in ours.
+_HARMLESS = bytes(each if 0x20 < each != 0x7F else 0x78 for each in range(256))
+
+
+@implementer(ILinkSubscriber)
+class ClassicMember(PeerOrigin):
+    """
+    A peer: where messages for it are sent, and where those from it come from.
+    """
+
+    __slots__ = ("_traffic",)
+
+    ORIGIN = "Router"
+
+    def __init__(self, traffic: ClassicTraffic, link: Link) -> None:
+        super().__init__(GLOBAL_ACCOUNT, link.remote)
+        self._traffic = traffic
+
+    def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
+        """
+        See L{ILinkSubscriber.forward}.
+        """
+        self._traffic.forward(message, queues)
+
+
+class ClassicTraffic:
+    """
+    The traffic of one connection.
+
+    @ivar dialect: reads the lines.
+    @ivar handlers: what is done with which operation.
+    @ivar interest: what the peer is subscribed to.
+    @ivar isVerbose: whether the peer wants to hear that it was understood.
+    """
+
+    def __init__(
+        self, link: Link, doors: AccountDoors, permissions: RoutePermissions, isOldest: bool
+    ) -> None:
+        """
+        @param isOldest: whether the peer closes the connection for what only servers may say.
+        """
+        self._link = link
+        self._doors = doors
+        self._permissions = permissions
+        self._isOldest = isOldest
+        self.isVerbose = False
+        link.outbox.headers = False
+        self._member = ClassicMember(self, link)
+        self._told = ToldSids(link.context.reactor.seconds)
+        self._heard = HeardSids()
+        self._announcer: Announcer | None = None
+        self._bus: IMessageBus | None = doors.door(GLOBAL_ACCOUNT)
+        self.interest = RemoteInterest(doors, lambda *_: self._member, link)
+        self.interest.permit(permissions)
+        self.dialect = cluster.FROM_MEMBER
+        self.handlers: dict[int, Handler] = {
+            ops.SUB: self._subscribed,
+            ops.UNSUB: self._unsubscribed,
+            ops.MSG: self._message,
+            ops.PUB: self._message,
+        }
+
+    # What this member serves.
+
+    def tell(self, accounts: Iterable[str]) -> None:
+        """
+        Tell the peer the interest of the global account from now on, if it is among these.
+        """
+        isWanted = GLOBAL_ACCOUNT in accounts
+        announcer, bus = self._announcer, self._bus
+        if announcer is not None and not isWanted:
+            self._announcer = None
+            announcer.end(True)
+        elif announcer is None and isWanted and bus is not None:
+            self._announcer = Announcer(bus, self._permissions, self._tellGained, self._tellLost)
+
+    def _tellGained(self, pattern: bytes, queue: bytes, weight: int, origin: bytes) -> None:
+        for line in self._told.gained(pattern, queue, weight):
+            self._link.say(line)
+
+    def _tellLost(self, pattern: bytes, queue: bytes, origin: bytes) -> None:
+        for line in self._told.lost(pattern, queue):
+            self._link.say(line)
+
+    def permit(self, permissions: RoutePermissions) -> None:
+        """
+        Use other permissions.
+        """
+        if permissions == self._permissions:
+            return
+        self._permissions = permissions
+        self.repeat()
+        self.interest.permit(permissions)
+
+    def repeat(self) -> None:
+        """
+        Tell all interest again. A peer ignores sids that it knows.
+        """
+        if self._announcer is not None:
+            self._announcer.permit(self._permissions)
+
+    def forget(self, account: str) -> None:
+        """
+        Nothing: accounts with connections of their own are not told of here.
+        """
+
+    def accountsChanged(self) -> None:
+        """
+        There may be other accounts now.
+        """
+        self._bus = self._doors.door(GLOBAL_ACCOUNT)
+        self.interest.accountsChanged()
+
+    def end(self) -> None:
+        """
+        The connection ends.
+        """
+        announcer, self._announcer = self._announcer, None
+        if announcer is not None:
+            announcer.end(False)
+        self.interest.clear()
+        self._heard.clear()
+
+    # What the peer gets.
+
+    def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
+        """
+        Send the peer a message.
+
+        @param queues: the groups of which it is to give it to one member each.
+        """
+        bus, subject = self._bus, message.subject
+        if bus is None or self._link.outbox.closed:
+            return
+        if self._isOldest and subject.startswith(_SYSTEM):
+            return
+        matches = bus.matcher.match(subject)
+        isForGroups = isinstance(message, GroupMessage)
+        chosen = [] if isForGroups else self._among(matches.links, message)[:1]
+        for name, _, there in matches.groups:
+            if name in queues:
+                chosen += self._oneOf(self._among(there, message))
+        for subscription in chosen:
+            # What waits for the peer may be too much already, and all of its interest gone.
+            if not self._link.reason:
+                self._send(message, self._heard.choose(subscription.pattern, subscription.queue))
+
+    def _among(
+        self, subscriptions: tuple[hot.Subscription, ...], message: Message
+    ) -> list[hot.Subscription]:
+        """
+        Those of the peer's that take a message.
+        """
+        return [each for each in subscriptions if each.subscriber is self._member]
+
+    def _oneOf(self, members: list[hot.Subscription]) -> list[hot.Subscription]:
+        if len(members) < 2:
+            return members
+        weights = [each.weight for each in members]
+        return self._link.context.random.choices(members, weights)
+
+    def _send(self, message: Message, heard: HeardSid) -> None:
+        outbox = self._link.outbox
+        outbox.messages += 1
+        outbox.messageBytes += len(message.payload)
+        outbox.write(cluster.messageFrame(message, heard.sid))
+        heard.sent += 1
+        if heard.isFull and not self._link.reason:
+            self._lose(heard)
+
+    # What the peer says.
+
+    def _subscribed(self, line: bytes) -> None:
+        given = cluster.splitSubscription(line)
+        if given is None:
+            self._link.close(errors.BAD_ARGUMENTS)
+            return
+        pattern, queue, sid = given
+        if not isValidSubject(pattern.translate(_HARMLESS)):
+            self._link.say(errors.INVALID_SUBJECT.line())
+            return
+        if self._heard.add(sid, pattern, queue):
+            self._weigh(pattern, queue)
+        self._understood()
+
+    def _unsubscribed(self, line: bytes) -> None:
+        given = cluster.splitUnsubscription(line)
+        if given is None:
+            self._link.close(errors.BAD_ARGUMENTS)
+            return
+        sid, maximum = given
+        heard = self._heard.get(sid)
+        if heard is not None:
+            heard.maximum = maximum
+            if heard.isFull or not maximum:
+                self._lose(heard)
+        self._understood()
+
+    def _lose(self, heard: HeardSid) -> None:
+        self._heard.remove(heard)
+        self._weigh(heard.pattern, heard.queue)
+
+    def _weigh(self, pattern: bytes, queue: bytes) -> None:
+        """
+        The peer has one sid more, or less, for a pattern.
+        """
+        account = GLOBAL_ACCOUNT.encode()
+        weight = self._heard.weight(pattern, queue)
+        interest = Interest(account, b"", pattern, queue, weight if queue else 0)
+        if weight:
+            self.interest.gained(interest)
+        else:
+            self.interest.lost(interest)
+
+    def _message(
+        self,
+        subject: bytes,
+        reply: bytes,
+        headerLength: int,
+        body: bytes,
+        sizeText: bytes,
+        headerText: bytes,
+        sid: bytes,
+    ) -> None:
+        bus = self._bus
+        if cluster.isDirected(sid):
+            self._directed(subject, reply, body, sizeText, sid)
+        elif bus is not None:
+            message = Message(subject, body, reply, 0, self._member, sizeText, b"", ())
+            bus.publish(message, self._link.later)
+        self._understood()
+
+    def _directed(
+        self, subject: bytes, reply: bytes, body: bytes, sizeText: bytes, sid: bytes
+    ) -> None:
+        """
+        A message for one member of a queue group.
+        """
+        bus, queue = self._bus, self._told.group(sid)
+        if not queue:
+            _log.debug(
+                "{link} - No queue group for routed message with {sid} on subject: {subject}",
+                link=str(self._link),
+                sid=quoted(sid),
+                subject=quoted(subject),
+            )
+        elif bus is not None:
+            bus.publish(
+                GroupMessage(subject, body, reply, 0, self._member, sizeText, b"", (queue,)),
+                self._link.later,
+            )
+
+    def _understood(self) -> None:
+        if self.isVerbose:
+            self._link.say(b"+OK\r\n")

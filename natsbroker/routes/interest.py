@@ -1,0 +1,395 @@
+"""
+Interest between two members of a cluster: what is told to the peer, and what it tells.
+
+Promises: the peer knows what this member serves, account by account, and nothing that was learned
+from others; what the peer tells stands among the account's subscriptions until it takes it back or
+its connection ends; what it tells of an account that is not known here is kept for when it is.
+Must never know: connections, or how an operation is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker import errors
+from natsbroker.connections.labels import quoted
+from natsbroker.interfaces import IInterestWatcher, IMessageBus, IOutboxLink
+from natsbroker.subjects.audience import Audience
+from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions, Verdict
+from natsbroker.subjects.shapes import TooManyShapes
+from natsbroker.wire.dialects.route import Interest
+from natsbroker.wire.grants import Grant, Verb
+
+__all__ = ["AccountDoors", "Announcer", "LinkPermissions", "RemoteInterest", "RoutePermissions"]
+
+_log = Logger(namespace="natsbroker")
+
+
+class AccountDoors(Protocol):
+    """
+    Where the messages of a link find their accounts.
+    """
+
+    def door(self, account: str) -> IMessageBus | None:
+        """
+        The door to an account for what comes over the link; C{None} if there is no such account.
+        """
+
+    def names(self) -> Iterable[str]:
+        """
+        All accounts.
+        """
+
+
+class LinkPermissions(Protocol):
+    """
+    What interest passes over a link.
+
+    @ivar taken: whose C{mayDeliver} is asked about each message for interest of the peer that is
+        honoured in part; C{None} for nobody's.
+    """
+
+    @property
+    def taken(self) -> Any: ...
+
+    def mayTell(self, pattern: bytes) -> bool:
+        """
+        Whether the peer is told of interest in a pattern.
+        """
+
+    def takes(self, pattern: bytes, queue: bytes = b"") -> Verdict:
+        """
+        Whether interest of the peer is honoured.
+        """
+
+
+class RoutePermissions:
+    """
+    What passes between this member and the others.
+
+    @ivar told: the interest that others are told of; C{None} for all.
+    @ivar taken: the interest of others that is honoured; C{None} for all.
+    """
+
+    __slots__ = ("_grant", "taken", "told")
+
+    def __init__(
+        self, told: PermissionSet | None = None, taken: SubscribePermissions | None = None
+    ) -> None:
+        self.told = told
+        self.taken = taken
+        self._grant = Grant(publish=told, subscribe=taken)
+
+    def mayTell(self, pattern: bytes) -> bool:
+        """
+        Whether others are told of interest in a pattern.
+        """
+        return self._grant.may(Verb.PUBLISH, pattern) is not Verdict.DENIED
+
+    def takes(self, pattern: bytes, queue: bytes = b"") -> Verdict:
+        """
+        Whether interest of others is honoured.
+        """
+        return self._grant.may(Verb.SUBSCRIBE, pattern, queue)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RoutePermissions) and (self.told, self.taken) == (
+            other.told,
+            other.taken,
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+#: What the peer was told of: a pattern, a queue group, and the cluster of a leafnode.
+_Told = tuple[bytes, bytes, bytes]
+
+
+@implementer(IInterestWatcher)
+class Announcer:
+    """
+    Tells one peer what one account is subscribed to here.
+    """
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        permissions: LinkPermissions,
+        gained: Callable[[bytes, bytes, int, bytes], None],
+        lost: Callable[[bytes, bytes, bytes], None],
+        audience: Audience | None = None,
+    ) -> None:
+        """
+        @param gained: tells the peer of a pattern, a queue group, its weight, and the cluster of
+            the leafnode that it is of.
+        @param lost: tells it that nobody is left.
+        @param audience: of which subscriptions the peer is told; by default of those of this
+            broker.
+        """
+        self._permissions = permissions
+        self._gained = gained
+        self._lost = lost
+        self._audience = audience
+        self._told: set[_Told] = set()
+        self._bus = bus
+        self._stops: list[Callable[[], None]] = []
+        self._watch()
+
+    def _watch(self) -> None:
+        """
+        Have all interest told in shares. What was watched before is watched until then, since
+        interest may end that the peer was told of, and the new watch was not.
+        """
+        former = list(self._stops)
+
+        def told() -> None:
+            for stop in former:
+                stop()
+            self._stops = [each for each in self._stops if each not in former]
+
+        stop = self._bus.watchInterest(self, self._audience, True, told)
+        self._stops.append(stop)
+
+    def interestGained(
+        self, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
+    ) -> None:
+        """
+        See L{IInterestWatcher.interestGained}.
+        """
+        if self._permissions.mayTell(pattern):
+            self._told.add((pattern, queue, origin))
+            self._gained(pattern, queue, weight, origin)
+        else:
+            self.interestLost(pattern, queue, origin)
+
+    def interestWeightChanged(
+        self, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
+    ) -> None:
+        """
+        See L{IInterestWatcher.interestWeightChanged}.
+        """
+        if (pattern, queue, origin) in self._told:
+            self._gained(pattern, queue, weight, origin)
+
+    def interestLost(self, pattern: bytes, queue: bytes, origin: bytes = b"") -> None:
+        """
+        See L{IInterestWatcher.interestLost}.
+        """
+        if (pattern, queue, origin) in self._told:
+            self._told.discard((pattern, queue, origin))
+            self._lost(pattern, queue, origin)
+
+    def permit(self, permissions: LinkPermissions) -> None:
+        """
+        Use other permissions: take back what may not be told any more, and tell the rest again,
+        which the peer takes for a new weight where it knows it.
+        """
+        self._permissions = permissions
+        self._watch()
+
+    def end(self, isHeard: bool) -> None:
+        """
+        Tell nothing more.
+
+        @param isHeard: whether the peer is still there, and must be told that nobody is left.
+        """
+        for stop in self._stops:
+            stop()
+        told, self._told = self._told, set()
+        if isHeard:
+            for each in told:
+                self._lost(*each)
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+
+#: Tells the interests of one account apart: the cluster of the leafnode that they are behind, the
+#: pattern, and the queue group.
+_Key = tuple[bytes, bytes, bytes]
+
+
+#: Where interest belongs: the account's bus, and the target and the tag of its subscriptions.
+_Place = tuple[IMessageBus, Any, Any]
+
+
+class RemoteInterest:
+    """
+    What one peer is subscribed to.
+    """
+
+    def __init__(
+        self,
+        doors: AccountDoors,
+        target: Callable[[bytes, bytes], Any],
+        label: object,
+        permissions: LinkPermissions | None = None,
+    ) -> None:
+        """
+        @param target: gives for an account, and the cluster of a leafnode, what its messages are
+            sent with, an L{ILinkSubscriber}; an L{IOutboxLink} may be written to directly.
+        @param label: whose text names the peer in the log.
+        """
+        self._doors = doors
+        self._target = target
+        self._label = label
+        self._permissions = permissions or RoutePermissions()
+        self._weights: dict[bytes, dict[_Key, int]] = {}
+        self._made: dict[bytes, dict[_Key, Any]] = {}
+        self._buses: dict[bytes, IMessageBus] = {}
+        self._places: dict[tuple[bytes, bytes], _Place] = {}
+
+    def gained(self, interest: Interest) -> None:
+        """
+        The peer has interest, or a queue group there has another weight.
+        """
+        account, origin, pattern, queue, weight = interest
+        key = origin, pattern, queue
+        weights = self._weights.get(account)
+        if weights is None:
+            weights = self._weights[account] = {}
+        if key not in weights:
+            weights[key] = weight
+            self._subscribe(account, key, weight)
+            return
+        weights[key] = weight
+        made = self._made.get(account, {}).get(key)
+        if made is not None:
+            made.reweigh(max(weight, 1))
+
+    def lost(self, interest: Interest) -> None:
+        """
+        The peer has no such interest any more.
+        """
+        key = interest.origin, interest.pattern, interest.queue
+        weights = self._weights.get(interest.account, {})
+        weights.pop(key, None)
+        made = self._made.get(interest.account, {}).pop(key, None)
+        if made is not None:
+            made.cancel()
+        if not weights:
+            self._weights.pop(interest.account, None)
+            self._made.pop(interest.account, None)
+
+    def _place(self, account: bytes, origin: bytes) -> _Place | None:
+        """
+        Where interest in an account belongs; C{None} if there is no such account.
+        """
+        place = self._places.get((account, origin))
+        if place is None:
+            bus = self._doors.door(account.decode("utf-8", "surrogateescape"))
+            if bus is None:
+                return None
+            target: Any = self._target(account, origin)
+            tag = target.prefix if IOutboxLink.providedBy(target) else None
+            place = self._places[account, origin] = bus, target, tag
+        return place
+
+    def _subscribe(self, account: bytes, key: _Key, weight: int) -> None:
+        origin, pattern, queue = key
+        place = self._place(account, origin)
+        if place is None:
+            _log.error(
+                "{link} - Unknown account {account} for remote subject {subject}",
+                link=str(self._label),
+                account=quoted(account),
+                subject=quoted(pattern),
+            )
+            return
+        verdict = self._permissions.takes(pattern, queue)
+        if verdict is Verdict.DENIED:
+            _log.debug(
+                "{link} - Can not export {subject}, ignoring remote subscription request",
+                link=str(self._label),
+                subject=quoted(pattern),
+            )
+            return
+        bus, target, tag = place
+        try:
+            made: Any = bus.subscribe(pattern, target, tag, queue, max(weight, 1))
+        except (ValueError, TooManyShapes, errors.BrokerError) as error:
+            _log.error(
+                "{link} - Could not insert subscription: {why}",
+                link=str(self._label),
+                why=quoted(str(error))[1:-1],
+            )
+            return
+        if verdict is Verdict.FILTERED:
+            made.permissions = self._permissions.taken
+            bus.refresh()
+        known = self._made.get(account)
+        if known is None:
+            known = self._made[account] = {}
+            self._buses[account] = bus
+        known[key] = made
+
+    def permit(self, permissions: LinkPermissions) -> None:
+        """
+        Use other permissions, for what was told before too.
+        """
+        if permissions.taken == self._permissions.taken:
+            return
+        self._permissions = permissions
+        self._cancel()
+        self.accountsChanged()
+
+    def accountsChanged(self) -> None:
+        """
+        There may be other accounts: subscribe in those that are new.
+        """
+        self._places.clear()
+        for account in [each for each in self._made if self._isUnknown(each)]:
+            self._cancelAll(account)
+        for account, weights in list(self._weights.items()):
+            if not self._isUnknown(account):
+                made = self._made.get(account, {})
+                missing = len(made) < len(weights)
+                for key in [each for each in weights if each not in made] if missing else ():
+                    self._subscribe(account, key, weights[key])
+
+    def _isUnknown(self, account: bytes) -> bool:
+        return self._doors.door(account.decode("utf-8", "surrogateescape")) is None
+
+    def forget(self, account: bytes) -> None:
+        """
+        Forget what the peer told of an account.
+        """
+        self._weights.pop(account, None)
+        self._cancelAll(account)
+
+    def clear(self) -> None:
+        """
+        The peer is gone.
+        """
+        self._cancel()
+        self._weights.clear()
+
+    def _cancel(self) -> None:
+        for account in list(self._made):
+            self._cancelAll(account)
+
+    def _cancelAll(self, account: bytes) -> None:
+        made = self._made.pop(account, None)
+        if made:
+            self._buses[account].cancelAll(made.values())
+
+    def __len__(self) -> int:
+        return sum(map(len, self._weights.values()))
+
+    def counted(self) -> Iterator[tuple[Interest, int]]:
+        """
+        All interest, and how many messages the peer has had for each.
+        """
+        for interest in list(self):
+            key = interest.origin, interest.pattern, interest.queue
+            made = self._made.get(interest.account, {}).get(key)
+            yield interest, 0 if made is None else made.delivered
+
+    def __iter__(self) -> Iterator[Interest]:
+        for account, weights in self._weights.items():
+            for (origin, pattern, queue), weight in weights.items():
+                yield Interest(account, origin, pattern, queue, weight)

@@ -1,0 +1,314 @@
+"""
+What passes over a route in the dialect since NATS 2.0: interest by account, and messages.
+
+Promises: a message that came is given to what this member serves, of each queue group that its
+sender chose to one member, and to another route only for a group whose last member here has gone;
+interest of accounts is told over the connection that is theirs.
+Must never know: how the connection came about, or who else is in the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker import errors, hot
+from natsbroker.connections.labels import quoted
+from natsbroker.gateways.replyrouter import LedBack
+from natsbroker.interfaces import IMessageBus, IOutboxLink
+from natsbroker.links.link import Handler, Link
+from natsbroker.links.origins import PeerOrigin
+from natsbroker.routes.interest import (
+    AccountDoors,
+    Announcer,
+    RemoteInterest,
+    RoutePermissions,
+)
+from natsbroker.subjects.audience import Audience, clusterOf
+from natsbroker.wire import ops
+from natsbroker.wire.dialects import route
+from natsbroker.wire.mapped import splitReply
+from natsbroker.wire.values import Kind, Message
+
+__all__ = ["ModernTraffic", "RouteAccount"]
+
+_log = Logger(namespace="natsbroker")
+
+#: Of what a peer is told that wants to know of which leafnode it is.
+_NAMING = Audience({Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE}, namesClusters=True)
+
+#: The origin of interest whose origin is not told: no cluster has this name.
+_SOME_LEAF = b" "
+
+
+@implementer(IOutboxLink)
+class RouteAccount(PeerOrigin):
+    """
+    One account at a peer: where messages for it are sent, and where those from it come from.
+
+    @ivar outbox: the connection's.
+    @ivar cluster: of the leafnode at the peer that this is about; no bytes for none.
+    @ivar prefix: the account as the wire names it, with a blank behind; no bytes where it does not.
+    """
+
+    __slots__ = ("_name", "cluster", "outbox", "prefix", "takesOrigin")
+
+    ORIGIN = "Router"
+
+    def __init__(
+        self,
+        name: bytes,
+        account: str,
+        outbox: hot.Outbox,
+        server: str,
+        cluster: bytes = b"",
+        takesOrigin: bool = True,
+    ) -> None:
+        """
+        @param name: as the wire names the account; no bytes where it does not.
+        @param server: the peer's name.
+        @param takesOrigin: whether the peer is told where messages of leafnodes are from.
+        """
+        super().__init__(account, server)
+        self._name = name
+        self.cluster = cluster
+        self.takesOrigin = takesOrigin
+        self.prefix = name + b" " if name else b""
+        self.outbox = outbox
+
+    def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
+        """
+        See L{ILinkSubscriber.forward}.
+        """
+        outbox = self.outbox
+        if outbox.closed:
+            return
+        outbox.messages += 1
+        outbox.messageBytes += len(message.body)
+        origin = clusterOf(message.origin) if self.takesOrigin else b""
+        outbox.write(route.messageFrame(self._name, message, queues, outbox.headers, origin))
+
+
+class ModernTraffic:
+    """
+    The traffic of one connection.
+
+    @ivar dialect: reads the lines.
+    @ivar handlers: what is done with which operation.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        doors: AccountDoors,
+        permissions: RoutePermissions,
+        headers: bool,
+        namesOrigin: bool,
+        account: str = "",
+        takesOrigin: bool = False,
+        ledBack: LedBack | None = None,
+    ) -> None:
+        """
+        @param headers: whether the peer understands headers.
+        @param namesOrigin: whether the peer names the origin when interest of a leafnode ends.
+        @param takesOrigin: whether it understands of which leafnode interest and messages are.
+        @param account: the account that the connection is dedicated to; empty for none.
+        @param ledBack: takes answers that came from other clusters; C{None} without gateways.
+        """
+        self._link = link
+        self._doors = doors
+        self._permissions = permissions
+        link.outbox.headers = headers
+        self._namesOrigin = namesOrigin
+        self._takesOrigin = takesOrigin
+        self._audience = _NAMING if takesOrigin else None
+        self._ledBack = ledBack
+        self._dedicated = account.encode("utf-8", "surrogateescape")
+        self._targets: dict[tuple[bytes, bytes], RouteAccount] = {}
+        self._accounts: dict[tuple[bytes, bytes], tuple[RouteAccount, IMessageBus]] = {}
+        self._announcers: dict[str, Announcer] = {}
+        self.interest = RemoteInterest(doors, self._target, link)
+        self.interest.permit(permissions)
+        self.dialect = route.routeLines(self._dedicated)
+        if hot.LinkLane is not None and link.context.fastLane:
+            link.lane = hot.LinkLane(link.decoder, link.outbox, self._dedicated)
+        self.handlers: dict[int, Handler] = {
+            ops.RS_PLUS: partial(self._gained, False),
+            ops.LS_PLUS: partial(self._gained, True),
+            ops.RS_MINUS: partial(self._lost, False),
+            ops.LS_MINUS: partial(self._lost, True),
+            ops.RMSG: self._message,
+            ops.HMSG: self._message,
+            ops.LMSG: self._message,
+        }
+
+    # What this member serves.
+
+    def tell(self, accounts: Iterable[str]) -> None:
+        """
+        Tell the peer the interest of these accounts from now on, and of no others.
+        """
+        wanted = dict.fromkeys(accounts)
+        for name in [each for each in self._announcers if each not in wanted]:
+            self._announcers.pop(name).end(True)
+        for name in wanted:
+            bus = self._doors.door(name)
+            if bus is None or name in self._announcers:
+                continue
+            wire = b"" if self._dedicated else name.encode("utf-8", "surrogateescape")
+            self._announcers[name] = Announcer(
+                bus,
+                self._permissions,
+                partial(self._tellGained, wire),
+                partial(self._tellLost, wire),
+                self._audience,
+            )
+
+    def _tellGained(
+        self, account: bytes, pattern: bytes, queue: bytes, weight: int, origin: bytes
+    ) -> None:
+        self._link.say(route.interestLine(account, pattern, queue, weight, origin))
+
+    def _tellLost(self, account: bytes, pattern: bytes, queue: bytes, origin: bytes) -> None:
+        if origin and not self._namesOrigin:
+            self._link.say(route.unnamedLostLine(account, pattern, queue))
+        else:
+            self._link.say(route.lostLine(account, pattern, queue, origin))
+
+    def permit(self, permissions: RoutePermissions) -> None:
+        """
+        Use other permissions.
+        """
+        if permissions == self._permissions:
+            return
+        self._permissions = permissions
+        for announcer in self._announcers.values():
+            announcer.permit(permissions)
+        self.interest.permit(permissions)
+
+    def repeat(self) -> None:
+        """
+        Tell all interest again.
+        """
+        for announcer in self._announcers.values():
+            announcer.permit(self._permissions)
+
+    def forget(self, account: str) -> None:
+        """
+        The peer tells its interest in an account over another connection from now on.
+        """
+        self.interest.forget(account.encode("utf-8", "surrogateescape"))
+
+    def accountsChanged(self) -> None:
+        """
+        There may be other accounts now.
+        """
+        self._forgetAccounts()
+        self.interest.accountsChanged()
+
+    def end(self) -> None:
+        """
+        The connection ends.
+        """
+        announcers, self._announcers = self._announcers, {}
+        for announcer in announcers.values():
+            announcer.end(False)
+        self.interest.clear()
+        self._forgetAccounts()
+
+    def _forgetAccounts(self) -> None:
+        self._accounts.clear()
+        if self._link.lane is not None:
+            self._link.lane.forget()
+
+    # What the peer says.
+
+    def _gained(self, isLeaf: bool, line: bytes) -> None:
+        interest = route.splitInterest(line, isLeaf, self._dedicated)
+        if interest is None:
+            self._link.close(errors.BAD_ARGUMENTS)
+        else:
+            self.interest.gained(self._knownAs(interest, isLeaf))
+            lane = self._link.lane
+            if lane is not None and not self._link.context.tracing:
+                for following in lane.interests():
+                    self.interest.gained(following)
+
+    def _lost(self, isLeaf: bool, line: bytes) -> None:
+        interest = route.splitLost(line, isLeaf and self._namesOrigin, self._dedicated)
+        if interest is None:
+            self._link.close(errors.BAD_ARGUMENTS)
+        else:
+            self.interest.lost(self._knownAs(interest, isLeaf))
+
+    def _knownAs(self, interest: route.Interest, isLeaf: bool) -> route.Interest:
+        """
+        A peer that does not name the origin in the end is taken not to name it in the beginning.
+        """
+        return (
+            interest._replace(origin=_SOME_LEAF) if isLeaf and not self._namesOrigin else interest
+        )
+
+    def _message(
+        self,
+        subject: bytes,
+        reply: bytes,
+        headerLength: int,
+        body: bytes,
+        sizeText: bytes,
+        headerText: bytes,
+        account: bytes,
+        queues: tuple[bytes, ...] | None,
+        origin: bytes,
+    ) -> None:
+        known = self._accounts.get((account, origin)) or self._account(account, origin)
+        if known is None:
+            _log.debug(
+                "{link} - Unknown account {account} for routed message on subject: {subject}",
+                link=str(self._link),
+                account=quoted(account),
+                subject=quoted(subject),
+            )
+            return
+        target, bus = known
+        via, reply, shown = splitReply(reply)
+        message = Message(
+            subject, body, reply, headerLength, target, sizeText, headerText, queues, via, shown
+        )
+        if self._ledBack is None or not self._ledBack.take(bus.account, message, True):
+            bus.publish(message, self._link.later)
+
+    def wayTo(self, account: str) -> RouteAccount:
+        """
+        What is sent to the peer for an account, whatever it is interested in.
+        """
+        return self._target(account.encode("utf-8", "surrogateescape"), b"")
+
+    def _account(self, name: bytes, origin: bytes) -> tuple[RouteAccount, IMessageBus] | None:
+        bus = self._doors.door(name.decode("utf-8", "surrogateescape"))
+        if bus is None:
+            return None
+        known = self._accounts[name, origin] = self._target(name, origin), bus
+        if self._link.lane is not None and not origin:
+            self._link.lane.matchers[name] = bus.matcher
+        return known
+
+    def _target(self, name: bytes, origin: bytes) -> RouteAccount:
+        """
+        What stands for an account, or for leafnodes of one cluster in it: always the same, since
+        accounts tell peers apart by it.
+        """
+        target = self._targets.get((name, origin))
+        if target is None:
+            target = self._targets[name, origin] = RouteAccount(
+                b"" if self._dedicated else name,
+                name.decode("utf-8", "surrogateescape"),
+                self._link.outbox,
+                self._link.remote,
+                origin,
+                self._takesOrigin,
+            )
+        return target

@@ -1,0 +1,81 @@
+"""
+What the monitoring pages say of the cluster.
+
+Promises: nats-server's keys, absent where they are absent there; passwords in the URLs of routes
+are not shown.
+Must never know: HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from natsbroker.clients.listener import joined
+from natsbroker.monitoring.formats import nanoseconds, number
+from natsbroker.monitoring.model import MonitoringModel
+from natsbroker.routes.facts import RouteFacts, routeFacts
+from natsbroker.routes.service import ClusterMembership
+from natsbroker.routes.settings import Cluster as ClusterSettings
+
+__all__ = ["ClusterPages"]
+
+#: Seconds for a TLS handshake where no TLS is configured: nats-server's default.
+_TLS_TIMEOUT = 2
+
+
+class ClusterPages:
+    """
+    The cluster as monitoring shows it.
+    """
+
+    def __init__(self, membership: ClusterMembership) -> None:
+        self._membership = membership
+
+    def contribute(self, monitoring: MonitoringModel) -> None:
+        """
+        Have the pages show it.
+        """
+        cluster = self._membership.cluster
+        monitoring.routez.cluster = self
+        monitoring.varz.books["routes"] = cluster.context.book
+        monitoring.varz.contributions |= {
+            "cluster": self.varz,
+            "routes": lambda: len(list(self.routes())),
+            "remotes": lambda: len(cluster.members),
+        }
+
+    def routes(self) -> Iterable[RouteFacts]:
+        """
+        See L{natsbroker.links.views.ClusterView.routes}.
+        """
+        for member in self._membership.cluster.members.values():
+            for route in member:
+                yield routeFacts(route)
+
+    def permissions(self) -> Mapping[str, Any]:
+        """
+        See L{natsbroker.links.views.ClusterView.permissions}.
+        """
+        return self._membership.cluster.terms.shownPermissions
+
+    def varz(self) -> dict[str, Any]:
+        """
+        What C{/varz} says under C{cluster}.
+        """
+        block: ClusterSettings = self._membership.block
+        cluster = self._membership.cluster
+        hasTLS = block.tls is not None
+        told = {
+            "name": cluster.terms.name,
+            "addr": block.host,
+            "cluster_port": self._membership.port,
+            "auth_timeout": number(cluster.context.limits.handshake),
+            "urls": [joined(each.host, each.port) for each in cluster.terms.targets],
+            "tls_timeout": _TLS_TIMEOUT if block.tls is None else number(block.tls.timeout),
+            "tls_required": hasTLS,
+            "tls_verify": hasTLS,
+            "pool_size": block.pool_size,
+            "write_deadline": nanoseconds(block.write_deadline),
+        }
+        return {key: value for key, value in told.items() if value}

@@ -1,0 +1,145 @@
+"""
+Which connection to a member has which place: in the pool, or as the one of an account.
+
+Promises: a connection that is agreed on has a place or goes; of two connections for the same place
+one goes, and the other one takes over why it was dialled.
+Must never know: how connections are made, or what passes over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from natsbroker import errors
+from natsbroker.routes.members import Member, prevails
+from natsbroker.routes.news import News
+from natsbroker.wire.serverinfo import ServerDocument
+
+if TYPE_CHECKING:
+    from natsbroker.routes.cluster import Cluster
+    from natsbroker.routes.route import Route
+    from natsbroker.routes.terms import RouteTarget
+
+__all__ = ["Placing"]
+
+
+class Placing:
+    """
+    The places of one cluster.
+    """
+
+    def __init__(
+        self, cluster: Cluster, news: News, dial: Callable[[RouteTarget, float], None]
+    ) -> None:
+        """
+        @param news: tells of members that are new.
+        @param dial: has somebody dialled after so many seconds, unless that is going on already;
+            also by a name that has led to ourselves before, and need not always.
+        """
+        self._cluster = cluster
+        self._news = news
+        self._dial = dial
+
+    def place(self, route: Route, document: ServerDocument) -> None:
+        """
+        Give a connection a place, or close it.
+
+        @param document: what the peer has said of itself.
+        """
+        cluster = self._cluster
+        size = cluster.terms.poolSize
+        route.isPooled = document.route_pool_size > 0 and size > 0
+        largest = max(size, document.route_pool_size)
+        index = document.route_pool_idx
+        if not route.isPooled and route.account:
+            route.mayRedial = False
+            route.close(errors.NO_DEDICATED_ROUTE, route.account)
+        elif route.isPooled and route.isDialled and index:
+            route.close(errors.SET_POOL_INDEX, str(index))
+        elif route.isPooled and not 0 <= index < largest:
+            route.close(errors.WRONG_POOL_INDEX, str(index), str(document.route_pool_size))
+        elif route.account and not cluster.isDedicated(route.account):
+            isKnown = cluster.doors.door(route.account) is not None
+            error = errors.UNKNOWN_ROUTE_ACCOUNT if isKnown else errors.MISSING_ROUTE_ACCOUNT
+            route.close(error, route.account)
+        else:
+            member = cluster.members.get(document.server_id)
+            if member is None:
+                member = cluster.members[document.server_id] = Member(document)
+            if route.account:
+                self._placeDedicated(route, member)
+            else:
+                self._placePooled(route, member, document, largest if route.isPooled else 1)
+
+    def _placeDedicated(self, route: Route, member: Member) -> None:
+        there = member.dedicated.get(route.account)
+        if not self._prevails(route, there):
+            return
+        member.dedicated[route.account] = route
+        self._makeWay(there, route)
+        route.begin([route.account])
+        self._news.tell(route, member)
+
+    def _placePooled(
+        self, route: Route, member: Member, document: ServerDocument, size: int
+    ) -> None:
+        member.isPooled, member.size = route.isPooled, max(size, member.size)
+        index = member.placeFor(route, document.route_pool_idx)
+        if index is None:
+            self._makeWay(route, member.first)
+            return
+        there, isFirst = member.pool.get(index), not member.pool
+        if not self._prevails(route, there):
+            return
+        route.poolIndex = index
+        member.pool[index] = route
+        self._makeWay(there, route)
+        route.begin(self._cluster.accountsOf(route, member))
+        if isFirst:
+            member.urls = document.connect_urls
+            member.leafUrls = document.leafnode_urls
+            self._news.tell(route, member)
+            self._news.tellGateways(member, document)
+            self._cluster.changed()
+        if route.isDialled and route.isPooled:
+            route.wantsMore = True
+            route.ping()
+
+    def _prevails(self, newcomer: Route, there: Route | None) -> bool:
+        """
+        Whether a connection gets a place; one that does not is closed.
+        """
+        now = self._cluster.context.reactor.seconds()
+        if there is None or prevails(newcomer, there, self._cluster.identity.server_id, now):
+            return True
+        self._makeWay(newcomer, there)
+        return False
+
+    def _makeWay(self, goes: Route | None, stays: Route | None) -> None:
+        """
+        Close one of two connections for the same purpose; the other one takes over why it was
+        dialled.
+        """
+        if goes is None:
+            return
+        target = goes.target
+        if target is not None and stays is not None:
+            if stays.target is None or target.isConfigured:
+                stays.target = target
+        goes.mayRedial = False
+        goes.close(errors.DUPLICATE_ROUTE)
+
+    def extend(self, route: Route) -> None:
+        """
+        A peer that we dialled has let us in: dial the other connections that there are to be.
+        """
+        cluster = self._cluster
+        member, target = cluster.members.get(route.remoteId), route.target
+        if member is None or target is None:
+            return
+        if len(member.pool) < member.size:
+            self._dial(target, 0.0)
+        for account in cluster.terms.dedicated:
+            if account not in member.dedicated and cluster.isDedicated(account):
+                self._dial(target.forAccount(account), 0.0)

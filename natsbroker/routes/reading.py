@@ -1,0 +1,128 @@
+"""
+From what was read to the settings of the cluster.
+
+This module promises values that make sense, or an error at the place of each that does
+not, in nats-server's words.  It must never know connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from natsbroker.auth.permissions import permissionsFrom
+from natsbroker.auth.settings import Permissions
+from natsbroker.config.build_tls import tlsOf
+from natsbroker.config.reading import Findings, Reading
+from natsbroker.links.compressionsettings import ACCEPTED, FAST, compressionOf
+from natsbroker.links.settings import (
+    advertiseProblems,
+    certificateProblems,
+    guardProblems,
+    isSpaced,
+    listenAddress,
+    loginOf,
+    loginProblems,
+    negativeProblems,
+    urlProblems,
+)
+from natsbroker.routes.settings import DIALECTS, Cluster, splitRoute
+
+__all__ = ["checkCluster", "clusterFrom"]
+
+_COUNTED = ("connect_retries", "ping_max", "ping_interval", "write_deadline", "timeout")
+
+
+def clusterFrom(root: Reading, findings: Findings, read: Callable[[str], str]) -> Cluster | None:
+    """
+    Make the settings of the cluster.
+
+    @param read: gives the text of a path, or raises L{OSError}.
+    @return: L{None} when the file has no such block.
+    """
+    block = root.block("cluster")
+    if block is None:
+        return None
+    default = Cluster()
+    host, port = listenAddress(block, findings)
+    login = loginOf(block)
+    findings.refuseEmpty(login, "user", "pass")
+    return Cluster(
+        name=block.text("name"),
+        host=host or default.host,
+        port=port,
+        user=login.text("user"),
+        password=login.text("pass"),
+        timeout=login.seconds("timeout"),
+        permissions=_permissions(block, login, findings),
+        routes=block.texts("routes"),
+        tls=tlsOf(block, findings, read),
+        advertise=block.text("cluster_advertise"),
+        no_advertise=block.flag("no_advertise"),
+        connect_retries=block.integer("connect_retries"),
+        connect_backoff=block.flag("connect_backoff"),
+        pool_size=block.integer("pool_size", default.pool_size),
+        accounts=block.texts("accounts"),
+        ping_interval=block.seconds("ping_interval"),
+        ping_max=block.integer("ping_max"),
+        write_deadline=block.seconds("write_deadline"),
+        compression=compressionOf(block, findings, ACCEPTED, FAST),
+        dialect=block.text("dialect", default.dialect),
+        insecure_listen=block.flag("insecure_listen"),
+    )
+
+
+def _permissions(block: Reading, login: Reading, findings: Findings) -> Permissions | None:
+    """
+    The permissions of the block, else those of its C{authorization}.
+    """
+    for place in (block, login):
+        inner = place.block("permissions")
+        if inner is None:
+            continue
+        found = permissionsFrom(inner, findings)
+        if found.allow_responses is not None:
+            message = "routes answer nothing by themselves: there are no responses to allow"
+            findings.error(message, inner.pathTo("allow_responses"), inner.position)
+        return found
+    return None
+
+
+def checkCluster(cluster: Cluster, root: Reading, findings: Findings) -> Cluster:
+    """
+    Report what makes no sense, where the file says it if it does.
+    """
+    findings.errorsAt(root.blockOrEmpty("cluster"), _problems(cluster))
+    if cluster.tls is not None and not cluster.tls.verify:
+        # Members always show each other their certificates.
+        return replace(cluster, tls=replace(cluster.tls, verify=True))
+    return cluster
+
+
+def _problems(cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """
+    The name of each key that makes no sense, with what is wrong with it.
+    """
+    if isSpaced(cluster.name):
+        yield "name", "cluster name cannot contain spaces or new lines"
+    if cluster.routes and not cluster.port:
+        message = "solicited routes require cluster capabilities, e.g. --cluster"
+        yield "routes", message
+    yield from urlProblems("routes", cluster.routes, splitRoute)
+    yield from guardProblems(cluster, "a member")
+    yield from loginProblems(cluster.user, cluster.password, "routes")
+    yield from certificateProblems(cluster.tls, "members")
+    yield from negativeProblems(cluster, _COUNTED)
+    yield from advertiseProblems("cluster_advertise", cluster.advertise, cluster.port)
+    if cluster.accounts and cluster.pool_size < 0:
+        message = "pool_size cannot be negative if pinned accounts are specified"
+        yield "accounts", message
+    if cluster.dialect not in DIALECTS:
+        expected = ", ".join(f'"{each}"' for each in DIALECTS)
+        yield "dialect", f'no such dialect: "{cluster.dialect}", it is one of {expected}'
+    if cluster.accounts and cluster.dialect == "classic":
+        message = "classic routes carry the global account only, over one connection"
+        yield "accounts", message
+    for name in dict.fromkeys(cluster.accounts):
+        if cluster.accounts.count(name) > 1:
+            yield "accounts", f'found duplicate account name "{name}"'

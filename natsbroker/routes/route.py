@@ -1,0 +1,356 @@
+"""
+One connection to another member of the cluster: how it is agreed on.
+
+Promises: nobody is taken for a member who does not say the right password and the right name of the
+cluster, in that order, and who is asked first says so before anything else; the real server's words
+for whoever is refused; what the peer stood for is gone the moment the connection ends.
+Must never know: interest and messages, which are its traffic's, or who else is in the cluster.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from twisted.logger import Logger
+
+from natsbroker import errors
+from natsbroker.connections.labels import quoted
+from natsbroker.connections.peer import LinkPeer
+from natsbroker.links.link import Link
+from natsbroker.routes.classic import ClassicTraffic
+from natsbroker.routes.dialects import RouteDialect, chosen
+from natsbroker.routes.modern import ModernTraffic
+from natsbroker.routes.terms import RouteTarget
+from natsbroker.wire import ops
+from natsbroker.wire.dialects.cluster import FROM_MEMBER
+from natsbroker.wire.dialects.route import FROM_ROUTE
+from natsbroker.wire.serverinfo import (
+    GossipMode,
+    LinkConnect,
+    ServerDocument,
+    connectLine,
+    infoLine,
+    parseConnect,
+    parseDocument,
+)
+
+if TYPE_CHECKING:
+    from natsbroker.routes.cluster import Cluster
+
+__all__ = ["Route"]
+
+_log = Logger(namespace="natsbroker")
+
+#: What a peer says of one line and goes on, in the classic dialect.
+_HARMLESS = b"'Invalid Subject'"
+
+
+class Route(Link):
+    """
+    @ivar target: why it was dialled; C{None} if the peer dialled us. A route that the peer dialled
+        takes over the target of one that was closed in its favour.
+    @ivar isDialled: whether it was we who dialled.
+    @ivar document: what the peer's first INFO said.
+    @ivar account: the account that it is dedicated to; empty for none.
+    @ivar poolIndex: which of the connections to the peer it is; negative before it is one.
+    @ivar isPooled: whether the peer shares connections among accounts.
+    @ivar mayRedial: whether its loss is a reason to dial again.
+    @ivar wantsMore: whether other connections to the peer are dialled when it has answered a PING,
+        since then it is sure that it has let us in.
+    @ivar isClassic: whether the classic dialect is spoken, as far as that is known.
+    @ivar isForeign: whether it was closed because there is no common dialect.
+    """
+
+    CREATED = "Route"
+    KIND = "Router"
+    LETTER = "rid"
+
+    def __init__(self, cluster: Cluster, peer: LinkPeer, target: RouteTarget | None) -> None:
+        super().__init__(cluster, peer, FROM_ROUTE, cluster.terms.compression)
+        self._cluster = cluster
+        self.target = target
+        self.isDialled = target is not None
+        self.document: ServerDocument | None = None
+        self.account = "" if target is None else target.account
+        self.poolIndex = -1
+        self.isPooled = False
+        self.mayRedial = True
+        self.traffic: ModernTraffic | ClassicTraffic | None = None
+        self.isClassic = False
+        self.isForeign = False
+        self.wantsMore = False
+        self._connect: LinkConnect | None = None
+        self._isSwitching = False
+        terms = cluster.terms
+        isPooled = not self.account and terms.poolSize > 0
+        self.isQuiet = terms.compression.isOffered
+        self.measures = True
+        self._isHeld = self.isDialled and (isPooled or self.isQuiet)
+        isOpen = terms.dialect is not RouteDialect.MODERN and not terms.user
+        self.decoder.authorized = self.isDialled or isOpen
+        self.handlers[ops.CONNECT] = self._connected
+        self.handlers[ops.INFO] = self._informed
+        if terms.dialect is RouteDialect.CLASSIC:
+            self._beClassic()
+
+    @property
+    def remote(self) -> str:
+        """
+        See L{Link.remote}.
+        """
+        document = self.document
+        return "" if document is None else document.server_name or document.server_id
+
+    @property
+    def remoteId(self) -> str:
+        """
+        The peer's id; empty while it is not known.
+        """
+        if self.document is not None:
+            return self.document.server_id
+        return "" if self._connect is None else self._connect.name
+
+    @property
+    def credentials(self) -> tuple[str, str] | None:
+        """
+        The user and the password that the peer said; C{None} if it was we who dialled.
+        """
+        connect = self._connect or LinkConnect()
+        return None if self.isDialled else (connect.user, connect.password)
+
+    # Agreeing.
+
+    def greet(self) -> None:
+        """
+        See L{Link.greet}: whoever dialled says who it is; its INFO may have to wait for the
+        peer's, which says how many connections there are to be, and which compression.
+        """
+        target = self.target
+        if target is not None:
+            self.outbox.write(connectLine(self._cluster.connectOptions(target)))
+        if not self._isHeld:
+            self._sayInfo()
+
+    def _sayInfo(self) -> None:
+        gossip = GossipMode.DEFAULT if self.target is None else self.target.gossip
+        index = max(self.poolIndex, 0)
+        mode = self.compression.mode
+        self.say(infoLine(self._cluster.document(self.account, index, gossip, mode)))
+
+    def _connected(self, argument: bytes) -> None:
+        try:
+            given = parseConnect(argument)
+        except ValueError:
+            self.close(errors.BAD_ARGUMENTS)
+            return
+        if self.isDialled or self._connect is not None:
+            return
+        cluster = self._cluster
+        isNameless = cluster.terms.dialect is not RouteDialect.MODERN and not given.cluster
+        if not cluster.admits(given.user, given.password):
+            self.close(errors.AUTHORIZATION)
+        elif given.lang:
+            self.close(errors.WRONG_ROUTE_PORT)
+        elif given.gateway:
+            self.close(errors.GATEWAY_ON_ROUTE, given.gateway)
+        elif not (isNameless or self.isClassic) and not self._agrees(given):
+            self.close(errors.CLUSTER_NAME, given.cluster, cluster.terms.name)
+        else:
+            self._connect = given
+            self.decoder.authorized = True
+            if isNameless:
+                self._beClassic()
+            if isinstance(self.traffic, ClassicTraffic):
+                self.traffic.isVerbose = given.verbose
+            if self.isClassic and given.verbose:
+                self.say(b"+OK\r\n")
+
+    def _agrees(self, given: LinkConnect) -> bool:
+        return self._cluster.agreesOn(given.cluster, given.cluster_dynamic, given.name)
+
+    # Dialects.
+
+    def _beClassic(self) -> None:
+        """
+        Expect the classic dialect, until the peer's INFO says otherwise.
+        """
+        if self.document is None:
+            self.isClassic = True
+            self.decoder.dialect = FROM_MEMBER
+            for op in (ops.SUB, ops.UNSUB, ops.MSG, ops.PUB):
+                self.handlers[op] = partial(self._early, op)
+
+    def _early(self, op: int, *arguments: Any) -> None:
+        """
+        A peer goes on without an INFO: its CONNECT is all that there is to know of it.
+        """
+        connect = self._connect
+        if connect is None or not connect.name:
+            self.close(errors.UNKNOWN_OPERATION)
+            return
+        self._met(ServerDocument(server_id=connect.name))
+        if self.traffic is not None:
+            self.handlers[op](*arguments)
+
+    def _choose(self, document: ServerDocument) -> bool:
+        """
+        Speak what both understand.
+
+        @return: whether there is such a thing, and the peer may speak it.
+        """
+        terms, connect = self._cluster.terms, self._connect
+        dialect = chosen(terms.dialect, document)
+        self.isClassic = dialect is RouteDialect.CLASSIC
+        if dialect is None:
+            self.isForeign = True
+            self.mayRedial = self.target is not None and self.target.isConfigured
+            isOurs = terms.dialect is RouteDialect.CLASSIC
+            self.close(errors.ONLY_CLASSIC if isOurs else errors.NOT_CLASSIC)
+        elif self.isClassic:
+            if connect is not None and connect.name not in ("", document.server_id):
+                self.close(errors.OTHER_NAME)
+        elif not self.isDialled and connect is None:
+            self.close(errors.AUTHORIZATION)
+        elif connect is not None and not connect.cluster and not self._agrees(connect):
+            self.close(errors.CLUSTER_NAME, connect.cluster, terms.name)
+        return not self.reason
+
+    def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
+        """
+        See L{Link.close}: some things are called something else in the classic dialect.
+        """
+        if self.isClassic:
+            error = errors.CLASSIC_ERRORS.get(error, error)
+        super().close(error, *arguments, abort=abort)
+
+    def _peerFailed(self, text: bytes) -> None:
+        if self.isClassic and text.strip() == _HARMLESS:
+            _log.error("{link} - Route Error {text}", link=str(self), text=quoted(text.strip()))
+        else:
+            super()._peerFailed(text)
+
+    # Introductions.
+
+    def _informed(self, argument: bytes) -> None:
+        try:
+            document = parseDocument(argument)
+        except ValueError:
+            self.close(errors.BAD_ARGUMENTS)
+            return
+        if self._isSwitching:
+            self._isSwitching = self.isQuiet = False
+            self._introduced(document)
+        elif self.document is None:
+            self._met(document)
+        elif self.traffic is not None:
+            self._cluster.informed(self, document)
+
+    def _met(self, document: ServerDocument) -> None:
+        """
+        Agree on compression, by what the peer's first INFO says. With S2, both sides say who they
+        are once more in it, and what they said before that counts for nothing else.
+        """
+        if not self._select(document.compression):
+            return
+        if not self.compression.isOn:
+            self._introduced(document)
+        elif self._admits(document):
+            self._isSwitching = True
+            if self.isDialled:
+                self._sayInfo()
+            self._switch()
+            if not self.isDialled:
+                self._sayInfo()
+
+    def _introduced(self, document: ServerDocument) -> None:
+        if self._admits(document):
+            if not self.isDialled:
+                self.account = document.route_account
+            self.agreed()
+            self._cluster.introduced(self, document)
+
+    def _admits(self, document: ServerDocument) -> bool:
+        """
+        Whether a peer may be a member by what it says of itself; else the route is closed.
+        """
+        cluster = self._cluster
+        self.document = document
+        if document.server_id == cluster.identity.server_id:
+            self.mayRedial = False
+            cluster.metSelf(self)
+            self.close(errors.DUPLICATE_ROUTE)
+            return False
+        if not self._choose(document):
+            return False
+        name = "" if self.isClassic else document.cluster
+        if name and not cluster.agreesOn(name, document.cluster_dynamic, document.server_id):
+            self.close(errors.CLUSTER_CONFLICT)
+            return False
+        if not self.isDialled and document.server_name == cluster.identity.server_name:
+            _log.error(
+                "{link} - Remote server has a duplicate name: {name}",
+                link=str(self),
+                name=quoted(document.server_name),
+            )
+            self.close(errors.DUPLICATE_SERVER_NAME)
+            return False
+        return True
+
+    def begin(self, accounts: list[str]) -> None:
+        """
+        The connection is one of the cluster's: let interest and messages pass.
+
+        @param accounts: whose interest is told over it.
+        """
+        document = self.document
+        if document is None:
+            raise RuntimeError("a route begins before its peer has said who it is")
+        if self._isHeld:
+            self._isHeld = False
+            self._sayInfo()
+        traffic = self.traffic = self._trafficWith(document)
+        self.handlers.update(traffic.handlers)
+        self.decoder.dialect = traffic.dialect
+        traffic.tell(accounts)
+
+    def _trafficWith(self, document: ServerDocument) -> ModernTraffic | ClassicTraffic:
+        cluster = self._cluster
+        doors, permissions = cluster.doors, cluster.terms.permissions
+        if not self.isClassic:
+            headers = document.headers and cluster.terms.headers
+            return ModernTraffic(
+                self,
+                doors,
+                permissions,
+                headers,
+                document.lnocu,
+                self.account,
+                document.lnoc,
+                cluster.ledBack,
+            )
+        traffic = ClassicTraffic(self, doors, permissions, not document.proto)
+        traffic.isVerbose = self._connect is not None and self._connect.verbose
+        return traffic
+
+    def update(self) -> None:
+        """
+        Tell the peer anew who we are, unless it is so old that it would hang up.
+        """
+        if self.isClassic and self.document is not None and not self.document.proto:
+            return
+        gossip = GossipMode.DEFAULT
+        self.say(infoLine(self._cluster.document(self.account, max(self.poolIndex, 0), gossip)))
+
+    def repeat(self) -> None:
+        """
+        Tell all interest again: the peer takes more of it now.
+        """
+        if self.traffic is not None:
+            self.traffic.repeat()
+
+    def _ponged(self) -> None:
+        super()._ponged()
+        if self.wantsMore:
+            self.wantsMore = False
+            self._cluster.extend(self)

@@ -1,0 +1,106 @@
+"""
+The page C{/routez}: the connections to other members of the cluster.
+
+Promises: the parameters, refusals and keys of nats-server's page; a row is bounded, however much a
+peer is subscribed to.
+Must never know: how routes come and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+from natsbroker.links.views import ClusterView, RouteFactsView
+from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
+from natsbroker.monitoring.formats import instant, shown
+from natsbroker.monitoring.queries import Query
+from natsbroker.monitoring.rowparts import ages, passed, whereabouts
+from natsbroker.monitoring.rows import Row
+from natsbroker.monitoring.state import BrokerState
+from natsbroker.monitoring.subscribed import askedFor, detailed, subscribed
+
+__all__ = ["Routez"]
+
+#: What a subscription counts besides its text.
+_EACH = 96
+
+
+class Routez:
+    """
+    Tells which routes there are.
+
+    @ivar cluster: gives them; C{None} where there are none.
+    """
+
+    def __init__(self, state: BrokerState) -> None:
+        self.cluster: ClusterView | None = None
+        self._state = state
+
+    def __call__(self, query: Query) -> Answer:
+        """
+        The page.
+
+        @raise BadQuery: if a parameter makes no sense.
+        """
+        return Answer(200, JSON, bodyOf(self.steps(*askedFor(query))), isLong=True)
+
+    def steps(self, isListed: bool, isDetailed: bool) -> Generator[bytes, None, Listing]:
+        """
+        The same as a list, for those who want no HTTP.
+
+        @param isListed: whether subjects are listed that peers are subscribed to.
+        @param isDetailed: whether they are with all that is known of them.
+        """
+        now, cluster = self._state.seconds(), self.cluster
+        info = self._state.context.info
+        routes = [] if cluster is None else list(cluster.routes())
+        head: Row = {
+            "server_id": info.server_id,
+            "server_name": info.server_name,
+            "now": instant(now),
+        }
+        permissions = {} if cluster is None else dict(cluster.permissions())
+        head |= permissions
+        head["num_routes"] = len(routes)
+        yield b""
+        rows = _rows(routes, permissions, now, isListed, isDetailed)
+        return Listing(head, "routes", rows)
+
+
+def _rows(
+    routes: list[RouteFactsView], permissions: Row, now: float, isListed: bool, isDetailed: bool
+) -> Iterator[Row | None]:
+    for route in routes:
+        row: Row = {
+            "rid": route.number,
+            "remote_id": route.remoteId,
+            "remote_name": route.remoteName,
+            "did_solicit": route.isDialled,
+            "is_configured": route.isConfigured,
+        }
+        row |= whereabouts(route) | ages(route, now) | permissions
+        row["pending_size"] = route.pending
+        row |= passed(route.traffic, route.subscriptions)
+        if route.subscriptions and (isListed or isDetailed):
+            sized = _interest(route, isDetailed)
+            row |= yield from subscribed(sized, route.subscriptions, isDetailed)
+        if route.account:
+            row["account"] = route.account
+        row["compression"] = route.compression
+        yield row
+
+
+def _interest(route: RouteFactsView, isDetailed: bool) -> Iterator[tuple[int, str | Row]]:
+    """
+    What a peer is subscribed to, each with how much it counts. A route that is dedicated to an
+    account does not name it.
+    """
+    for each, delivered in route.interest:
+        size = 2 * len(each.pattern) + len(each.queue) + _EACH
+        if not isDetailed:
+            yield size, shown(each.pattern)
+            continue
+        names = [b"L" if each.origin else b"R", b"" if route.account else each.account]
+        sid = [*names, each.pattern, each.queue, each.origin.strip()]
+        told = b" ".join(filter(None, sid))
+        yield size, detailed(each.pattern, each.queue, told, delivered, route.number)

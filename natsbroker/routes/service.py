@@ -1,0 +1,202 @@
+"""
+The broker's part in a cluster, with everything that it has of the world: a listener, whom it dials,
+and the settings.
+
+Promises: it listens before it dials; whoever is to be dialled is dialled by one at a time; a reload
+adds and removes routes, and changes what passes over those that stay.
+Must never know: what is said on a route, or who is a member.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from natsbroker.accounts.registry import LinkDoors
+from natsbroker.config.diff import Change
+from natsbroker.config.model import Settings
+from natsbroker.links.dependencies import LinkGround
+from natsbroker.links.listener import LinkPort
+from natsbroker.links.protocol import LinkFactory
+from natsbroker.links.service import LinkService
+from natsbroker.links.settingsmapper import linkTLSFrom
+from natsbroker.routes.classic import GLOBAL_ACCOUNT
+from natsbroker.routes.cluster import Cluster
+from natsbroker.routes.dialects import RouteDialect
+from natsbroker.routes.settings import Cluster as ClusterSettings
+from natsbroker.routes.settingsmapper import (
+    dialTermsFrom,
+    identityFrom,
+    linkLimitsFrom,
+    termsFrom,
+)
+from natsbroker.routes.terms import RouteTarget
+from natsbroker.server.places import clientUrls
+from natsbroker.server.reload import Step
+from natsbroker.wire.values import Kind
+
+__all__ = ["ClusterMembership"]
+
+_log = Logger(namespace="natsbroker")
+
+#: What the name of a cluster is made of that has none.
+_LETTERS = string.ascii_letters + string.digits
+_NAME_LENGTH = 22
+
+#: How long one attempt to connect may take, in seconds.
+_DIAL = 5.0
+
+
+class ClusterMembership(LinkService[tuple[str, int, str]]):
+    """
+    One broker's part.
+
+    @ivar cluster: who is a member, and the routes.
+    """
+
+    def __init__(self, ground: LinkGround, changed: Callable[[], None]) -> None:
+        """
+        @param ground: its settings have a C{cluster} block with a port.
+        @param changed: called when it has changed where clients can connect, or the cluster's name.
+        @raise natsbroker.connections.tlscontext.TLSError: if a certificate is no good.
+        """
+        settings = ground.settings
+        block = _blockOf(settings)
+        super().__init__(ground, linkLimitsFrom(settings, block))
+        self._tls = linkTLSFrom(block.tls)
+        self._name = "".join(ground.random.choices(_LETTERS, k=_NAME_LENGTH))
+        self.cluster = Cluster(
+            self.context,
+            identityFrom(settings, block, ground.serverId, max(block.port, 0)),
+            LinkDoors(ground.accounts, Kind.ROUTE),
+            termsFrom(settings, block, self._name),
+            self._dial,
+            changed,
+        )
+        self._factory = LinkFactory(self.cluster.routeFor(None), self._tls)
+        self._port = LinkPort(
+            ground.reactor, block.host, block.port, self._factory, "router", "nats-route"
+        )
+
+    @property
+    def links(self) -> Cluster:
+        """
+        See L{LinkService.links}.
+        """
+        return self.cluster
+
+    @property
+    def block(self) -> ClusterSettings:
+        """
+        The C{cluster} block in force.
+        """
+        return _blockOf(self._settings)
+
+    # Beginning and end.
+
+    async def open(self, host: str, port: int) -> None:
+        """
+        Listen for other members, and dial those that the settings name.
+
+        @param host: where clients are listened for.
+        @param port: likewise.
+        @raise StartError: if the place is taken.
+        """
+        await self._listen()
+        cluster = self.cluster
+        cluster.urls = clientUrls(self._settings, host, port)
+        for target in cluster.terms.targets:
+            cluster.dial(target, 0.0)
+
+    def _identify(self) -> None:
+        """
+        See L{LinkService._identify}; where gateways are listened for stays.
+        """
+        cluster = self.cluster
+        identity = identityFrom(self._settings, self.block, self._serverId, self.port)
+        cluster.identity = replace(identity, gateway_url=cluster.identity.gateway_url)
+
+    def announce(self) -> None:
+        """
+        Say where other members can connect.
+        """
+        terms = self.cluster.terms
+        _log.info("Cluster name is {name}", name=terms.name)
+        if terms.isDynamic:
+            _log.warn("Cluster name was dynamically generated, consider setting one")
+        others = set(self.cluster.doors.names()) - {GLOBAL_ACCOUNT, self._settings.system_account}
+        if terms.dialect is RouteDialect.CLASSIC and others:
+            _log.warn("Only messages of the global account pass over classic routes")
+        _log.info("Listening for route connections on {where}", where=str(self._port))
+        if self._tls is not None and self._tls.insecure:
+            self._warnOfUnverified("routes")
+
+    def useLeafPlace(self, place: str) -> None:
+        """
+        Tell the others where leafnodes connect to us.
+
+        @param place: as C{host:port}; empty for nowhere.
+        """
+        cluster = self.cluster
+        if cluster.leafPlace != place:
+            cluster.leafPlace = place
+            for member in cluster.members.values():
+                if member.first is not None:
+                    member.first.update()
+
+    # Dialling.
+
+    def _dial(self, target: RouteTarget, after: float) -> None:
+        self._diallers.dial(
+            (target.host, target.port, target.account),
+            f"route {target}",
+            dialTermsFrom(self._settings, self.block, target.isConfigured),
+            lambda: self._connect(target),
+            after,
+        )
+
+    def _connect(self, target: RouteTarget) -> Deferred[Any]:
+        _log.debug("Trying to connect to route on {target}", target=str(target))
+        factory = LinkFactory(self.cluster.routeFor(target), self._tls, target.name or target.host)
+        return self._diallers.connect(target.host, target.port, _DIAL, factory)
+
+    # Changing.
+
+    def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
+        """
+        See L{natsbroker.server.reload.Planner}.
+        """
+        block = new.cluster
+        if block is None or not block.port:
+            raise ValueError("config reload not supported for cluster: it cannot be left")
+        tls = linkTLSFrom(block.tls)
+        terms = termsFrom(new, block, self.cluster.terms.name)
+        limits = linkLimitsFrom(new, block)
+
+        def apply() -> None:
+            self._use(new, limits)
+            self._tls = self._factory.tls = tls
+            self._stopUnwanted(terms.targets)
+            self._identify()
+            self.cluster.accountsChanged()
+            self.cluster.use(terms)
+
+        return apply
+
+    def _stopUnwanted(self, targets: Sequence[RouteTarget]) -> None:
+        before = self.cluster.terms.targets
+        gone = {(each.host, each.port) for each in before if each not in targets}
+        for key in [each for each in self._diallers if each[:2] in gone]:
+            self._diallers.stop(key)
+
+
+def _blockOf(settings: Settings) -> ClusterSettings:
+    block = settings.cluster
+    if block is None or not block.port:
+        raise ValueError("the settings have no cluster")
+    return block

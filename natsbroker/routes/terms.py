@@ -1,0 +1,253 @@
+"""
+How a broker takes part in a cluster, and what it says of that.
+
+Promises: frozen values, which a reload replaces as a whole; the members of INFO and CONNECT have
+the real server's names and order, and one of our own, C{natsbroker}.
+Must never know: connections, or who else is in the cluster.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from natsbroker.links.compression import NO_COMPRESSION, Compression
+from natsbroker.routes.dialects import CLASSIC_TOO, RouteDialect
+from natsbroker.routes.interest import RoutePermissions
+from natsbroker.wire.serverinfo import GossipMode
+
+__all__ = [
+    "ClusterTerms",
+    "Identity",
+    "RouteTarget",
+    "connectOptions",
+    "infoDocument",
+    "isLogin",
+]
+
+#: What our INFO claims to understand: accounts on routes, and not the tracing of messages.
+_PROTO = 2
+
+#: The same in the classic dialect: that a second INFO may follow the first.
+_CLASSIC_PROTO = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """
+    Who we are to other members.
+
+    @ivar version: the nats-server release whose behaviour we match.
+    @ivar natsbroker: our own version.
+    @ivar host: where we listen for them.
+    @ivar port: likewise.
+    @ivar ip: where they are to dial us, as a URL; empty for where they see us.
+    @ivar gateway_url: where other clusters are to dial us; empty without a gateway.
+    """
+
+    server_id: str
+    server_name: str
+    version: str
+    natsbroker: str
+    host: str = "0.0.0.0"
+    port: int = 0
+    ip: str = ""
+    gateway_url: str = ""
+
+    def head(self, proto: int) -> dict[str, Any]:
+        """
+        What an INFO of every kind of link begins with.
+
+        @param proto: what it claims to understand.
+        """
+        return {
+            "server_id": self.server_id,
+            "server_name": self.server_name,
+            "version": self.version,
+            "proto": proto,
+            "go": "",
+            "host": self.host,
+            "port": self.port,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTarget:
+    """
+    Somebody to dial, and why.
+
+    @ivar host: a name or an address.
+    @ivar user: as whom; empty for nobody.
+    @ivar password: of that user.
+    @ivar isConfigured: whether the settings name it; else another member told of it.
+    @ivar account: the account that the connection is dedicated to; empty for none.
+    @ivar gossip: what becomes of the news of whom we reach.
+    @ivar name: whom the certificate must be for, if that is not the host.
+    """
+
+    host: str
+    port: int
+    user: str = ""
+    password: str = field(default="", repr=False)
+    isConfigured: bool = True
+    account: str = ""
+    gossip: GossipMode = GossipMode.DEFAULT
+    name: str = ""
+
+    def forAccount(self, account: str) -> RouteTarget:
+        """
+        The same for a connection that is dedicated to an account.
+        """
+        return replace(self, account=account)
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTerms:
+    """
+    How we take part. A reload replaces the whole.
+
+    @ivar name: of the cluster.
+    @ivar isDynamic: the name was made up, and another one is taken.
+    @ivar user: as whom others dial us; empty for anybody.
+    @ivar password: of that user.
+    @ivar permissions: what passes.
+    @ivar shownPermissions: the same for our INFO, under C{import} and C{export}.
+    @ivar poolSize: how many connections to each member are shared among accounts; negative for one
+        connection for everything.
+    @ivar dedicated: accounts that have a connection of their own to each member.
+    @ivar targets: whom we dial.
+    @ivar advertises: whether others learn where our clients connect, and our clients where else
+        they could.
+    @ivar headers: whether we understand headers.
+    @ivar maxPayload: what our clients may send.
+    @ivar hasTLS: whether routes are encrypted.
+    @ivar dialect: what is spoken on them.
+    @ivar compression: how they are compressed.
+    """
+
+    name: str
+    isDynamic: bool = False
+    user: str = ""
+    password: str = field(default="", repr=False)
+    permissions: RoutePermissions = field(default_factory=RoutePermissions)
+    shownPermissions: Mapping[str, Any] = field(default_factory=dict)
+    poolSize: int = 3
+    dedicated: tuple[str, ...] = ()
+    targets: tuple[RouteTarget, ...] = ()
+    advertises: bool = True
+    headers: bool = True
+    maxPayload: int = 1 << 20
+    hasTLS: bool = False
+    dialect: RouteDialect = RouteDialect.MODERN
+    compression: Compression = NO_COMPRESSION
+
+
+class _Login(Protocol):
+    @property
+    def user(self) -> str: ...
+
+    @property
+    def password(self) -> str: ...
+
+
+def isLogin(terms: _Login, user: str, password: str) -> bool:
+    """
+    Whether somebody who dialled us says what the terms want, if they want anything. How long that
+    takes tells nobody how much of it was right.
+    """
+    if not terms.user:
+        return True
+    rightUser = _isSame(user, terms.user)
+    return _isSame(password, terms.password) and rightUser
+
+
+def _isSame(said: str, wanted: str) -> bool:
+    """
+    Compare any two strings, also those that JSON can make and UTF-8 cannot say.
+    """
+    return hmac.compare_digest(
+        said.encode("utf-8", "surrogatepass"), wanted.encode("utf-8", "surrogatepass")
+    )
+
+
+def infoDocument(identity: Identity, terms: ClusterTerms, **connection: Any) -> dict[str, Any]:
+    """
+    What an INFO says.
+
+    @param connection: what belongs to the connection and the moment.
+    """
+    if terms.dialect is RouteDialect.CLASSIC:
+        return _classicDocument(identity, terms, connection)
+    return {
+        **identity.head(_PROTO),
+        "headers": terms.headers,
+        "auth_required": bool(terms.user),
+        "tls_required": terms.hasTLS,
+        "tls_verify": terms.hasTLS,
+        "max_payload": terms.maxPayload,
+        "ip": identity.ip,
+        "cluster": terms.name,
+        "cluster_dynamic": terms.isDynamic,
+        **terms.shownPermissions,
+        "gateway_url": identity.gateway_url,
+        "lnoc": True,
+        "lnocu": True,
+        "route_pool_size": max(terms.poolSize, 0),
+        **connection,
+        CLASSIC_TOO: terms.dialect is RouteDialect.AUTO,
+        "natsbroker": identity.natsbroker,
+    }
+
+
+def _classicDocument(
+    identity: Identity, terms: ClusterTerms, connection: Mapping[str, Any]
+) -> dict[str, Any]:
+    """
+    The same where only the classic dialect is spoken.
+    """
+    return {
+        **identity.head(_CLASSIC_PROTO),
+        "auth_required": bool(terms.user),
+        "ssl_required": terms.hasTLS,
+        "tls_required": terms.hasTLS,
+        "tls_verify": terms.hasTLS,
+        "max_payload": terms.maxPayload,
+        "ip": identity.ip,
+        **terms.shownPermissions,
+        **{name: connection[name] for name in _CLASSIC_CONNECTION if name in connection},
+        "natsbroker": identity.natsbroker,
+    }
+
+
+#: What belongs to the connection in an INFO of the classic dialect.
+_CLASSIC_CONNECTION = ("connect_urls", "ldm", "gossip_mode")
+
+
+def connectOptions(identity: Identity, terms: ClusterTerms, target: RouteTarget) -> dict[str, Any]:
+    """
+    What a CONNECT says.
+    """
+    login = {
+        "echo": True,
+        "verbose": False,
+        "pedantic": False,
+        "user": target.user,
+        "pass": target.password,
+        "tls_required": terms.hasTLS,
+    }
+    if terms.dialect is RouteDialect.CLASSIC:
+        return {**login, "name": identity.server_id}
+    return {
+        **login,
+        "headers": terms.headers,
+        "name": identity.server_id,
+        "cluster": terms.name,
+        "cluster_dynamic": terms.isDynamic,
+        "lnoc": True,
+    }

@@ -1,0 +1,95 @@
+"""
+HTTP agents for what the broker asks of others.
+
+Promises: over TLS the other's certificate must be for its host name and of an authority that is
+trusted; whatever a C{tls} block says that is not done is refused.
+Must never know: what is asked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
+from twisted.internet.ssl import (
+    Certificate,
+    PrivateCertificate,
+    TLSVersion,
+    trustRootFromCertificates,
+)
+from twisted.web.client import Agent, HTTPConnectionPool
+from twisted.web.iweb import IAgent, IPolicyForHTTPS
+from zope.interface import implementer
+
+from natsbroker.config.model import TLS
+from natsbroker.connections.peernames import clientTLS
+
+__all__ = ["agentFor"]
+
+#: Keys of a C{tls} block that mean nothing for, or are not done by, a client of HTTPS.
+_REFUSED = ("cipher_suites", "curve_preferences", "insecure", "pinned_certs", "handshake_first")
+
+_VERSIONS = {"1.2": TLSVersion.TLSv1_2, "1.3": TLSVersion.TLSv1_3}
+
+
+def agentFor(
+    reactor: Any, tls: TLS | None = None, name: str = "tls", isPersistent: bool = False
+) -> IAgent:
+    """
+    Make an agent.
+
+    @param tls: how HTTPS is done; C{None} for the system's authorities and no certificate of ours.
+    @param name: what errors call the block.
+    @param isPersistent: whether connections are kept for the next request.
+    @raise ValueError: if a file is not right, or something is said that is not done.
+    """
+    pool = HTTPConnectionPool(reactor, persistent=isPersistent)
+    try:
+        policy = _Policy(tls or TLS(), name)
+    except Exception as error:
+        raise ValueError(f"{name}: {error}") from error
+    return Agent(reactor, policy, pool=pool)
+
+
+@implementer(IPolicyForHTTPS)
+class _Policy:
+    """
+    How HTTPS is done.
+    """
+
+    def __init__(self, tls: TLS, name: str) -> None:
+        for refused in _REFUSED:
+            if getattr(tls, refused):
+                raise ValueError(f"{refused} is not supported here")
+        self._trusted = None
+        self._ours = None
+        self._lowest = _VERSIONS[tls.min_version]
+        if tls.ca_file:
+            self._trusted = trustRootFromCertificates(_certificatesIn(tls.ca_file))
+        if tls.certs:
+            certificate, key = tls.certs[0]
+            text = Path(certificate).read_bytes() + b"\n" + Path(key).read_bytes()
+            self._ours = PrivateCertificate.loadPEM(text)
+
+    def creatorForNetloc(self, hostname: bytes, port: int) -> IOpenSSLClientConnectionCreator:
+        """
+        See L{IPolicyForHTTPS}.
+        """
+        return clientTLS(
+            hostname.decode("ascii"),
+            trustRoot=self._trusted,
+            clientCertificate=self._ours,
+            extraCertificateOptions={"raiseMinimumTo": self._lowest},
+        )
+
+
+def _certificatesIn(path: str) -> list[Certificate]:
+    """
+    Every certificate of a PEM file.
+    """
+    end = b"-----END CERTIFICATE-----"
+    parts = Path(path).read_bytes().split(end)[:-1]
+    if not parts:
+        raise ValueError(f"{path} holds no certificate")
+    return [Certificate.loadPEM(part + end) for part in parts]

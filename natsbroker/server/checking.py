@@ -1,0 +1,101 @@
+"""
+What C{-t} checks beyond the text of the configuration file: the certificates, folders and plugins
+that it names.
+
+A start finds the same faults and has the same words for them. A file that names none of these loads
+nothing here, because C{-t} has to be quick.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from natsbroker.config.model import TLS, Settings
+
+__all__ = ["checkSurroundings"]
+
+#: The stores that are no plugins.
+_STORES = ("memory", "lmdb", "postgres")
+
+
+def checkSurroundings(settings: Settings) -> None:
+    """
+    Check the certificates, folders and plugins that settings name.
+
+    @raise ValueError: for a certificate or folder that a start fails for.
+    @raise natsbroker.errors.BrokerError: for a plugin that is not installed.
+    """
+    _checkCertificates(settings)
+    _checkStreamingFolder(settings)
+    _checkPlugins(settings)
+
+
+def _checkCertificates(settings: Settings) -> None:
+    blocks = list(_tlsBlocks(settings))
+    if not blocks:
+        return
+    from natsbroker.connections.tlscontext import contextFrom, diallingContextFrom
+
+    for tls in blocks:
+        (contextFrom if tls.certs else diallingContextFrom)(tls)
+
+
+def _tlsBlocks(settings: Settings) -> Iterator[TLS]:
+    """
+    Every C{tls} block: of clients and the pages, the cluster, leafnodes and gateways.
+    """
+    cluster, leafnodes, gateway = settings.cluster, settings.leafnodes, settings.gateway
+    found: list[TLS | None] = [settings.tls]
+    if cluster is not None:
+        found.append(cluster.tls)
+    if leafnodes is not None:
+        found += (leafnodes.tls, *(remote.tls for remote in leafnodes.remotes))
+    if gateway is not None:
+        found += (gateway.tls, *(remote.tls for remote in gateway.gateways))
+    return (tls for tls in found if tls is not None)
+
+
+def _checkStreamingFolder(settings: Settings) -> None:
+    """
+    Check that the store's folder is there or can be made.
+
+    @raise ValueError: if not.
+    """
+    streaming = settings.streaming
+    if streaming is None or streaming.store != "lmdb":
+        return
+    path = Path(streaming.dir)
+    there = next(each for each in (path, *path.absolute().parents) if os.path.lexists(each))
+    problem = ""
+    if not there.is_dir():
+        problem = "is not a folder"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        problem = "cannot be written to"
+    if problem:
+        raise ValueError(settings.placed("streaming.dir", f"{there} {problem}"))
+
+
+def _checkPlugins(settings: Settings) -> None:
+    gateway, streaming = settings.gateway, settings.streaming
+    ownStore = streaming is not None and streaming.store not in _STORES
+    named = (
+        settings.authorization.plugin,
+        settings.router.plugin,
+        settings.plugins,
+        settings.services,
+        gateway is not None and gateway.interest.plugin,
+        ownStore,
+    )
+    if not any(named):
+        return
+    from natsbroker.server import builtin
+    from natsbroker.server.plugins import Plugins
+
+    plugins = Plugins()
+    plugins.require(settings, builtin.authorizers, builtin.policies, builtin.services)
+    if streaming is not None and ownStore:
+        from natsbroker.storage.stores import storeOpener
+
+        storeOpener(streaming.store, plugins, settings.at("streaming.store"))

@@ -1,0 +1,261 @@
+"""
+What of a broker can take new settings, and how.
+
+Promises: one planner for each owner of settings; what a planner makes changes running connections
+too: limits and permissions hold for them from then on, and whoever is no longer let in is cut.
+Must never know: where new settings come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from twisted.application.service import IService
+
+from natsbroker import errors
+from natsbroker.accounts.configured import checkExchange
+from natsbroker.accounts.registry import AccountRegistry
+from natsbroker.clients.context import ClientContext
+from natsbroker.clients.finding import closeExcess, sessionsOf
+from natsbroker.clients.listeners import Listeners
+from natsbroker.config.diff import Change
+from natsbroker.config.model import TLS, Settings
+from natsbroker.interfaces import IAuthorizer, IReloadable
+from natsbroker.server.derived import limitsFrom, tracingFrom
+from natsbroker.server.reload import Planner, Step
+
+if TYPE_CHECKING:
+    from natsbroker.auth.operator.service import OperatorService
+    from natsbroker.gateways.service import GatewayService
+    from natsbroker.monitoring.service import MonitoringService
+    from natsbroker.routes.service import ClusterMembership
+
+__all__ = [
+    "authorizationPlanner",
+    "below",
+    "clusterPlanner",
+    "gatewayPlanner",
+    "limitsPlanner",
+    "nothing",
+    "operatorPlanner",
+    "sectionsPlanner",
+    "tlsPlanner",
+]
+
+
+def below(changes: Iterable[Change], *paths: str) -> bool:
+    """
+    Whether anything at or below one of some paths changed.
+    """
+    return any(
+        change.path == path or change.path.startswith(path + ".")
+        for change in changes
+        for path in paths
+    )
+
+
+def limitsPlanner(context: ClientContext) -> Planner:
+    """
+    Limits and tracing of client connections.
+    """
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        limits, tracing = limitsFrom(new), tracingFrom(new)
+
+        def apply() -> None:
+            context.limits = limits
+            context.tracing = tracing
+            for session in sessionsOf(context.connections):
+                session.limitsChanged()
+                session.tracingChanged()
+            _closeExcess(context)
+
+        return apply
+
+    return plan
+
+
+def _closeExcess(context: ClientContext) -> None:
+    """
+    Close the youngest connections that are too many now.
+    """
+    maximum = context.limits.max_connections
+    if maximum > 0:
+        for session in sessionsOf(context.connections)[maximum:]:
+            session.close(errors.MAX_CONNECTIONS)
+
+
+def authorizationPlanner(
+    context: ClientContext,
+    accounts: AccountRegistry,
+    makeAuthorizer: Callable[[Settings], IAuthorizer] | None,
+) -> Planner:
+    """
+    Users, accounts and their permissions.
+
+    @param makeAuthorizer: makes the default authorizer; C{None} if there is another one, which the
+        users of the settings do not concern.
+    """
+    paths = ("authorization", "accounts", "mappings", "no_auth_user", "tls.verify_and_map")
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        checkExchange(new)
+        concerned = below(changes, *paths, "max_payload", "max_subscriptions")
+        authorizer = context.authorizer
+        plugin = nothing
+        if makeAuthorizer is None:
+            plugin = _planPlugin(authorizer, new, changes)
+        else:
+            authorizer = makeAuthorizer(new)
+
+        def apply() -> None:
+            if not concerned:
+                return
+            plugin()
+            accounts.configure(new)
+            context.authorizer = authorizer
+            for session in sessionsOf(context.connections):
+                session.reauthorize()
+            for account in new.accounts:
+                closeExcess(context, accounts, account)
+
+        return apply
+
+    return plan
+
+
+def operatorPlanner(context: ClientContext, operators: OperatorService) -> Planner:
+    """
+    What can change of operator mode, and limits of the server that hold for its users. JWTs are
+    looked for anew at every reload.
+    """
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        if not new.operator.isOn:
+            raise ValueError("config reload does not support moving to or from operators")
+        step = operators.planReload(new)
+
+        def apply() -> None:
+            step()
+            for session in sessionsOf(context.connections):
+                session.reauthorize()
+
+        return apply
+
+    return plan
+
+
+def _planPlugin(authorizer: Any, new: Settings, changes: Sequence[Change]) -> Step:
+    """
+    An authorizer that is not ours takes its own section, if it can.
+    """
+    if not below(changes, "authorization.plugin", "authorization.options"):
+        return nothing
+    if below(changes, "authorization.plugin") or not IReloadable.providedBy(authorizer):
+        raise ValueError("config reload not supported for authorization plugin")
+    step: Step = authorizer.planReload(new.authorization.options)
+    return step
+
+
+def tlsPlanner(
+    context: ClientContext, listeners: Listeners, monitoring: MonitoringService | None
+) -> Planner:
+    """
+    Certificates and whatever else a C{tls} block says, for the connections to come; files are read
+    anew although their names are the same. Those who are there stay, except whose key is no longer
+    among the pinned ones.
+    """
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        from natsbroker.connections.tls import TLSClientProtocol
+        from natsbroker.connections.tlscontext import pagesCreatorFrom, termsFrom
+
+        terms = None if new.tls is None else termsFrom(new.tls, new.allow_non_tls)
+        if terms is None and monitoring is not None and monitoring.scheme == "https":
+            raise ValueError("config reload not supported for TLS: the monitoring pages need it")
+        use = listeners.planTerms(terms, new.tls or TLS())
+        pages = None if new.tls is None or monitoring is None else pagesCreatorFrom(new.tls)
+
+        def apply() -> None:
+            use()
+            if pages is not None and monitoring is not None:
+                monitoring.useCreator(pages)
+            for session in sessionsOf(context.connections):
+                peer = session.peer
+                if isinstance(peer, TLSClientProtocol):
+                    peer.termsChanged()
+
+        return apply
+
+    return plan
+
+
+def sectionsPlanner(services: Mapping[str, IService]) -> Planner:
+    """
+    The sections of services beside ours.
+
+    @param services: by name.
+    """
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        steps: list[Step] = []
+        for name in sorted(_sectionsIn(changes)):
+            service = services.get(name)
+            section = {**new.plugins, **new.services}.get(name)
+            if service is None or section is None or not IReloadable.providedBy(service):
+                raise ValueError(f"config reload not supported for service {name}")
+            steps.append(IReloadable(service).planReload(section))
+
+        def apply() -> None:
+            for step in steps:
+                step()
+
+        return apply
+
+    return plan
+
+
+def clusterPlanner(membership: ClusterMembership | None) -> Planner:
+    """
+    Routes, and what passes over them. It comes after whoever changes accounts.
+
+    @param membership: C{None} for a broker that is in no cluster.
+    """
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        if membership is not None:
+            return membership.plan(new, changes)
+        if new.cluster is not None and new.cluster.port:
+            raise ValueError("config reload not supported for cluster: it cannot be joined")
+        return nothing
+
+    return plan
+
+
+def gatewayPlanner(gateways: GatewayService | None) -> Planner:
+    """
+    Connections to other clusters. It comes after whoever changes accounts.
+
+    @param gateways: C{None} for a broker without.
+    """
+
+    def plan(new: Settings, changes: Sequence[Change]) -> Step:
+        if gateways is not None:
+            return gateways.plan(new, changes)
+        if new.gateway is not None and new.gateway.isOn:
+            raise ValueError("config reload not supported for Gateway")
+        return nothing
+
+    return plan
+
+
+def _sectionsIn(changes: Iterable[Change]) -> set[str]:
+    parts = [change.path.split(".") for change in changes]
+    return {part[1] for part in parts if len(part) > 1 and part[0] in ("services", "plugins")}
+
+
+def nothing() -> None:
+    """
+    Nothing changes.
+    """

@@ -1,0 +1,263 @@
+"""
+Finding what stands beside, or instead of, our own parts.
+
+Promises: a plugin that the settings name is found or named as missing, with those that there are;
+what a plugin makes provides the interface that it must.
+Must never know: any particular plugin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from twisted.application.service import IService
+from twisted.plugin import getPlugins
+from zope.interface.exceptions import Invalid
+from zope.interface.interface import InterfaceClass
+from zope.interface.verify import verifyObject
+
+from natsbroker.config.model import Settings
+from natsbroker.errors import BrokerError
+from natsbroker.interfaces import (
+    IAuthorizer,
+    IAuthorizerPlugin,
+    IBrokerHost,
+    IBrokerService,
+    IGatewayInterestPolicy,
+    IGatewayPolicyPlugin,
+    IRouterPlugin,
+    ISubjectRouter,
+)
+
+__all__ = ["PluginError", "Plugins", "nameOf"]
+
+Find = Callable[[Any], Iterable[Any]]
+
+_Plugin = TypeVar("_Plugin")
+
+#: Gives the plugins that come with the broker. A function, because their modules load only when the
+#: settings name a plugin.
+ReadyMade = Callable[[], Sequence[_Plugin]]
+
+
+class PluginError(BrokerError):
+    """
+    A plugin that the settings name is not there, or does not do what it must.
+    """
+
+
+class Plugins:
+    """
+    The plugins that there are.
+    """
+
+    def __init__(self, find: Find = getPlugins) -> None:
+        """
+        @param find: gives all plugins of an interface.
+        """
+        self._find = find
+
+    def named(
+        self,
+        interface: InterfaceClass,
+        name: str,
+        readyMade: ReadyMade[Any] = tuple,
+        key: str = "",
+    ) -> Any:
+        """
+        The plugin with a name.
+
+        @param readyMade: loads those that need no installation; one that is installed does not
+            hide them.
+        @param key: what names it, for the error; see L{Settings.at}.
+        @raise PluginError: if there is none.
+        """
+        known = {each.name: each for each in readyMade()}
+        if name in known:
+            return known[name]
+        known.update((each.name, each) for each in self._find(interface))
+        if name not in known:
+            there = ", ".join(sorted(known)) or "none"
+            kind = interface.getName()  # type: ignore[no-untyped-call]
+            where = f"{key}: " if key else ""
+            raise PluginError(f'{where}there is no {kind} named "{name}" (there is {there})')
+        return known[name]
+
+    def authorizer(
+        self,
+        host: IBrokerHost,
+        settings: Settings,
+        given: IAuthorizer | IAuthorizerPlugin | None = None,
+        readyMade: ReadyMade[IAuthorizerPlugin] = tuple,
+    ) -> IAuthorizer | None:
+        """
+        The authorizer that was given, or what the C{authorization} block names; C{None} if there
+        is neither.
+
+        @param given: an authorizer, or what makes one.
+        @param readyMade: loads the plugins that need no installation.
+        @raise PluginError: if it cannot be made, or is no authorizer.
+        """
+        authorization = settings.authorization
+        if given is not None and not IAuthorizerPlugin.providedBy(given):
+            return given
+        if given is None and not authorization.plugin:
+            return None
+        plugin: Any = given
+        if given is None:
+            plugin = self._authorizerPlugin(settings, readyMade)
+        what = f'authorization plugin "{plugin.name}"'
+        made: IAuthorizer = _made(what, lambda: plugin.makeAuthorizer(host, authorization.options))
+        try:
+            verifyObject(IAuthorizer, made)
+        except Invalid as error:
+            raise PluginError(f"{what} makes no authorizer: {error}") from error
+        return made
+
+    def gatewayPolicy(
+        self,
+        host: IBrokerHost,
+        settings: Settings,
+        given: IGatewayInterestPolicy | IGatewayPolicyPlugin | None = None,
+        readyMade: ReadyMade[IGatewayPolicyPlugin] = tuple,
+    ) -> IGatewayInterestPolicy:
+        """
+        The policy that was given, or what C{gateway { interest }} names.
+
+        @param given: a policy, or what makes one.
+        @param readyMade: loads the plugins that need no installation; the first one is the
+            default.
+        @raise PluginError: if it cannot be made, or is no policy.
+        """
+        if given is not None and not IGatewayPolicyPlugin.providedBy(given):
+            verifyObject(IGatewayInterestPolicy, given)
+            return given
+        from natsbroker.gateways.settings import Gateway
+
+        interest = (settings.gateway or Gateway()).interest
+        plugin: Any = given
+        if given is None:
+            plugin = self._policyPlugin(settings, interest.plugin or readyMade()[0].name, readyMade)
+        what = f'gateway policy "{plugin.name}"'
+        made: IGatewayInterestPolicy = _made(
+            what, lambda: plugin.makePolicy(host, interest.options)
+        )
+        try:
+            verifyObject(IGatewayInterestPolicy, made)
+        except Invalid as error:
+            raise PluginError(f"{what} makes no policy: {error}") from error
+        return made
+
+    def routerFactory(self, settings: Settings) -> Callable[[str], ISubjectRouter] | None:
+        """
+        What the C{router} block names; C{None} if it names nothing.
+        """
+        router = settings.router
+        if not router.plugin:
+            return None
+        plugin = self._routerPlugin(settings)
+
+        def make(account: str) -> ISubjectRouter:
+            made: ISubjectRouter = _made(
+                f'router plugin "{router.plugin}"',
+                lambda: plugin.makeRouter(account, router.options),
+            )
+            verifyObject(ISubjectRouter, made)
+            return made
+
+        return make
+
+    def services(
+        self,
+        host: IBrokerHost,
+        settings: Settings,
+        given: Sequence[IBrokerService],
+        readyMade: ReadyMade[IBrokerService] = tuple,
+    ) -> list[tuple[str, IService]]:
+        """
+        The services of the C{services} and C{plugins} blocks, and those that were given.
+
+        @param given: objects that were handed to the broker; their section is empty if the
+            settings have none of their name.
+        @param readyMade: loads the plugins that need no installation.
+        """
+        sections: dict[str, Mapping[str, object]] = {**settings.plugins, **settings.services}
+        byName = {service.name: service for service in given}
+        makers = [(service.name, service) for service in given]
+        makers += [
+            (name, self._servicePlugin(settings, name, readyMade))
+            for name in sections
+            if name not in byName
+        ]
+        return [
+            (name, _service(name, maker, host, sections.get(name, {}))) for name, maker in makers
+        ]
+
+    def require(
+        self,
+        settings: Settings,
+        authorizers: ReadyMade[IAuthorizerPlugin],
+        policies: ReadyMade[IGatewayPolicyPlugin],
+        services: ReadyMade[IBrokerService],
+    ) -> None:
+        """
+        Look up what the settings name, as a start does, and make nothing of it.
+
+        @raise PluginError: for the first that is not installed.
+        """
+        if settings.authorization.plugin:
+            self._authorizerPlugin(settings, authorizers)
+        if settings.gateway is not None and settings.gateway.interest.plugin:
+            self._policyPlugin(settings, settings.gateway.interest.plugin, policies)
+        if settings.router.plugin:
+            self._routerPlugin(settings)
+        for name in {**settings.plugins, **settings.services}:
+            self._servicePlugin(settings, name, services)
+
+    def _authorizerPlugin(self, settings: Settings, readyMade: ReadyMade[IAuthorizerPlugin]) -> Any:
+        key = settings.at("authorization.plugin")
+        return self.named(IAuthorizerPlugin, settings.authorization.plugin, readyMade, key)
+
+    def _policyPlugin(
+        self, settings: Settings, name: str, readyMade: ReadyMade[IGatewayPolicyPlugin]
+    ) -> Any:
+        key = settings.at("gateway.interest.plugin")
+        return self.named(IGatewayPolicyPlugin, name, readyMade, key)
+
+    def _routerPlugin(self, settings: Settings) -> Any:
+        key = settings.at("router.plugin")
+        return self.named(IRouterPlugin, settings.router.plugin, key=key)
+
+    def _servicePlugin(
+        self, settings: Settings, name: str, readyMade: ReadyMade[IBrokerService]
+    ) -> Any:
+        block = "services" if name in settings.services else "plugins"
+        return self.named(IBrokerService, name, readyMade, settings.at(f"{block}.{name}"))
+
+
+def nameOf(given: object, default: str) -> str:
+    """
+    How an object that was given is named in the log.
+
+    @param default: the name if nothing was given.
+    """
+    if given is None:
+        return default
+    name = getattr(given, "__name__", "")
+    return name or type(given).__name__
+
+
+def _service(
+    name: str, maker: IBrokerService, host: IBrokerHost, section: Mapping[str, object]
+) -> IService:
+    made: IService = _made(f'service "{name}"', lambda: maker.makeService(host, section))
+    verifyObject(IService, made)
+    return made
+
+
+def _made(what: str, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except ValueError as error:
+        raise PluginError(f"{what}: {error}") from error

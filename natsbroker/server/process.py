@@ -1,0 +1,153 @@
+"""
+A broker as a whole process: its log, its signals and its exit code.
+
+Promises: from the first line of the log to the exit code it looks like nats-server to the program
+that started it.
+Must never know: the command line's spelling.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+from collections.abc import Callable, Iterable
+from socket import socket
+from typing import Any, TextIO
+
+from twisted.internet.defer import ensureDeferred
+from twisted.logger import Logger, globalLogBeginner
+
+from natsbroker.broker import Broker
+from natsbroker.config.model import Settings
+from natsbroker.errors import BrokerError
+from natsbroker.server.processlog import ProcessLog
+from natsbroker.server.signals import Signals
+from natsbroker.server.surroundings import Surroundings
+
+__all__ = ["ServerProcess"]
+
+_log = Logger(namespace="natsbroker")
+
+
+class ServerProcess:
+    """
+    One process that is a broker and nothing else.
+
+    @ivar exitCode: with which it ends.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        reactor: Any,
+        stderr: TextIO,
+        program: str,
+        read: Callable[[], Settings] | None = None,
+        warnings: Iterable[str] = (),
+        clientSocket: socket | None = None,
+    ) -> None:
+        """
+        @param stderr: where log lines go unless the settings name a file.
+        @param program: the name of the program, for the ports file.
+        @param read: reads the configuration anew; C{None} where there is no file.
+        @param warnings: what is to be logged about the configuration.
+        @param clientSocket: see L{natsbroker.broker.Broker}.
+        """
+        self.exitCode = 0
+        self._settings = settings
+        self._reactor = reactor
+        self._program = program
+        self._read = read
+        self._warnings = list(warnings)
+        self._clientSocket = clientSocket
+        self._broker: Broker | None = None
+        self._surroundings: Surroundings | None = None
+        self._isStopping = False
+        self._processLog = ProcessLog(stderr, settings.logging)
+        self._signals = Signals(
+            reactor,
+            {
+                signal.SIGINT: self.stop,
+                signal.SIGTERM: self._terminate,
+                signal.SIGHUP: self._reload,
+                signal.SIGUSR1: self._processLog.reopen,
+                signal.SIGUSR2: self._lameDuck,
+            },
+        )
+
+    def run(self) -> int:
+        """
+        Run until somebody stops it.
+
+        @return: the exit code.
+        @raise OSError: if the log file cannot be opened.
+        """
+        self._processLog.open()
+        globalLogBeginner.beginLoggingTo([self._processLog.observer], redirectStandardIO=False)
+        self._reactor.callWhenRunning(self._start)
+        self._reactor.run()
+        self._signals.uninstall()
+        return self.exitCode
+
+    def _start(self) -> None:
+        self._signals.install()
+        try:
+            broker = self._broker = Broker(
+                self._settings, reactor=self._reactor, clientSocket=self._clientSocket
+            )
+            broker.addPlanner(self._processLog.plan)
+            self._surroundings = Surroundings(broker, self._program, self._read)
+            self._surroundings.setServiceParent(broker)  # type: ignore[no-untyped-call]
+            for warning in self._warnings:
+                _log.warn("{warning}", warning=warning)
+            broker.startService()
+        except (BrokerError, ValueError, OSError) as error:
+            self._giveUp(str(error))
+        else:
+            waiting = broker.whenReady()
+            # What is there by now lives as long as the process. The garbage collector, which stops
+            # the broker, need not look at it again.
+            waiting.addCallback(lambda _: gc.freeze())
+            waiting.addErrback(lambda failure: self._giveUp(failure.getErrorMessage()))
+
+    def _giveUp(self, reason: str) -> None:
+        """
+        It cannot start, as is known at once or found out while it prepares.
+        """
+        _log.critical("{reason}", reason=reason)
+        self.exitCode = 1
+        self.stop()
+
+    def _reload(self) -> None:
+        if self._surroundings is not None:
+            self._surroundings.reload()
+
+    def _terminate(self) -> None:
+        """
+        Stop, unless the broker is leaving slowly already, as the real server has it.
+        """
+        if self._broker is None or not self._broker.isLameDuck:
+            self.stop()
+
+    def _lameDuck(self) -> None:
+        if self._broker is not None and not self._broker.isLameDuck and not self._isStopping:
+            leaving = self._broker.lameDuck()
+            leaving.addErrback(lambda failure: _log.failure("Lame duck mode failed", failure))
+            leaving.addCallback(lambda _: self.stop())
+
+    def stop(self) -> None:
+        """
+        Stop the broker, then the process.
+        """
+        if not self._isStopping:
+            self._isStopping = True
+            ensureDeferred(self._stop())
+
+    async def _stop(self) -> None:
+        try:
+            if self._broker is not None and self._broker.running:
+                await self._broker.stopService()
+        except Exception:
+            _log.failure("The broker did not stop properly")
+            self.exitCode = 1
+        self._reactor.stop()

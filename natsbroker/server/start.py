@@ -1,0 +1,130 @@
+"""
+What a broker says when it starts, and why it cannot.
+
+Promises: the lines that programs wait for have the real server's words; what is on is said once.
+Must never know: how anything is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.internet.error import CannotListenError
+from twisted.logger import Logger
+
+from natsbroker import NATS_VERSION, __version__, hot
+from natsbroker.accounts.registry import accountNames
+from natsbroker.auth.passwords import isHash
+from natsbroker.clients.listener import Listener, describe
+from natsbroker.config.model import Settings
+from natsbroker.errors import BrokerError
+
+__all__ = ["StartError", "announceListener", "announceStart", "cannotListen", "listenDetail"]
+
+_log = Logger(namespace="natsbroker")
+
+#: Payloads above this many bytes earn a warning, as with nats-server.
+_LARGE_PAYLOAD = 8 << 20
+
+
+class StartError(BrokerError):
+    """
+    The broker cannot start; the text is what is logged.
+    """
+
+
+def announceStart(settings: Settings, serverId: str, parts: Mapping[str, str]) -> None:
+    """
+    Say who starts, and what is on.
+
+    @param parts: what was chosen, by the name of each replaceable part.
+    """
+    _log.info("Starting natsbroker")
+    _log.info("  Version:  {ours} (nats-server {theirs})", ours=__version__, theirs=NATS_VERSION)
+    _log.info("  Name:     {name}", name=settings.server_name or serverId)
+    _log.info("  ID:       {id}", id=serverId)
+    lane = "compiled" if hot.COMPILED and settings.fast_lane else f"off ({_reason()})"
+    chosen = " ".join(f"{name}={choice}" for name, choice in parts.items())
+    _log.info("  On:       {chosen} lane={lane}", chosen=chosen, lane=lane)
+    _announceRisks(settings)
+    if settings.config_file:
+        _log.info(
+            "Using configuration file: {path} ({digest})",
+            path=settings.config_file,
+            digest=settings.config_digest,
+        )
+
+
+def _announceRisks(settings: Settings) -> None:
+    """
+    Say what is allowed but not a good idea.
+    """
+    certificates = settings.tls is not None and settings.tls.verify_and_map
+    passwords = [user.password for user in settings.users() if user.password or not certificates]
+    if settings.authorization.user:
+        passwords.append(settings.authorization.password)
+    if not all(map(isHash, passwords)):
+        _log.warn("Plaintext passwords detected, use nkeys or bcrypt")
+    _announceCallout(settings)
+    if settings.max_payload > _LARGE_PAYLOAD:
+        _log.warn(
+            "Maximum payloads over 8.00 MB are generally discouraged and could lead to poor "
+            "performance"
+        )
+
+
+def _announceCallout(settings: Settings) -> None:
+    """
+    Say with which auth callout nobody can log in.
+    """
+    callout = settings.authorization.auth_callout
+    if callout is None:
+        return
+    if callout.account not in accountNames(settings):
+        _log.error('Authorization callout account "{name}" not valid', name=callout.account)
+    known = {user.user for user in settings.users()}
+    for user in callout.auth_users:
+        if user not in known:
+            _log.error('Authorization callout user "{name}" not valid', name=user)
+
+
+def _reason() -> str:
+    return hot.REASON or "fast_lane: false"
+
+
+def announceListener(listener: Listener, settings: Settings) -> None:
+    """
+    Say where clients can connect.
+    """
+    where = describe(listener.address)
+    _log.info("Listening for client connections on {where}", where=where)
+    if settings.tls is None:
+        return
+    first = settings.tls.handshake_first and not settings.tls.handshake_first_fallback
+    need = "available" if settings.allow_non_tls and not first else "required"
+    _log.info("TLS {need} for client connections", need=need)
+    if first:
+        _log.warn(
+            'Clients that are not using "TLS Handshake First" option will fail to connect',
+        )
+
+
+def cannotListen(error: CannotListenError) -> StartError:
+    """
+    The error for a client listener's place that is taken, in the real server's words.
+    """
+    return StartError(f'Error listening on port: {_place(error)}, "{listenDetail(error)}"')
+
+
+def listenDetail(error: CannotListenError) -> str:
+    """
+    What Go says when it cannot listen.
+    """
+    reason = getattr(error.socketError, "strerror", None) or str(error.socketError)
+    return f"listen tcp {_place(error)}: bind: {reason.lower()}"
+
+
+def _place(error: CannotListenError) -> str:
+    host: Any = error.interface or "0.0.0.0"
+    return f"[{host}]:{error.port}" if ":" in str(host) else f"{host}:{error.port}"

@@ -1,0 +1,148 @@
+"""
+What a broker has around it in a process: the pid file, the ports file, and the configuration file
+that it can be told to read again.
+
+Promises: files are there when clients can connect, and gone when the broker is; a reload moves
+them; a reload that is refused changes nothing.
+Must never know: whether twistd or the console script started the process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+
+from twisted.application.service import Service
+from twisted.logger import Logger
+
+from natsbroker.broker import Broker
+from natsbroker.config.diff import Change
+from natsbroker.config.errors import ConfigError
+from natsbroker.config.model import Settings
+from natsbroker.errors import BrokerError
+from natsbroker.server.files import PidFile, PortsFile
+from natsbroker.server.reload import ReloadError, Step
+from natsbroker.server.start import StartError
+
+__all__ = ["Surroundings"]
+
+_log = Logger(namespace="natsbroker")
+
+
+class Surroundings(Service):
+    """
+    A child service of a broker.
+    """
+
+    name = "surroundings"
+
+    def __init__(
+        self,
+        broker: Broker,
+        program: str,
+        read: Callable[[], Settings] | None = None,
+        pid: int | None = None,
+    ) -> None:
+        """
+        @param program: the name of the program, for the ports file.
+        @param read: reads the configuration anew; C{None} where there is no file.
+        @param pid: the process id; by default our own.
+        """
+        self._broker = broker
+        self._program = program
+        self._read = read
+        self._pid = pid or 0
+        self._pidFile: PidFile | None = None
+        self._portsFile: PortsFile | None = None
+        broker.addPlanner(self._plan)
+
+    def startService(self) -> None:
+        """
+        Write the pid file, and the ports file when clients can connect.
+
+        @raise StartError: if the pid file cannot be written.
+        """
+        super().startService()  # type: ignore[no-untyped-call]
+        # Not before: twistd forks between making a service and starting it.
+        self._pid = self._pid or os.getpid()
+        settings = self._broker.settings
+        if settings.pidfile:
+            self._pidFile = PidFile(settings.pidfile, self._pid)
+            try:
+                self._pidFile.write()
+            except OSError as error:
+                why = f"Could not write pidfile: {_told(error)}"
+                raise StartError(settings.placed("pidfile", why)) from error
+        self._broker.whenReady().addCallbacks(self._ready, lambda failure: None)
+
+    def _ready(self, _: None) -> None:
+        self._writePorts(self._broker.settings.ports_file_dir)
+
+    def _writePorts(self, directory: str) -> None:
+        if not directory or not self.running:
+            return
+        self._portsFile = PortsFile(directory, self._program, self._pid)
+        try:
+            self._portsFile.write(self._broker.addresses())
+        except OSError as error:
+            why = f"Error writing ports file ({self._portsFile.path}): {_told(error)}"
+            settings = self._broker.settings
+            _log.error("{why}", why=settings.placed("ports_file_dir", why))
+
+    def stopService(self) -> None:
+        """
+        Remove the files.
+        """
+        super().stopService()  # type: ignore[no-untyped-call]
+        for file in (self._pidFile, self._portsFile):
+            if file is not None:
+                file.remove()
+
+    def reload(self) -> None:
+        """
+        Read the configuration anew and use it, or say why not.
+        """
+        try:
+            if self._read is None:
+                raise BrokerError(
+                    "can only reload config when a file is provided using -c or --config"
+                )
+            self._broker.reload(self._read())
+        except ReloadError as refused:
+            self._refuse(refused.problems)
+        except (BrokerError, ConfigError) as error:
+            self._refuse(str(error).splitlines())
+
+    def _refuse(self, problems: Iterable[str]) -> None:
+        for problem in problems:
+            _log.error("Failed to reload server configuration: {problem}", problem=problem)
+
+    def _plan(self, new: Settings, changes: Sequence[Change]) -> Step:
+        changed = {change.path for change in changes}
+
+        def apply() -> None:
+            if "pidfile" in changed:
+                self._movePidFile(new.pidfile)
+            if "ports_file_dir" in changed:
+                if self._portsFile is not None:
+                    self._portsFile.remove()
+                self._writePorts(new.ports_file_dir)
+
+        return apply
+
+    def _movePidFile(self, path: str) -> None:
+        if self._pidFile is not None:
+            self._pidFile.remove()
+        self._pidFile = PidFile(path, self._pid) if path else None
+        try:
+            if self._pidFile is not None:
+                self._pidFile.write()
+        except OSError as error:
+            _log.error("Failed to write pidfile: {why}", why=_told(error))
+
+
+def _told(error: OSError) -> str:
+    """
+    What Go says of a file that cannot be opened.
+    """
+    return f"open {error.filename}: {(error.strerror or str(error)).lower()}"

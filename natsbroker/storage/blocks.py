@@ -1,0 +1,335 @@
+"""
+Blocks: runs of records that are written, found and deleted as one value.
+
+A block is a head, a table and the records. All integers are little-endian::
+
+    ======  ====  ==========================================================
+    offset  size  what
+    ======  ====  ==========================================================
+    0       8     the store's mark, a random number
+    8       1     C{B}
+    9       1     version of this layout, 1
+    10      2     1 if sequences are missing between the first and the last
+    12      4     how many records
+    16      4     length of the whole block
+    20      8     generation: which commit wrote it
+    28      8     the log's identity
+    36      8     first sequence
+    44      8     last sequence
+    52      8     timestamp of the first record
+    60      8     timestamp of the last record
+    68      8     bytes of all subjects, headers and payloads
+    76      4     CRC-32C of the table
+    80      4     CRC-32C of the 80 bytes before it
+    ======  ====  ==========================================================
+
+The table holds for each record, as 4 bytes, where it ends, counted from the end of the table; and
+then, if sequences are missing, for each its sequence less the first one.
+
+Promises: what is built can be read; L{natsbroker.storage.walking} reads what was damaged since.
+Must never know: where blocks are kept.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate
+from struct import Struct
+from typing import NamedTuple
+
+from natsbroker.interfaces.storage import Record
+from natsbroker.storage.records import (
+    HEAD_SIZE,
+    Damaged,
+    crc32c,
+    decode,
+    decodeMany,
+    timestampOf,
+)
+
+__all__ = [
+    "Block",
+    "Contents",
+    "Head",
+    "build",
+    "chunks",
+    "packDead",
+    "parseHead",
+    "unpackDead",
+]
+
+HEAD = Struct("<8sBBHIIQQQQqqQI")
+HEAD_LENGTH = HEAD.size + 4
+KIND = ord("B")
+VERSION = 1
+GAPS = 1
+
+LARGEST_BLOCK = 65536
+"""Records are put into blocks up to this size; a larger record has one for itself."""
+
+FARTHEST = (1 << 32) - 1
+"""How far a sequence in a block may be from the block's first."""
+
+NONE: frozenset[int] = frozenset()
+"""What is dead in most blocks."""
+
+_CRC = Struct("<I")
+
+
+class Head(NamedTuple):
+    """
+    What the head of a block says.
+
+    @ivar gaps: whether sequences are missing between the first and the last.
+    @ivar records: how many there are.
+    @ivar length: of the whole block, in bytes.
+    @ivar generation: which commit wrote it.
+    @ivar identity: the log's.
+    @ivar size: bytes of all subjects, headers and payloads.
+    """
+
+    mark: bytes
+    kind: int
+    version: int
+    gaps: int
+    records: int
+    length: int
+    generation: int
+    identity: int
+    first: int
+    last: int
+    firstTime: int
+    lastTime: int
+    size: int
+    tableChecksum: int
+
+
+def parseHead(raw: bytes, start: int = 0) -> Head:
+    """
+    Read the head of a block.
+
+    @raise Damaged: if it is not whole.
+    """
+    if len(raw) - start < HEAD_LENGTH:
+        raise Damaged(f"{len(raw) - start} bytes are no block")
+    end = start + HEAD.size
+    if crc32c(bytes(raw[start:end])) != _CRC.unpack_from(raw, end)[0]:
+        raise Damaged("the head of a block does not match its checksum")
+    head = Head._make(HEAD.unpack_from(raw, start))
+    if head.kind != KIND:
+        raise Damaged(f"a value of kind {head.kind} is no block")
+    return head
+
+
+class Contents(NamedTuple):
+    """
+    Records that become a block.
+
+    @ivar sequences: theirs, rising.
+    @ivar lengths: of each, with its head.
+    @ivar pieces: their bytes, in order; a piece may hold several.
+    """
+
+    sequences: Sequence[int]
+    lengths: Sequence[int]
+    pieces: Sequence[bytes]
+
+
+def _table(numbers: Sequence[int]) -> bytes:
+    """
+    Numbers as 4 bytes each.
+    """
+    table = array("I", numbers)
+    if sys.byteorder != "little":
+        table.byteswap()
+    return table.tobytes()
+
+
+def numbersIn(raw: bytes) -> array[int]:
+    """
+    What L{_table} was given.
+    """
+    table: array[int] = array("I")
+    table.frombytes(raw)
+    if sys.byteorder != "little":
+        table.byteswap()
+    return table
+
+
+def build(mark: bytes, identity: int, generation: int, contents: Contents) -> bytes:
+    """
+    Make a block of records that all fit into it.
+
+    @param mark: the store's.
+    @param identity: the log's.
+    @param generation: of the commit that writes it.
+    """
+    sequences, lengths, pieces = contents
+    first, last, count = sequences[0], sequences[-1], len(sequences)
+    ends = list(accumulate(lengths))
+    table = _table(ends)
+    gaps = last - first + 1 != count
+    if gaps:
+        table += _table([each - first for each in sequences])
+    lastPiece = pieces[-1]
+    head = HEAD.pack(
+        mark,
+        KIND,
+        VERSION,
+        GAPS if gaps else 0,
+        count,
+        HEAD_LENGTH + len(table) + ends[-1],
+        generation,
+        identity,
+        first,
+        last,
+        timestampOf(pieces[0], 0),
+        timestampOf(lastPiece, len(lastPiece) - lengths[-1]),
+        ends[-1] - HEAD_SIZE * count,
+        crc32c(table),
+    )
+    return b"".join((head, _CRC.pack(crc32c(head)), table, *pieces))
+
+
+def chunks(sequences: Sequence[int], blobs: Sequence[bytes]) -> Iterator[Contents]:
+    """
+    Divide records among blocks.
+
+    @param sequences: theirs, rising.
+    @param blobs: each by itself.
+    """
+    lengths = list(map(len, blobs))
+    if not lengths:
+        return
+    ends = list(accumulate(lengths))
+    start, base, count = 0, 0, len(ends)
+    while start < count:
+        stop = max(start + 1, bisect_right(ends, base + LARGEST_BLOCK, start))
+        while sequences[stop - 1] - sequences[start] > FARTHEST:
+            stop -= 1
+        yield Contents(sequences[start:stop], lengths[start:stop], blobs[start:stop])
+        start, base = stop, ends[stop - 1]
+
+
+class Block:
+    """
+    A block that was read: where each record lies.
+
+    @ivar raw: the bytes.
+    @ivar identity: the log's.
+    @ivar sequences: of the records that were found, rising.
+    @ivar starts: where each record begins; one more item, where the last one ends.
+    @ivar dead: sequences of records in it that were deleted.
+    @ivar missing: sequences that should be here and were not found.
+    @ivar missingSize: bytes of their subjects, headers and payloads, deleted ones included.
+    """
+
+    __slots__ = ("dead", "identity", "missing", "missingSize", "raw", "sequences", "starts")
+
+    def __init__(
+        self,
+        raw: bytes,
+        identity: int,
+        sequences: Sequence[int],
+        starts: Sequence[int],
+        dead: frozenset[int] = NONE,
+    ) -> None:
+        self.raw = raw
+        self.identity = identity
+        self.sequences = sequences
+        self.starts = starts
+        self.dead = dead
+        self.missing: Sequence[int] = ()
+        self.missingSize = 0
+
+    @property
+    def first(self) -> int:
+        """
+        The first sequence.
+        """
+        return self.sequences[0]
+
+    @property
+    def last(self) -> int:
+        """
+        The last sequence.
+        """
+        return self.sequences[-1]
+
+    def indexOf(self, sequence: int) -> int:
+        """
+        The index of the first record at or after a sequence.
+        """
+        sequences = self.sequences
+        if isinstance(sequences, range):
+            return min(max(sequence - sequences.start, 0), len(sequences))
+        return bisect_left(sequences, sequence)
+
+    def record(self, index: int) -> Record:
+        """
+        One record.
+
+        @raise Damaged: if it is not whole.
+        """
+        record = decode(self.raw, self.starts[index], self.starts[index + 1], self.identity)
+        if record.sequence != self.sequences[index]:
+            raise Damaged(f"record {record.sequence} stands in the place of another")
+        return record
+
+    def records(self, first: int, last: int, maxBytes: int) -> list[Record]:
+        """
+        Some records, as far as they can be read together.
+
+        @param first: the index of the first one.
+        @param last: the index behind the last one.
+        @param maxBytes: stop when their subjects, headers and payloads have so many bytes.
+        @return: none if the first one has to be read by itself.
+        """
+        sequences = self.sequences
+        if self.dead or not isinstance(sequences, range):
+            return []
+        starts, identity = self.starts, self.identity
+        return decodeMany(self.raw, starts, first, last, identity, sequences[first], maxBytes)
+
+    def length(self, index: int) -> int:
+        """
+        How many bytes a record's subject, headers and payload have.
+        """
+        return self.starts[index + 1] - self.starts[index] - HEAD_SIZE
+
+    def lengthOf(self, first: int, last: int) -> int:
+        """
+        How many bytes the subjects, headers and payloads of some records have.
+
+        @param first: the index of the first one.
+        @param last: the index behind the last one.
+        """
+        return self.starts[last] - self.starts[first] - HEAD_SIZE * (last - first)
+
+    def living(self) -> Iterator[int]:
+        """
+        The indexes of the records that were not deleted.
+        """
+        count = len(self.sequences)
+        if not self.dead:
+            return iter(range(count))
+        return (index for index in range(count) if self.sequences[index] not in self.dead)
+
+
+def packDead(first: int, dead: Collection[int]) -> bytes:
+    """
+    The value that says which records of a block were deleted.
+
+    @param first: the sequence that the block begins with.
+    """
+    return _table(sorted(each - first for each in dead))
+
+
+def unpackDead(first: int, value: bytes) -> frozenset[int]:
+    """
+    What L{packDead} was given.
+    """
+    return frozenset(first + each for each in numbersIn(value[: len(value) // 4 * 4]))

@@ -1,0 +1,126 @@
+"""
+Envelopes: small values with a checksum that also covers the key under which they belong.
+
+All integers are little-endian::
+
+    ======  ====  ==========================================================
+    offset  size  what
+    ======  ====  ==========================================================
+    0       8     the store's mark, a random number
+    8       1     kind, a letter
+    9       1     version of this layout, 1
+    10      2     length of the key
+    12      4     length of the value
+    16      8     generation: which commit wrote it
+    24      4     CRC-32C of the 24 bytes before it, the key and the value
+    ======  ====  ==========================================================
+
+The key and the value follow. What there is one of for a log, or for a block, is written twice, an
+envelope behind the other; what there is one of for a subject, or a key of state, is not.
+
+Because the mark is random, nobody who publishes can make bytes that look like an envelope of this
+store; so values can be found again anywhere in a damaged file.
+
+Promises: what L{unwrap} returns is what L{wrap} was given, or L{Damaged} is raised.
+Must never know: what the values mean.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import NamedTuple
+
+from natsbroker.storage.records import Damaged, crc32c
+
+__all__ = [
+    "ENVELOPE_SIZE",
+    "Envelope",
+    "unwrap",
+    "unwrapAt",
+    "unwrapEither",
+    "wrap",
+    "wrapTwice",
+]
+
+VERSION = 1
+_HEAD = Struct("<8sBBHIQ")
+_CRC = Struct("<I")
+ENVELOPE_SIZE = _HEAD.size + _CRC.size
+
+
+class Envelope(NamedTuple):
+    """
+    A value that was found whole.
+
+    @ivar kind: its letter.
+    @ivar generation: which commit wrote it.
+    """
+
+    kind: bytes
+    generation: int
+    key: bytes
+    value: bytes
+
+
+def wrap(mark: bytes, kind: bytes, generation: int, key: bytes, value: bytes) -> bytes:
+    """
+    Put a value into an envelope.
+    """
+    head = _HEAD.pack(mark, kind[0], VERSION, len(key), len(value), generation)
+    return b"".join((head, _CRC.pack(crc32c(head + key + value)), key, value))
+
+
+def wrapTwice(mark: bytes, kind: bytes, generation: int, key: bytes, value: bytes) -> bytes:
+    """
+    Put a value into two envelopes, one behind the other, so that one may be damaged.
+    """
+    return wrap(mark, kind, generation, key, value) * 2
+
+
+def unwrapAt(raw: bytes, start: int) -> tuple[Envelope, int]:
+    """
+    Read the envelope that begins at C{start}.
+
+    @return: it, and where it ends.
+    @raise Damaged: if it is not whole.
+    """
+    body = start + ENVELOPE_SIZE
+    if len(raw) < body:
+        raise Damaged(f"{len(raw) - start} bytes are no envelope")
+    _, kind, _, keyLength, valueLength, generation = _HEAD.unpack_from(raw, start)
+    end = body + keyLength + valueLength
+    if end > len(raw):
+        raise Damaged("an envelope is longer than its place")
+    checked = raw[start : start + _HEAD.size] + raw[body:end]
+    if crc32c(checked) != _CRC.unpack_from(raw, start + _HEAD.size)[0]:
+        raise Damaged("a value does not match its checksum")
+    middle = body + keyLength
+    return Envelope(bytes((kind,)), generation, raw[body:middle], raw[middle:end]), end
+
+
+def unwrapEither(raw: bytes, key: bytes) -> tuple[Envelope, bool]:
+    """
+    Read what L{wrapTwice} made.
+
+    @param key: the key under which it was found.
+    @return: the envelope, and whether both are whole.
+    @raise Damaged: if neither is whole.
+    """
+    middle = len(raw) // 2
+    try:
+        return unwrap(raw[:middle], key), raw[:middle] == raw[middle:]
+    except Damaged:
+        return unwrap(raw[middle:], key), False
+
+
+def unwrap(raw: bytes, key: bytes) -> Envelope:
+    """
+    Read an envelope that fills its place.
+
+    @param key: the key under which it was found.
+    @raise Damaged: if it is not whole or belongs under another key.
+    """
+    envelope, end = unwrapAt(raw, 0)
+    if end != len(raw) or envelope.key != key:
+        raise Damaged("a value stands under a key that is not its own")
+    return envelope

@@ -1,0 +1,123 @@
+"""
+Ranges of a log for jobs: columns and digests, made from pages of records.
+
+Promises: the same columns and the same digest from every log that holds the same records.
+Must never know: which store it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Callable, Generator, Sequence
+from itertools import accumulate
+from struct import Struct
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import Deferred, inlineCallbacks
+
+from natsbroker.interfaces.storage import Columns, RangeDigest, Record
+
+__all__ = ["Page", "columnsOf", "digestRange", "exportRange"]
+
+_ROW = Struct("<QqIII")
+
+
+class Page(NamedTuple):
+    """
+    Some records, in order.
+
+    @ivar records: they.
+    @ivar next: the first sequence that was not looked at.
+    @ivar damaged: sequences that should have been among them.
+    """
+
+    records: list[Record]
+    next: int
+    damaged: Sequence[int] = ()
+
+
+ReadPage = Callable[[int, int, int], "Deferred[Page]"]
+"""Reads from a sequence to before another, up to so many bytes."""
+
+
+def columnsOf(records: Sequence[Record], following: int, damaged: Sequence[int]) -> Columns:
+    """
+    Turn rows into columns.
+
+    @param following: L{Columns.next}.
+    """
+    sequences, timestamps, subjects, headers, payloads = (
+        zip(*records, strict=True) if records else ((), (), (), (), ())
+    )
+    return Columns(
+        array("Q", sequences),
+        array("q", timestamps),
+        _ends(subjects),
+        b"".join(subjects),
+        _ends(headers),
+        b"".join(headers),
+        _ends(payloads),
+        b"".join(payloads),
+        following,
+        tuple(damaged),
+    )
+
+
+def _ends(values: Sequence[bytes]) -> array[int]:
+    """
+    Where each value ends, with a 0 before.
+    """
+    return array("q", accumulate(map(len, values), initial=0))
+
+
+@inlineCallbacks
+def exportRange(
+    readPage: ReadPage, start: int, stop: int, maxBytes: int
+) -> Generator[Deferred[Page], Any, Columns]:
+    """
+    Do what L{natsbroker.interfaces.IExportableLog.exportRange} promises.
+
+    @param stop: not beyond the end of the log.
+    """
+    records: list[Record] = []
+    damaged: list[int] = []
+    while start < stop and maxBytes > 0:
+        page: Page = yield readPage(start, stop, maxBytes)
+        records += page.records
+        damaged += page.damaged
+        start = page.next
+        maxBytes -= sum(len(each[2]) + len(each[3]) + len(each[4]) for each in page.records)
+    return columnsOf(records, start, damaged)
+
+
+def addToDigest(sha256: hashlib._Hash, records: Sequence[Record]) -> None:
+    """
+    Take records into a fingerprint, as L{RangeDigest} says.
+    """
+    pieces: list[bytes] = []
+    for sequence, timestamp, subject, headers, payload in records:
+        head = _ROW.pack(sequence, timestamp, len(subject), len(headers), len(payload))
+        pieces += (head, subject, headers, payload)
+    sha256.update(b"".join(pieces))
+
+
+@inlineCallbacks
+def digestRange(
+    readPage: ReadPage, start: int, stop: int
+) -> Generator[Deferred[Page], Any, RangeDigest]:
+    """
+    Do what L{natsbroker.interfaces.IExportableLog.digest} promises.
+
+    @param stop: not beyond the end of the log.
+    """
+    sha256 = hashlib.sha256()
+    count = 0
+    damaged: list[int] = []
+    while start < stop:
+        page: Page = yield readPage(start, stop, 1048576)
+        addToDigest(sha256, page.records)
+        count += len(page.records)
+        damaged += page.damaged
+        start = page.next
+    return RangeDigest(sha256.digest(), count, tuple(damaged))

@@ -1,0 +1,297 @@
+"""
+What a store with a thread that writes is asked to do: one object for each request, applied in a
+transaction.
+
+Promises: C{apply} may be called again with another transaction, if the first one failed; only the
+last call counts. A request that cannot be granted does not keep others from being.
+Must never know: threads, or what a transaction does. The Deferred of a job belongs to the reactor's
+thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+
+from natsbroker.interfaces.storage import StoreError
+
+__all__ = [
+    "BarrierJob",
+    "DeleteJob",
+    "DiscardJob",
+    "EnforceJob",
+    "HoldJob",
+    "ILogWriter",
+    "IRow",
+    "Job",
+    "LogJob",
+    "RunJob",
+    "SkipJob",
+]
+
+
+class IRow(Protocol):
+    """
+    What is known of a log.
+
+    @ivar first: the oldest sequence that may still be there.
+    """
+
+    first: int
+
+
+class ILogWriter(Protocol):
+    """
+    A log in a transaction.
+
+    @ivar discardTo: what is below goes, unless it is held.
+    @ivar trimmed: whether everything has gone that should.
+    """
+
+    discardTo: int
+    trimmed: bool
+
+    @property
+    def row(self) -> IRow:
+        """
+        The log as it will be.
+        """
+
+    def delete(self, sequences: Collection[int]) -> int:
+        """
+        Delete single records.
+
+        @return: how many were there.
+        """
+
+    def skipTo(self, sequence: int) -> None:
+        """
+        Leave out what is below a sequence.
+        """
+
+    def putHolds(self) -> None:
+        """
+        Store the holds.
+        """
+
+    def sweep(self) -> None:
+        """
+        Look at all subjects, because what may be kept of each has changed.
+        """
+
+
+class Job:
+    """
+    A request.
+
+    @ivar weight: about how many bytes it brings.
+    @ivar deferred: fires when what was asked is durable.
+    @ivar identity: of the log that it is about, or 0.
+    @ivar space: the name of the space of state that it is about, or nothing.
+    @ivar writes: whether there is anything to commit for it.
+    @ivar error: why it was not granted.
+    """
+
+    weight = 100
+    identity = 0
+    space = ""
+    writes = True
+
+    def __init__(self) -> None:
+        self.deferred: Deferred[Any] = Deferred()
+        self.error: StoreError | None = None
+
+    def tryIn(self, transaction: Any) -> None:
+        """
+        Do it, or note why not.
+        """
+        self.error = None
+        try:
+            self.apply(transaction)
+        except StoreError as error:
+            self.error = error
+
+    def apply(self, transaction: Any) -> None:
+        """
+        Do it.
+
+        @raise StoreError: if it cannot be granted; then nothing was done.
+        """
+
+    def isDone(self) -> bool:
+        """
+        Whether the last transaction did all of it. If not, it is applied in the next one again.
+        """
+        return True
+
+    def result(self) -> Any:
+        """
+        What the Deferred fires with.
+        """
+        return None
+
+    def fire(self) -> None:
+        """
+        Tell who asked, in the reactor's thread.
+        """
+        if self.error is not None:
+            self.deferred.errback(self.error)
+        else:
+            self.deferred.callback(self.result())
+
+
+class BarrierJob(Job):
+    """
+    Nothing, but after all before it.
+    """
+
+    writes = False
+
+
+class LogJob(Job):
+    """
+    A request about one log.
+    """
+
+    def __init__(self, identity: int) -> None:
+        super().__init__()
+        self.identity = identity
+
+    def apply(self, transaction: Any) -> None:
+        """
+        See L{Job}.
+        """
+        self.applyTo(transaction.log(self.identity))
+
+    def applyTo(self, writer: Any) -> None:
+        """
+        Do it, to its log.
+        """
+
+
+class RunJob(LogJob):
+    """
+    Records that are appended.
+
+    @ivar first: the sequence of the first one.
+    @ivar blobs: the records.
+    @ivar size: the bytes of subjects, headers and payloads.
+    @ivar lastTime: the timestamp of the last one.
+    """
+
+    def __init__(
+        self, identity: int, first: int, blobs: list[bytes], size: int, lastTime: int
+    ) -> None:
+        super().__init__(identity)
+        self.first = first
+        self.blobs = blobs
+        self.size = size
+        self.lastTime = lastTime
+        self.weight = size + 100 * len(blobs)
+
+    def result(self) -> range:
+        """
+        The sequences.
+        """
+        return range(self.first, self.first + len(self.blobs))
+
+
+class DeleteJob(LogJob):
+    """
+    Records to delete.
+    """
+
+    def __init__(self, identity: int, sequences: Collection[int]) -> None:
+        super().__init__(identity)
+        self._sequences = list(sequences)
+        self._deleted = 0
+
+    def applyTo(self, writer: ILogWriter) -> None:
+        """
+        See L{LogJob}.
+        """
+        self._deleted = writer.delete(self._sequences)
+
+    def result(self) -> int:
+        """
+        How many were there.
+        """
+        return self._deleted
+
+
+class DiscardJob(LogJob):
+    """
+    Records below a sequence, to delete.
+    """
+
+    def __init__(self, identity: int, sequence: int) -> None:
+        super().__init__(identity)
+        self._sequence = sequence
+        self._writer: ILogWriter | None = None
+
+    def applyTo(self, writer: ILogWriter) -> None:
+        """
+        See L{LogJob}.
+        """
+        writer.discardTo = max(writer.discardTo, self._sequence)
+        self._writer = writer
+
+    def isDone(self) -> bool:
+        """
+        See L{Job}.
+        """
+        return self.error is not None or self._writer is None or self._writer.trimmed
+
+    def result(self) -> int:
+        """
+        The first sequence that may still be there.
+        """
+        return 0 if self._writer is None else self._writer.row.first
+
+
+class SkipJob(LogJob):
+    """
+    Sequences to leave out.
+    """
+
+    def __init__(self, identity: int, sequence: int) -> None:
+        super().__init__(identity)
+        self._sequence = sequence
+
+    def applyTo(self, writer: ILogWriter) -> None:
+        """
+        See L{LogJob}.
+        """
+        writer.skipTo(self._sequence)
+
+
+class HoldJob(LogJob):
+    """
+    Holds of a log to store, as they are when it is applied.
+    """
+
+    def applyTo(self, writer: ILogWriter) -> None:
+        """
+        See L{LogJob}.
+        """
+        writer.putHolds()
+        writer.sweep()
+
+
+class EnforceJob(LogJob):
+    """
+    Limits of a log that changed, or whose time has come.
+    """
+
+    def __init__(self, identity: int, sweep: bool) -> None:
+        super().__init__(identity)
+        self._sweep = sweep
+
+    def applyTo(self, writer: ILogWriter) -> None:
+        """
+        See L{LogJob}.
+        """
+        if self._sweep:
+            writer.sweep()

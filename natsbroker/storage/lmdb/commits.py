@@ -1,0 +1,422 @@
+"""
+The thread that writes, and group commit.
+
+A group of requests is one transaction, which LMDB syncs before it returns; or, if it only appends a
+few records, one frame of the journal, which needs one sync. Only then is the reactor told. What is
+in the journal is applied with the next transaction: when anything but a small append is asked for,
+or the journal is full. Tallies are kept and limits are applied in transactions; so what is appended
+to a log of several subjects, or to one that is at its limit, is committed to the database at once.
+
+When a commit fails because there is no space, everything in the queue fails with it and the next
+request is tried anew. When it fails for any other reason, or there was no space for the page where
+LMDB notes it, nothing is written with this handle any more: the database is opened again and
+verified, and only if that succeeds it goes on.
+
+Promises: Deferreds fire in the reactor's thread, in the order of the requests, and never
+successfully before what they stand for is on disk.
+Must never know: what the requests are about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Protocol
+
+import lmdb
+from twisted.internet.interfaces import IReactorFromThreads
+from twisted.logger import Logger
+
+from natsbroker.interfaces.storage import StoreError, StoreFull
+from natsbroker.storage.blocks import Block
+from natsbroker.storage.committing import CommitThread, IRefusing
+from natsbroker.storage.jobs import Job
+from natsbroker.storage.lmdb.backlog import LOG_WEIGHT, Backlog
+from natsbroker.storage.lmdb.environment import Environment, asStoreError, asStoreFailed
+from natsbroker.storage.lmdb.files import Commits, Mark, Marks
+from natsbroker.storage.lmdb.jobs import AppendJob
+from natsbroker.storage.lmdb.journal import Journal
+from natsbroker.storage.lmdb.layout import LogRow
+from natsbroker.storage.lmdb.transaction import Transaction
+from natsbroker.storage.policy import Policy, sweepAgain
+
+__all__ = ["Committer", "ICommitOwner", "Opened", "Outcome"]
+
+RESERVED = 16384
+"""How many sequences are reserved at a time."""
+
+GENERATIONS = 16
+"""By how much generations jump when the database is opened, or a commit failed."""
+
+_log = Logger(namespace="natsbroker.storage.lmdb")
+
+
+@dataclass
+class Opened:
+    """
+    A store that was opened and verified.
+
+    @ivar environment: its database.
+    @ivar mark: the random number that all its values begin with.
+    @ivar base: what is added to a transaction's number to get its generation.
+    @ivar rows: the logs, by identity.
+    @ivar holds: their holds.
+    @ivar marks: what is reserved.
+    @ivar commits: the count of commits.
+    @ivar generation: of what is committed.
+    @ivar journal: the journal, unless there was no space for it.
+    @ivar damage: records that are lost: a log's name, a range and a reason.
+    @ivar states: values of state that are lost: the space, the key and a reason.
+    @ivar reports: those of losses that nobody has acknowledged.
+    @ivar repaired: what was done about it, for the log of the broker; empty if nothing was.
+    """
+
+    environment: Environment
+    mark: bytes
+    base: int
+    rows: dict[int, LogRow]
+    holds: dict[int, dict[str, int]]
+    marks: Marks
+    commits: Commits
+    generation: int
+    journal: Journal | None
+    damage: list[tuple[str, int, int, str]] = field(default_factory=list)
+    states: list[tuple[str, bytes, str]] = field(default_factory=list)
+    reports: list[Path] = field(default_factory=list)
+    repaired: str = ""
+
+    def close(self) -> None:
+        """
+        Let go of the files.
+        """
+        self.environment.close()
+        self.closeFiles()
+
+    def closeFiles(self) -> None:
+        """
+        Let go of the files beside the database.
+        """
+        self.commits.close()
+        if self.journal is not None:
+            self.journal.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """
+    What a commit did.
+
+    @ivar jobs: which are done.
+    @ivar rows: the logs in it, by identity; they are not changed afterwards.
+    @ivar oldest: timestamps of the oldest records, of those among them that limit the age.
+    @ivar touched: blocks that are not what they were.
+    @ivar ahead: records that are in the journal and not in the database yet, by log.
+    @ivar caughtUp: whether the database has all that was in the journal.
+    """
+
+    jobs: Sequence[Job]
+    rows: dict[int, LogRow] = field(default_factory=dict)
+    oldest: dict[int, int] = field(default_factory=dict)
+    touched: set[tuple[int, int]] = field(default_factory=set)
+    ahead: Mapping[int, Sequence[bytes]] = field(default_factory=dict)
+    caughtUp: bool = False
+
+
+class ICommitOwner(IRefusing, Protocol):
+    """
+    Who is told, in the reactor's thread.
+    """
+
+    def committed(self, outcome: Outcome) -> None:
+        """
+        A commit is on disk.
+        """
+
+    def reopened(self, opened: Opened) -> None:
+        """
+        The store was opened again after a failure.
+        """
+
+
+class Committer(CommitThread[ICommitOwner]):
+    """
+    The thread that writes.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorFromThreads,
+        opened: Opened,
+        reopen: Callable[[], Opened],
+        owner: ICommitOwner,
+        policies: dict[int, Policy],
+        now: Callable[[], int],
+        release: Callable[[], None],
+    ) -> None:
+        """
+        @param reopen: opens and verifies the store again, in this thread.
+        @param policies: what the logs keep, by identity; changed by the reactor's thread.
+        @param now: the wall clock, in nanoseconds.
+        @param release: lets go of the store's lock.
+        """
+        super().__init__(reactor, owner)
+        self._opened = opened
+        self._reopen = reopen
+        self._policies = policies
+        self._now = now
+        self._release = release
+        self._rows = dict(opened.rows)
+        self._heads: dict[int, Block] = {}
+        self._oldest: dict[int, int] = {}
+        self._formatted = False
+        self.leftover = {row.identity for row in self._rows.values() if row.dropped}
+        self._unmarked: set[int] = set()
+        self._backlog = Backlog()
+        self._transaction = opened.environment.lastTransaction()
+
+    def commitGroup(self, jobs: list[Job]) -> None:
+        """
+        Commit, and tell the reactor.
+        """
+        if not self.leftover and not any(job.writes for job in jobs):
+            self.reactor.callFromThread(self.owner.committed, Outcome(jobs))
+            return
+        try:
+            if self._journalled(jobs):
+                return
+            transaction, gone = self._commit(jobs)
+        except lmdb.MapFullError as failure:
+            if self._opened.environment.grow():
+                self.commitGroup(jobs)
+            else:
+                self._fail(jobs, failure)
+        except Exception as failure:
+            self._fail(jobs, failure)
+        else:
+            outcome = self._committed(transaction, jobs, gone)
+            self.reactor.callFromThread(self.owner.committed, outcome)
+            self._note(transaction)
+
+    def _journalled(self, jobs: list[Job]) -> bool:
+        """
+        Write what the jobs ask to the journal, and tell the reactor, if they only append a few
+        records to logs that are within their limits.
+        """
+        opened, backlog = self._opened, self._backlog
+        if opened.journal is None or self.leftover:
+            return False
+        rows = backlog.after(jobs, self._rows, self._policies)
+        if not rows:
+            return False
+        room = backlog.roomFor(jobs)
+        if room > backlog.room:
+            # What is acknowledged must get into the database even if the disk is full by then.
+            opened.environment.prepare(room)
+            backlog.room = room
+        self._reserve(rows)
+        opened.base += 1
+        self._formatted = False
+        generation = opened.base + self._transaction
+        ahead: dict[int, list[bytes]] = {}
+        for job in jobs:
+            if isinstance(job, AppendJob):
+                ahead.setdefault(job.identity, []).extend(job.blobs)
+        blobs = list(chain.from_iterable(ahead.values()))
+        if not opened.journal.append(generation, opened.generation, blobs):
+            return False
+        backlog.add(jobs, rows)
+        oldest = {each: self._oldest[each] for each in rows if each in self._oldest}
+        outcome = Outcome(jobs, rows, oldest, ahead=ahead)
+        self.reactor.callFromThread(self.owner.committed, outcome)
+        self._noteGeneration(generation)
+        return True
+
+    def _commit(self, jobs: list[Job]) -> tuple[Transaction, list[int]]:
+        """
+        Do what the jobs ask, and what is in the journal, in one transaction, and have it synced.
+
+        @return: the transaction, and dropped logs of which nothing is left.
+        """
+        opened = self._opened
+        jobs = self._backlog.jobs + jobs
+        identities = {job.identity for job in jobs} | self.leftover
+        weight = sum(job.weight for job in jobs) + LOG_WEIGHT * len(identities)
+        opened.environment.prepare(weight)
+        txn = opened.environment.begin()
+        try:
+            transaction = Transaction(
+                txn,
+                opened.mark,
+                opened.base + txn.id(),
+                self._rows,
+                self._policies,
+                self._heads,
+                self._now(),
+            )
+            gone = self._apply(transaction, jobs)
+            self._reserve({key: writer.row for key, writer in transaction.writers.items()})
+            txn.commit()
+        except BaseException:
+            txn.abort()
+            raise
+        return transaction, gone
+
+    def _apply(self, transaction: Transaction, jobs: Sequence[Job]) -> list[int]:
+        """
+        Write everything.
+
+        @return: dropped logs of which nothing is left.
+        """
+        if not self._formatted:
+            transaction.putFormat(self._opened.base)
+        for job in jobs:
+            job.apply(transaction)
+        gone = []
+        for identity in self.leftover:
+            row = self._rows[identity]
+            if not row.dropped:
+                transaction.log(identity)
+            elif transaction.dropSlice(row):
+                gone.append(identity)
+        transaction.finish()
+        return gone
+
+    def _reserve(self, rows: Mapping[int, LogRow]) -> None:
+        """
+        Have it on disk how far the logs may write, before they do.
+
+        @param rows: the logs as they will be.
+        """
+        marks = self._opened.marks
+        if all(
+            row.dropped or (each in marks.logs and row.last <= marks.logs[each].reserved)
+            for each, row in rows.items()
+        ):
+            return
+        logs = dict(marks.logs)
+        for identity, row in rows.items():
+            known = logs.get(identity)
+            if not row.dropped and (known is None or row.last > known.reserved):
+                logs[identity] = Mark(row.name, row.last + RESERVED)
+        if logs != marks.logs:
+            marks.write(self._opened.mark, logs)
+
+    def _committed(
+        self, transaction: Transaction, jobs: Sequence[Job], gone: Sequence[int]
+    ) -> Outcome:
+        """
+        Take over what is durable now.
+        """
+        opened = self._opened
+        self._formatted = True
+        self._transaction = opened.environment.lastTransaction()
+        opened.generation = opened.base + self._transaction
+        if opened.journal is not None:
+            opened.journal.rewind()
+        self._backlog = Backlog()
+        done = [job for job in jobs if job.isDone()]
+        outcome = Outcome(done, touched=transaction.touched, caughtUp=True)
+        self.unfinished = [job for job in jobs if not job.isDone()]
+        for identity, writer in transaction.writers.items():
+            self._rows[identity] = writer.row
+            outcome.rows[identity] = writer.row
+            self._oldest.pop(identity, None)
+            if writer.oldest is not None:
+                outcome.oldest[identity] = self._oldest[identity] = writer.oldest
+            if writer.row.dropped or identity in transaction.unfinished:
+                self.leftover.add(identity)
+            else:
+                self.leftover.discard(identity)
+            if writer.row.dropped:
+                self._unmarked.add(identity)
+                self._heads.pop(identity, None)
+        for identity in gone:
+            del self._rows[identity]
+            self.leftover.discard(identity)
+        return outcome
+
+    def _note(self, transaction: Transaction) -> None:
+        """
+        Write down beside the database what was committed. If that fails, what was committed is
+        there all the same, and no more is taken. A commit that changed nothing is none for LMDB:
+        its generation is that of the next one, and may not be noted yet.
+        """
+        opened = self._opened
+        if transaction.generation <= opened.generation:
+            self._noteGeneration(transaction.generation)
+        try:
+            marks = opened.marks
+            if self._unmarked & marks.logs.keys():
+                kept = {key: each for key, each in marks.logs.items() if key not in self._unmarked}
+                marks.write(opened.mark, kept)
+            self._unmarked.clear()
+        except OSError as failure:
+            self._fail([], failure)
+
+    def _noteGeneration(self, generation: int) -> None:
+        """
+        Write down the last commit, or frame of the journal. If that fails, no more is taken.
+        """
+        try:
+            self._opened.commits.write(generation)
+        except OSError as failure:
+            self._fail([], failure)
+
+    def _fail(self, jobs: list[Job], failure: Exception) -> None:
+        """
+        Refuse what was asked, now and until the reactor knows.
+        """
+        environment = self._opened.environment
+        error = asStoreError(failure)
+        if isinstance(error, StoreFull) and environment.isBroken():
+            error = asStoreFailed(failure)
+        self._heads.clear()
+        self._opened.base += GENERATIONS
+        self._formatted = False
+        sweepAgain(self._policies)
+        if not isinstance(error, StoreFull):
+            error.__cause__ = failure
+        self.refuse(jobs, error)
+        if not isinstance(error, StoreFull):
+            environment.stopWriting()
+
+    def openAgain(self) -> None:
+        """
+        Open and verify the store again; if that fails, go on for reading.
+        """
+        environment = self._opened.environment
+        environment.suspend()
+        self._opened.closeFiles()
+        try:
+            opened = self._reopen()
+        except Exception as failure:
+            environment.stopWriting()
+            self.reactor.callFromThread(self.owner.refused, [], asStoreFailed(failure))
+            return
+        environment.succeed(opened.environment)
+        self._opened = opened
+        self._rows = dict(opened.rows)
+        self._backlog = Backlog()
+        self._transaction = opened.environment.lastTransaction()
+        self._oldest.clear()
+        self.leftover = {row.identity for row in self._rows.values() if row.dropped}
+        self._formatted = False
+        self.takeAgain()
+        self.reactor.callFromThread(self.owner.reopened, opened)
+
+    def leave(self) -> None:
+        """
+        Let go of everything, when the database has caught up with the journal. If it cannot, it
+        does when the store is opened next.
+        """
+        if self._backlog.jobs:
+            try:
+                transaction, gone = self._commit([])
+                self._committed(transaction, [], gone)
+                self._note(transaction)
+            except (lmdb.Error, OSError, StoreError) as failure:
+                _log.warn("The journal is applied at the next start: {why}", why=failure)
+        self._opened.close()
+        self._release()

@@ -1,0 +1,328 @@
+"""
+The database, shared by the thread that writes and those that read.
+
+The file is made longer ahead of what is written to it. So a disk that is full is noticed before
+a transaction and not in the middle of one, where LMDB calls it an I/O error; and syncing does not
+have to note a new length each time.
+
+After a failure LMDB would refuse to read as well as to write. The file is then opened anew, first
+for reading and later for both; readers notice at most that they have to wait.
+
+Promises: the map grows before it is full; it is never moved or closed under a reader.
+Must never know: what is stored.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+from lmdb import verify
+
+from natsbroker.interfaces.storage import StoreError, StoreFailed, StoreFull
+
+__all__ = ["Environment", "asStoreError", "asStoreFailed"]
+
+SMALLEST_MAP = 64 << 20
+"""How large the map is at first, in bytes. It takes address space, not memory."""
+
+SPARE = 1 << 20
+"""How many bytes a transaction may need for the tree itself, beside what it brings."""
+
+LARGEST_STEP = 64 << 20
+"""By how many bytes the file is made longer at most, beside what is needed."""
+
+PATIENCE = 30.0
+"""Seconds that a reader waits, after writing failed, for the database to be opened for reading."""
+
+UNVERIFIABLE = (verify.VerifyError, ValueError, LookupError, ArithmeticError)
+"""What verifying raises, beside I/O errors, when it cannot make anything of a file."""
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def asStoreError(failure: Exception) -> StoreError:
+    """
+    What a failure means for whoever wanted something stored.
+    """
+    if isinstance(failure, StoreError):
+        return failure
+    code = failure.errno if isinstance(failure, OSError) else getattr(failure, "code", 0)
+    if isinstance(failure, lmdb.MapFullError) or code in NO_SPACE:
+        return StoreFull(f"no space is left: {failure}")
+    return asStoreFailed(failure)
+
+
+def asStoreFailed(failure: Exception) -> StoreFailed:
+    """
+    The same, where nothing can be written before the database was opened again, even if the disk
+    was only full.
+    """
+    if isinstance(failure, StoreFailed):
+        return failure
+    return StoreFailed(f"the store failed: {failure}")
+
+
+class Environment:
+    """
+    An open database.
+
+    @ivar path: of its file.
+    """
+
+    def __init__(self, path: Path, maxSize: int = 0) -> None:
+        """
+        @param path: of the file; made if it is not there.
+        @param maxSize: how large it may grow, in bytes; 0 for any size.
+        @raise lmdb.Error: if it cannot be opened.
+        """
+        self.path = path
+        self._condition = threading.Condition()
+        self._readers = 0
+        self._moving = False
+        self._closed = False
+        self._successor: Environment | None = None
+        size = path.stat().st_size if path.exists() else 0
+        self._largest = max(maxSize, size) if maxSize else 0
+        self._mapSize = self._sizeFor(size)
+        self._env = self._open(readonly=False)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._length = size
+
+    def _open(self, readonly: bool) -> lmdb.Environment:
+        """
+        Give the file to LMDB.
+        """
+        return lmdb.Environment(
+            str(self.path),
+            map_size=self._mapSize,
+            subdir=False,
+            readonly=readonly,
+            mode=0o600,
+            max_spare_txns=4,
+            lib_version=0,
+        )
+
+    def _sizeFor(self, needed: int) -> int:
+        """
+        How large the map should be to hold so much.
+        """
+        size = SMALLEST_MAP
+        while size < needed + needed // 4 + SPARE:
+            size *= 2
+        return min(size, self._largest) if self._largest else size
+
+    def _used(self) -> int:
+        """
+        How many bytes of the file are in use, or were.
+        """
+        return int((self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"])
+
+    def prepare(self, weight: int) -> None:
+        """
+        Make room for a transaction, in the map and on the disk.
+
+        @param weight: how many bytes it brings.
+        @raise OSError: if the disk is full.
+        """
+        used = self._used()
+        needed = used + weight + weight // 4 + SPARE
+        if needed + SPARE > self._mapSize:
+            self.grow(needed + SPARE)
+        needed = min(needed, self._mapSize)
+        if needed > self._length:
+            step = min(max(used // 8, SPARE), LARGEST_STEP)
+            self._lengthen(min(needed + step, self._mapSize), needed)
+
+    def _lengthen(self, wanted: int, needed: int) -> None:
+        """
+        Have the disk give the file more room.
+        """
+        try:
+            os.posix_fallocate(self._descriptor, self._length, wanted - self._length)
+            self._length = wanted
+        except OSError as failure:
+            if failure.errno not in NO_SPACE:
+                raise
+            os.posix_fallocate(self._descriptor, self._length, needed - self._length)
+            self._length = needed
+
+    def grow(self, needed: int = 0) -> bool:
+        """
+        Make the map larger.
+
+        @param needed: at least so many bytes; otherwise twice what it is.
+        @return: whether that was possible.
+        """
+        size = self._sizeFor(max(needed, self._mapSize + 1))
+        if size <= self._mapSize:
+            return False
+        with self.alone():
+            self._env.set_mapsize(size)
+            self._mapSize = size
+        return True
+
+    @contextmanager
+    def reading(self) -> Iterator[lmdb.Transaction[bytes]]:
+        """
+        A transaction that reads, in the thread that asks.
+
+        @raise StoreFailed: if the database cannot be read.
+        """
+        environment = self
+        while (txn := environment._enter()) is None:
+            environment = environment._successor or environment
+        try:
+            with txn:
+                yield txn
+        finally:
+            environment._leave()
+
+    def _enter(self) -> lmdb.Transaction[bytes] | None:
+        """
+        Begin to read, or L{None} to try again because the database was opened again meanwhile.
+        """
+        with self._condition:
+            while self._moving:
+                self._condition.wait()
+            if self._successor is not None:
+                return None
+            if self._closed:
+                raise StoreFailed("the database is closed")
+            self._readers += 1
+            env = self._env
+        try:
+            return env.begin()
+        except lmdb.PanicError:
+            self._leave()
+            self._awaitStop(env)
+            return None
+        except BaseException:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """
+        Do not read any more.
+        """
+        with self._condition:
+            self._readers -= 1
+            self._condition.notify_all()
+
+    def _awaitStop(self, env: lmdb.Environment) -> None:
+        """
+        Writing failed, and LMDB lets nobody read either: wait until the thread that wrote has
+        opened the database for reading.
+        """
+        with self._condition:
+            if not self._condition.wait_for(lambda: self._closed or self._env is not env, PATIENCE):
+                raise StoreFailed("the database cannot be read: writing failed")
+
+    def _pause(self) -> None:
+        """
+        Let nobody read until further notice.
+        """
+        with self._condition:
+            self._moving = True
+            while self._readers:
+                self._condition.wait()
+
+    def _continue(self) -> None:
+        """
+        Let those read that waited.
+        """
+        with self._condition:
+            self._moving = False
+            self._condition.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """
+        A time when nobody reads.
+        """
+        self._pause()
+        try:
+            yield
+        finally:
+            self._continue()
+
+    def stopWriting(self) -> None:
+        """
+        Go on for reading only, after a failure. Readers wait meanwhile. If the file was damaged or
+        cannot be read, nothing is read any more.
+        """
+        with self.alone():
+            self._closeFile()
+            try:
+                if not verify.verify(str(self.path), subdir=False):  # type: ignore[no-untyped-call]
+                    self._env = self._open(readonly=True)
+                    self._closed = False
+            except (lmdb.Error, OSError, *UNVERIFIABLE):
+                pass  # told as it is: the database is closed, and opening it again will say why
+
+    def suspend(self) -> None:
+        """
+        Let go of the file, because it is about to be opened again. Readers wait until one of
+        L{stopWriting} and L{succeed} is called.
+        """
+        self._pause()
+        self._closeFile()
+
+    def succeed(self, successor: Environment) -> None:
+        """
+        Send readers to the database that was opened instead of this one.
+        """
+        self._successor = successor
+        self._continue()
+
+    def begin(self) -> lmdb.Transaction[bytes]:
+        """
+        A transaction that writes. There is one at a time.
+        """
+        return self._env.begin(write=True)
+
+    def isBroken(self) -> bool:
+        """
+        Whether LMDB refuses everything, because it could not note a commit. Nothing but opening
+        the database again helps then. Only for the thread that writes.
+        """
+        try:
+            self._env.begin().abort()
+        except lmdb.Error:
+            return True
+        return False
+
+    def lastTransaction(self) -> int:
+        """
+        The number of the last one that changed anything.
+        """
+        return int(self._env.info()["last_txnid"])
+
+    def sync(self) -> None:
+        """
+        Make sure that all is on disk that was committed.
+        """
+        self._env.sync(True)
+
+    def close(self) -> None:
+        """
+        Let go of the file, when nobody reads any more.
+        """
+        with self.alone():
+            self._closeFile()
+
+    def _closeFile(self) -> None:
+        """
+        Let go of the file.
+        """
+        if not self._closed:
+            self._closed = True
+            self._env.close()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -1,0 +1,307 @@
+"""
+The small files beside the database: the lock, the format, the marks, the count of commits.
+
+Each of them can be lost without losing a record; together with the database they make sure that a
+sequence is never used twice, even if the database is damaged or is an old copy:
+
+  - C{STORE} says what the directory is, for people and for versions to come.
+  - C{marks-0} and C{marks-1} list the logs, each with a sequence below which it may write. They
+    are written in turn, and are on disk before a log goes beyond.
+  - C{commits} has the generation of the last commit, or of the last frame of the journal. It is
+    written after each and not synced: it survives the end of the process, though not the loss of
+    power.
+  - C{lock} is locked while a process has the store, and has its number.
+
+Promises: a file that is damaged reads as if it were not there.
+Must never know: the database.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from struct import Struct, error
+
+from natsbroker.interfaces.storage import StoreLocked, UnknownFormat
+from natsbroker.storage.lmdb.layout import FORMAT_VERSION
+from natsbroker.storage.records import crc32c
+
+__all__ = [
+    "Commits",
+    "Lock",
+    "Mark",
+    "Marks",
+    "readFormat",
+    "readPiece",
+    "syncDirectory",
+    "writeAt",
+    "writeFormat",
+    "writeWhole",
+]
+
+
+def syncDirectory(path: Path) -> None:
+    """
+    Make the names in a directory durable.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _contents(path: Path) -> bytes | None:
+    """
+    What is in a file, or L{None} if it is not there or the disk cannot read it any more.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as failure:
+        if failure.errno != errno.EIO:
+            raise
+        return None
+
+
+def readPiece(descriptor: int, start: int, length: int) -> bytes | None:
+    """
+    A part of a file, or L{None} if the disk cannot read it any more.
+    """
+    try:
+        return os.pread(descriptor, length, start)
+    except OSError as failure:
+        if failure.errno != errno.EIO:
+            raise
+        return None
+
+
+def writeAt(descriptor: int, data: bytes | memoryview, offset: int) -> None:
+    """
+    Write all of it.
+    """
+    while data:
+        written = os.pwrite(descriptor, data, offset)
+        data, offset = data[written:], offset + written
+
+
+def writeWhole(path: Path, data: bytes) -> None:
+    """
+    Replace a file's contents, durably. If that is cut off in the middle, the file is damaged.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        writeAt(descriptor, data, 0)
+        os.ftruncate(descriptor, len(data))
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Lock:
+    """
+    The lock of a store's directory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """
+        Take it.
+
+        @raise StoreLocked: if another process has it.
+        """
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as failure:
+            owner = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
+            os.close(self._descriptor)
+            if failure.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            raise StoreLocked(
+                f"process {owner or '(unknown)'} has the store in {path.parent}"
+            ) from None
+        self._sign()
+
+    def _sign(self) -> None:
+        """
+        Write who has it, if there is space for that.
+        """
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
+        except OSError as failure:
+            if failure.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+
+    def release(self) -> None:
+        """
+        Let go of it.
+        """
+        os.close(self._descriptor)
+
+
+def writeFormat(path: Path, mark: bytes) -> None:
+    """
+    Write the file that says what the directory is.
+    """
+    text = f"natsbroker store\nformat {FORMAT_VERSION}\nmark {mark.hex()}\n".encode()
+    writeWhole(path, text + b"checksum %08x\n" % crc32c(text))
+
+
+def readFormat(path: Path) -> bytes | None:
+    """
+    Read the file that L{writeFormat} wrote.
+
+    @return: the mark, or L{None} if the file is not there or is damaged.
+    @raise UnknownFormat: if another version wrote it.
+    """
+    data = _contents(path)
+    if data is None:
+        return None
+    text, separator, checksum = data.rpartition(b"checksum ")
+    if not separator or checksum != b"%08x\n" % crc32c(text):
+        return None
+    lines = dict(line.partition(b" ")[::2] for line in text.splitlines())
+    if lines.get(b"format") != b"%d" % FORMAT_VERSION:
+        version = lines.get(b"format", b"").decode("ascii", "replace")
+        raise UnknownFormat(
+            f"{path.parent} has a store of format {version}; this version knows {FORMAT_VERSION}"
+        )
+    return bytes.fromhex(lines[b"mark"].decode("ascii"))
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """
+    What is marked of one log.
+
+    @ivar name: the log's.
+    @ivar reserved: no sequence above this one was ever used.
+    """
+
+    name: str
+    reserved: int
+
+
+_MARKS_TEXT = b"natsbroker marks"
+_MARKS_HEAD = Struct("<16s8sQII")
+_MARK = Struct("<QQH")
+
+
+@dataclass(slots=True)
+class Marks:
+    """
+    The two files of marks.
+
+    @ivar known: whether one of the files could be read.
+    @ivar mark: the store's, as they say it.
+    @ivar logs: by identity.
+    """
+
+    directory: Path
+    known: bool = False
+    mark: bytes = b""
+    logs: dict[int, Mark] = field(default_factory=dict)
+    _generation: int = 0
+
+    @classmethod
+    def read(cls, directory: Path) -> Marks:
+        """
+        Read the newer one of the files that are whole.
+        """
+        found = [each for each in (cls._readOne(directory, n) for n in (0, 1)) if each.known]
+        return max(found, key=lambda each: each._generation, default=cls(directory))
+
+    @classmethod
+    def _readOne(cls, directory: Path, number: int) -> Marks:
+        """
+        Read one file.
+        """
+        marks = cls(directory)
+        data = _contents(directory / f"marks-{number}")
+        if data is None:
+            return marks
+        try:
+            text, mark, generation, count, checksum = _MARKS_HEAD.unpack_from(data)
+            body = data[_MARKS_HEAD.size :]
+            if text != _MARKS_TEXT or crc32c(data[: _MARKS_HEAD.size - 4] + body) != checksum:
+                return marks
+            position = 0
+            for _ in range(count):
+                identity, reserved, length = _MARK.unpack_from(body, position)
+                position += _MARK.size + length
+                name = body[position - length : position].decode("utf-8")
+                marks.logs[identity] = Mark(name, reserved)
+        except error:
+            return cls(directory)
+        marks.known, marks.mark, marks._generation = True, mark, generation
+        return marks
+
+    def write(self, mark: bytes, logs: Mapping[int, Mark]) -> None:
+        """
+        Replace the older file. When this returns, it is on disk; if it fails, nothing changed.
+        """
+        pieces = []
+        for identity, each in logs.items():
+            name = each.name.encode("utf-8")
+            pieces.append(_MARK.pack(identity, each.reserved, len(name)) + name)
+        body = b"".join(pieces)
+        generation = self._generation + 1
+        head = _MARKS_HEAD.pack(_MARKS_TEXT, mark, generation, len(logs), 0)[:-4]
+        data = head + crc32c(head + body).to_bytes(4, "little") + body
+        writeWhole(self.directory / f"marks-{generation & 1}", data)
+        self._generation, self.known, self.mark = generation, True, mark
+        self.logs = dict(logs)
+
+
+_COMMIT = Struct("<8sQI")
+_SLOT = 512
+
+
+class Commits:
+    """
+    The file that counts commits: two places, written in turn.
+    """
+
+    def __init__(self, path: Path, mark: bytes) -> None:
+        self._mark = mark
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def read(self) -> int:
+        """
+        The generation of the last commit, or 0 if it is not known.
+        """
+        newest = 0
+        for slot in (0, 1):
+            try:
+                data = os.pread(self._descriptor, _COMMIT.size, slot * _SLOT)
+            except OSError as failure:
+                if failure.errno != errno.EIO:
+                    raise
+                continue
+            if len(data) == _COMMIT.size:
+                mark, generation, checksum = _COMMIT.unpack(data)
+                if mark == self._mark and crc32c(data[:-4]) == checksum:
+                    newest = max(newest, generation)
+        return newest
+
+    def write(self, generation: int) -> None:
+        """
+        Note the last commit.
+        """
+        data = _COMMIT.pack(self._mark, generation, 0)[:-4]
+        data += crc32c(data).to_bytes(4, "little")
+        writeAt(self._descriptor, data, (generation & 1) * _SLOT)
+
+    def close(self) -> None:
+        """
+        Let go of the file.
+        """
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -1,0 +1,375 @@
+"""
+Finding everything in a damaged database that is still whole.
+
+All values begin with the store's random mark and carry their own keys and checksums, so they can be
+found by searching the file, without its tree. But old copies lie about in it too: in pages that
+are free, and in the free space of pages that are not. So as much of the tree is followed as can be,
+and what lies in pages that were reached counts only if the tree leads to it.
+
+Promises: nothing is written. What is whole and in the tree is found, wherever the damage is.
+Must never know: what is made of it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from struct import error
+from typing import NamedTuple
+
+from natsbroker.storage.blocks import Head, parseHead, unpackDead
+from natsbroker.storage.envelopes import ENVELOPE_SIZE, unwrapAt
+from natsbroker.storage.lmdb.layout import (
+    FORMAT_KEY,
+    FORMAT_TEXT,
+    LogRow,
+    blockKey,
+    identityOf,
+    isTwice,
+    sequenceOf,
+)
+from natsbroker.storage.lmdb.pages import Entry, PageFile, Tree
+from natsbroker.storage.records import (
+    HEAD_SIZE,
+    IDENTITY,
+    IDENTITY_OFFSET,
+    SEQUENCE_OFFSET,
+    Damaged,
+    decode,
+    lengthAt,
+)
+from natsbroker.storage.walking import readBlock
+
+__all__ = ["Finder", "FoundLog", "Place", "Trust", "findMark", "merged", "trustIn"]
+
+
+class Place(NamedTuple):
+    """
+    Where a record lies.
+
+    @ivar offset: in the file; negative if the record is none of the file's.
+    @ivar length: with its head.
+    """
+
+    offset: int
+    length: int
+
+
+@dataclass
+class FoundLog:
+    """
+    What was found of one log.
+
+    @ivar row: the newest whole one.
+    @ivar generation: of the row.
+    @ivar current: whether the tree led to the row, so that there is no newer one.
+    @ivar blocks: heads, and where they lie.
+    @ivar dead: sequences that were deleted: for good, since they are never given again.
+    @ivar journalled: records that are in the journal beyond it.
+    """
+
+    row: LogRow | None = None
+    generation: int = -1
+    current: bool = False
+    blocks: list[tuple[Head, int]] = field(default_factory=list)
+    dead: set[int] = field(default_factory=set)
+    journalled: Sequence[bytes] = ()
+
+    def covers(self, sequence: int) -> bool:
+        """
+        Whether a block that was found says what became of a record.
+        """
+        return any(head.first <= sequence <= head.last for head, _ in self.blocks)
+
+
+@dataclass
+class Trust:
+    """
+    What of a file can be relied on.
+
+    @ivar tree: what can be reached, or L{None} if it is not known where to begin.
+    @ivar free: pages that hold only what is old.
+    """
+
+    tree: Tree | None = None
+    free: set[int] = field(default_factory=set)
+    pageSize: int = 4096
+
+    def allows(self, position: int) -> bool:
+        """
+        Whether something counts that was found at a position without the tree leading to it.
+        """
+        page = position // self.pageSize
+        if self.tree is None:
+            return page not in self.free
+        if self.tree.complete:
+            return False
+        return page not in self.free and page not in self.tree.pages
+
+
+def trustIn(path: Path) -> Trust:
+    """
+    See what of a file can be relied on: nothing, unless both pages that say where everything is
+    agree that they are of two transactions in a row.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        file = PageFile(descriptor)
+        metas = file.metas()
+        if len(metas) != 2 or metas[0].transaction != metas[1].transaction + 1:
+            return Trust()
+        tree = file.reach(metas[0])
+        try:
+            return Trust(tree, file.freePages(metas[0]), metas[0].pageSize)
+        except Damaged:
+            return Trust(tree, set(), metas[0].pageSize)
+    finally:
+        os.close(descriptor)
+
+
+def findMark(path: Path) -> bytes | None:
+    """
+    Find out with which mark the values of a file begin, from the value that says what it is.
+    """
+    data = path.read_bytes() if path.exists() else b""
+    position = data.find(FORMAT_TEXT)
+    while position >= 0:
+        start = position - ENVELOPE_SIZE - len(FORMAT_KEY)
+        try:
+            envelope, _ = unwrapAt(data, start)
+        except (Damaged, error):
+            pass
+        else:
+            if start >= 0 and envelope.key == FORMAT_KEY:
+                return data[start : start + 8]
+        position = data.find(FORMAT_TEXT, position + 1)
+    return None
+
+
+def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """
+    Ranges from a first to a last, those that touch made one.
+    """
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return found
+
+
+class Finder:
+    """
+    Searches a file.
+
+    @ivar logs: what was found, by identity.
+    @ivar values: state, holds and known losses, by key, each with its generation.
+    @ivar generation: the newest that was found.
+    @ivar size: how long the file is.
+    """
+
+    def __init__(self, raw: mmap.mmap | bytes, mark: bytes, trust: Trust) -> None:
+        """
+        @param raw: the file.
+        @param mark: with which its values begin.
+        """
+        self._raw = raw
+        self._mark = mark
+        self._trust = trust
+        self._broken: dict[bytes, Entry] = {}
+        self._added: list[bytes] = []
+        self.logs: dict[int, FoundLog] = {}
+        self.values: dict[bytes, tuple[int, bytes]] = {}
+        self.generation = 0
+        self.size = len(raw)
+
+    def search(self) -> None:
+        """
+        Find all blocks and values.
+        """
+        tree = self._trust.tree
+        for entry in tree.entries if tree is not None else ():
+            if entry.key[:1] == b"T":
+                continue
+            if not self._follow(entry):
+                self._broken[entry.key] = entry
+            elif entry.key[:1] == b"L":
+                self._log(identityOf(entry.key)).current = True
+        position = self._raw.find(self._mark)
+        while position >= 0:
+            length = self._lookAt(position, self._trust.allows(position))
+            position = self._raw.find(self._mark, position + max(length, 1))
+
+    def _follow(self, entry: Entry) -> bool:
+        """
+        Take a value to which the tree leads.
+
+        @return: whether it is whole.
+        """
+        if not isTwice(entry.key):
+            return bool(self._lookAt(entry.offset, True))
+        half = self._lookAt(entry.offset + entry.length // 2, True)
+        return bool(self._lookAt(entry.offset, True)) or bool(half)
+
+    def _lookAt(self, position: int, counts: bool) -> int:
+        """
+        See what begins at a position.
+
+        @param counts: whether it counts, even if nothing broken is to be replaced by it.
+        @return: how long it is; 0 if it is nothing.
+        """
+        try:
+            if self._raw[position + 8 : position + 9] == b"B":
+                return self._block(position, counts)
+            return self._value(position, counts)
+        except (Damaged, error):
+            return 0
+
+    def _block(self, position: int, counts: bool) -> int:
+        """
+        Take a block.
+        """
+        head = parseHead(self._raw[position : position + 128])
+        if position + head.length > len(self._raw):
+            return 0
+        if counts or blockKey(head.identity, head.first) in self._broken:
+            self.generation = max(self.generation, head.generation)
+            self._log(head.identity).blocks.append((head, position))
+        return head.length
+
+    def _value(self, position: int, counts: bool) -> int:
+        """
+        Take a value that is no block.
+        """
+        head = self._raw[position : position + ENVELOPE_SIZE]
+        length = ENVELOPE_SIZE
+        length += int.from_bytes(head[10:12], "little") + int.from_bytes(head[12:16], "little")
+        envelope, end = unwrapAt(self._raw[position : position + length], 0)
+        key, generation = envelope.key, envelope.generation
+        if not (counts or key in self._broken):
+            return end
+        self.generation = max(self.generation, generation)
+        if envelope.kind == b"L":
+            log = self._log(identityOf(key))
+            if generation >= log.generation:
+                log.row, log.generation = LogRow.unpack(identityOf(key), envelope.value), generation
+        elif envelope.kind == b"G":
+            dead = unpackDead(sequenceOf(key), envelope.value)
+            self._log(identityOf(key)).dead.update(dead)
+        elif envelope.kind in (b"S", b"H", b"X"):
+            if generation >= self.values.get(key, (0, b""))[0]:
+                self.values[key] = (generation, envelope.value)
+        return end
+
+    def _log(self, identity: int) -> FoundLog:
+        """
+        What was found of a log up to now.
+        """
+        return self.logs.setdefault(identity, FoundLog())
+
+    def recordsOf(self, identity: int, log: FoundLog) -> dict[int, Place]:
+        """
+        The records of a log that were not deleted, by sequence. If there are several copies of
+        one, it is a whole one if there is any.
+        """
+        found: dict[int, Place] = {}
+        whole: set[int] = set()
+        covered: list[tuple[int, int]] = []
+        newer: list[tuple[int, int]] = []
+        generation = -1
+        for head, offset in sorted(log.blocks, key=lambda each: -each[0].generation):
+            if head.generation != generation:
+                covered, newer = merged([*covered, *newer]), []
+                generation = head.generation
+            newer.append((head.first, head.last))
+            for sequence, place in self._inBlock(identity, log, head, offset):
+                if sequence in whole or any(a <= sequence <= b for a, b in covered):
+                    continue
+                if self._wholeAt(place.offset, identity):
+                    whole.add(sequence)
+                    found[sequence] = place
+                else:
+                    found.setdefault(sequence, place)
+        return found
+
+    def _inBlock(
+        self, identity: int, log: FoundLog, head: Head, offset: int
+    ) -> Iterator[tuple[int, Place]]:
+        """
+        The living records of a block, whole or not.
+        """
+        raw = self._raw[offset : offset + head.length]
+        dead = frozenset(each for each in log.dead if head.first <= each <= head.last)
+        block = readBlock(raw, identity, head.first, dead)
+        if block is None:
+            return
+        if block.raw is raw:
+            for index in block.living():
+                start, end = block.starts[index], block.starts[index + 1]
+                yield block.sequences[index], Place(offset + start, end - start)
+            return
+        alive = {block.sequences[each] for each in block.living()}
+        for sequence, place in self._between(identity, offset, offset + head.length):
+            if sequence in alive:
+                yield sequence, place
+
+    def _between(self, identity: int, start: int, stop: int) -> Iterator[tuple[int, Place]]:
+        """
+        The whole records between two offsets, found by the log's identity.
+        """
+        raw, needle = self._raw, IDENTITY.pack(identity)
+        found = raw.find(needle, start, stop)
+        while found >= 0:
+            position = found - IDENTITY_OFFSET
+            length = self._wholeAt(position, identity)
+            if length:
+                number = raw[position + SEQUENCE_OFFSET : position + SEQUENCE_OFFSET + 8]
+                yield int.from_bytes(number, "little"), Place(position, length)
+            found = raw.find(needle, found + max(length, 1), stop)
+
+    def _wholeAt(self, position: int, identity: int) -> int:
+        """
+        How long the record is that begins at a position; 0 if there is none.
+        """
+        raw = self._raw
+        length = lengthAt(raw[position : position + HEAD_SIZE], 0) if position >= 0 else 0
+        if not length or position + length > len(raw):
+            return 0
+        try:
+            decode(raw[position : position + length], 0, length, identity)
+        except Damaged:
+            return 0
+        return length
+
+    def looseRecords(self, identity: int) -> Iterator[tuple[int, Place]]:
+        """
+        Whole records of a log that are in no block that was found: in blocks of which the heads
+        are damaged, and wherever the tree does not reach.
+        """
+        for key, entry in self._broken.items():
+            if key[:1] == b"B" and identityOf(key) == identity:
+                end = entry.offset + entry.length
+                yield from self._between(identity, entry.offset, end)
+        if self._trust.tree is None or not self._trust.tree.complete:
+            for sequence, place in self._between(identity, 0, len(self._raw)):
+                if self._trust.allows(place.offset):
+                    yield sequence, place
+
+    def add(self, blob: bytes) -> Place:
+        """
+        Take a record that was found elsewhere.
+        """
+        self._added.append(blob)
+        return Place(-len(self._added), len(blob))
+
+    def blob(self, place: Place) -> bytes:
+        """
+        The bytes of a record.
+        """
+        if place.offset < 0:
+            return self._added[-1 - place.offset]
+        return self._raw[place.offset : place.offset + place.length]

@@ -1,0 +1,261 @@
+"""
+The journal in front of the database: what small commits append, durable after one sync.
+
+A commit of LMDB syncs twice and writes a page of each level of its tree. A publisher that waits
+for each answer pays that for every message. So a group of requests that only appends a few records
+is written to the journal instead, and the database follows later, with many groups at once.
+
+The journal is a file of fixed length that is overwritten from its beginning each time the database
+has caught up. A frame begins at a multiple of 4,096 bytes and is written twice, one copy behind the
+other, so that a flipped bit costs nothing. All integers are little-endian::
+
+    ======  ====  ==========================================================
+    offset  size  what
+    ======  ====  ==========================================================
+    0       8     the store's mark, a random number
+    8       1     C{J}
+    9       1     version of this layout, 1
+    10      2     reserved, zero
+    12      4     length of the records
+    16      8     generation of the frame
+    24      8     generation of the commit of the database that it builds on
+    32      4     CRC-32C of the 32 bytes before it and the records
+    ======  ====  ==========================================================
+
+The records follow, each as L{natsbroker.storage.records} describes it. Generations rise, and the
+commit with which the database catches up has a higher one than all frames before it: frames up to
+the database's own generation are spent, whatever else lies in the file.
+
+Promises: when L{Journal.append} returns, the frame is on disk. A frame that is not whole is not
+read.
+Must never know: what becomes of the records.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from natsbroker.storage.lmdb.files import readPiece, syncDirectory, writeAt
+from natsbroker.storage.records import crc32c, identityOf, lengthAt, sequenceOf
+
+__all__ = ["LARGEST_FRAME", "Frame", "Journal", "readFrames", "runsIn"]
+
+SIZE = 2 << 20
+"""How long the file is."""
+
+LARGEST_FRAME = 16 << 10
+"""A group of records larger than this is committed to the database at once: then two syncs are
+cheap beside what is written, and writing it twice over is not."""
+
+SECTOR = 4096
+"""Frames begin at multiples of this: a write never touches a frame before it, and the disk can take
+it as it is. So much is read at once, too: if the disk cannot read it, only that is missing."""
+
+_FLAGS = os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC
+_HEAD = Struct("<8sBBHIQQ")
+_CRC = Struct("<I")
+_HEAD_SIZE = _HEAD.size + _CRC.size
+_KIND = ord("J")
+_VERSION = 1
+
+
+class Frame(NamedTuple):
+    """
+    What one group appended.
+
+    @ivar generation: of the group.
+    @ivar since: of the commit of the database that it builds on.
+    @ivar blobs: the records.
+    """
+
+    generation: int
+    since: int
+    blobs: Sequence[bytes]
+
+
+def _pack(mark: bytes, generation: int, since: int, blobs: Sequence[bytes]) -> bytes:
+    """
+    Both copies of a frame, up to where the next one may begin.
+    """
+    body = b"".join(blobs)
+    head = _HEAD.pack(mark, _KIND, _VERSION, 0, len(body), generation, since)
+    copy = b"".join((head, _CRC.pack(crc32c(head + body)), body))
+    return (copy * 2).ljust(_roundedUp(2 * len(copy)), b"\0")
+
+
+def _roundedUp(length: int) -> int:
+    """
+    The next multiple of L{SECTOR}.
+    """
+    return -(-length // SECTOR) * SECTOR
+
+
+def _frameAt(data: bytes, position: int) -> Frame | None:
+    """
+    The copy of a frame that begins at a position, if it is whole.
+    """
+    body = position + _HEAD_SIZE
+    if body > len(data):
+        return None
+    _, kind, version, _, length, generation, since = _HEAD.unpack_from(data, position)
+    end = body + length
+    if kind != _KIND or version != _VERSION or end > len(data):
+        return None
+    checked = data[position : position + _HEAD.size] + data[body:end]
+    if crc32c(checked) != _CRC.unpack_from(data, position + _HEAD.size)[0]:
+        return None
+    return Frame(generation, since, _split(data[body:end]))
+
+
+def _split(body: bytes) -> list[bytes]:
+    """
+    The records of a frame.
+    """
+    blobs = []
+    position = 0
+    while length := lengthAt(body, position):
+        blobs.append(body[position : position + length])
+        position += length
+    return blobs
+
+
+def readFrames(path: Path, mark: bytes) -> list[Frame]:
+    """
+    All whole frames of a journal, by rising generation; none if the file is not there.
+
+    @raise OSError: if the disk does not let it. Frames that it cannot read any more are left out.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return []
+    try:
+        size = min(os.fstat(descriptor).st_size, SIZE)
+        pieces = [
+            (readPiece(descriptor, start, SECTOR) or b"").ljust(SECTOR, b"\0")
+            for start in range(0, size, SECTOR)
+        ]
+    finally:
+        os.close(descriptor)
+    data = b"".join(pieces)
+    frames: dict[int, Frame] = {}
+    position = data.find(mark)
+    while position >= 0:
+        frame = _frameAt(data, position)
+        if frame is not None:
+            frames.setdefault(frame.generation, frame)
+        position = data.find(mark, position + 1)
+    return [frames[each] for each in sorted(frames)]
+
+
+def runsIn(frames: Sequence[Frame]) -> Iterator[tuple[int, list[bytes]]]:
+    """
+    The records of frames as they were appended.
+
+    @return: the identity of a log, and records of it whose sequences follow each other.
+    """
+    run: list[bytes] = []
+    following = (0, 0)
+    for frame in frames:
+        for blob in frame.blobs:
+            identity, sequence = identityOf(blob, 0), sequenceOf(blob, 0)
+            if run and (identity, sequence) != following:
+                yield following[0], run
+                run = []
+            run.append(blob)
+            following = identity, sequence + 1
+    if run:
+        yield following[0], run
+
+
+def _fill(path: Path) -> None:
+    """
+    Make the file as long as it should be, with blocks that are all written.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        if size < SIZE:
+            writeAt(descriptor, bytes(SIZE - size), size)
+            os.fsync(descriptor)
+            syncDirectory(path.parent)
+    finally:
+        os.close(descriptor)
+
+
+def _openDirect(path: Path) -> int:
+    """
+    Open the file so that each write is on disk when it returns; past the cache, where the file
+    system can do that.
+    """
+    try:
+        return os.open(path, _FLAGS | os.O_DIRECT)
+    except OSError as failure:
+        if failure.errno != errno.EINVAL:
+            raise
+        return os.open(path, _FLAGS)
+
+
+class Journal:
+    """
+    The journal of an open store, to be written from its beginning.
+    """
+
+    def __init__(self, path: Path, mark: bytes) -> None:
+        """
+        Open the file, or make it. Its blocks are all written once, so that writing to them again
+        needs no more space and changes nothing but themselves.
+
+        @raise OSError: if the disk does not let it.
+        """
+        self._mark = mark
+        self._path = path
+        self._position = 0
+        _fill(path)
+        self._descriptor = _openDirect(path)
+        self._buffer = mmap.mmap(-1, _roundedUp(2 * (_HEAD_SIZE + LARGEST_FRAME)))
+
+    def append(self, generation: int, since: int, blobs: Sequence[bytes]) -> bool:
+        """
+        Write a frame, and sync it.
+
+        @return: whether there was room for it.
+        @raise OSError: if the disk does not let it; the frame may be there all the same.
+        """
+        data = _pack(self._mark, generation, since, blobs)
+        length = len(data)
+        if self._position + length > SIZE or length > len(self._buffer):
+            return False
+        self._buffer[:length] = data
+        with memoryview(self._buffer) as view:
+            try:
+                writeAt(self._descriptor, view[:length], self._position)
+            except OSError as failure:
+                if failure.errno != errno.EINVAL:
+                    raise
+                # The file system opens files for such writes, and does not take this one.
+                self.close()
+                self._descriptor = os.open(self._path, _FLAGS)
+                writeAt(self._descriptor, view[:length], self._position)
+        self._position += length
+        return True
+
+    def rewind(self) -> None:
+        """
+        Begin again: the database has what the frames say.
+        """
+        self._position = 0
+
+    def close(self) -> None:
+        """
+        Let go of the file.
+        """
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

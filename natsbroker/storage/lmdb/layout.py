@@ -1,0 +1,424 @@
+"""
+What lies under which key, and how the values that are no blocks look.
+
+All keys of the one database begin with a letter::
+
+    ==========================  ===========================================================
+    key                         value
+    ==========================  ===========================================================
+    C{B}, identity, sequence    the block of records that begins with that sequence
+    C{F}                        the format and where the generations began
+    C{G}, identity, sequence    which records of that block are gone
+    C{H}, identity              holds: floors by name
+    C{L}, identity              a log: name, bounds, subjects
+    C{S}, length, space, key    a value of state
+    C{T}, identity, subject     what there is of a subject in a log
+    C{X}, identity              ranges of sequences that are known to be lost
+    ==========================  ===========================================================
+
+No letter becomes C{S} or C{T}, of which there may be many, when one bit of it flips.
+
+Identities and sequences are 8 bytes, big-endian, so that they sort; a length is one byte. All
+values but blocks are in envelopes; those of C{F}, C{G}, C{H}, C{L} and C{X} in two each.
+docs/reference/store-format.md has the whole.
+
+Promises: what is packed here is unpacked to the same.
+Must never know: transactions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from struct import Struct, error, pack, unpack_from
+
+from natsbroker.interfaces.storage import LogBounds
+from natsbroker.storage.records import Damaged
+
+__all__ = [
+    "FORMAT_KEY",
+    "FORMAT_VERSION",
+    "LogRow",
+    "Tally",
+    "blockKey",
+    "deadKey",
+    "holdsKey",
+    "isTwice",
+    "lostKey",
+    "rowKey",
+    "spaceAndKey",
+    "stateKey",
+    "statePrefix",
+    "tallyKey",
+    "tallyPrefix",
+]
+
+FORMAT_VERSION = 1
+FORMAT_KEY = b"F"
+FORMAT_TEXT = b"natsbroker store, format "
+
+TWICE = (b"F", b"G", b"H", b"L", b"X")
+
+LONGEST_SUBJECT_KEY = 440
+"""Subjects up to this length are keys as they are; of longer ones so much, and a digest."""
+
+_IDENTITY = Struct(">cQ")
+_SEQUENCE = Struct(">cQQ")
+_PAIR = Struct("<QQ")
+_TEXT = Struct("<H")
+
+
+def isTwice(key: bytes) -> bool:
+    """
+    Whether the value under a key is written twice.
+    """
+    return key[:1] in TWICE
+
+
+def rowKey(identity: int) -> bytes:
+    """
+    The key of a log.
+    """
+    return _IDENTITY.pack(b"L", identity)
+
+
+def blockKey(identity: int, sequence: int) -> bytes:
+    """
+    The key of the block that begins with a sequence.
+    """
+    return _SEQUENCE.pack(b"B", identity, sequence)
+
+
+def deadKey(identity: int, sequence: int) -> bytes:
+    """
+    The key of what was deleted from the block that begins with a sequence.
+    """
+    return _SEQUENCE.pack(b"G", identity, sequence)
+
+
+def holdsKey(identity: int) -> bytes:
+    """
+    The key of a log's holds.
+    """
+    return _IDENTITY.pack(b"H", identity)
+
+
+def lostKey(identity: int) -> bytes:
+    """
+    The key of what a log has lost.
+    """
+    return _IDENTITY.pack(b"X", identity)
+
+
+def tallyPrefix(identity: int) -> bytes:
+    """
+    How the keys of all of a log's tallies begin.
+    """
+    return _IDENTITY.pack(b"T", identity)
+
+
+def tallyKey(identity: int, subject: bytes) -> bytes:
+    """
+    The key of a subject's tally.
+    """
+    if len(subject) > LONGEST_SUBJECT_KEY:
+        digest = hashlib.sha256(subject).digest()
+        subject = subject[:LONGEST_SUBJECT_KEY] + b"\xff" + digest
+    return tallyPrefix(identity) + subject
+
+
+def statePrefix(space: str) -> bytes:
+    """
+    How the keys of all of a space's values begin.
+    """
+    name = space.encode("utf-8")
+    return b"S" + bytes((len(name),)) + name
+
+
+def stateKey(space: str, key: bytes) -> bytes:
+    """
+    The key of a value of state.
+    """
+    return statePrefix(space) + key
+
+
+def spaceAndKey(key: bytes) -> tuple[str, bytes]:
+    """
+    What L{stateKey} was given, as far as it can be read.
+    """
+    end = 2 + key[1]
+    return key[2:end].decode("utf-8", "replace"), key[end:]
+
+
+def identityOf(key: bytes) -> int:
+    """
+    The identity in any key that has one.
+    """
+    return int.from_bytes(key[1:9], "big")
+
+
+def sequenceOf(key: bytes) -> int:
+    """
+    The sequence in the key of a block or of what was deleted from it.
+    """
+    return int.from_bytes(key[9:17], "big")
+
+
+def packFormat(base: int) -> bytes:
+    """
+    The value that says what the file is.
+
+    @param base: what is added to the numbers of transactions to get generations.
+    """
+    return FORMAT_TEXT + b"%d, generations from %d\n" % (FORMAT_VERSION, base)
+
+
+def unpackFormat(value: bytes) -> tuple[int, int]:
+    """
+    The version and the base in the value that L{packFormat} made.
+
+    @raise Damaged: if it is no such value.
+    """
+    text = value.removeprefix(FORMAT_TEXT)
+    version, separator, base = text.partition(b", generations from ")
+    if text == value or not version.isdigit():
+        raise Damaged("the value that says what the file is says something else")
+    return int(version), int(base) if separator and base.strip().isdigit() else 0
+
+
+@dataclass(slots=True)
+class LogRow:
+    """
+    A log as it is stored. The commit thread changes copies of it and keeps the copy when the
+    commit succeeded.
+
+    @ivar identity: the random number under which everything of the log lies.
+    @ivar name: its name.
+    @ivar first: the oldest sequence; C{last + 1} if there is none.
+    @ivar last: the highest that was ever used.
+    @ivar count: how many records.
+    @ivar size: bytes of their subjects, headers and payloads.
+    @ivar lastTime: the last timestamp that was given.
+    @ivar sole: while there are no tallies: the subject of all records.
+    @ivar indexed: whether there are tallies.
+    @ivar dropped: whether it is being deleted.
+    @ivar quarantined: whether it may only be read.
+    @ivar tail: not stored: first sequence and length of the small blocks at the end.
+    """
+
+    identity: int
+    name: str
+    first: int = 1
+    last: int = 0
+    count: int = 0
+    size: int = 0
+    lastTime: int = 0
+    sole: bytes = b""
+    indexed: bool = False
+    dropped: bool = False
+    quarantined: bool = False
+    tail: list[tuple[int, int]] = field(default_factory=list)
+
+    def copy(self) -> LogRow:
+        """
+        The same, to be changed.
+        """
+        return LogRow(
+            self.identity,
+            self.name,
+            self.first,
+            self.last,
+            self.count,
+            self.size,
+            self.lastTime,
+            self.sole,
+            self.indexed,
+            self.dropped,
+            self.quarantined,
+            list(self.tail),
+        )
+
+    def grow(self, first: int, count: int, size: int, lastTime: int) -> None:
+        """
+        Count records that are appended.
+
+        @param first: the sequence of the first one; those of the others follow.
+        @param size: bytes of their subjects, headers and payloads.
+        """
+        if not self.count:
+            self.first = first
+        self.count += count
+        self.size += size
+        self.last = first + count - 1
+        self.lastTime = lastTime
+
+    def bounds(self) -> LogBounds:
+        """
+        What everybody may know.
+        """
+        return LogBounds(self.first, self.last, self.count, self.size, self.lastTime)
+
+    def pack(self) -> bytes:
+        """
+        The value to store.
+        """
+        name = self.name.encode("utf-8")
+        flags = self.indexed | self.dropped << 1 | self.quarantined << 2
+        numbers = (self.first, self.last, self.count, self.size, self.lastTime)
+        return _ROW.pack(*numbers, flags, len(self.sole), len(name)) + self.sole + name
+
+    @classmethod
+    def unpack(cls, identity: int, value: bytes) -> LogRow:
+        """
+        What was stored.
+
+        @raise Damaged: if it cannot be that.
+        """
+        try:
+            *numbers, flags, soleLength, nameLength = _ROW.unpack_from(value)
+            sole = value[_ROW.size : _ROW.size + soleLength]
+            name = value[_ROW.size + soleLength :].decode("utf-8")
+        except (error, UnicodeDecodeError) as failure:
+            raise Damaged(f"a log cannot be read: {failure}") from failure
+        if len(name.encode("utf-8")) != nameLength:
+            raise Damaged("a log cannot be read: its name is cut off")
+        first, last, count, size, lastTime = numbers
+        bits = (bool(flags & 1), bool(flags & 2), bool(flags & 4))
+        return cls(identity, name, first, last, count, size, lastTime, sole, *bits)
+
+
+_ROW = Struct("<QQQQqIIH")
+
+LISTED = 64
+"""How many of a subject's sequences are listed in its tally, at least."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """
+    What there is of one subject in a log.
+
+    @ivar subject: the whole subject.
+    @ivar count: how many records.
+    @ivar first: the oldest, or a sequence before it if C{loose}.
+    @ivar last: the newest.
+    @ivar listed: the newest ones, rising; all of them if they are C{count}.
+    @ivar loose: whether C{first} is only a lower bound.
+    """
+
+    subject: bytes
+    count: int = 0
+    first: int = 0
+    last: int = 0
+    listed: array[int] = field(default_factory=lambda: array("Q"))
+    loose: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """
+        Whether all sequences are listed.
+        """
+        return len(self.listed) == self.count
+
+    def add(self, sequences: Iterable[int], keep: int) -> None:
+        """
+        Count newer records.
+
+        @param keep: how many to list.
+        """
+        before = len(self.listed)
+        self.listed.extend(sequences)
+        added = len(self.listed) - before
+        if not self.count and added:
+            self.first, self.loose = self.listed[before], False
+        self.count += added
+        self.last = self.listed[-1]
+        if len(self.listed) > keep:
+            self.listed = self.listed[-keep:]
+
+    def remove(self, sequence: int) -> None:
+        """
+        Stop counting one. Afterwards C{listed} may be empty although C{count} is not zero: then
+        C{last} is not known.
+        """
+        self.count -= 1
+        if sequence in self.listed:
+            self.listed.remove(sequence)
+        if self.listed:
+            self.last = self.listed[-1]
+        if self.complete and self.listed:
+            self.first, self.loose = self.listed[0], False
+        elif sequence == self.first:
+            self.first, self.loose = sequence + 1, True
+
+    def pack(self) -> bytes:
+        """
+        The value to store.
+        """
+        listed = self.listed
+        head = _TALLY.pack(self.count, self.first, self.last, len(listed), self.loose)
+        return head + pack(f"<{len(listed)}Q", *listed) + self.subject
+
+    @classmethod
+    def unpack(cls, value: bytes) -> Tally:
+        """
+        What was stored.
+
+        @raise Damaged: if it cannot be that.
+        """
+        try:
+            count, first, last, length, loose = _TALLY.unpack_from(value)
+            listed = array("Q", unpack_from(f"<{length}Q", value, _TALLY.size))
+        except error as failure:
+            raise Damaged(f"a tally cannot be read: {failure}") from failure
+        return cls(value[_TALLY.size + 8 * length :], count, first, last, listed, bool(loose))
+
+
+_TALLY = Struct("<QQQIB")
+
+
+def packHolds(holds: Mapping[str, int]) -> bytes:
+    """
+    The value that keeps holds.
+    """
+    pieces = []
+    for name, floor in holds.items():
+        text = name.encode("utf-8")
+        pieces.append(_TEXT.pack(len(text)) + text + floor.to_bytes(8, "little"))
+    return b"".join(pieces)
+
+
+def unpackHolds(value: bytes) -> dict[str, int]:
+    """
+    What L{packHolds} was given.
+
+    @raise Damaged: if the value cannot be that.
+    """
+    holds = {}
+    position = 0
+    try:
+        while position < len(value):
+            end = position + 2 + int(_TEXT.unpack_from(value, position)[0])
+            name = value[position + 2 : end].decode("utf-8")
+            holds[name] = int.from_bytes(value[end : end + 8], "little")
+            position = end + 8
+    except (error, UnicodeDecodeError) as failure:
+        raise Damaged(f"holds cannot be read: {failure}") from failure
+    return holds
+
+
+def packRanges(ranges: Iterable[tuple[int, int]]) -> bytes:
+    """
+    The value that keeps ranges of sequences.
+    """
+    return b"".join(_PAIR.pack(start, stop) for start, stop in ranges)
+
+
+def unpackRanges(value: bytes) -> list[tuple[int, int]]:
+    """
+    What L{packRanges} was given.
+    """
+    whole = len(value) - len(value) % _PAIR.size
+    return [(start, stop) for start, stop in _PAIR.iter_unpack(value[:whole])]

@@ -1,0 +1,171 @@
+"""
+What a store has lost and nobody has acknowledged.
+
+What is found damaged while the store is open is added to its reports, so that it is known at the
+next start as well.
+
+Promises: files are looked at and written in threads. What cannot be written is remembered as long
+as the store is open.
+Must never know: how damage is found, or who wants to know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.python.threadpool import ThreadPool
+from zope.interface import implementer
+
+from natsbroker.interfaces import IStoreWatcher
+from natsbroker.storage.lmdb.reports import REPORT, keep, lossOf, unacknowledged, unreported
+
+__all__ = ["Losses"]
+
+T = TypeVar("T")
+
+LOOK = 2.0
+"""Seconds between two looks at whether what was lost is acknowledged by now."""
+
+_log = Logger(namespace="natsbroker.storage.lmdb")
+
+
+@implementer(IStoreWatcher)
+class Losses:
+    """
+    Watches a store, and keeps its reports.
+    """
+
+    def __init__(self, reactor: Any, pool: ThreadPool, directory: Path) -> None:
+        self._reactor = reactor
+        self._pool = pool
+        self._directory = directory
+        self._lines: list[str] = []
+        self._unwritten: list[str] = []
+        self._reports: list[Path] = []
+        self._isBusy = False
+        self._isStopped = False
+        self._call: Any = None
+
+    @property
+    def open(self) -> list[str]:
+        """
+        What is lost and not acknowledged, in words.
+        """
+        found = [f"see {each.name}/{REPORT}" for each in self._reports]
+        return found + self._lines + self._unwritten
+
+    def start(self, reports: Sequence[Path]) -> None:
+        """
+        Begin.
+
+        @param reports: those that were not acknowledged when the store was opened.
+        """
+        self._reports = list(reports)
+        self._goOn()
+
+    def stop(self) -> None:
+        """
+        Look at nothing any more.
+        """
+        self._isStopped = True
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+
+    # See IStoreWatcher.
+
+    def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
+        """
+        See L{IStoreWatcher}.
+        """
+        self._add(lossOf(log, start, stop))
+
+    def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
+        """
+        See L{IStoreWatcher}.
+        """
+        if space:
+            self._add(f"{key.decode('ascii', 'backslashreplace')} of {space} is lost")
+
+    def logQuarantined(self, log: str, reason: str) -> None:
+        """
+        See L{IStoreWatcher}.
+        """
+
+    def writesStopped(self, reason: str) -> None:
+        """
+        See L{IStoreWatcher}.
+        """
+
+    def writesResumed(self) -> None:
+        """
+        See L{IStoreWatcher}.
+        """
+
+    def logLost(self, log: str) -> None:
+        """
+        See L{IStoreWatcher}.
+        """
+
+    # Reports.
+
+    def _add(self, line: str) -> None:
+        self._lines.append(line)
+        self._write()
+
+    def _write(self) -> None:
+        """
+        Write what is new into one report, in a thread.
+        """
+        if self._isBusy or self._isStopped or not self._lines:
+            return
+        self._isBusy = True
+        lines, self._lines = self._lines, []
+        self._unwritten += lines
+        writing = self._inThread(self._writeBlocking, lines)
+        writing.addCallbacks(partial(self._written, lines), self._notWritten)
+
+    def _writeBlocking(self, lines: Sequence[str]) -> list[Path]:
+        fresh = unreported(self._directory, lines)
+        if fresh:
+            keep(self._directory / "none", fresh)
+        return unacknowledged(self._directory)
+
+    def _written(self, lines: Sequence[str], reports: list[Path]) -> None:
+        self._isBusy = False
+        self._unwritten = [each for each in self._unwritten if each not in lines]
+        self._reports = reports
+        self._goOn()
+        self._write()
+
+    def _notWritten(self, failure: Failure) -> None:
+        self._isBusy = False
+        failure.trap(OSError)
+        why = failure.getErrorMessage()
+        _log.error("Reports of losses in {path}: {why}", path=self._directory, why=why)
+
+    def _goOn(self) -> None:
+        """
+        While something is not acknowledged, look whether it is.
+        """
+        if self._isStopped or not self._reports or (self._call and self._call.active()):
+            return
+        self._call = self._reactor.callLater(LOOK, self._look)
+
+    def _look(self) -> None:
+        self._inThread(unacknowledged, self._directory).addCallbacks(self._looked, self._notWritten)
+
+    def _looked(self, reports: list[Path]) -> None:
+        if self._reports and not reports:
+            _log.info("What was lost from {path} is acknowledged", path=self._directory)
+        self._reports = reports
+        self._goOn()
+
+    def _inThread(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
+        return deferToThreadPool(self._reactor, self._pool, call, *args)

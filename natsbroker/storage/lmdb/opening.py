@@ -1,0 +1,389 @@
+"""
+Opening a store: what is verified before anything is served, and what is done about damage.
+
+First the file that says what the directory is, so that the files of a later version are not
+touched. Then LMDB's structure, page by page, without LMDB; then the heads of all blocks and the
+rows of all logs. If anything is not in order, what is whole is salvaged into a new database. What
+the journal holds beyond the database is put into it. Last the database is compared with what was
+noted beside it: if it is older than the last commit, the logs go on beyond every sequence that may
+have been used.
+
+Promises: what was opened can be read without danger to the process. It blocks: call it in a
+thread.
+Must never know: the reactor.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from lmdb import verify
+from twisted.logger import Logger
+
+from natsbroker.interfaces.storage import StoreFailed
+from natsbroker.storage.envelopes import unwrapAt, wrapTwice
+from natsbroker.storage.lmdb.backlog import LOG_WEIGHT
+from natsbroker.storage.lmdb.commits import GENERATIONS, Opened
+from natsbroker.storage.lmdb.environment import NO_SPACE, UNVERIFIABLE, Environment
+from natsbroker.storage.lmdb.files import Commits, Marks, readFormat, syncDirectory, writeFormat
+from natsbroker.storage.lmdb.finding import Finder, Trust, findMark
+from natsbroker.storage.lmdb.jobs import jobFor
+from natsbroker.storage.lmdb.journal import Frame, Journal, readFrames, runsIn
+from natsbroker.storage.lmdb.layout import (
+    FORMAT_KEY,
+    LogRow,
+    identityOf,
+    lostKey,
+    packFormat,
+    packRanges,
+    spaceAndKey,
+)
+from natsbroker.storage.lmdb.pages import PageFile
+from natsbroker.storage.lmdb.reports import REPORT, keep, reportsIn, unacknowledged
+from natsbroker.storage.lmdb.salvage import salvage
+from natsbroker.storage.lmdb.survey import Survey, survey
+from natsbroker.storage.lmdb.transaction import Transaction
+from natsbroker.storage.records import Damaged, sequenceOf
+
+__all__ = ["STORE", "openDirectory"]
+
+STORE, DATABASE, COMMITS, JOURNAL = "STORE", "data.mdb", "commits", "journal"
+
+_log = Logger(namespace="natsbroker.storage.lmdb")
+
+
+def openDirectory(directory: Path, maxSize: int = 0) -> Opened:
+    """
+    Open the store in a directory whose lock is held, or make one.
+
+    @param maxSize: how large the database may grow, in bytes; 0 for any size.
+    @raise natsbroker.interfaces.storage.UnknownFormat: if another version wrote it.
+    @raise StoreFailed: if nothing can be made of it.
+    @raise OSError: if the disk does not let it.
+    """
+    mark = readFormat(directory / STORE)
+    marks = Marks.read(directory)
+    database = directory / DATABASE
+    if mark is None and _isUnfinished(directory, marks):
+        database.unlink(missing_ok=True)
+        mark = _make(directory)
+        marks = Marks.read(directory)
+    if mark is None:
+        mark = marks.mark or findMark(database)
+        if mark is None:
+            raise StoreFailed(f"nothing in {directory} says what it is")
+        writeFormat(directory / STORE, mark)
+    if marks.mark != mark:
+        marks = Marks(directory)
+    return _openMarked(directory, mark, marks, maxSize)
+
+
+def _isUnfinished(directory: Path, marks: Marks) -> bool:
+    """
+    Whether there is no store yet, or the making of one was cut off: then it is marked that there
+    is no log, nothing at all was stored, and no commit was ever noted.
+    """
+    database = directory / DATABASE
+    if (directory / COMMITS).exists():
+        return False
+    if not database.exists() or not database.stat().st_size:
+        return not marks.logs
+    if not marks.known or marks.logs or _inspect(database, marks.mark)[0] is not None:
+        return False
+    finder = Finder(database.read_bytes(), marks.mark, Trust())
+    finder.search()
+    return not (finder.logs or finder.values)
+
+
+def _make(directory: Path) -> bytes:
+    """
+    Make an empty store. The file that says so comes last, and a database is never there without
+    the marks.
+    """
+    mark = os.urandom(8)
+    marks = Marks(directory)
+    marks.write(mark, {})
+    marks.write(mark, {})
+    syncDirectory(directory)
+    _makeDatabase(directory / DATABASE, mark)
+    syncDirectory(directory)
+    writeFormat(directory / STORE, mark)
+    syncDirectory(directory)
+    return mark
+
+
+def _makeDatabase(path: Path, mark: bytes) -> None:
+    """
+    Make a database that holds nothing.
+    """
+    environment = Environment(path)
+    environment.prepare(0)
+    with environment.begin() as txn:
+        value = wrapTwice(mark, FORMAT_KEY, txn.id(), FORMAT_KEY, packFormat(0))
+        txn.put(FORMAT_KEY, value)
+    environment.sync()
+    environment.close()
+
+
+def _openMarked(directory: Path, mark: bytes, marks: Marks, maxSize: int) -> Opened:
+    """
+    Open a store whose mark is known.
+    """
+    database = directory / DATABASE
+    commits = Commits(directory / COMMITS, mark)
+    try:
+        noted = commits.read()
+        frames = readFrames(directory / JOURNAL, mark)
+        found, repaired = _verified(database, mark, marks, noted, frames)
+        ahead = [each for each in frames if each.generation > found.generation]
+        known = max([found.generation, *(each.generation for each in ahead)])
+        stale = not repaired and (
+            noted > known or any(each.since > found.generation for each in ahead)
+        )
+        if stale:
+            repaired = "the database is older than the last commit"
+        base = max(known, noted) - found.generation + found.base + GENERATIONS
+        environment = Environment(database, maxSize)
+    except BaseException:
+        commits.close()
+        raise
+    opened = Opened(
+        environment, mark, base, found.rows, found.holds, marks, commits, found.generation, None
+    )
+    try:
+        gaps = _gapsBefore(ahead, found, marks)
+        if gaps and not stale:
+            repaired = "a part of the journal is damaged"
+        if gaps or stale:
+            keep(directory / "none", [repaired])
+        if ahead:
+            _replay(environment, found, base, ahead, gaps)
+        changed = _goBeyond(found, marks) if stale else []
+        if stale or found.broken or found.halved:
+            opened.states = _persist(environment, found, base, changed)
+        environment.sync()
+        if ahead or stale or found.broken or found.halved:
+            opened.generation = base + environment.lastTransaction()
+        opened.journal = _openJournal(directory / JOURNAL, mark)
+    except BaseException:
+        opened.close()
+        raise
+    opened.repaired = repaired
+    _remember(directory, found, opened)
+    return opened
+
+
+def _openJournal(path: Path, mark: bytes) -> Journal | None:
+    """
+    Open the journal. Where a disk has no space for it, everything is committed to the database.
+    """
+    try:
+        return Journal(path, mark)
+    except OSError as failure:
+        if failure.errno not in NO_SPACE:
+            raise
+        _log.warn("There is no space for the journal {path}: {why}", path=path, why=failure)
+        return None
+
+
+def _gapsBefore(
+    frames: Sequence[Frame], found: Survey, marks: Marks
+) -> dict[int, list[tuple[int, int]]]:
+    """
+    The sequences that are missing between a database and what the journal has beyond it, by log.
+    Logs that the database should know, and does not, are added to it.
+    """
+    gaps: dict[int, list[tuple[int, int]]] = {}
+    reached: dict[int, int] = {}
+    for identity, blobs in runsIn(frames):
+        if identity not in found.rows and identity in marks.logs:
+            found.rows[identity] = LogRow(identity, marks.logs[identity].name)
+        row = found.rows.get(identity)
+        if row is None or row.dropped:
+            continue
+        last = reached.get(identity, row.last)
+        first = sequenceOf(blobs[0], 0)
+        if first > last + 1:
+            gaps.setdefault(identity, []).append((last + 1, first))
+        reached[identity] = max(last, first + len(blobs) - 1)
+    return gaps
+
+
+def _replay(
+    environment: Environment,
+    found: Survey,
+    base: int,
+    frames: Sequence[Frame],
+    gaps: Mapping[int, list[tuple[int, int]]],
+) -> None:
+    """
+    Put into the database what the journal has beyond it.
+
+    @param gaps: what is missing between the two.
+    """
+    runs = [each for each in runsIn(frames) if each[0] in found.rows]
+    weight = sum(len(blob) + 100 for _, blobs in runs for blob in blobs)
+    environment.prepare(weight + LOG_WEIGHT * (len({identity for identity, _ in runs}) + 1))
+    with environment.begin() as txn:
+        transaction = Transaction(txn, found.mark, base + txn.id(), found.rows, {}, {}, 0)
+        transaction.putFormat(base)
+        for identity, blobs in runs:
+            writer = transaction.log(identity)
+            fresh = [each for each in blobs if sequenceOf(each, 0) > writer.row.last]
+            if fresh and not writer.row.dropped:
+                jobFor(writer.row, fresh).applyTo(writer)
+        for identity, ranges in gaps.items():
+            found.lost.setdefault(identity, []).extend(ranges)
+            transaction.put(lostKey(identity), packRanges(found.lost[identity]))
+        transaction.finish()
+    found.rows.update({key: writer.row for key, writer in transaction.writers.items()})
+
+
+def _verified(
+    database: Path, mark: bytes, marks: Marks, noted: int, frames: Sequence[Frame]
+) -> tuple[Survey, str]:
+    """
+    Verify a database, and repair it if it is damaged.
+
+    @param noted: the generation of the last commit, or of the last frame, or 0.
+    @param frames: of the journal.
+    @return: what is in it, and what was repaired.
+    """
+    found, problem = _inspect(database, mark)
+    if found is not None:
+        return found, ""
+    newest = max([noted, *(each.generation for each in frames)])
+    expected = frames[-1].since if frames and frames[-1].generation == newest else noted
+    beyond = [each for each in frames if each.generation > expected]
+    report = salvage(database, mark, marks, expected, newest, beyond)
+    found, again = _inspect(database, mark)
+    if found is None:
+        raise StoreFailed(f"the store cannot be repaired: {again}")
+    return found, "; ".join([problem, *report])
+
+
+def _remember(directory: Path, found: Survey, opened: Opened) -> None:
+    """
+    Say what was lost, in this or in earlier runs, as long as the reports of it are kept.
+    """
+    reports = reportsIn(directory)
+    opened.reports = unacknowledged(directory)
+    for identity, ranges in found.lost.items() if reports else ():
+        row = found.rows.get(identity)
+        if row is not None and not row.dropped:
+            reason = "lost when the database was damaged"
+            opened.damage += [(row.name, start, stop, reason) for start, stop in ranges]
+    opened.states += [("", b"", f"values may be lost: see {each / REPORT}") for each in reports]
+
+
+def _inspect(database: Path, mark: bytes) -> tuple[Survey | None, str]:
+    """
+    Verify a database.
+
+    @return: what is in it, or L{None} and what is wrong.
+    @raise OSError: if that cannot be found out. What the disk cannot read any more is damaged.
+    """
+    try:
+        problems = verify.verify(str(database), subdir=False)  # type: ignore[no-untyped-call]
+        found = None if problems else _surveyed(database)
+    except (Damaged, *UNVERIFIABLE) as failure:
+        found, problems = None, [str(failure)]
+    except OSError as failure:
+        if failure.errno not in (errno.EIO, errno.ENOENT):
+            raise
+        found, problems = None, [str(failure)]
+    if found is None:
+        return None, f"the database is damaged: {problems[0]}"
+    if found.mark != mark:
+        return None, "the database is another store's"
+    return found, ""
+
+
+def _surveyed(database: Path) -> Survey:
+    """
+    What is in a database.
+
+    @raise Damaged: if it is not in order.
+    """
+    descriptor = os.open(database, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return survey(PageFile(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def _goBeyond(found: Survey, marks: Marks) -> list[LogRow]:
+    """
+    Leave out all sequences that may have been used after this copy of the database was made.
+
+    @return: the logs for which that made a difference.
+    """
+    changed = []
+    for identity, row in found.rows.items():
+        if marks.known and identity not in marks.logs and not row.dropped:
+            row.dropped = True
+            changed.append(row)
+    for identity, mark in marks.logs.items():
+        row = found.rows.setdefault(identity, LogRow(identity, mark.name))
+        if row.dropped or mark.reserved <= row.last:
+            continue
+        lost = (row.last + 1, mark.reserved + 1)
+        found.lost.setdefault(identity, []).append(lost)
+        row.last = mark.reserved
+        if not row.count:
+            row.first = row.last + 1
+        changed.append(row)
+    return changed
+
+
+def _persist(
+    environment: Environment, found: Survey, base: int, rows: list[LogRow]
+) -> list[tuple[str, bytes, str]]:
+    """
+    Store what was decided when opening.
+
+    @param rows: logs that changed.
+    @return: the values of state that are lost.
+    """
+    environment.prepare(16384 * (len(rows) + len(found.broken) + len(found.halved) + 1))
+    with environment.begin() as txn:
+        transaction = Transaction(txn, found.mark, base + txn.id(), found.rows, {}, {}, 0)
+        transaction.putFormat(base)
+        for row in rows:
+            transaction.log(row.identity)
+            if row.identity in found.lost:
+                transaction.put(lostKey(row.identity), packRanges(found.lost[row.identity]))
+        states = _mend(transaction, found)
+        transaction.finish()
+    return states
+
+
+def _mend(transaction: Transaction, found: Survey) -> list[tuple[str, bytes, str]]:
+    """
+    Put state back that stands under a wrong key, and make damaged tallies anew.
+
+    @return: the values of state that are lost.
+    """
+    lost = []
+    recount = set()
+    for key, value in found.halved.items():
+        transaction.put(key, value)
+    for key, raw in found.broken.items():
+        try:
+            own = unwrapAt(raw, 0)[0].key
+        except Damaged as failure:
+            own = b""
+            if key[:1] == b"S":
+                lost.append((*spaceAndKey(key), str(failure)))
+        if key[:1] == b"T":
+            recount.add(identityOf(own or key))
+        if own:
+            transaction.delete(key)
+            if transaction.txn.get(own) is None:
+                transaction.txn.put(own, raw)
+    for identity in recount & found.rows.keys():
+        transaction.log(identity).recountAll()
+    return lost

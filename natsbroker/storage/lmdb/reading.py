@@ -1,0 +1,279 @@
+"""
+What the threads that read fetch from the database: raw blocks and values, nothing decoded.
+
+Reading touches the disk and so happens in threads; decoding is Python and happens in the
+reactor's thread, a block at a time, so that neither waits for the other. Where columns are wanted
+and the compiled step is there, decoding is not Python, and happens in the threads as well.
+
+Promises: what was committed before a call is seen by it.
+Must never know: Deferreds, the reactor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import lmdb
+
+from natsbroker.interfaces.storage import Columns
+from natsbroker.storage.blocks import NONE, parseHead, unpackDead
+from natsbroker.storage.envelopes import unwrap, unwrapEither
+from natsbroker.storage.gathering import gather, sizeIn
+from natsbroker.storage.lmdb.environment import Environment
+from natsbroker.storage.lmdb.layout import (
+    Tally,
+    blockKey,
+    deadKey,
+    sequenceOf,
+    tallyKey,
+    tallyPrefix,
+)
+from natsbroker.storage.records import Damaged
+from natsbroker.subjects.grammar import hasWildcard, matches
+
+__all__ = [
+    "RawBlock",
+    "fetchBefore",
+    "fetchBlocks",
+    "fetchColumns",
+    "fetchState",
+    "fetchTallies",
+    "findTime",
+]
+
+MARGIN = 1 << 20
+"""How many bytes of blocks are fetched beyond what may be needed, where records are tiny."""
+
+
+class RawBlock(NamedTuple):
+    """
+    A block as it lies in the database.
+
+    @ivar first: the sequence under which it lies.
+    @ivar raw: its bytes.
+    @ivar dead: sequences of records in it that were deleted.
+    @ivar following: where the next block begins; 0 if there is none.
+    """
+
+    first: int
+    raw: bytes
+    dead: frozenset[int]
+    following: int
+
+
+def fetchBlocks(
+    environment: Environment, identity: int, sequence: int, enough: int
+) -> list[RawBlock]:
+    """
+    The blocks from the one on that may hold a sequence.
+
+    @param enough: stop when they have so many bytes.
+    """
+    with environment.reading() as txn, txn.cursor() as cursor:
+        found: list[RawBlock] = []
+        more = _seek(cursor, identity, sequence)
+        prefix = blockKey(identity, 0)[:9]
+        while more:
+            first, raw = sequenceOf(cursor.key()), cursor.value()
+            more = cursor.next() and cursor.key().startswith(prefix)
+            following = sequenceOf(cursor.key()) if more else 0
+            found.append(RawBlock(first, raw, _dead(txn, identity, first), following))
+            enough -= len(raw)
+            if enough <= 0:
+                break
+        return found
+
+
+def fetchColumns(
+    environment: Environment, identity: int, start: int, stop: int, maxBytes: int
+) -> Columns | None:
+    """
+    The records from one sequence to before another, as columns.
+
+    @param maxBytes: stop after the record with which their sizes reach it.
+    @return: none if that is left to the readable path: something is damaged or was deleted.
+    """
+    raws: list[bytes] = []
+    following = stop
+    enough, most = maxBytes, 2 * maxBytes + MARGIN
+    with environment.reading() as txn, txn.cursor() as cursor:
+        prefix = blockKey(identity, 0)[:9]
+        more = _seek(cursor, identity, start)
+        while more and (first := sequenceOf(cursor.key())) < stop:
+            if enough <= 0 or most <= 0:
+                following = first
+                break
+            if txn.get(deadKey(identity, first)) is not None:
+                return None
+            raw = cursor.value()
+            raws.append(raw)
+            most -= len(raw)
+            if first >= start:
+                enough -= sizeIn(raw)
+            more = cursor.next() and cursor.key().startswith(prefix)
+    return gather(raws, identity, start, stop, maxBytes, following)
+
+
+def fetchBefore(environment: Environment, identity: int, sequence: int) -> RawBlock | None:
+    """
+    The block with the newest records up to a sequence.
+    """
+    with environment.reading() as txn, txn.cursor() as cursor:
+        if not _seek(cursor, identity, sequence):
+            return None
+        first = sequenceOf(cursor.key())
+        if first > sequence:
+            return None
+        return RawBlock(first, cursor.value(), _dead(txn, identity, first), 0)
+
+
+def _seek(cursor: lmdb.Cursor[bytes], identity: int, sequence: int) -> bool:
+    """
+    Go to the last block that begins at or before a sequence, or else to the first one.
+    """
+    prefix = blockKey(identity, 0)[:9]
+    wanted = blockKey(identity, sequence)
+    found = cursor.set_range(wanted)
+    if found and cursor.key() == wanted:
+        return True
+    before = cursor.prev() if found else cursor.last()
+    if before and cursor.key().startswith(prefix):
+        return True
+    return cursor.set_range(wanted) and cursor.key().startswith(prefix)
+
+
+def _dead(txn: lmdb.Transaction[bytes], identity: int, first: int) -> frozenset[int]:
+    """
+    The sequences of the records of a block that were deleted.
+    """
+    key = deadKey(identity, first)
+    raw = txn.get(key)
+    return NONE if raw is None else unpackDead(first, unwrapEither(raw, key)[0].value)
+
+
+def findTime(
+    environment: Environment, identity: int, first: int, last: int, timestamp: int
+) -> list[RawBlock]:
+    """
+    The block that holds the first record that is not older than a time, if there is one, and the
+    next.
+
+    @param first: the log's oldest sequence.
+    @param last: the log's newest.
+    """
+    with environment.reading() as txn, txn.cursor() as cursor:
+        low, high = first, last + 1
+        while low < high:
+            middle = (low + high) // 2
+            if not _seek(cursor, identity, middle):
+                break
+            begin, raw = sequenceOf(cursor.key()), cursor.value()
+            try:
+                head = parseHead(raw)
+                end, newest = head.last, head.lastTime
+            except Damaged:
+                low = begin
+                break
+            if newest >= timestamp:
+                high = min(middle, begin)
+            else:
+                low = max(middle, end) + 1
+    return fetchBlocks(environment, identity, low, 1 << 18)
+
+
+def fetchTallies(
+    environment: Environment,
+    identity: int,
+    pattern: bytes,
+    after: bytes,
+    limit: int,
+    most: int,
+) -> tuple[list[Tally], bytes]:
+    """
+    Tallies of subjects that a pattern matches.
+
+    @param after: only of subjects behind this one.
+    @param limit: not more than so many.
+    @param most: look at no more than so many.
+    @return: the tallies, and the subject to go on behind, or no bytes if that was all.
+    """
+    if not hasWildcard(pattern):
+        return _fetchOne(environment, identity, pattern, after), b""
+    prefix = tallyPrefix(identity)
+    literal = prefix + _beginning(pattern)
+    found: list[Tally] = []
+    with environment.reading() as txn, txn.cursor() as cursor:
+        start = max(literal, tallyKey(identity, after) + b"\0") if after else literal
+        more = cursor.set_range(start)
+        while more and cursor.key().startswith(literal):
+            tally = _tally(cursor.key(), cursor.value())
+            if tally is not None and matches(pattern, tally.subject):
+                found.append(tally)
+            most -= 1
+            if tally is not None and (most <= 0 or len(found) >= limit):
+                return found, tally.subject
+            more = cursor.next()
+    return found, b""
+
+
+def _fetchOne(environment: Environment, identity: int, subject: bytes, after: bytes) -> list[Tally]:
+    """
+    The tally of one subject, if there is one and it comes behind another.
+    """
+    key = tallyKey(identity, subject)
+    with environment.reading() as txn:
+        raw = txn.get(key)
+    tally = None if raw is None or subject <= after else _tally(key, raw)
+    return [] if tally is None else [tally]
+
+
+def _tally(key: bytes, raw: bytes) -> Tally | None:
+    """
+    A tally, or L{None} if it is damaged.
+    """
+    try:
+        return Tally.unpack(unwrap(raw, key).value)
+    except Damaged:
+        return None
+
+
+def _beginning(pattern: bytes) -> bytes:
+    """
+    With what all subjects begin that a pattern matches.
+    """
+    literal: list[bytes] = []
+    for token in pattern.split(b"."):
+        if token in (b"*", b">"):
+            break
+        literal.append(token)
+    return (b".".join(literal) + b"." if literal else b"")[:400]
+
+
+def fetchState(
+    environment: Environment, prefix: bytes
+) -> tuple[list[tuple[bytes, bytes]], list[tuple[bytes, str]]]:
+    """
+    The values whose keys begin so.
+
+    @return: whole ones, and the keys of damaged ones, with what is wrong.
+    """
+    found: list[tuple[bytes, bytes]] = []
+    broken: list[tuple[bytes, str]] = []
+    with environment.reading() as txn, txn.cursor() as cursor:
+        more = cursor.set_range(prefix)
+        while more and cursor.key().startswith(prefix):
+            key = cursor.key()
+            try:
+                found.append((key, unwrap(cursor.value(), key).value))
+            except Damaged as failure:
+                broken.append((key, str(failure)))
+            more = cursor.next()
+    return found, broken
+
+
+def oldest(tallies: Sequence[Tally]) -> int:
+    """
+    Where to begin to look for the first records of subjects whose tallies are loose.
+    """
+    return min((each.first for each in tallies if each.loose), default=0)

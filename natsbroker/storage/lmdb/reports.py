@@ -1,0 +1,104 @@
+"""
+Reports of what a store has lost: directories called C{damaged-1}, C{damaged-2} and so forth.
+
+Each has a text, the damaged database if there was one, and once somebody has acknowledged the loss
+an empty file that says so.
+
+Promises: a report is on disk when it is written. Nothing is deleted.
+Must never know: how damage is found.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from natsbroker.storage.lmdb.files import syncDirectory, writeWhole
+
+__all__ = [
+    "REPORT",
+    "acknowledge",
+    "keep",
+    "lossOf",
+    "reportsIn",
+    "unacknowledged",
+    "unreported",
+]
+
+REPORT = "report.txt"
+ACKNOWLEDGED = "acknowledged"
+
+
+def reportsIn(directory: Path) -> list[Path]:
+    """
+    The directories of all reports of a store.
+    """
+    return sorted(each for each in directory.glob("damaged-*") if each.is_dir())
+
+
+def unacknowledged(directory: Path) -> list[Path]:
+    """
+    The reports of a store that nobody has acknowledged.
+    """
+    return [each for each in reportsIn(directory) if not (each / ACKNOWLEDGED).exists()]
+
+
+def acknowledge(directory: Path) -> list[str]:
+    """
+    Note that somebody knows of all losses that a store has reported.
+
+    @return: the texts of the reports that were not acknowledged before.
+    @raise OSError: if that cannot be noted.
+    """
+    texts = []
+    for each in unacknowledged(directory):
+        text = (each / REPORT).read_text("utf-8", "replace")
+        writeWhole(each / ACKNOWLEDGED, b"")
+        syncDirectory(each)
+        texts.append(f"{each / REPORT}:\n{text}")
+    return texts
+
+
+def lossOf(log: str, start: int, stop: int) -> str:
+    """
+    The line of a report about records of a log that are lost.
+
+    @param start: the first sequence.
+    @param stop: the one behind the last.
+    """
+    return f"{log}: {start} to {stop - 1} may be lost"
+
+
+def unreported(directory: Path, lines: Iterable[str]) -> list[str]:
+    """
+    Which of some lines stand in no report of a store yet.
+    """
+    known: set[str] = set()
+    for each in reportsIn(directory):
+        known.update((each / REPORT).read_text("utf-8", "replace").splitlines())
+    return [each for each in lines if each not in known]
+
+
+def keep(path: Path, report: Sequence[str]) -> None:
+    """
+    Make a directory that tells of damage, with the damaged database, if there is one.
+
+    @param path: of the database.
+    @param report: lines.
+    """
+    directory = path.parent
+    number = 1
+    while (directory / f"damaged-{number}").exists():
+        number += 1
+    kept = directory / f"damaged-{number}"
+    kept.mkdir(mode=0o700)
+    writeWhole(kept / REPORT, "".join(f"{line}\n" for line in report).encode())
+    if path.exists():
+        try:
+            os.link(path, kept / path.name)
+        except OSError:
+            shutil.copy2(path, kept / path.name)
+    syncDirectory(kept)
+    syncDirectory(directory)

@@ -1,0 +1,345 @@
+"""
+Putting everything that is whole in a damaged database into a new one.
+
+The damaged file is kept in a directory of its own, beside the new one, with a report. As long as
+that directory is there, the store says each time it is opened that something may have been lost.
+
+Promises: nothing is deleted. What could not be found is known by log and sequence. No sequence
+that was ever used is given again.
+Must never know: why the database is damaged.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+
+from natsbroker.storage.blocks import build, chunks
+from natsbroker.storage.envelopes import wrap, wrapTwice
+from natsbroker.storage.lmdb.environment import Environment
+from natsbroker.storage.lmdb.files import Marks, readPiece, syncDirectory
+from natsbroker.storage.lmdb.finding import Finder, FoundLog, Place, Trust, merged, trustIn
+from natsbroker.storage.lmdb.journal import Frame, runsIn
+from natsbroker.storage.lmdb.layout import (
+    FORMAT_KEY,
+    LogRow,
+    Tally,
+    blockKey,
+    identityOf,
+    isTwice,
+    lostKey,
+    packFormat,
+    packRanges,
+    rowKey,
+    tallyKey,
+    unpackRanges,
+)
+from natsbroker.storage.lmdb.reports import keep, lossOf
+from natsbroker.storage.records import HEAD_SIZE, sequenceOf, subjectOf, timestampOf
+
+__all__ = ["salvage"]
+
+MOST_IN_ONE_COMMIT = 32 << 20
+
+STRETCH = 1 << 20
+PAGE = 4096
+"""How much is read at once from a file of which something cannot be read: at first, and then."""
+
+LISTED = 1024
+"""How many sequences a tally lists that is made anew."""
+
+
+class _Builder:
+    """
+    Writes the new database.
+    """
+
+    def __init__(self, path: Path, mark: bytes, base: int, expected: int) -> None:
+        """
+        @param expected: about how many bytes will be written, at most.
+        """
+        self._step = 2 * min(MOST_IN_ONE_COMMIT, expected)
+        self._environment = Environment(path)
+        self._mark = mark
+        self._base = base
+        self._txn: lmdb.Transaction[bytes] | None = None
+        self._weight = 0
+        self.put(FORMAT_KEY, packFormat(base))
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """
+        Write a value that is no block.
+        """
+        txn = self._room(len(value))
+        fold = wrapTwice if isTwice(key) else wrap
+        txn.put(key, fold(self._mark, key[:1], self._base + txn.id(), key, value))
+
+    def putBlocks(self, identity: int, sequences: Sequence[int], blobs: Sequence[bytes]) -> None:
+        """
+        Write records.
+        """
+        for contents in chunks(sequences, blobs):
+            txn = self._room(sum(contents.lengths))
+            raw = build(self._mark, identity, self._base + txn.id(), contents)
+            txn.put(blockKey(identity, contents.sequences[0]), raw)
+
+    def _room(self, weight: int) -> lmdb.Transaction[bytes]:
+        """
+        The transaction to write into.
+        """
+        self._weight += weight + 200
+        if self._txn is not None and self._weight > MOST_IN_ONE_COMMIT:
+            self._txn.commit()
+            self._txn = None
+        if self._txn is None:
+            self._weight = weight + 200
+            self._environment.prepare(self._step + 2 * weight)
+            self._txn = self._environment.begin()
+        return self._txn
+
+    def close(self) -> None:
+        """
+        Have it all on disk.
+        """
+        if self._txn is not None:
+            self._txn.commit()
+        self._environment.close()
+
+
+def salvage(
+    path: Path, mark: bytes, marks: Marks, generation: int, newest: int, frames: Sequence[Frame]
+) -> list[str]:
+    """
+    Replace a damaged database by a new one with all that could be found.
+
+    @param path: of the database; it may be missing.
+    @param generation: that of the last commit, or 0 if it is not known.
+    @param newest: the newest generation that is known.
+    @param frames: what the journal has beyond that commit.
+    @return: what was lost, in words.
+    @raise OSError: if the disk does not let it; then nothing was changed.
+    """
+    fresh = path.with_name("data.salvage")
+    for leftover in (fresh, path.with_name("data.salvage-lock")):
+        leftover.unlink(missing_ok=True)
+    journalled: dict[int, list[bytes]] = {}
+    for identity, blobs in runsIn(frames):
+        journalled.setdefault(identity, []).extend(blobs)
+    size = path.stat().st_size if path.exists() else 0
+    if not size:
+        finder = Finder(b"", mark, Trust())
+        report = _rebuild(finder, fresh, mark, marks, generation, newest, journalled)
+    else:
+        with _readable(path) as whole:
+            trust = trustIn(whole)
+            with whole.open("rb") as file:
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
+                    finder = Finder(raw, mark, trust)
+                    finder.search()
+                    report = _rebuild(finder, fresh, mark, marks, generation, newest, journalled)
+    keep(path, ["The database was damaged; what could be found is in a new one.", *report])
+    os.replace(fresh, path)
+    fresh.with_name(fresh.name + "-lock").unlink(missing_ok=True)
+    syncDirectory(path.parent)
+    return report
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[Path]:
+    """
+    A file that can be read to its end without danger to the process: the file itself, or if the
+    disk cannot read it any more a copy of what it can, with zeros for the rest.
+    """
+    copy = path.with_name("data.readable")
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(descriptor).st_size
+        starts = range(0, size, STRETCH)
+        if all(readPiece(descriptor, start, STRETCH) is not None for start in starts):
+            yield path
+            return
+        with copy.open("wb") as out:
+            for start in range(0, size, PAGE):
+                out.seek(start)
+                out.write(readPiece(descriptor, start, PAGE) or b"")
+            out.truncate(size)
+        yield copy
+    finally:
+        os.close(descriptor)
+        copy.unlink(missing_ok=True)
+
+
+def _rebuild(
+    finder: Finder,
+    fresh: Path,
+    mark: bytes,
+    marks: Marks,
+    generation: int,
+    newest: int,
+    journalled: Mapping[int, Sequence[bytes]],
+) -> list[str]:
+    """
+    Write everything that was found.
+
+    @param journalled: records that are in the journal, by log.
+    """
+    base = max(finder.generation, newest) + 16
+    certain = bool(generation) and finder.generation == generation
+    builder = _Builder(fresh, mark, base, finder.size)
+    report = []
+    known = set(marks.logs) if marks.known else set(finder.logs)
+    for identity, blobs in journalled.items():
+        finder.logs.setdefault(identity, FoundLog()).journalled = blobs
+    for identity in sorted(known | set(finder.logs)):
+        log = finder.logs.get(identity, FoundLog())
+        if marks.known and identity not in marks.logs:
+            continue
+        if log.row is not None and log.row.dropped:
+            continue
+        report += _rebuildLog(finder, builder, identity, log, marks, certain and log.current)
+    for key, (_, value) in finder.values.items():
+        if key[:1] == b"S" or identityOf(key) in known:
+            if key[:1] != b"X":
+                builder.put(key, value)
+    builder.close()
+    return report
+
+
+def _rebuildLog(
+    finder: Finder, builder: _Builder, identity: int, log: FoundLog, marks: Marks, certain: bool
+) -> list[str]:
+    """
+    Write one log.
+    """
+    records = finder.recordsOf(identity, log)
+    row = log.row
+    expected = -1 if row is None else row.count
+    if row is not None:
+        records = {key: each for key, each in records.items() if key >= row.first}
+    if len(records) != expected:
+        first = 1 if row is None else row.first
+        for sequence, place in finder.looseRecords(identity):
+            if sequence >= first and sequence not in log.dead and not log.covers(sequence):
+                records.setdefault(sequence, place)
+    row = row or _unknown(identity, marks, records)
+    lost = []
+    if not certain or len(records) != expected:
+        lost = _lostRanges(row, records, log.dead, expected)
+    lost += _extend(finder, row, records, log.journalled)
+    lost += _jump(row, records, marks, certain)
+    _write(finder, builder, row, records)
+    before = finder.values.get(lostKey(identity), (0, b""))[1]
+    lost = merged([(a, b - 1) for a, b in [*unpackRanges(before), *lost] if a < b])
+    ranges = [(a, b + 1) for a, b in lost]
+    if ranges:
+        builder.put(lostKey(identity), packRanges(ranges))
+    return [lossOf(row.name, start, stop) for start, stop in ranges]
+
+
+def _unknown(identity: int, marks: Marks, records: dict[int, Place]) -> LogRow:
+    """
+    The row of a log whose own was lost: under its name if that is marked, else to be read only.
+    """
+    last = max(records, default=0)
+    first = min(records, default=last + 1)
+    mark = marks.logs.get(identity)
+    if mark is not None:
+        return LogRow(identity, mark.name, first, last, indexed=True)
+    name = f"quarantine/{identity:016x}"
+    return LogRow(identity, name, first, last, indexed=True, quarantined=True)
+
+
+def _lostRanges(
+    row: LogRow, records: dict[int, Place], dead: set[int], expected: int
+) -> list[tuple[int, int]]:
+    """
+    Where records may be missing.
+
+    @param expected: how many there should be, or -1 if that is not known.
+    """
+    lost = []
+    following = row.first if expected >= 0 else 1
+    for sequence in sorted([*records, *(each for each in dead if each >= following)]):
+        if sequence > following:
+            lost.append((following, sequence))
+        following = max(following, sequence + 1)
+    if following <= row.last:
+        lost.append((following, row.last + 1))
+    return lost
+
+
+def _extend(
+    finder: Finder, row: LogRow, records: dict[int, Place], blobs: Sequence[bytes]
+) -> list[tuple[int, int]]:
+    """
+    Add what the journal has beyond a log.
+
+    @param blobs: the log's records that are in the journal.
+    @return: where records may be missing before them.
+    """
+    lost = []
+    for blob in blobs:
+        sequence = sequenceOf(blob, 0)
+        if sequence <= row.last:
+            continue
+        if sequence > row.last + 1:
+            lost.append((row.last + 1, sequence))
+        if not (row.indexed or row.sole):
+            row.sole = subjectOf(blob, 0)
+        row.last, row.lastTime = sequence, timestampOf(blob, 0)
+        records[sequence] = finder.add(blob)
+    return lost
+
+
+def _jump(
+    row: LogRow, records: dict[int, Place], marks: Marks, certain: bool
+) -> list[tuple[int, int]]:
+    """
+    Go beyond every sequence that may have been used.
+    """
+    row.last = max(row.last, max(records, default=0))
+    mark = marks.logs.get(row.identity)
+    if certain or mark is None or mark.reserved <= row.last:
+        return []
+    lost = (row.last + 1, mark.reserved + 1)
+    row.last = mark.reserved
+    return [lost]
+
+
+def _write(finder: Finder, builder: _Builder, row: LogRow, records: dict[int, Place]) -> None:
+    """
+    Write a log's records, its tallies and its row.
+    """
+    sequences = sorted(records)
+    row.count, row.size = len(sequences), 0
+    row.first = sequences[0] if sequences else row.last + 1
+    tallies: dict[bytes, Tally] = {}
+    for start in range(0, len(sequences), 4096):
+        some = sequences[start : start + 4096]
+        blobs = [finder.blob(records[each]) for each in some]
+        row.size += sum(map(len, blobs)) - HEAD_SIZE * len(blobs)
+        builder.putBlocks(row.identity, some, blobs)
+        if row.indexed:
+            _countAll(tallies, some, blobs)
+    for subject, tally in tallies.items():
+        builder.put(tallyKey(row.identity, subject), tally.pack())
+    builder.put(rowKey(row.identity), row.pack())
+
+
+def _countAll(
+    tallies: dict[bytes, Tally], sequences: Sequence[int], blobs: Sequence[bytes]
+) -> None:
+    """
+    Count records by subject.
+    """
+    for sequence, blob in zip(sequences, blobs, strict=True):
+        subject = subjectOf(blob, 0)
+        tally = tallies.get(subject)
+        if tally is None:
+            tally = tallies[subject] = Tally(subject)
+        tally.add((sequence,), LISTED)

@@ -1,0 +1,179 @@
+"""
+Reading everything in the database from time to time, so that damage is found before somebody needs
+what is damaged.
+
+Promises: a pass reads every value once, a little at a time, in a thread that reads; it is over
+before the next begins.
+Must never know: what is done about damage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from natsbroker.interfaces.storage import StoreError
+from natsbroker.storage.blocks import NONE, unpackDead
+from natsbroker.storage.envelopes import unwrap, unwrapEither
+from natsbroker.storage.lmdb.environment import Environment
+from natsbroker.storage.lmdb.layout import deadKey, identityOf, sequenceOf
+from natsbroker.storage.records import Damaged
+from natsbroker.storage.walking import readBlock
+
+__all__ = ["Findings", "IScrubbed", "Scrubber", "scrub"]
+
+FIRST = 10.0
+"""Seconds after opening when the first pass begins."""
+
+PAUSE = 3600.0
+"""Seconds between two passes."""
+
+INTERVAL = 0.25
+PIECE = 1 << 20
+"""Seconds between two pieces of a pass, and how many bytes a piece has: 4 MiB a second."""
+
+
+class Findings(NamedTuple):
+    """
+    What was found in a piece.
+
+    @ivar after: the last key in it; empty if the database ended.
+    @ivar records: ranges of records that cannot be read: a log's identity, the first sequence, and
+        the one behind the last; 0 for all that follow.
+    @ivar values: keys of values of state that cannot be read.
+    """
+
+    after: bytes
+    records: list[tuple[int, int, int]]
+    values: list[tuple[bytes, str]]
+
+
+def scrub(environment: Environment, after: bytes, enough: int) -> Findings:
+    """
+    Read and verify values.
+
+    @param after: a key; begin behind it.
+    @param enough: stop when they have so many bytes.
+    """
+    records: list[tuple[int, int, int]] = []
+    values: list[tuple[bytes, str]] = []
+    with environment.reading() as txn, txn.cursor() as cursor:
+        more = cursor.set_range(after + b"\0")
+        key = b""
+        while more and enough > 0:
+            key, raw = cursor.item()
+            enough -= len(raw) + len(key)
+            if key[:1] == b"B":
+                dead = txn.get(deadKey(identityOf(key), sequenceOf(key)))
+                records += _damagedIn(raw, key, dead)
+            elif key[:1] == b"S":
+                try:
+                    unwrap(raw, key)
+                except Damaged as failure:
+                    values.append((key, str(failure)))
+            more = cursor.next()
+            if records and not records[-1][2] and more and cursor.key()[:9] == key[:9]:
+                records[-1] = (*records[-1][:2], sequenceOf(cursor.key()))
+    return Findings(key if more else b"", records, values)
+
+
+def _damagedIn(raw: bytes, key: bytes, dead: bytes | None) -> Iterator[tuple[int, int, int]]:
+    """
+    The records of a block that are damaged.
+
+    @param dead: the value that says which are deleted, if there is one.
+    """
+    identity, first = identityOf(key), sequenceOf(key)
+    gone = NONE
+    if dead is not None:
+        try:
+            gone = unpackDead(first, unwrapEither(dead, deadKey(identity, first))[0].value)
+        except Damaged:
+            pass  # then all of them are taken for living
+    block = readBlock(raw, identity, first, gone)
+    if block is None:
+        yield identity, first, 0
+        return
+    for sequence in block.missing:
+        yield identity, sequence, sequence + 1
+    count = len(block.sequences)
+    index = 0
+    while index < count:
+        index += len(block.records(index, count, len(raw)))
+        if index < count:
+            sequence = block.sequences[index]
+            try:
+                block.record(index)
+            except Damaged:
+                if sequence not in gone:
+                    yield identity, sequence, sequence + 1
+            index += 1
+
+
+class IScrubbed(Protocol):
+    """
+    The store of a L{Scrubber}.
+    """
+
+    def fetch(self, call: Callable[..., Findings], *args: Any) -> Deferred[Findings]:
+        """
+        Call something with the database in a thread that reads.
+        """
+
+    def scrubbed(self, findings: Findings) -> None:
+        """
+        Take what was found.
+        """
+
+
+class Scrubber:
+    """
+    Has a store read, a little at a time.
+    """
+
+    def __init__(self, reactor: Any, store: IScrubbed) -> None:
+        """
+        @param reactor: for the time.
+        """
+        self._reactor = reactor
+        self._store = store
+        self._after = b""
+        self._isStopped = False
+        self._call: Any = None
+
+    def start(self) -> None:
+        """
+        Begin the first pass soon.
+        """
+        self._call = self._reactor.callLater(FIRST, self._next)
+
+    def stop(self) -> None:
+        """
+        Read nothing more.
+        """
+        self._isStopped = True
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+
+    def _next(self) -> None:
+        reading = self._store.fetch(scrub, self._after, PIECE)
+        reading.addCallbacks(self._read, self._failed)
+
+    def _read(self, findings: Findings) -> None:
+        self._store.scrubbed(findings)
+        self._after = findings.after
+        self._goOn(INTERVAL if self._after else PAUSE)
+
+    def _failed(self, failure: Failure) -> None:
+        """
+        The database cannot be read now, which others are told who need it: try again later.
+        """
+        failure.trap(StoreError)
+        self._goOn(PAUSE)
+
+    def _goOn(self, seconds: float) -> None:
+        if not self._isStopped:
+            self._call = self._reactor.callLater(seconds, self._next)

@@ -1,0 +1,425 @@
+"""
+The store on disk, as the reactor's thread sees it.
+
+Promises: see L{natsbroker.interfaces.IStreamStore}. Every disk access is in a thread: one that
+writes, and a few that read.
+Must never know: what the services on top do with it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import lmdb
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.python.threadpool import ThreadPool
+from zope.interface import implementer
+
+from natsbroker.interfaces import IReportingStore, IStreamLog
+from natsbroker.interfaces.storage import (
+    LogReadOnly,
+    NoSuchLog,
+    StoreClosed,
+    StoreError,
+    StoreFailed,
+)
+from natsbroker.storage.checks import checkLogName, checkSpace
+from natsbroker.storage.foreign import refuseForeign
+from natsbroker.storage.jobs import BarrierJob, Job
+from natsbroker.storage.lmdb.cache import BlockCache
+from natsbroker.storage.lmdb.commits import Committer, Opened, Outcome
+from natsbroker.storage.lmdb.environment import asStoreError
+from natsbroker.storage.lmdb.files import Lock, syncDirectory
+from natsbroker.storage.lmdb.jobs import CreateJob, DropJob
+from natsbroker.storage.lmdb.layout import LogRow, spaceAndKey
+from natsbroker.storage.lmdb.log import LMDBLog
+from natsbroker.storage.lmdb.losses import Losses
+from natsbroker.storage.lmdb.opening import STORE, openDirectory
+from natsbroker.storage.lmdb.scrubbing import Findings, Scrubber
+from natsbroker.storage.lmdb.states import LMDBStates
+from natsbroker.storage.policy import Policy
+from natsbroker.storage.threaded import ThreadedStore
+
+__all__ = ["LMDBStore", "openLMDB"]
+
+T = TypeVar("T")
+
+READERS = 2
+"""How many threads read."""
+
+RETRY = 1.0
+MOST_RETRY = 4.0
+"""Seconds between a failure and opening the store again: at first, and when that fails again."""
+
+LOCK = "lock"
+
+
+def openLMDB(
+    reactor: Any,
+    directory: str | os.PathLike[str],
+    maxSize: int = 0,
+    now: Callable[[], int] = time.time_ns,
+) -> Deferred[LMDBStore]:
+    """
+    Open the store in a directory, or make one there.
+
+    @param reactor: with C{callFromThread} and C{callLater}.
+    @param maxSize: how many bytes the database may have; 0 for any number.
+    @param now: the wall clock, in nanoseconds since 1970.
+    @return: may be cancelled; fails with L{natsbroker.interfaces.storage.StoreLocked},
+        L{natsbroker.interfaces.storage.UnknownFormat}, L{natsbroker.interfaces.storage.StoreFull}
+        or L{StoreFailed}.
+    """
+    path = Path(directory).absolute()
+    pool = ThreadPool(0, READERS, "natsbroker-read")
+    pool.start()
+    result: Deferred[LMDBStore] = Deferred()
+
+    def found(opening: tuple[Lock, Opened]) -> None:
+        lock, opened = opening
+        if result.called:
+            opened.close()
+            lock.release()
+            pool.stop()
+        else:
+            store = LMDBStore(reactor, path, maxSize, now, pool)
+            store.begin(lock, opened)
+            result.callback(store)
+
+    def failed(failure: Failure) -> None:
+        pool.stop()
+        if not result.called:
+            result.errback(failure)
+
+    deferToThreadPool(reactor, pool, _openBlocking, path, maxSize).addCallbacks(found, failed)
+    return result
+
+
+def _openBlocking(path: Path, maxSize: int) -> tuple[Lock, Opened]:
+    """
+    Take the lock and open what is there.
+
+    @raise StoreError: if that cannot be.
+    """
+    try:
+        if not (path / STORE).exists():
+            refuseForeign(path)
+        if not path.exists():
+            path.mkdir(mode=0o700, parents=True)
+            syncDirectory(path.parent)
+        lock = Lock(path / LOCK)
+        try:
+            return lock, openDirectory(path, maxSize)
+        except BaseException:
+            lock.release()
+            raise
+    except (OSError, lmdb.Error) as failure:
+        raise asStoreError(failure) from failure
+
+
+@implementer(IReportingStore)
+class LMDBStore(ThreadedStore[LMDBLog]):
+    """
+    Logs and state in one LMDB database. Made by L{openLMDB} only.
+
+    @ivar cache: blocks read lately.
+    """
+
+    retryFirst = RETRY
+    retryMost = MOST_RETRY
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        path: Path,
+        maxSize: int,
+        now: Callable[[], int],
+        pool: ThreadPool,
+    ) -> None:
+        super().__init__(reactor, pool, now)
+        self._path = path
+        self._maxSize = maxSize
+        self.cache = BlockCache()
+        self._rows: dict[str, LogRow] = {}
+        self._holds: dict[int, dict[str, int]] = {}
+        self._opening: dict[str, list[Deferred[IStreamLog]]] = {}
+        self._ahead: set[LMDBLog] = set()
+        self._losses = Losses(reactor, pool, path)
+        self._scrubber = Scrubber(reactor, self)
+
+    def begin(self, lock: Lock, opened: Opened) -> None:
+        """
+        Start the thread that writes.
+        """
+        self._environment = opened.environment
+        self._learn(opened)
+        self._committer = Committer(
+            self._reactor,
+            opened,
+            lambda: openDirectory(self._path, self._maxSize),
+            self,
+            self._policies,
+            self.now,
+            lock.release,
+        )
+        self._committer.start()
+        self.troubles.watch(self._losses)
+        self._losses.start(opened.reports)
+        self._scrubber.start()
+
+    def _learn(self, opened: Opened) -> None:
+        """
+        Take over what was found when opening.
+        """
+        if opened.repaired:
+            self._log.error(
+                "Store {path} was repaired: {repaired}",
+                path=str(self._path),
+                repaired=opened.repaired,
+            )
+        self._rows = {row.name: row for row in opened.rows.values() if not row.dropped}
+        self._holds = opened.holds
+        for name, start, stop, reason in opened.damage:
+            self.troubles.recordsDamaged(name, start, stop, reason)
+        for space, key, reason in opened.states:
+            self.troubles.stateDamaged(space, key, reason)
+        for row in self._rows.values():
+            if row.quarantined:
+                self.troubles.logQuarantined(row.name, "what describes it was lost")
+
+    # The interface
+
+    def logs(self) -> Deferred[list[str]]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        if self._closed is not None:
+            return fail(self._closed)
+        barrier = self.ask(BarrierJob()).addErrback(lambda failure: failure.trap(StoreError))
+        return barrier.addCallback(lambda _: sorted(self._rows))
+
+    def open(self, name: str, create: bool = True) -> Deferred[IStreamLog]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        checkLogName(name)
+        result: Deferred[IStreamLog] = Deferred()
+        if self._closed is not None:
+            result.errback(self._closed)
+        elif name in self._rows:
+            result.callback(self._logOf(self._rows[name]))
+        elif name in self._opening:
+            self._opening[name].append(result)
+        elif create:
+            self._make(name, result)
+        else:
+            result.errback(NoSuchLog(f"there is no log {name}"))
+        return result
+
+    def _logOf(self, row: LogRow) -> LMDBLog:
+        """
+        The log of a row.
+        """
+        log = self._logs.get(row.name)
+        if log is None:
+            policy = self._policies.setdefault(row.identity, Policy())
+            policy.holds = self._holds.get(row.identity, {})
+            log = self._logs[row.name] = LMDBLog(self, row, policy)
+            self._byIdentity[row.identity] = log
+        return log
+
+    def _make(self, name: str, result: Deferred[IStreamLog]) -> None:
+        """
+        Make a log.
+        """
+        identity = int.from_bytes(os.urandom(8), "little")
+        row = LogRow(identity, name)
+        self._opening[name] = [result]
+        deferred = self.ask(CreateJob(row))
+        deferred.addCallbacks(self._made, self._notMade, callbackArgs=(row,), errbackArgs=(row,))
+
+    def _made(self, _: object, row: LogRow) -> None:
+        """
+        A log is there.
+        """
+        self._rows[row.name] = row
+        log = self._logOf(row)
+        for each in self._opening.pop(row.name):
+            each.callback(log)
+
+    def _notMade(self, failure: Failure, row: LogRow) -> None:
+        """
+        A log could not be made.
+        """
+        for each in self._opening.pop(row.name):
+            each.errback(failure)
+
+    def drop(self, name: str) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        if self._closed is not None:
+            return fail(self._closed)
+        row = self._rows.get(name)
+        if row is None:
+            return fail(NoSuchLog(f"there is no log {name}"))
+        if row.quarantined:
+            return fail(LogReadOnly(f"log {name} is in quarantine"))
+        deferred = self.ask(DropJob(row.identity))
+        if deferred.called:
+            return deferred
+        log = self._logOf(row)
+        log.closed = StoreClosed(f"log {name} was dropped")
+        self._forget(log)
+        return deferred.addErrback(self._notDropped, log, row)
+
+    def _forget(self, log: LMDBLog) -> None:
+        """
+        Let go of a log.
+        """
+        del self._rows[log.name], self._logs[log.name]
+        self._aging.forget(log)
+        self.cache.forgetLog(log.identity)
+        self.troubles.logDropped(log.name)
+
+    def _notDropped(self, failure: Failure, log: LMDBLog, row: LogRow) -> Failure:
+        """
+        A log is still there, unless a new one of its name is.
+        """
+        if log.name not in self._rows:
+            log.closed = self._closed
+            self._rows[log.name] = row
+            self._logs[log.name] = log
+        return failure
+
+    def states(self, space: str) -> LMDBStates:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        checkSpace(space)
+        return LMDBStates(self, space)
+
+    def losses(self) -> list[str]:
+        """
+        See L{natsbroker.interfaces.IReportingStore}.
+        """
+        return self._losses.open
+
+    def _leave(self, closed: StoreError) -> None:
+        """
+        See L{ThreadedStore}.
+        """
+        self._scrubber.stop()
+        self._losses.stop()
+
+    def scrubbed(self, findings: Findings) -> None:
+        """
+        Tell of what is damaged in the database.
+        """
+        rows = {row.identity: row for row in self._rows.values()}
+        for identity, start, stop in findings.records:
+            row = rows.get(identity)
+            if row is None:
+                continue
+            log = self._logs.get(row.name)
+            bounds = row.bounds() if log is None else log.bounds()
+            last = min(stop or bounds.last + 1, bounds.last + 1)
+            if max(start, bounds.first) < last:
+                reason = "a record does not match its checksum"
+                self.troubles.recordsDamaged(row.name, max(start, bounds.first), last, reason)
+        for key, reason in findings.values:
+            self.troubles.stateDamaged(*spaceAndKey(key), reason)
+
+    # For logs and state
+
+    def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
+        """
+        Call something with the database in a thread that reads.
+        """
+        if self._closed is not None:
+            return fail(self._closed)
+        environment = self._environment
+        deferred: Deferred[T] = deferToThreadPool(
+            self._reactor, self._pool, call, environment, *args
+        )
+        return deferred.addErrback(self._notFetched)
+
+    def _notFetched(self, failure: Failure) -> Failure:
+        """
+        Reading failed.
+        """
+        if isinstance(failure.value, (lmdb.Error, OSError)):
+            raise StoreFailed(f"the store cannot be read: {failure.value}") from failure.value
+        return failure
+
+    # For the thread that writes, called in the reactor's
+
+    def committed(self, outcome: Outcome) -> None:
+        """
+        A commit is on disk.
+        """
+        for identity, _ in outcome.touched:
+            log = self._byIdentity.get(identity)
+            if log is not None:
+                log.version += 1
+        if outcome.caughtUp:
+            self._databaseCaughtUp()
+        for identity, blobs in outcome.ahead.items():
+            log = self._byIdentity[identity]
+            log.journalled(blobs)
+            self._ahead.add(log)
+        self.cache.forget(outcome.touched)
+        for identity, row in outcome.rows.items():
+            log = self._byIdentity.get(identity)
+            if log is not None:
+                log.committed(row, outcome.oldest.get(identity))
+        self._done(outcome.jobs, bool(outcome.rows))
+
+    def _databaseCaughtUp(self) -> None:
+        """
+        All that was in the journal is in the database.
+        """
+        for log in self._ahead:
+            log.databaseCaughtUp()
+        self._ahead.clear()
+
+    def refused(self, jobs: Sequence[Job], error: StoreError) -> None:
+        """
+        Jobs failed, and everything that was asked after them.
+        """
+        self.troubles.writesStopped(str(error))
+        self._log.error("Store {path} stopped writing: {error}", path=self._path, error=error)
+        if isinstance(error, StoreFailed):
+            self._tryLater()
+        else:
+            for log in self._logs.values():
+                log.rollBack()
+        self._fail(jobs, error)
+
+    def reopened(self, opened: Opened) -> None:
+        """
+        The store was opened again after a failure.
+        """
+        self._environment = opened.environment
+        self._databaseCaughtUp()
+        self._learn(opened)
+        self._losses.start(opened.reports)
+        for log in list(self._logs.values()):
+            self.cache.forgetLog(log.identity)
+            log.version += 1
+            row = opened.rows.get(log.identity)
+            if row is not None and not row.dropped:
+                log.reopened(row)
+            else:
+                log.closed = StoreFailed(f"log {log.name} was not there any more")
+                self._forget(log)
+        self._resumed()

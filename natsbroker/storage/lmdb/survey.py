@@ -1,0 +1,203 @@
+"""
+What is in a database, found by looking at its tree and at the heads of its blocks.
+
+This is what makes opening quick: a million records are a few thousand blocks, and of each only
+the head is read. Records themselves are verified when they are read.
+
+Promises: L{Damaged} if the database is not in order; then nothing was changed.
+Must never know: how damage is repaired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from natsbroker.interfaces.storage import UnknownFormat
+from natsbroker.storage.blocks import HEAD_LENGTH, NONE, Head, parseHead, unpackDead
+from natsbroker.storage.envelopes import unwrap, unwrapEither
+from natsbroker.storage.lmdb.blocklog import MERGE, SEALED
+from natsbroker.storage.lmdb.layout import (
+    FORMAT_KEY,
+    FORMAT_VERSION,
+    LogRow,
+    identityOf,
+    sequenceOf,
+    unpackFormat,
+    unpackHolds,
+    unpackRanges,
+)
+from natsbroker.storage.lmdb.pages import Entry, PageFile
+from natsbroker.storage.records import Damaged
+from natsbroker.storage.walking import readBlock
+
+__all__ = ["Survey", "survey"]
+
+
+@dataclass
+class _Blocks:
+    """
+    The blocks of one log.
+
+    @ivar heads: where each lies, with its head.
+    """
+
+    records: int = 0
+    size: int = 0
+    last: int = 0
+    heads: list[tuple[Entry, Head]] = field(default_factory=list)
+    tail: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, entry: Entry, head: Head) -> None:
+        """
+        Take the next block.
+
+        @raise Damaged: if it cannot be the next.
+        """
+        if head.first <= self.last or head.first != sequenceOf(entry.key):
+            raise Damaged(f"the block at {head.first} stands in the place of another")
+        if head.length != entry.length:
+            raise Damaged(f"the block at {head.first} does not have its length")
+        self.last = head.last
+        self.records += head.records
+        self.size += head.size
+        if head.length < SEALED:
+            self.tail = [*self.tail[1 - MERGE :], (head.first, head.length)]
+        else:
+            self.tail = []
+
+
+@dataclass
+class Survey:
+    """
+    What is in a database.
+
+    @ivar mark: the random number that all values begin with.
+    @ivar base: what was added to the numbers of transactions to get generations.
+    @ivar generation: that of the last commit.
+    @ivar halved: values of which one of two copies is damaged.
+    @ivar broken: values of state and tallies that are damaged.
+    """
+
+    mark: bytes = b""
+    base: int = 0
+    generation: int = 0
+    rows: dict[int, LogRow] = field(default_factory=dict)
+    holds: dict[int, dict[str, int]] = field(default_factory=dict)
+    lost: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    dead: dict[tuple[int, int], frozenset[int]] = field(default_factory=dict)
+    blocks: dict[int, _Blocks] = field(default_factory=dict)
+    halved: dict[bytes, bytes] = field(default_factory=dict)
+    broken: dict[bytes, bytes] = field(default_factory=dict)
+
+
+def survey(file: PageFile) -> Survey:
+    """
+    Look at a database whose tree was verified.
+
+    @raise Damaged: if something in it is not in order.
+    @raise UnknownFormat: if another version wrote it.
+    """
+    metas = file.metas()
+    if not metas:
+        raise Damaged("the database does not say where anything is")
+    if file.size < (metas[0].lastPage + 1) * metas[0].pageSize:
+        raise Damaged("the file was cut off")
+    found = Survey()
+    for entry in file.entries(metas[0], metas[0].mainRoot):
+        _look(file, entry, found)
+    if not found.mark:
+        raise Damaged("the database does not say what it is")
+    found.generation = found.base + metas[0].transaction
+    for identity, blocks in found.blocks.items():
+        row = found.rows.get(identity)
+        if row is None:
+            raise Damaged(f"there are blocks of a log {identity:016x}, but not the log")
+        if blocks.last > row.last:
+            raise Damaged(f"log {row.name} has records that it does not know of")
+    for identity, row in found.rows.items():
+        _complete(file, found, identity, row)
+    return found
+
+
+def _look(file: PageFile, entry: Entry, found: Survey) -> None:
+    """
+    Take one value into account.
+    """
+    key = entry.key
+    kind = key[:1]
+    if kind == b"B" and len(key) == 17:
+        head = parseHead(file.read(entry.offset, min(entry.length, HEAD_LENGTH)))
+        if head.identity != identityOf(key):
+            raise Damaged(f"the block at {head.first} stands in the place of another")
+        blocks = found.blocks.setdefault(head.identity, _Blocks())
+        blocks.add(entry, head)
+        blocks.heads.append((entry, head))
+        return
+    raw = entry.value or file.read(entry.offset, entry.length)
+    if kind in (b"S", b"T"):
+        _check(key, raw, found)
+        return
+    envelope, whole = unwrapEither(raw, key)
+    value = envelope.value
+    if not whole:
+        found.halved[key] = value
+    if kind == b"G" and len(key) == 17:
+        found.dead[identityOf(key), sequenceOf(key)] = unpackDead(sequenceOf(key), value)
+    elif key == FORMAT_KEY:
+        found.mark = raw[:8] if whole else b""
+        version, found.base = unpackFormat(value)
+        if version != FORMAT_VERSION:
+            raise UnknownFormat(f"the database has format {version}, not {FORMAT_VERSION}")
+    elif kind == b"L" and len(key) == 9:
+        found.rows[identityOf(key)] = LogRow.unpack(identityOf(key), value)
+    elif kind == b"H" and len(key) == 9:
+        found.holds[identityOf(key)] = unpackHolds(value)
+    elif kind == b"X" and len(key) == 9:
+        found.lost[identityOf(key)] = unpackRanges(value)
+    else:
+        raise UnknownFormat(f"the database holds something under {key[:20]!r} that is not known")
+
+
+def _check(key: bytes, raw: bytes, found: Survey) -> None:
+    """
+    See whether a value is whole of which there may be many, and which can be lost by itself.
+    """
+    try:
+        unwrap(raw, key)
+    except Damaged:
+        found.broken[key] = raw
+
+
+def _living(file: PageFile, found: Survey, identity: int, row: LogRow) -> Iterator[tuple[int, int]]:
+    """
+    For each block that is not all alive: how many of its records are gone, and their size.
+    """
+    for entry, head in found.blocks[identity].heads:
+        dead = found.dead.get((identity, head.first), NONE)
+        if not dead and head.first >= row.first:
+            continue
+        block = readBlock(file.read(entry.offset, entry.length), identity, head.first, dead)
+        if block is None:
+            yield head.records, head.size
+            continue
+        alive = [each for each in block.living() if block.sequences[each] >= row.first]
+        yield head.records - len(alive), head.size - sum(map(block.length, alive))
+
+
+def _complete(file: PageFile, found: Survey, identity: int, row: LogRow) -> None:
+    """
+    Give a row its tail, and count anew what it counts.
+    """
+    blocks = found.blocks.get(identity)
+    if row.dropped:
+        return
+    if blocks is None:
+        row.count, row.size, row.first = 0, 0, row.last + 1
+        return
+    row.tail = blocks.tail
+    row.count, row.size = blocks.records, blocks.size
+    for records, size in _living(file, found, identity, row):
+        row.count -= records
+        row.size -= size
+    blocks.heads.clear()

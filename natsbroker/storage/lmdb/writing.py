@@ -1,0 +1,310 @@
+"""
+One log in a write transaction: what is appended, what is deleted, and what the limits let go.
+
+Promises: what the limits make go in one commit is bounded by what was written in it, so they never
+stop writers; what is left over goes in the next ones.
+Must never know: threads, Deferreds, the reactor, other logs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from natsbroker.storage.blocks import Block, packDead
+from natsbroker.storage.lmdb.layout import (
+    LogRow,
+    deadKey,
+    holdsKey,
+    packHolds,
+    rowKey,
+    tallyPrefix,
+)
+from natsbroker.storage.lmdb.tallying import LogTallies
+from natsbroker.storage.policy import Policy
+from natsbroker.storage.records import timestampOf
+
+if TYPE_CHECKING:
+    from natsbroker.storage.lmdb.transaction import Transaction
+
+__all__ = ["LogWriter"]
+
+BLOCKS_A_SLICE = 64
+SUBJECTS_A_SLICE = 200
+KEYS_A_SLICE = 1000
+"""How much is deleted in one commit, beyond what was written in it."""
+
+
+class LogWriter(LogTallies):
+    """
+    A log in a transaction.
+
+    @ivar discardTo: what is below goes, unless it is held.
+    @ivar trimmed: whether everything has gone that should.
+    @ivar oldest: the timestamp of the oldest record, if that matters and there is one.
+    """
+
+    def __init__(self, transaction: Transaction, row: LogRow, policy: Policy) -> None:
+        super().__init__(transaction, row, policy)
+        self.discardTo = 0
+        self.trimmed = True
+        self.oldest: int | None = None
+
+    def append(
+        self,
+        first: int,
+        blobs: Sequence[bytes],
+        size: int,
+        lastTime: int,
+        sole: bytes,
+        subjects: Sequence[bytes] | None,
+    ) -> None:
+        """
+        Add records.
+
+        @param first: the sequence of the first.
+        @param size: bytes of subjects, headers and payloads.
+        @param sole: the subject of all of them, if C{subjects} is L{None}.
+        """
+        row = self.row
+        sequences = range(first, first + len(blobs))
+        if subjects is not None:
+            self._beginIndex()
+            self._count(subjects, sequences)
+        elif not row.indexed:
+            row.sole = sole
+        else:
+            self._count([sole] * len(blobs), sequences)
+        row.grow(first, len(blobs), size, lastTime)
+        self._runs.append(sequences)
+        self._blobs.extend(blobs)
+
+    def skipTo(self, sequence: int) -> None:
+        """
+        Leave out what is below a sequence.
+        """
+        if sequence > self.row.last + 1:
+            self.row.last = sequence - 1
+            if not self.row.count:
+                self.row.first = sequence
+
+    # Deleting
+
+    def delete(self, sequences: Collection[int]) -> int:
+        """
+        Delete single records.
+
+        @return: how many were there.
+        """
+        self.flush()
+        wanted = sorted(set(sequences))
+        position = bisect_left(wanted, self.row.first)
+        deleted = 0
+        while position < len(wanted) and wanted[position] <= self.row.last:
+            block = next(self.blocksFrom(wanted[position]), None)
+            if block is None:
+                break
+            indexes = []
+            if block.last < wanted[position]:
+                position += 1
+                continue
+            while position < len(wanted) and wanted[position] <= block.last:
+                index = block.indexOf(wanted[position])
+                sequence = block.sequences[index]
+                if sequence == wanted[position] and sequence not in block.dead:
+                    indexes.append(index)
+                position += 1
+            if indexes:
+                deleted += len(indexes)
+                self._kill(block, indexes)
+        if deleted:
+            self._findFirst()
+        return deleted
+
+    def _kill(self, block: Block, indexes: Sequence[int]) -> None:
+        """
+        Delete records of one block.
+        """
+        row, transaction = self.row, self._transaction
+        row.count -= len(indexes)
+        row.size -= sum(map(block.length, indexes))
+        self._uncount(block, indexes)
+        block.dead = block.dead.union(block.sequences[each] for each in indexes)
+        first = self._keyOf(block)
+        self._touch(first)
+        living = list(block.living())
+        if not living:
+            self._forget(block)
+        elif len(living) * 2 < len(block.sequences) and not block.missing:
+            self._rewrite(block, living)
+        else:
+            transaction.put(deadKey(row.identity, first), packDead(first, block.dead))
+
+    # Retention
+
+    def trim(self) -> bool:
+        """
+        Let the oldest records go that the limits, or L{discardTo}, do not allow.
+
+        @return: whether that is done; if not, enough was done for one commit.
+        """
+        budget = max(BLOCKS_A_SLICE, 4 * self._written)
+        while self._mayTrim():
+            if budget <= 0:
+                return False
+            budget -= 1
+            head = self._head()
+            if head is None:
+                self._findFirst()
+                return True
+            if not self._trimBlock(*head):
+                return True
+        return True
+
+    def _mayTrim(self) -> bool:
+        """
+        Whether something may have to go, as far as the row says.
+        """
+        row, policy = self.row, self._policy
+        if not row.count:
+            return False
+        return bool(
+            row.first < self.discardTo
+            or policy.isExceeded(row.count, row.size)
+            or policy.retention.age
+        )
+
+    def _trimBlock(self, block: Block, index: int) -> bool:
+        """
+        Let records go from the first block.
+
+        @param index: of its oldest one.
+        @return: whether all went.
+        """
+        row, retention, floor = self.row, self._policy.retention, self._policy.floor
+        cutoff = self._transaction.now - retention.age if retention.age else 0
+        gone = []
+        kept = -1
+        for each in block.living():
+            if each < index:
+                continue
+            sequence = block.sequences[each]
+            must = sequence < self.discardTo or (retention.count and row.count > retention.count)
+            must = must or (retention.size and row.size > retention.size and row.count > 1)
+            must = must or timestampOf(block.raw, block.starts[each]) < cutoff
+            if not must or (floor is not None and sequence >= floor):
+                kept = each
+                break
+            row.count -= 1
+            row.size -= block.length(each)
+            gone.append(each)
+        self._uncount(block, gone)
+        if kept >= 0:
+            row.first = block.sequences[kept]
+            return False
+        self._transaction.heads.pop(row.identity, None)
+        self._forget(block)
+        row.first = block.last + 1
+        self._findFirst()
+        return True
+
+    def trimSubjects(self) -> bool:
+        """
+        Let the oldest records go of subjects that have too many.
+
+        @return: whether that is done.
+        """
+        limit = self._policy.retention.perSubject
+        if not limit:
+            return True
+        if not self.row.indexed:
+            if self.row.sole and self.row.count > limit:
+                self.discardTo = max(self.discardTo, self._sequenceFromEnd(limit))
+            return True
+        counted, self._counted = self._counted, []
+        if self._policy.sweep is not None:
+            counted += self._sweepOn(self._policy.sweep, limit)
+        self.delete(self._excess(counted, limit))
+        return self._policy.sweep is None
+
+    def _sweepOn(self, after: bytes, limit: int) -> list[bytes]:
+        """
+        Find some of the subjects that have too many records, and note how far that went.
+        """
+        prefix = tallyPrefix(self.row.identity)
+        found: list[bytes] = []
+        seen = 0
+        self._writeTallies()
+        with self._transaction.txn.cursor() as cursor:
+            more = cursor.set_range(max(prefix, after + b"\0"))
+            while more and cursor.key().startswith(prefix):
+                tally = self._unwrapTally(cursor.key(), cursor.value())
+                if tally is not None and tally.count > limit:
+                    found.append(tally.subject)
+                seen += 1
+                if len(found) >= SUBJECTS_A_SLICE or seen >= KEYS_A_SLICE:
+                    self._policy.sweep = cursor.key()
+                    return found
+                more = cursor.next()
+        self._policy.sweep = None
+        return found
+
+    def _excess(self, subjects: Iterable[bytes], limit: int) -> list[int]:
+        """
+        The sequences that are too many of some subjects.
+        """
+        floor = self._policy.floor
+        found: list[int] = []
+        for subject in set(subjects):
+            tally = self._tally(subject)
+            excess = tally.count - limit if tally is not None else 0
+            if tally is None or excess <= 0:
+                continue
+            if tally.complete:
+                found += tally.listed[:excess]
+            else:
+                self.flush()
+                found += islice(self._sequencesOf(subject, tally.first), excess)
+        return [each for each in found if floor is None or each < floor]
+
+    # The end
+
+    def sweep(self) -> None:
+        """
+        Look at all subjects, because what may be kept of each has changed.
+        """
+        if self._policy.retention.perSubject:
+            self._policy.sweep = b""
+
+    def putHolds(self) -> None:
+        """
+        Store the holds.
+        """
+        self._transaction.put(holdsKey(self.row.identity), packHolds(self._policy.holds))
+
+    def finish(self) -> None:
+        """
+        Store all that is still in memory.
+        """
+        self.flush()
+        transaction, row = self._transaction, self.row
+        if not (row.dropped or row.quarantined):
+            swept = self.trimSubjects()
+            self.trimmed = self.trim()
+            if not (swept and self.trimmed):
+                transaction.unfinished.add(row.identity)
+            self._noteOldest()
+        self._writeTallies()
+        transaction.put(rowKey(row.identity), row.pack())
+
+    def _noteOldest(self) -> None:
+        """
+        Look when the oldest record came, if the age is limited.
+        """
+        if self._policy.retention.age and self.row.count:
+            head = self._head()
+            if head is not None:
+                block, index = head
+                self.oldest = timestampOf(block.raw, block.starts[index])

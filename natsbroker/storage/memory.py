@@ -1,0 +1,167 @@
+"""
+The store that forgets: logs in memory, for tests and for streams that need not survive.
+
+Promises: everything that a store on disk promises, save surviving. Each Deferred has fired when
+it is returned. What was appended is not copied: the bytes objects are kept.
+Must never know: files, threads, or the services on top.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.interfaces import IReactorTime
+from zope.interface import implementer
+
+from natsbroker.interfaces import (
+    IStateStore,
+    IStoreWatcher,
+    IStreamLog,
+    IStreamStore,
+)
+from natsbroker.interfaces.storage import (
+    NoSuchLog,
+    StoreClosed,
+    StoreError,
+)
+from natsbroker.storage.aging import Aging
+from natsbroker.storage.checks import (
+    checkChanges,
+    checkLogName,
+    checkSpace,
+)
+from natsbroker.storage.memorylog import MemoryLog
+from natsbroker.storage.spaces import SpaceBase
+from natsbroker.storage.watching import Troubles
+
+__all__ = ["MemoryLog", "MemoryStates", "MemoryStore"]
+
+
+@implementer(IStateStore)
+class MemoryStates(SpaceBase):
+    """
+    State in memory. Made by L{MemoryStore.states} only.
+    """
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._values: dict[bytes, bytes] = {}
+
+    def load(self, prefix: bytes = b"") -> Deferred[dict[bytes, bytes]]:
+        """
+        See L{natsbroker.interfaces.IStateStore}.
+        """
+        if self._store.closed is not None:
+            return fail(self._store.closed)
+        found = sorted(each for each in self._values if each.startswith(prefix))
+        return succeed({key: self._values[key] for key in found})
+
+    def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStateStore}.
+        """
+        checkChanges(changes)
+        if self._store.closed is not None:
+            return fail(self._store.closed)
+        for key, value in changes.items():
+            if value is None:
+                self._values.pop(key, None)
+            else:
+                self._values[key] = value
+        return succeed(None)
+
+
+@implementer(IStreamStore)
+class MemoryStore:
+    """
+    Logs and state in memory.
+
+    @ivar now: the wall clock, in nanoseconds.
+    @ivar closed: what everything fails with, once it is closed.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorTime | Any,
+        maxSize: int = 0,
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """
+        @param reactor: for the age of records.
+        @param maxSize: how many bytes all records may have together; 0 for any number.
+        """
+        self.now = now
+        self.aging = Aging(reactor)
+        self.closed: StoreError | None = None
+        self._maxSize = maxSize
+        self._logs: dict[str, MemoryLog] = {}
+        self._states: dict[str, MemoryStates] = {}
+        self._troubles = Troubles()
+
+    def hasRoom(self, size: int) -> bool:
+        """
+        Whether so many bytes more can be kept.
+        """
+        if not self._maxSize:
+            return True
+        return sum(each.size for each in self._logs.values()) + size <= self._maxSize
+
+    def logs(self) -> Deferred[list[str]]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        return fail(self.closed) if self.closed is not None else succeed(sorted(self._logs))
+
+    def open(self, name: str, create: bool = True) -> Deferred[IStreamLog]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        checkLogName(name)
+        if self.closed is not None:
+            return fail(self.closed)
+        log = self._logs.get(name)
+        if log is None:
+            if not create:
+                return fail(NoSuchLog(f"there is no log {name}"))
+            log = self._logs[name] = MemoryLog(self, name)
+        return succeed(log)
+
+    def drop(self, name: str) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        log = self._logs.pop(name, None)
+        if log is None:
+            return fail(NoSuchLog(f"there is no log {name}"))
+        log.closed = StoreClosed(f"log {name} was dropped")
+        self.aging.forget(log)
+        return succeed(None)
+
+    def states(self, space: str) -> MemoryStates:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        checkSpace(space)
+        return self._states.setdefault(space, MemoryStates(self))
+
+    def watch(self, watcher: IStoreWatcher) -> Callable[[], None]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        return self._troubles.watch(watcher)
+
+    def close(self) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        if self.closed is None:
+            self.closed = StoreClosed("the store is closed")
+            self.aging.stop()
+            for log in self._logs.values():
+                log.closed = self.closed
+        return succeed(None)

@@ -1,0 +1,323 @@
+"""
+A log in memory.
+
+Promises: see the interfaces. Each Deferred has fired when it is returned.
+Must never know: files, threads, other logs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from twisted.internet.defer import Deferred, fail, succeed
+from zope.interface import implementer
+
+from natsbroker.interfaces import (
+    IExportableLog,
+    IHeldLog,
+    ISubjectIndexedLog,
+)
+from natsbroker.interfaces.storage import (
+    Columns,
+    Entry,
+    LogBounds,
+    Matching,
+    RangeDigest,
+    Record,
+    Retention,
+    StoreError,
+    StoreFull,
+    SubjectTally,
+)
+from natsbroker.storage.checks import (
+    checkHold,
+    checkSkip,
+)
+from natsbroker.storage.exports import Page, digestRange, exportRange
+from natsbroker.storage.memoryrows import Rows, sizeOf
+from natsbroker.storage.records import LARGEST_RECORD, LARGEST_SUBJECT
+from natsbroker.subjects.grammar import matches
+
+if TYPE_CHECKING:
+    from natsbroker.storage.memory import MemoryStore
+
+__all__ = ["MemoryLog"]
+
+
+def _checkEntries(batch: Sequence[Entry]) -> int:
+    """
+    @return: the bytes of all entries.
+    @raise ValueError: if one is too large.
+    """
+    total = 0
+    for subject, headers, payload, _ in batch:
+        if len(subject) > LARGEST_SUBJECT:
+            raise ValueError(f"a subject of {len(subject)} bytes is too long")
+        size = len(subject) + len(headers) + len(payload)
+        if size > LARGEST_RECORD:
+            raise ValueError(f"a record of {size} bytes is too large")
+        total += size
+    return total
+
+
+@implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
+class MemoryLog:
+    """
+    A log in memory. Made by L{MemoryStore.open} only.
+
+    @ivar name: in the store.
+    @ivar identity: a random number.
+    @ivar nextSequence: see L{natsbroker.interfaces.IStreamLog}.
+    """
+
+    def __init__(self, store: MemoryStore, name: str) -> None:
+        self._store = store
+        self.name = name
+        self.identity = int.from_bytes(os.urandom(8), "little")
+        self.nextSequence = 1
+        self._rows = Rows()
+        self._lastTime = 0
+        self._retention = Retention()
+        self._holds: dict[str, int] = {}
+        self._floor = 1
+        self.closed: StoreError | None = None
+
+    @property
+    def size(self) -> int:
+        """
+        How many bytes it holds.
+        """
+        return self._rows.size
+
+    def append(self, batch: Sequence[Entry]) -> Deferred[range]:
+        """
+        See L{natsbroker.interfaces.IStreamLog}.
+        """
+        size = _checkEntries(batch)
+        if self.closed is not None:
+            return fail(self.closed)
+        if batch and not self._store.hasRoom(size):
+            return fail(StoreFull("the store in memory is full"))
+        first = self.nextSequence
+        now = self._store.now()
+        for subject, headers, payload, timestamp in batch:
+            self._lastTime = max(timestamp or now, self._lastTime)
+            self._rows.add(Record(self.nextSequence, self._lastTime, subject, headers, payload))
+            self.nextSequence += 1
+        if self._retention.perSubject:
+            self._enforcePerSubject({entry[0] for entry in batch})
+        self.enforce()
+        return succeed(range(first, self.nextSequence))
+
+    def read(
+        self, sequence: int, limit: int = 256, maxBytes: int = 1048576
+    ) -> Deferred[list[Record]]:
+        """
+        See L{natsbroker.interfaces.IStreamLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        found: list[Record] = []
+        for record in self._rows.fromSequence(sequence) if limit > 0 else ():
+            found.append(record)
+            maxBytes -= sizeOf(record)
+            if len(found) >= limit or maxBytes <= 0:
+                break
+        return succeed(found)
+
+    def bounds(self) -> LogBounds:
+        """
+        See L{natsbroker.interfaces.IStreamLog}.
+        """
+        oldest = self._rows.oldest()
+        first = self.nextSequence if oldest is None else oldest.sequence
+        last = self.nextSequence - 1
+        return LogBounds(first, last, len(self._rows), self._rows.size, self._lastTime)
+
+    def sequenceAt(self, timestamp: int) -> Deferred[int]:
+        """
+        See L{natsbroker.interfaces.IStreamLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        return succeed(self._rows.sequenceAt(timestamp) or self.nextSequence)
+
+    def retain(self, retention: Retention) -> None:
+        """
+        See L{natsbroker.interfaces.IRetainedLog}.
+        """
+        self._retention = retention
+        if retention.age and self.closed is None:
+            self._store.aging.want(self, self.enforce)
+        else:
+            self._store.aging.forget(self)
+        if retention.perSubject:
+            self._enforcePerSubject(list(self._rows.bySubject))
+        self.enforce()
+
+    def enforce(self) -> None:
+        """
+        Let go of what the limits on the whole log do not allow.
+        """
+        retention, rows = self._retention, self._rows
+        limit = self._holdFloor()
+        oldestKept = self._store.now() - retention.age if retention.age else 0
+        while (oldest := rows.oldest()) is not None and oldest.sequence < limit:
+            tooMany = retention.count and len(rows) > retention.count
+            tooLarge = retention.size and rows.size > retention.size and len(rows) > 1
+            tooOld = retention.age and oldest.timestamp < oldestKept
+            if not (tooMany or tooLarge or tooOld):
+                break
+            rows.remove(oldest.sequence)
+
+    def _enforcePerSubject(self, subjects: Collection[bytes]) -> None:
+        """
+        Let go of the oldest records of subjects that have too many.
+        """
+        limit = self._holdFloor()
+        for subject in subjects:
+            sequences = self._rows.bySubject.get(subject, {})
+            excess = len(sequences) - self._retention.perSubject
+            for sequence in list(islice(sequences, max(excess, 0))):
+                if sequence < limit:
+                    self._rows.remove(sequence)
+
+    def _holdFloor(self) -> int:
+        """
+        The first sequence that must not go by rule.
+        """
+        return min(self._holds.values(), default=self.nextSequence)
+
+    def discardBefore(self, sequence: int) -> Deferred[int]:
+        """
+        See L{natsbroker.interfaces.IRetainedLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        limit = min(sequence, self._holdFloor())
+        while (oldest := self._rows.oldest()) is not None and oldest.sequence < limit:
+            self._rows.remove(oldest.sequence)
+        return succeed(self.bounds().first)
+
+    def delete(self, sequences: Collection[int]) -> Deferred[int]:
+        """
+        See L{natsbroker.interfaces.IRetainedLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        return succeed(sum(map(self._rows.remove, sequences)))
+
+    def skipTo(self, sequence: int) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IRetainedLog}.
+        """
+        checkSkip(sequence, self.nextSequence)
+        if self.closed is not None:
+            return fail(self.closed)
+        self.nextSequence = sequence
+        return succeed(None)
+
+    def hold(self, name: str, floor: int) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IHeldLog}.
+        """
+        checkHold(self._holds, name)
+        if self.closed is not None:
+            return fail(self.closed)
+        self._holds[name] = floor
+        self.enforce()
+        return succeed(None)
+
+    def release(self, name: str) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IHeldLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        self._holds.pop(name, None)
+        self.retain(self._retention)
+        return succeed(None)
+
+    def holds(self) -> Mapping[str, int]:
+        """
+        See L{natsbroker.interfaces.IHeldLog}.
+        """
+        return dict(self._holds)
+
+    def lastFor(self, subject: bytes) -> Deferred[Record | None]:
+        """
+        See L{natsbroker.interfaces.ISubjectIndexedLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        sequences = self._rows.bySubject.get(subject)
+        if not sequences:
+            return succeed(None)
+        return succeed(self._rows.at(next(reversed(sequences))))
+
+    def subjects(
+        self, pattern: bytes, after: bytes = b"", limit: int = 0
+    ) -> Deferred[dict[bytes, SubjectTally]]:
+        """
+        See L{natsbroker.interfaces.ISubjectIndexedLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        found = sorted(
+            each for each in self._rows.bySubject if each > after and matches(pattern, each)
+        )
+        tallies = {}
+        for subject in found[:limit] if limit else found:
+            sequences = self._rows.bySubject[subject]
+            tallies[subject] = SubjectTally(
+                len(sequences), next(iter(sequences)), next(reversed(sequences))
+            )
+        return succeed(tallies)
+
+    def readMatching(
+        self, patterns: Sequence[bytes], sequence: int, limit: int = 256, maxBytes: int = 1048576
+    ) -> Deferred[Matching]:
+        """
+        See L{natsbroker.interfaces.ISubjectIndexedLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        found: list[Record] = []
+        for record in self._rows.fromSequence(sequence):
+            if len(found) >= limit or maxBytes <= 0:
+                return succeed(Matching(found, record.sequence))
+            if any(matches(each, record.subject) for each in patterns):
+                found.append(record)
+                maxBytes -= sizeOf(record)
+        return succeed(Matching(found, self.nextSequence))
+
+    def exportRange(self, start: int, stop: int, maxBytes: int = 16777216) -> Deferred[Columns]:
+        """
+        See L{natsbroker.interfaces.IExportableLog}.
+        """
+        return exportRange(self._page, start, min(stop, self.nextSequence), maxBytes)
+
+    def digest(self, start: int, stop: int) -> Deferred[RangeDigest]:
+        """
+        See L{natsbroker.interfaces.IExportableLog}.
+        """
+        return digestRange(self._page, start, min(stop, self.nextSequence))
+
+    def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:
+        """
+        Some records of a range.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        found: list[Record] = []
+        for record in self._rows.fromSequence(start):
+            if record.sequence >= stop:
+                break
+            found.append(record)
+            maxBytes -= sizeOf(record)
+            if maxBytes <= 0:
+                return succeed(Page(found, record.sequence + 1))
+        return succeed(Page(found, stop))

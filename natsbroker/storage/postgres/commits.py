@@ -1,0 +1,237 @@
+"""
+The thread that writes, and group commit.
+
+Each commit is one transaction; the reactor is told when the server has said that it is durable.
+
+A connection can be lost at any moment. Before C{COMMIT} was sent, nothing of the transaction will
+ever be there, and it is made again over a new connection. After it was sent, either may be the
+case: the count of commits, which changes in each transaction, is read over a new connection,
+behind the lock of the lost one, and says what happened. If there is no new connection within a
+second, what was asked fails, and the store is opened again later.
+
+Promises: Deferreds fire in the reactor's thread, in the order of the requests, and never
+successfully before what they stand for is durable. A transaction is not made twice.
+Must never know: what the requests are about.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import psycopg
+from psycopg import errors
+from twisted.internet.interfaces import IReactorFromThreads
+from twisted.logger import Logger
+
+from natsbroker.storage.committing import CommitThread, IRefusing
+from natsbroker.storage.jobs import Job
+from natsbroker.storage.policy import Policy, sweepAgain
+from natsbroker.storage.postgres.connecting import asStoreError
+from natsbroker.storage.postgres.leasing import Space
+from natsbroker.storage.postgres.rows import LogRow
+from natsbroker.storage.postgres.session import Session
+from natsbroker.storage.postgres.writing import Transaction
+
+__all__ = ["Committer", "ICommitOwner", "Outcome"]
+
+PATIENCE = 1.0
+"""Seconds in which a lost connection is replaced before what was asked fails."""
+
+PAUSE = 0.05
+"""Seconds between two attempts at that."""
+
+ATTEMPTS = 5
+"""How often a transaction is made that fails again and again for reasons that may pass."""
+
+_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected)
+
+_log = Logger(namespace="natsbroker.storage.postgres")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """
+    What a commit did.
+
+    @ivar jobs: which are done.
+    @ivar rows: the logs in it, by identity; they are not changed afterwards.
+    @ivar lost: logs that turned out to be another broker's.
+    """
+
+    jobs: Sequence[Job]
+    rows: dict[int, LogRow] = field(default_factory=dict)
+    lost: Sequence[LogRow] = ()
+
+
+class ICommitOwner(IRefusing, Protocol):
+    """
+    Who is told, in the reactor's thread.
+    """
+
+    def committed(self, outcome: Outcome) -> None:
+        """
+        A commit is durable.
+        """
+
+    def reopened(self, rows: Mapping[int, LogRow]) -> None:
+        """
+        The store was opened again after a failure.
+
+        @param rows: the logs that are held still.
+        """
+
+
+class Committer(CommitThread[ICommitOwner]):
+    """
+    The thread that writes.
+    """
+
+    def __init__(
+        self,
+        reactor: IReactorFromThreads,
+        session: Session,
+        owner: ICommitOwner,
+        policies: Mapping[int, Policy],
+        now: Callable[[], int],
+    ) -> None:
+        """
+        @param session: the connection, open.
+        @param policies: what the logs keep, by identity; changed by the reactor's thread.
+        @param now: the wall clock, in nanoseconds.
+        """
+        super().__init__(reactor, owner)
+        self._session = session
+        self._policies = policies
+        self._now = now
+        self._rows: dict[int, LogRow] = {row.identity: row for row in session.leftover}
+        self._spaces: dict[str, Space] = {}
+        self._lostSpaces: set[str] = set()
+        self.leftover = set(self._rows)
+
+    def leave(self) -> None:
+        """
+        See L{CommitThread}.
+        """
+        try:
+            self._session.leave()
+        except psycopg.Error as failure:
+            _log.warn("The leases were not given up, and end by themselves: {why}", why=failure)
+
+    def commitGroup(self, jobs: list[Job]) -> None:
+        """
+        Commit, and tell the reactor.
+        """
+        if not self.leftover and not any(job.writes for job in jobs):
+            self.reactor.callFromThread(self.owner.committed, Outcome(jobs))
+            return
+        try:
+            transaction = self._commit(jobs)
+        except Exception as failure:
+            self.refuse(jobs, asStoreError(failure))
+        else:
+            outcome = self._committed(transaction, jobs)
+            self.reactor.callFromThread(self.owner.committed, outcome)
+
+    def _commit(self, jobs: Sequence[Job]) -> Transaction:
+        """
+        Do what the jobs ask in one transaction, and have it made durable.
+
+        @return: the transaction.
+        """
+        session = self._session
+        deadline = time.monotonic() + PATIENCE
+        attempts = 0
+        while True:
+            transaction: Transaction | None = None
+            try:
+                session.begin()
+                transaction = self._transaction()
+                self._apply(transaction, jobs)
+                session.commit()
+                return transaction
+            except BaseException as failure:
+                sweepAgain(self._policies)
+                attempts += 1
+                if session.rollBack():
+                    if not isinstance(failure, _AGAIN) or attempts >= ATTEMPTS:
+                        raise
+                elif isinstance(failure, psycopg.Error):
+                    self._replace(failure, deadline)
+                    if transaction is not None and session.hasCommitted():
+                        return transaction
+                    if attempts >= ATTEMPTS:
+                        raise
+                else:
+                    raise
+
+    def _transaction(self) -> Transaction:
+        return Transaction(
+            self._session.connection,
+            self._session.holder,
+            self._rows,
+            self._spaces,
+            self._lostSpaces,
+            self._policies,
+            self._now(),
+        )
+
+    def _apply(self, transaction: Transaction, jobs: Sequence[Job]) -> None:
+        """
+        Write everything.
+        """
+        identities = {job.identity for job in jobs} | self.leftover
+        transaction.lock(identities, {job.space for job in jobs})
+        for job in jobs:
+            job.tryIn(transaction)
+        transaction.finish()
+
+    def _replace(self, failure: psycopg.Error, deadline: float) -> None:
+        """
+        Replace a lost connection.
+
+        @raise psycopg.Error: if there is no other for so long.
+        """
+        while True:
+            try:
+                self._session.connect()
+                return
+            except psycopg.OperationalError:
+                if time.monotonic() >= deadline:
+                    raise failure from None
+                time.sleep(PAUSE)
+
+    def _committed(self, transaction: Transaction, jobs: Sequence[Job]) -> Outcome:
+        """
+        Take over what is durable now.
+        """
+        self.unfinished = [job for job in jobs if not job.isDone()]
+        self._rows = transaction.rows
+        self._spaces, self._lostSpaces = transaction.spaces, transaction.lostSpaces
+        rows = {identity: writer.row for identity, writer in transaction.writers.items()}
+        dropped = {identity for identity, row in rows.items() if row.dropped}
+        self.leftover = (self.leftover - rows.keys() - transaction.lost.keys()) | (
+            transaction.unfinished | dropped
+        )
+        for identity in (*transaction.gone, *transaction.givenUp):
+            del self._rows[identity]
+            self.leftover.discard(identity)
+        lost = [row for row in transaction.lost.values() if not row.dropped]
+        return Outcome([job for job in jobs if job.isDone()], rows, lost)
+
+    def openAgain(self) -> None:
+        """
+        Open the store again, and read again what it holds.
+        """
+        try:
+            rows, spaces = self._session.openAgain(self._rows, self._spaces)
+        except Exception as failure:
+            self.refuse([], asStoreError(failure))
+            return
+        self._lostSpaces |= self._spaces.keys() - spaces.keys()
+        self._rows, self._spaces = rows, spaces
+        self.leftover &= self._rows.keys()
+        self.takeAgain()
+        self.reactor.callFromThread(self.owner.reopened, rows)

@@ -1,0 +1,189 @@
+"""
+Connections to the database, and what its errors mean.
+
+Promises: what goes to a client says what is the matter, and nothing of hosts, users or tables; the
+whole error is its cause. A connection makes commits durable, whatever the server's default is.
+Must never know: what is asked over a connection.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.sql import SQL, Identifier
+
+from natsbroker.interfaces.storage import StoreError, StoreFailed, StoreFull
+from natsbroker.storage.postgres.schema import Connection
+
+__all__ = ["Database", "Readers", "asStoreError", "isLost"]
+
+T = TypeVar("T")
+
+_DEFAULTS: dict[str, object] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15000,
+}
+"""What holds unless the source says otherwise: a server that is gone is noticed in seconds."""
+
+OLDEST_SERVER = 120000
+"""PostgreSQL 12, as the server writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """
+    Where the store is.
+
+    @ivar source: a URI or a list of settings, as libpq understands it.
+    @ivar schema: the schema that belongs to the store.
+    @ivar lease: seconds that a lease lasts.
+    @ivar readers: how many connections read.
+    """
+
+    SCHEMA: ClassVar[str] = "natsbroker"
+    LEASE: ClassVar[float] = 5.0
+
+    source: str
+    schema: str = SCHEMA
+    lease: float = LEASE
+    readers: int = 2
+
+    def __post_init__(self) -> None:
+        """
+        @raise ValueError: if a value makes no sense.
+        """
+        try:
+            conninfo_to_dict(self.source)
+        except psycopg.ProgrammingError as failure:
+            # What libpq says about it may hold a password.
+            raise ValueError("source is no connection string") from failure
+        if not 0 < len(self.schema.encode()) < 64 or "\0" in self.schema:
+            raise ValueError(f"{self.schema!r} cannot be the name of a schema")
+        if not 0.5 <= self.lease <= 3600:
+            raise ValueError(f"a lease of {self.lease:g} seconds is not between 0.5 and 3600")
+        if self.readers < 1:
+            raise ValueError("at least one connection must read")
+
+    def connect(self, who: str) -> Connection:
+        """
+        Make a connection.
+
+        @param who: C{application_name}, for whoever looks at the server.
+        @raise psycopg.Error: if that cannot be.
+        @raise StoreError: if the server is too old.
+        """
+        settings: dict[str, Any] = {**_DEFAULTS, **conninfo_to_dict(self.source)}
+        settings["application_name"] = who
+        connection = psycopg.connect(**settings, autocommit=True)
+        try:
+            self._setUp(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _setUp(self, connection: Connection) -> None:
+        """
+        Give a connection the settings that everything relies on.
+        """
+        if connection.info.server_version < OLDEST_SERVER:
+            raise StoreFailed("the database is older than PostgreSQL 12")
+        connection.execute(SQL("SET search_path TO {}").format(Identifier(self.schema)))
+        # Whoever stands still in a transaction must not keep others from taking over.
+        connection.execute(
+            SQL("SET idle_in_transaction_session_timeout TO {}").format(round(self.lease * 1000))
+        )
+        [synchronous] = connection.execute("SHOW synchronous_commit").fetchone() or ("off",)
+        if synchronous == "off":
+            connection.execute("SET synchronous_commit TO on")
+
+
+def isLost(connection: Connection) -> bool:
+    """
+    Whether a connection is of no use any more.
+    """
+    return bool(connection.closed or connection.broken)
+
+
+def asStoreError(failure: Exception) -> StoreError:
+    """
+    What a client may know of an error.
+    """
+    if isinstance(failure, StoreError):
+        return failure
+    if isinstance(failure, errors.DiskFull):
+        found: StoreError = StoreFull("the database has no space left")
+    elif isinstance(failure, psycopg.Error) and failure.sqlstate:
+        found = StoreFailed(f"the database failed: {type(failure).__name__} ({failure.sqlstate})")
+    elif isinstance(failure, psycopg.OperationalError):
+        found = StoreFailed("the database cannot be reached")
+    else:
+        found = StoreFailed(f"the store failed: {type(failure).__name__}")
+    found.__cause__ = failure
+    return found
+
+
+class Readers:
+    """
+    Connections for reading, for a few threads.
+    """
+
+    def __init__(self, database: Database, who: str) -> None:
+        self._database = database
+        self._who = who
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """
+        Call something with a connection. If that turns out to be lost, it is called again with a
+        new one.
+
+        @raise StoreError: if nothing can be read.
+        """
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        try:
+            if connection is not None:
+                try:
+                    return function(connection, *arguments)
+                except psycopg.OperationalError:
+                    if not isLost(connection):
+                        raise
+            connection = self._database.connect(self._who)
+            return function(connection, *arguments)
+        except psycopg.Error as failure:
+            raise asStoreError(failure) from failure
+        finally:
+            if connection is not None:
+                self._giveBack(connection)
+
+    def _giveBack(self, connection: Connection) -> None:
+        """
+        Keep a connection for the next call.
+        """
+        with self._lock:
+            if not self._closed and not isLost(connection):
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """
+        Close all, also those that are in use when their call is over.
+        """
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()

@@ -1,0 +1,162 @@
+"""
+What only this store is asked to do.
+
+Promises: as L{natsbroker.storage.jobs}.
+Must never know: threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from natsbroker.storage.jobs import Job, LogJob, RunJob
+from natsbroker.storage.postgres.leasing import Space
+from natsbroker.storage.postgres.reading import readHolds
+from natsbroker.storage.postgres.rows import LogRow
+from natsbroker.storage.postgres.writing import LogWriter, Transaction
+
+__all__ = [
+    "AppendJob",
+    "ChangeJob",
+    "CheckJob",
+    "DropJob",
+    "GiveUpJob",
+    "ListJob",
+    "OpenJob",
+    "SpaceJob",
+]
+
+
+class ListJob(Job):
+    """
+    The names of all logs.
+    """
+
+    def apply(self, transaction: Transaction) -> None:
+        """
+        See L{Job}.
+        """
+        self._names = transaction.names()
+
+    def result(self) -> list[str]:
+        """
+        They, sorted.
+        """
+        return self._names
+
+
+class OpenJob(Job):
+    """
+    A log whose lease is wanted.
+    """
+
+    def __init__(self, name: str, create: bool) -> None:
+        super().__init__()
+        self._name = name
+        self._create = create
+
+    def apply(self, transaction: Transaction) -> None:
+        """
+        See L{Job}.
+        """
+        self._row = transaction.open(self._name, self._create)
+        self._holds = readHolds(transaction.connection, self._row.identity)
+
+    def result(self) -> tuple[LogRow, dict[str, int]]:
+        """
+        What is known of it, and its holds.
+        """
+        return self._row, self._holds
+
+
+class DropJob(Job):
+    """
+    A log to delete.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def apply(self, transaction: Transaction) -> None:
+        """
+        See L{Job}.
+        """
+        self._identity = transaction.open(self._name, create=False).identity
+        transaction.log(self._identity).drop()
+
+    def result(self) -> int:
+        """
+        The identity that it had.
+        """
+        return self._identity
+
+
+class CheckJob(LogJob):
+    """
+    Find out whether the log is held still.
+    """
+
+
+class GiveUpJob(LogJob):
+    """
+    A log to give up.
+    """
+
+    def apply(self, transaction: Transaction) -> None:
+        """
+        See L{Job}.
+        """
+        transaction.giveUp(self.identity)
+
+
+class AppendJob(RunJob):
+    """
+    Records to append.
+    """
+
+    def applyTo(self, writer: LogWriter) -> None:
+        """
+        See L{LogJob}.
+        """
+        writer.append(self.first, self.blobs, self.size, self.lastTime)
+
+
+class SpaceJob(Job):
+    """
+    A space of state whose lease is wanted, in order to load it.
+    """
+
+    def __init__(self, space: str) -> None:
+        super().__init__()
+        self.space = space
+
+    def apply(self, transaction: Transaction) -> None:
+        """
+        See L{Job}.
+        """
+        self._space = transaction.space(self.space, anew=True)
+
+    def result(self) -> Space:
+        """
+        It.
+        """
+        return self._space
+
+
+class ChangeJob(Job):
+    """
+    State to change.
+    """
+
+    def __init__(self, space: str, changes: Mapping[bytes, bytes | None]) -> None:
+        super().__init__()
+        self.space = space
+        self._changes = dict(changes)
+        self.weight = 100 + sum(len(key) + len(value or b"") for key, value in changes.items())
+
+    def apply(self, transaction: Transaction) -> None:
+        """
+        See L{Job}.
+        """
+        transaction.change(self.space, self._changes)

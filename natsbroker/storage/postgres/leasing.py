@@ -1,0 +1,273 @@
+"""
+Leases: which broker may write to which log, and to which space of state.
+
+A broker that has the store open is a I{holder}: it has a row with the time until which its leases
+hold, and moves that on. A log's row names its holder. Who wants a log whose holder's time is over
+takes it, and raises the log's token. Every transaction begins with locking the rows of the logs
+that it writes to, and goes on only if holder and token are still those that it knows: so the old
+holder of a log that was taken, however late it wakes up, cannot write to it any more.
+
+Time is the database's clock, never a broker's. A clock of the database that jumps forward makes
+leases end early, one that jumps back makes them last longer; neither makes two brokers write.
+
+Promises: a log has one holder at a time; nobody waits for a row that another has locked in order
+to take it.
+Must never know: what logs hold.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from natsbroker.interfaces.storage import LogElsewhere, NoSuchLog, StoreFailed
+from natsbroker.storage.postgres.rows import LogRow
+from natsbroker.storage.postgres.schema import Connection
+
+__all__ = [
+    "Renewed",
+    "Space",
+    "enter",
+    "giveUp",
+    "leave",
+    "renew",
+    "takeLog",
+    "takeSpace",
+]
+
+FORGOTTEN = 3600
+"""Seconds after which a holder that holds nothing is forgotten."""
+
+
+class Space(NamedTuple):
+    """
+    A space of state that this broker holds.
+    """
+
+    identity: int
+    token: int
+
+
+class Renewed(NamedTuple):
+    """
+    What a holder holds.
+
+    @ivar logs: the identities of its logs.
+    @ivar spaces: those of its spaces.
+    """
+
+    logs: frozenset[int]
+    spaces: frozenset[int]
+
+
+def newIdentity() -> int:
+    """
+    A random number that is not 0.
+    """
+    return int.from_bytes(os.urandom(8), "little") >> 1 | 1
+
+
+def enter(connection: Connection, holder: int, name: str, seconds: float) -> None:
+    """
+    Become a holder, and forget those that are long gone.
+    """
+    connection.execute(
+        "INSERT INTO holder (id, name, expires) VALUES"
+        " (%s, %s, clock_timestamp() + %s * interval '1 second')"
+        " ON CONFLICT (id) DO UPDATE SET expires = excluded.expires",
+        (holder, name, seconds),
+    )
+    connection.execute(
+        "INSERT INTO progress (holder, commits) VALUES (%s, 0)"
+        " ON CONFLICT (holder) DO UPDATE SET commits = 0",
+        (holder,),
+    )
+    connection.execute(
+        "DELETE FROM holder WHERE expires < clock_timestamp() - %s * interval '1 second'"
+        " AND NOT EXISTS (SELECT FROM log WHERE log.holder = holder.id)"
+        " AND NOT EXISTS (SELECT FROM space WHERE space.holder = holder.id)",
+        (FORGOTTEN,),
+    )
+    connection.execute(
+        "DELETE FROM progress WHERE NOT EXISTS"
+        " (SELECT FROM holder WHERE holder.id = progress.holder)"
+    )
+
+
+def renew(connection: Connection, holder: int, seconds: float) -> Renewed:
+    """
+    Move on the time until which the leases hold.
+
+    @return: what is held still.
+    @raise StoreFailed: if the holder was forgotten.
+    """
+    cursor = connection.execute(
+        "UPDATE holder SET expires = clock_timestamp() + %s * interval '1 second' WHERE id = %s",
+        (seconds, holder),
+    )
+    if not cursor.rowcount:
+        raise StoreFailed("the database has forgotten this broker")
+    logs = connection.execute("SELECT id FROM log WHERE holder = %s", (holder,)).fetchall()
+    spaces = connection.execute("SELECT id FROM space WHERE holder = %s", (holder,)).fetchall()
+    return Renewed(frozenset(row[0] for row in logs), frozenset(row[0] for row in spaces))
+
+
+def leave(connection: Connection, holder: int) -> None:
+    """
+    Give everything up.
+    """
+    with connection.transaction():
+        connection.execute("UPDATE log SET holder = NULL WHERE holder = %s", (holder,))
+        connection.execute("UPDATE space SET holder = NULL WHERE holder = %s", (holder,))
+        connection.execute("DELETE FROM holder WHERE id = %s", (holder,))
+        connection.execute("DELETE FROM progress WHERE holder = %s", (holder,))
+
+
+def giveUp(connection: Connection, holder: int, identity: int) -> None:
+    """
+    Let another broker have a log.
+    """
+    connection.execute(
+        "UPDATE log SET holder = NULL WHERE id = %s AND holder = %s", (identity, holder)
+    )
+
+
+def _isFree(connection: Connection, holder: int, other: int | None) -> bool:
+    """
+    Whether what another holder has, if it is one, may be taken.
+    """
+    if other is None or other == holder:
+        return True
+    alive = connection.execute(
+        "SELECT 1 FROM holder WHERE id = %s AND expires > clock_timestamp()", (other,)
+    ).fetchone()
+    return alive is None
+
+
+_LOG_COLUMNS = "id, holder, token, first, last, count, size, last_time"
+
+
+def takeLog(connection: Connection, holder: int, name: str, create: bool) -> LogRow:
+    """
+    Get the lease of a log.
+
+    @param create: make it if it is not there.
+    @raise NoSuchLog: if it is not there.
+    @raise LogElsewhere: if another broker has it.
+    """
+    key = name.encode()
+    while True:
+        row = connection.execute(
+            f"SELECT {_LOG_COLUMNS} FROM log WHERE name = %s FOR UPDATE SKIP LOCKED", (key,)
+        ).fetchone()
+        if row is not None:
+            return _taken(connection, holder, name, row)
+        if connection.execute("SELECT 1 FROM log WHERE name = %s", (key,)).fetchone():
+            raise LogElsewhere(f"another broker serves {name}")
+        if not create:
+            raise NoSuchLog(f"there is no log {name}")
+        connection.execute(
+            "INSERT INTO log (id, name, first, last, count, size, last_time, token)"
+            " VALUES (%s, %s, 1, 0, 0, 0, 0, 0) ON CONFLICT (name) DO NOTHING",
+            (newIdentity(), key),
+        )
+
+
+def _taken(connection: Connection, holder: int, name: str, row: tuple[Any, ...]) -> LogRow:
+    """
+    Take a log whose row is locked.
+    """
+    identity, other, token, first, last, count, size, lastTime = row
+    if not _isFree(connection, holder, other):
+        raise LogElsewhere(f"another broker serves {name}")
+    if other != holder:
+        token += 1
+        connection.execute(
+            "UPDATE log SET holder = %s, token = %s WHERE id = %s", (holder, token, identity)
+        )
+    oldest = connection.execute(
+        "SELECT time FROM record WHERE log = %s AND sequence >= %s ORDER BY sequence LIMIT 1",
+        (identity, first),
+    ).fetchone()
+    return LogRow(
+        identity, name, token, first, last, count, size, lastTime, oldest[0] if oldest else 0
+    )
+
+
+def takeSpace(connection: Connection, holder: int, name: str) -> Space:
+    """
+    Get the lease of a space of state, made if it is not there.
+
+    @raise LogElsewhere: if another broker has it.
+    """
+    key = name.encode()
+    connection.execute(
+        "INSERT INTO space (id, name, token) VALUES (%s, %s, 0) ON CONFLICT (name) DO NOTHING",
+        (newIdentity(), key),
+    )
+    row = connection.execute(
+        "SELECT id, holder, token FROM space WHERE name = %s FOR UPDATE SKIP LOCKED", (key,)
+    ).fetchone()
+    if row is None or not _isFree(connection, holder, row[1]):
+        raise LogElsewhere(f"another broker has the state {name}")
+    identity, other, token = row
+    if other != holder:
+        token += 1
+        connection.execute(
+            "UPDATE space SET holder = %s, token = %s WHERE id = %s", (holder, token, identity)
+        )
+    return Space(identity, token)
+
+
+def stillHeld(
+    connection: Connection, table: str, holder: int, tokens: dict[int, int]
+) -> Collection[int]:
+    """
+    Lock what a transaction writes to, as far as it is still held.
+
+    @param table: C{log} or C{space}.
+    @param tokens: by identity.
+    @return: the identities.
+    """
+    found = connection.execute(
+        f"SELECT id, token FROM {table} WHERE id = ANY(%s::bigint[]) AND holder = %s"
+        " ORDER BY id FOR UPDATE",
+        (sorted(tokens), holder),
+    )
+    return [identity for identity, token in found if tokens[identity] == token]
+
+
+def held(connection: Connection, holder: int, rows: Mapping[int, LogRow]) -> dict[int, LogRow]:
+    """
+    Read again what is known of logs.
+
+    @param rows: what was known.
+    @return: those that are held still, by identity.
+    """
+    tokens = {identity: row.token for identity, row in rows.items()}
+    found = {}
+    for identity in stillHeld(connection, "log", holder, tokens):
+        row = connection.execute(
+            f"SELECT {_LOG_COLUMNS} FROM log WHERE id = %s", (identity,)
+        ).fetchone()
+        if row is not None:
+            found[identity] = _taken(connection, holder, rows[identity].name, row)
+            found[identity].dropped = rows[identity].dropped
+    return found
+
+
+def abandoned(connection: Connection, holder: int) -> list[LogRow]:
+    """
+    Take the logs that were dropped, and of whose records something is left.
+    """
+    rows = connection.execute(
+        f"SELECT {_LOG_COLUMNS} FROM log WHERE name IS NULL FOR UPDATE SKIP LOCKED"
+    ).fetchall()
+    found = []
+    for row in rows:
+        if _isFree(connection, holder, row[1]):
+            log = _taken(connection, holder, "", row)
+            log.dropped = True
+            found.append(log)
+    return found

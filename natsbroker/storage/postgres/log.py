@@ -1,0 +1,222 @@
+"""
+A log in the reactor's thread: gives sequences, encodes what is appended.
+
+Promises: see the interfaces. What is damaged is told of and left out.
+Must never know: transactions, connections, other logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
+from zope.interface import implementer
+
+from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
+from natsbroker.interfaces.storage import (
+    Entry,
+    Matching,
+    Record,
+    RecordDamaged,
+    SubjectTally,
+)
+from natsbroker.storage.exports import Page
+from natsbroker.storage.jobs import BarrierJob
+from natsbroker.storage.ownedlogs import ILogOwner, OwnedLog
+from natsbroker.storage.policy import Policy
+from natsbroker.storage.postgres.jobs import AppendJob
+from natsbroker.storage.postgres.reading import (
+    Found,
+    Span,
+    beginning,
+    fetchLast,
+    fetchMatching,
+    fetchRecords,
+    fetchTallies,
+    findTime,
+)
+from natsbroker.storage.postgres.rows import LogRow
+from natsbroker.storage.records import encodeBatch
+from natsbroker.subjects.grammar import matches
+
+__all__ = ["IPostgresOwner", "PostgresLog"]
+
+T = TypeVar("T")
+
+LARGEST = 512 << 20
+"""How large a record may be: PostgreSQL takes no row of 1 GiB."""
+
+
+class IPostgresOwner(ILogOwner, Protocol):
+    """
+    What a log needs of its store.
+    """
+
+    def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
+        """
+        Call something with a connection in a thread that reads.
+        """
+
+
+@implementer(IHeldLog, ISubjectIndexedLog, IExportableLog)
+class PostgresLog(OwnedLog):
+    """
+    A log. Made by L{natsbroker.storage.postgres.store.PostgresStore} only.
+    """
+
+    _owner: IPostgresOwner
+
+    def __init__(self, owner: IPostgresOwner, row: LogRow, policy: Policy) -> None:
+        super().__init__(row.identity, row.name, row.bounds(), policy)
+        self._owner = owner
+        self._oldest = row.oldest
+
+    # What the store tells it
+
+    def committed(self, row: LogRow) -> None:
+        """
+        What is durable now.
+        """
+        self._bounds = row.bounds()
+        self._oldest = row.oldest
+
+    # Writing
+
+    def append(self, batch: Sequence[Entry]) -> Deferred[range]:
+        """
+        See L{natsbroker.interfaces.IStreamLog}.
+        """
+        first = self.nextSequence
+        if not batch:
+            return self._ask(BarrierJob()).addCallback(lambda _: range(first, first))
+        encoded = encodeBatch(self.identity, first, batch, self._owner.now(), self._lastTime, b"")
+        if encoded.size > LARGEST and max(map(len, encoded.blobs)) > LARGEST:
+            raise ValueError(f"a record of over {LARGEST} bytes is too large for the database")
+        job = AppendJob(self.identity, first, encoded.blobs, encoded.size, encoded.lastTime)
+        deferred = self._ask(job)
+        if not deferred.called:
+            self.nextSequence = first + len(encoded.blobs)
+            self._lastTime = encoded.lastTime
+        return deferred
+
+    # Reading
+
+    def _span(self, sequence: int = 0) -> Span:
+        """
+        What may be read, from a sequence on.
+        """
+        return Span(self.identity, max(sequence, self._bounds.first), self._bounds.last)
+
+    def _told(self, found: Found) -> Found:
+        """
+        Tell of damaged records.
+        """
+        for sequence in found.damaged:
+            if sequence >= self._bounds.first:
+                self._owner.troubles.recordsDamaged(
+                    self.name, sequence, sequence + 1, "a record does not match its checksum"
+                )
+        return found
+
+    def _read(self, sequence: int, limit: int, maxBytes: int) -> Deferred[Found]:
+        """
+        Records in order.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        span = self._span(sequence)
+        if span.first > span.last or limit <= 0 or maxBytes <= 0:
+            return succeed(Found([], sequence, []))
+        reading = self._owner.fetch(fetchRecords, span, limit, maxBytes)
+        return reading.addCallback(self._told)
+
+    def read(
+        self, sequence: int, limit: int = 256, maxBytes: int = 1048576
+    ) -> Deferred[list[Record]]:
+        """
+        See L{natsbroker.interfaces.IStreamLog}.
+        """
+        return self._read(sequence, limit, maxBytes).addCallback(lambda found: found.records)
+
+    def sequenceAt(self, timestamp: int) -> Deferred[int]:
+        """
+        See L{natsbroker.interfaces.IStreamLog}.
+        """
+        if self.closed is not None:
+            return fail(self.closed)
+        span = self._span()
+        if not self._bounds.count or timestamp > self._bounds.lastTime:
+            return succeed(span.last + 1)
+        return self._owner.fetch(findTime, span, timestamp)
+
+    @inlineCallbacks
+    def lastFor(self, subject: bytes) -> Generator[Deferred[Any], Any, Record | None]:
+        """
+        See L{natsbroker.interfaces.ISubjectIndexedLog}.
+        """
+        if self.closed is not None:
+            raise self.closed
+        found: Found = yield self._owner.fetch(fetchLast, self._span(), subject)
+        self._told(found)
+        if found.damaged:
+            raise RecordDamaged(self.name, found.damaged[0])
+        return found.records[0] if found.records else None
+
+    @inlineCallbacks
+    def subjects(
+        self, pattern: bytes, after: bytes = b"", limit: int = 0
+    ) -> Generator[Deferred[Any], Any, dict[bytes, SubjectTally]]:
+        """
+        See L{natsbroker.interfaces.ISubjectIndexedLog}.
+        """
+        if self.closed is not None:
+            raise self.closed
+        found = yield self._owner.fetch(
+            fetchTallies,
+            self._span(),
+            lambda subject: subject > after and matches(pattern, subject),
+            beginning(pattern),
+            after,
+            limit,
+        )
+        return {subject: SubjectTally(*tally) for subject, tally in found}
+
+    @inlineCallbacks
+    def readMatching(
+        self, patterns: Sequence[bytes], sequence: int, limit: int = 256, maxBytes: int = 1048576
+    ) -> Generator[Deferred[Any], Any, Matching]:
+        """
+        See L{natsbroker.interfaces.ISubjectIndexedLog}.
+        """
+        if self.closed is not None:
+            raise self.closed
+        wanted = list(patterns)
+        span = self._span(sequence)
+        if span.first > span.last:
+            return Matching([], span.last + 1)
+        found: Found = yield self._owner.fetch(
+            fetchMatching,
+            span,
+            lambda subject: any(matches(each, subject) for each in wanted),
+            limit,
+            maxBytes,
+        )
+        self._told(found)
+        return Matching(found.records, found.next)
+
+    # Exports
+
+    @inlineCallbacks
+    def _page(self, start: int, stop: int, maxBytes: int) -> Generator[Deferred[Any], Any, Page]:
+        """
+        Some records of a range, and what of it is damaged.
+        """
+        if self.closed is not None:
+            raise self.closed
+        span = self._span(start)._replace(last=min(stop - 1, self._bounds.last))
+        if span.first > span.last:
+            return Page([], stop)
+        found: Found = yield self._owner.fetch(fetchRecords, span, 4096, maxBytes)
+        self._told(found)
+        return Page(found.records, found.next, found.damaged)

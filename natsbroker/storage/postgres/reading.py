@@ -1,0 +1,329 @@
+"""
+What is asked of the database outside of transactions, by threads that read.
+
+Promises: each record is verified; what does not match its checksum is left out, and named.
+Must never know: who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from natsbroker.interfaces.storage import Record
+from natsbroker.storage.postgres.schema import LONGEST_KEY, Connection, subjectKey
+from natsbroker.storage.records import HEAD_SIZE, Damaged, decode
+from natsbroker.subjects.grammar import hasWildcard
+
+__all__ = [
+    "Found",
+    "Span",
+    "beginning",
+    "distinctSubjects",
+    "fetchLast",
+    "fetchMatching",
+    "fetchRecords",
+    "fetchState",
+    "fetchTallies",
+    "findTime",
+]
+
+LOOKED_AT = 8192
+"""How many records one call looks at in search of subjects."""
+
+MOST_AT_ONCE = 4096
+"""How many records one statement gives."""
+
+INDEXED_WHOLE = 800
+"""How much of the beginning of subjects is used to find those that a pattern matches."""
+
+SUBJECTS_AT_ONCE = 1000
+"""How many subjects one statement gives."""
+
+_SUBJECT_OFFSET = HEAD_SIZE + 1
+"""Where the subject stands in a record, as SQL counts."""
+
+
+class Span(NamedTuple):
+    """
+    Part of a log.
+
+    @ivar identity: the log's.
+    @ivar first: the first sequence that counts.
+    @ivar last: the last one.
+    """
+
+    identity: int
+    first: int
+    last: int
+
+
+class Found(NamedTuple):
+    """
+    Records that were read.
+
+    @ivar records: they.
+    @ivar next: the first sequence that was not looked at.
+    @ivar damaged: sequences of those that do not match their checksum.
+    """
+
+    records: list[Record]
+    next: int
+    damaged: list[int]
+
+
+def _decode(found: Found, identity: int, sequence: int, data: bytes) -> int:
+    """
+    Verify a record and add it.
+
+    @return: how many bytes it has.
+    """
+    try:
+        record = decode(data, 0, len(data), identity)
+        if record.sequence != sequence:
+            raise Damaged("a record stands in the place of another")
+    except Damaged:
+        found.damaged.append(sequence)
+        return 0
+    found.records.append(record)
+    return len(data) - HEAD_SIZE
+
+
+def fetchRecords(connection: Connection, span: Span, limit: int, maxBytes: int) -> Found:
+    """
+    Read records in order, until there are enough or the end is reached.
+    """
+    found = Found([], 0, [])
+    sequence = span.first
+    while len(found.records) < limit and maxBytes > 0 and sequence <= span.last:
+        number = min(limit - len(found.records), MOST_AT_ONCE)
+        rows = connection.execute(
+            "SELECT sequence, data FROM (SELECT sequence, data, sum(octet_length(data) - %s)"
+            " OVER (ORDER BY sequence ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before"
+            " FROM (SELECT sequence, data FROM record WHERE log = %s AND sequence >= %s"
+            " AND sequence <= %s ORDER BY sequence LIMIT %s) AS page) AS summed"
+            " WHERE coalesce(before, 0) < %s ORDER BY sequence",
+            (HEAD_SIZE, span.identity, sequence, span.last, number, maxBytes),
+            binary=True,
+        ).fetchall()
+        for each, data in rows:
+            maxBytes -= _decode(found, span.identity, each, data)
+        sequence = rows[-1][0] + 1 if rows else span.last + 1
+    return found._replace(next=sequence)
+
+
+def fetchLast(connection: Connection, span: Span, subject: bytes) -> Found:
+    """
+    Read the newest record of a subject.
+    """
+    found = Found([], 0, [])
+    row = connection.execute(
+        "SELECT sequence, data FROM record WHERE log = %s AND subject = %s"
+        " AND sequence >= %s AND sequence <= %s ORDER BY sequence DESC LIMIT 1",
+        (span.identity, subjectKey(subject), span.first, span.last),
+        binary=True,
+    ).fetchone()
+    if row is not None:
+        _decode(found, span.identity, *row)
+    return found
+
+
+def findTime(connection: Connection, span: Span, timestamp: int) -> int:
+    """
+    Find the first record that is not older than a time.
+
+    @return: its sequence; the one after the last if there is none.
+    """
+    low, high = span.first, span.last + 1
+    answer = high
+    while low < high:
+        middle = (low + high) // 2
+        row = connection.execute(
+            "SELECT sequence, time FROM record WHERE log = %s AND sequence >= %s"
+            " AND sequence < %s ORDER BY sequence LIMIT 1",
+            (span.identity, middle, high),
+        ).fetchone()
+        if row is None:
+            high = middle
+        elif row[1] >= timestamp:
+            answer, high = row[0], middle
+        else:
+            low = row[0] + 1
+    return answer
+
+
+def fetchMatching(
+    connection: Connection,
+    span: Span,
+    wanted: Callable[[bytes], bool],
+    limit: int,
+    maxBytes: int,
+) -> Found:
+    """
+    Read records whose subject is wanted, among not too many.
+    """
+    rows = connection.execute(
+        "SELECT sequence, subject, octet_length(data) FROM record WHERE log = %s"
+        " AND sequence >= %s AND sequence <= %s ORDER BY sequence LIMIT %s",
+        (span.identity, span.first, span.last, LOOKED_AT),
+        binary=True,
+    ).fetchall()
+    verdicts: dict[bytes, bool] = {}
+    chosen: list[int] = []
+    following = rows[-1][0] + 1 if len(rows) == LOOKED_AT else span.last + 1
+    for sequence, key, length in rows:
+        verdict = verdicts.get(key)
+        if verdict is None:
+            # Of a long subject there is only the beginning here.
+            verdict = verdicts[key] = len(key) == LONGEST_KEY or wanted(key)
+        if verdict:
+            chosen.append(sequence)
+            maxBytes -= length - HEAD_SIZE
+            if len(chosen) >= limit or maxBytes <= 0:
+                following = sequence + 1
+                break
+    found = Found([], following, [])
+    if chosen:
+        for sequence, data in connection.execute(
+            "SELECT sequence, data FROM record WHERE log = %s AND sequence = ANY(%s::bigint[])"
+            " ORDER BY sequence",
+            (span.identity, chosen),
+            binary=True,
+        ):
+            _decode(found, span.identity, sequence, data)
+    records = [each for each in found.records if wanted(each.subject)]
+    return found._replace(records=records)
+
+
+# Subjects
+
+
+def beginning(pattern: bytes) -> bytes:
+    """
+    How all subjects begin that a pattern matches, or as much of it as is indexed whole.
+    """
+    tokens: list[bytes] = []
+    for token in pattern.split(b"."):
+        if hasWildcard(token):
+            # What comes before it, and the dot behind that.
+            tokens.append(b"")
+            break
+        tokens.append(token)
+    return b".".join(tokens)[:INDEXED_WHOLE]
+
+
+def distinctSubjects(
+    connection: Connection, identity: int, start: bytes, limit: int
+) -> list[bytes]:
+    """
+    The subjects of a log as they are indexed, in the order of their bytes.
+
+    @param start: from this one on.
+    """
+    rows = connection.execute(
+        "WITH RECURSIVE found (subject) AS ("
+        " (SELECT subject FROM record WHERE log = %(log)s AND subject >= %(start)s"
+        " ORDER BY subject LIMIT 1)"
+        " UNION ALL SELECT (SELECT subject FROM record WHERE log = %(log)s"
+        " AND record.subject > found.subject ORDER BY subject LIMIT 1)"
+        " FROM found WHERE found.subject IS NOT NULL)"
+        " SELECT subject FROM found WHERE subject IS NOT NULL LIMIT %(limit)s",
+        {"log": identity, "start": start, "limit": limit},
+        binary=True,
+    )
+    return [row[0] for row in rows]
+
+
+def _tallies(
+    connection: Connection, span: Span, keys: Sequence[bytes]
+) -> dict[bytes, tuple[int, int, int]]:
+    """
+    Count, first and last of subjects as they are indexed.
+    """
+    rows = connection.execute(
+        "SELECT subject, count(*), min(sequence), max(sequence) FROM record WHERE log = %s"
+        " AND subject = ANY(%s::bytea[]) AND sequence >= %s AND sequence <= %s GROUP BY subject",
+        (span.identity, list(keys), span.first, span.last),
+        binary=True,
+    )
+    return {key: (count, first, last) for key, count, first, last in rows}
+
+
+def _wholeSubject(connection: Connection, identity: int, key: bytes) -> bytes:
+    """
+    The subject that is indexed so.
+    """
+    if len(key) < LONGEST_KEY:
+        return key
+    row = connection.execute(
+        "SELECT substring(data FROM %s FOR get_byte(data, 4) + 256 * get_byte(data, 5))"
+        " FROM record WHERE log = %s AND subject = %s LIMIT 1",
+        (_SUBJECT_OFFSET, identity, key),
+        binary=True,
+    ).fetchone()
+    return b"" if row is None else bytes(row[0])
+
+
+def fetchTallies(
+    connection: Connection,
+    span: Span,
+    wanted: Callable[[bytes], bool],
+    prefix: bytes,
+    after: bytes,
+    limit: int,
+) -> list[tuple[bytes, tuple[int, int, int]]]:
+    """
+    Count the records of the subjects that are wanted.
+
+    @param prefix: how they all begin, up to the length that is indexed whole.
+    @param after: only subjects behind this one.
+    @param limit: not more than so many; 0 for all.
+    """
+    found: list[tuple[bytes, tuple[int, int, int]]] = []
+    start = max(subjectKey(after) + b"\0", prefix) if after else prefix
+    while True:
+        keys = distinctSubjects(connection, span.identity, start, SUBJECTS_AT_ONCE)
+        chosen = {}
+        for key in keys:
+            if key.startswith(prefix):
+                subject = _wholeSubject(connection, span.identity, key)
+                if wanted(subject):
+                    chosen[key] = subject
+        tallies = _tallies(connection, span, list(chosen)) if chosen else {}
+        found += [(chosen[key], tallies[key]) for key in chosen if key in tallies]
+        if limit and len(found) >= limit:
+            return found[:limit]
+        if len(keys) < SUBJECTS_AT_ONCE or not keys[-1].startswith(prefix):
+            return found
+        start = keys[-1] + b"\0"
+
+
+# State
+
+
+def fetchState(connection: Connection, space: int, prefix: bytes) -> list[tuple[bytes, bytes, int]]:
+    """
+    The values of a space whose keys begin so, in the order of the keys, with their checksums.
+    """
+    border = prefix.rstrip(b"\xff")
+    condition, arguments = "", [space, prefix]
+    if border:
+        condition = " AND key < %s"
+        arguments.append(border[:-1] + bytes((border[-1] + 1,)))
+    rows: list[tuple[bytes, bytes, int]] = connection.execute(
+        f"SELECT key, value, checksum FROM state WHERE space = %s AND key >= %s{condition}"
+        " ORDER BY key",
+        arguments,
+        binary=True,
+    ).fetchall()
+    return rows
+
+
+def readHolds(connection: Connection, identity: int) -> dict[str, int]:
+    """
+    The holds of a log.
+    """
+    rows: list[Any] = connection.execute(
+        "SELECT name, floor FROM hold WHERE log = %s", (identity,), binary=True
+    ).fetchall()
+    return {name.decode(): floor for name, floor in rows}

@@ -1,0 +1,45 @@
+"""
+What is known of a log: the row that describes it.
+
+Promises: a row is taken over from a transaction only when that is durable.
+Must never know: how rows are read and written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from natsbroker.interfaces.storage import LogBounds
+
+__all__ = ["LogRow"]
+
+
+@dataclass(slots=True)
+class LogRow:
+    """
+    A log, as its row in the database says.
+
+    @ivar identity: a random number, which is also in each of its records.
+    @ivar token: rises whenever the log's lease changes hands.
+    @ivar first: the oldest sequence that is there; C{last + 1} for none.
+    @ivar last: the highest sequence that was ever used.
+    @ivar oldest: the timestamp of the oldest record; 0 for none. Not in the database.
+    @ivar dropped: whether only leftovers of its records may be there.
+    """
+
+    identity: int
+    name: str
+    token: int
+    first: int = 1
+    last: int = 0
+    count: int = 0
+    size: int = 0
+    lastTime: int = 0
+    oldest: int = 0
+    dropped: bool = False
+
+    def bounds(self) -> LogBounds:
+        """
+        The same for the owner of the log.
+        """
+        return LogBounds(self.first, self.last, self.count, self.size, self.lastTime)

@@ -1,0 +1,147 @@
+"""
+The tables, and the version of their layout.
+
+All are in one schema of the database, which belongs to the store:
+
+  - C{format}: one row, the version of all this.
+  - C{holder}: a row for each broker that has the store open, with the time until which its leases
+    hold, by the database's clock.
+  - C{progress}: how many commits each of them made. It changes in the same transaction as all
+    else, so a broker that lost its connection during a commit finds out what became of that.
+  - C{log}: a row for each log, with its bounds, who holds its lease, and the fencing token, which
+    rises whenever the lease changes hands. The name of a log that was dropped is null.
+  - C{record}: the records, each as L{natsbroker.storage.records} lays it out, checksum included.
+  - C{hold}: the named holds of each log.
+  - C{space} and C{state}: the same for state: who holds a space, and its values.
+
+Promises: tables of another version are refused and not touched; brokers that start at the same time
+make them once.
+Must never know: what the store does with them.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from natsbroker.interfaces.storage import UnknownFormat
+
+__all__ = ["LONGEST_KEY", "Connection", "prepare", "subjectKey"]
+
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
+
+VERSION = 1
+
+LONGEST_KEY = 900
+"""How many bytes of a subject are indexed; a row of an index must not have over 2,700."""
+
+_TABLES = """
+CREATE TABLE format (
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    version integer NOT NULL
+);
+CREATE TABLE holder (
+    id bigint PRIMARY KEY,
+    name text NOT NULL,
+    expires timestamp with time zone NOT NULL
+);
+CREATE TABLE progress (
+    holder bigint PRIMARY KEY,
+    commits bigint NOT NULL
+);
+CREATE TABLE log (
+    id bigint PRIMARY KEY,
+    name bytea UNIQUE,
+    first bigint NOT NULL,
+    last bigint NOT NULL,
+    count bigint NOT NULL,
+    size bigint NOT NULL,
+    last_time bigint NOT NULL,
+    holder bigint,
+    token bigint NOT NULL
+) WITH (fillfactor = 50);
+CREATE TABLE record (
+    log bigint NOT NULL,
+    sequence bigint NOT NULL,
+    time bigint NOT NULL,
+    subject bytea NOT NULL,
+    data bytea NOT NULL,
+    PRIMARY KEY (log, sequence)
+);
+ALTER TABLE record ALTER COLUMN data SET STORAGE EXTERNAL;
+CREATE INDEX record_by_subject ON record (log, subject, sequence);
+CREATE TABLE hold (
+    log bigint NOT NULL,
+    name bytea NOT NULL,
+    floor bigint NOT NULL,
+    PRIMARY KEY (log, name)
+);
+CREATE TABLE space (
+    id bigint PRIMARY KEY,
+    name bytea NOT NULL UNIQUE,
+    holder bigint,
+    token bigint NOT NULL
+);
+CREATE TABLE state (
+    space bigint NOT NULL,
+    key bytea NOT NULL,
+    value bytea NOT NULL,
+    checksum bigint NOT NULL,
+    PRIMARY KEY (space, key)
+);
+"""
+
+_LOCK = int.from_bytes(b"natsstor", "big")
+"""The advisory lock that whoever makes tables has meanwhile."""
+
+
+def prepare(connection: Connection, schema: str) -> None:
+    """
+    Make the tables, unless they are there.
+
+    @raise UnknownFormat: if what is there is something else.
+    """
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        found = connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = %s", (schema,)
+        )
+        tables = {row[0] for row in found}
+        if "format" in tables:
+            _verify(connection, schema)
+        elif tables & {"holder", "progress", "log", "record", "hold", "space", "state"}:
+            raise UnknownFormat(f"schema {schema} has tables, but not those of a store")
+        else:
+            connection.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(schema)))
+            connection.execute(_TABLES)
+            connection.execute("INSERT INTO format (version) VALUES (%s)", (VERSION,))
+
+
+def _verify(connection: Connection, schema: str) -> None:
+    """
+    @raise UnknownFormat: if the tables are of another version.
+    """
+    try:
+        row = connection.execute("SELECT version FROM format").fetchone()
+    except psycopg.errors.UndefinedColumn:
+        row = None
+    if row is None:
+        raise UnknownFormat(f"the table format in schema {schema} is not that of a store")
+    if row[0] != VERSION:
+        raise UnknownFormat(
+            f"the store in schema {schema} has version {row[0]}; this is a broker for {VERSION}"
+        )
+
+
+def subjectKey(subject: bytes) -> bytes:
+    """
+    What is indexed of a subject: all of it, or of a long one its beginning and a hash. No two
+    subjects have the same.
+    """
+    if len(subject) < LONGEST_KEY:
+        return subject
+    digest = sha256(subject).digest()
+    return subject[: LONGEST_KEY - len(digest)] + digest

@@ -1,0 +1,193 @@
+"""
+The connection that writes, and the holder that it belongs to.
+
+Promises: what became of a commit whose connection was lost is known when there is a new one.
+Must never know: what is written.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+
+import psycopg
+
+from natsbroker.interfaces.storage import StoreFailed
+from natsbroker.storage.postgres.connecting import Database, isLost
+from natsbroker.storage.postgres.leasing import (
+    Space,
+    abandoned,
+    enter,
+    held,
+    leave,
+    newIdentity,
+    stillHeld,
+)
+from natsbroker.storage.postgres.rows import LogRow
+from natsbroker.storage.postgres.schema import Connection, prepare
+
+__all__ = ["Session"]
+
+LOCK_WAIT = 2000
+"""Milliseconds to wait for a lost connection's transaction to end."""
+
+
+class Session:
+    """
+    A broker's session with the database.
+
+    @ivar holder: a random number that leases are held under.
+    @ivar connection: the connection.
+    @ivar leftover: dropped logs of which something is left, found at the beginning.
+    """
+
+    def __init__(self, database: Database) -> None:
+        """
+        @raise psycopg.Error: if the database cannot be reached.
+        @raise natsbroker.interfaces.storage.StoreError: if it is not fit for a store.
+        """
+        self._database = database
+        self.holder = newIdentity()
+        self._number = 0
+        self._committing = False
+        self._isCommitted = False
+        self.connection: Connection = database.connect(self.who("write"))
+        try:
+            prepare(self.connection, database.schema)
+            with self.connection.transaction():
+                self._enter()
+                self.leftover = abandoned(self.connection, self.holder)
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def who(self, what: str) -> str:
+        """
+        How a connection is called on the server.
+        """
+        return f"natsbroker {self.holder:016x} {what}"
+
+    def _enter(self) -> None:
+        name = f"{socket.gethostname()} {os.getpid()}"
+        enter(self.connection, self.holder, name, self._database.lease)
+
+    # Transactions
+
+    def begin(self) -> None:
+        """
+        Begin a transaction.
+        """
+        self._committing = self._isCommitted = False
+        self.connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+
+    def commit(self) -> None:
+        """
+        Count the transaction, and have it made durable.
+
+        @raise StoreFailed: if this broker's count is not there.
+        """
+        cursor = self.connection.execute(
+            "UPDATE progress SET commits = %s WHERE holder = %s", (self._number + 1, self.holder)
+        )
+        if not cursor.rowcount:
+            raise StoreFailed("the database has forgotten this broker")
+        self._committing = True
+        cursor = self.connection.execute("COMMIT")
+        if cursor.statusmessage != "COMMIT":
+            raise StoreFailed("the database did not commit")
+        self._committing = False
+        self._number += 1
+
+    def rollBack(self) -> bool:
+        """
+        End a transaction that failed.
+
+        @return: whether it is known that nothing of it is there; if not, the connection is lost.
+        """
+        try:
+            if not isLost(self.connection):
+                self.connection.execute("ROLLBACK")
+                return True
+        except psycopg.Error:
+            pass  # It is lost.
+        return False
+
+    def connect(self) -> None:
+        """
+        Replace a lost connection, and find out what became of its transaction.
+
+        @raise psycopg.Error: if that cannot be.
+        @raise StoreFailed: if this broker's count is not there.
+        """
+        self.connection.close()
+        connection = self._database.connect(self.who("write"))
+        try:
+            commits = self._commits(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self.connection = connection
+        self._isCommitted = self._committing and commits == self._number + 1
+        self._number = commits
+
+    def hasCommitted(self) -> bool:
+        """
+        Whether the transaction whose connection was lost is durable; after L{connect}.
+        """
+        return self._isCommitted
+
+    def _commits(self, connection: Connection) -> int:
+        """
+        Wait until the lost connection's transaction has ended, and see how many there were.
+        """
+        # The server may not have noticed yet that the lost connection is lost.
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = %s AND pid <> pg_backend_pid()",
+            (self.who("write"),),
+        )
+        with connection.transaction():
+            connection.execute(f"SET LOCAL lock_timeout TO {LOCK_WAIT}")
+            row = connection.execute(
+                "SELECT commits FROM progress WHERE holder = %s FOR UPDATE", (self.holder,)
+            ).fetchone()
+        if row is None:
+            raise StoreFailed("the database has forgotten this broker")
+        return int(row[0])
+
+    # Beginning anew
+
+    def openAgain(
+        self, rows: Mapping[int, LogRow], spaces: Mapping[str, Space]
+    ) -> tuple[dict[int, LogRow], dict[str, Space]]:
+        """
+        Begin anew after a failure.
+
+        @return: the logs that are held still, by identity, as they are now, and the spaces.
+        """
+        try:
+            self.connect()
+        except StoreFailed:
+            self.connection = self._database.connect(self.who("write"))
+            self._number = 0
+            with self.connection.transaction():
+                self._enter()
+        with self.connection.transaction():
+            found = held(self.connection, self.holder, rows)
+            tokens = {each.identity: each.token for each in spaces.values()}
+            alive = stillHeld(self.connection, "space", self.holder, tokens)
+        return found, {name: each for name, each in spaces.items() if each.identity in alive}
+
+    def leave(self) -> None:
+        """
+        Give everything up, and close the connection.
+
+        @raise psycopg.Error: if the database cannot be reached.
+        """
+        try:
+            if isLost(self.connection):
+                self.connection = self._database.connect(self.who("write"))
+            leave(self.connection, self.holder)
+        finally:
+            self.connection.close()

@@ -1,0 +1,331 @@
+"""
+The store in a PostgreSQL database, as the reactor's thread sees it.
+
+Promises: see L{natsbroker.interfaces.ILeasedStore}. The database is only spoken to in threads: one
+that writes, a few that read, and one that renews the leases.
+Must never know: what the services on top do with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.python.threadpool import ThreadPool
+from zope.interface import implementer
+
+from natsbroker.interfaces import ILeasedStore, IStreamLog
+from natsbroker.interfaces.storage import (
+    LogElsewhere,
+    NoSuchLog,
+    StoreClosed,
+    StoreError,
+    StoreFailed,
+    StoreFull,
+)
+from natsbroker.storage.checks import checkLogName, checkSpace
+from natsbroker.storage.jobs import Job
+from natsbroker.storage.policy import Policy
+from natsbroker.storage.postgres.commits import Committer, Outcome
+from natsbroker.storage.postgres.connecting import Database, Readers, asStoreError
+from natsbroker.storage.postgres.jobs import (
+    CheckJob,
+    DropJob,
+    GiveUpJob,
+    ListJob,
+    OpenJob,
+)
+from natsbroker.storage.postgres.leasing import Renewed, renew
+from natsbroker.storage.postgres.log import PostgresLog
+from natsbroker.storage.postgres.renewing import RENEWALS, Renewing
+from natsbroker.storage.postgres.rows import LogRow
+from natsbroker.storage.postgres.session import Session
+from natsbroker.storage.postgres.states import PostgresStates
+from natsbroker.storage.postgres.waiting import Waiting
+from natsbroker.storage.threaded import ThreadedStore
+
+__all__ = ["PostgresStore", "openPostgres"]
+
+T = TypeVar("T")
+
+_log = Logger(namespace="natsbroker.storage.postgres")
+
+RETRY = 0.5
+MOST_RETRY = 5.0
+"""Seconds between a failure and opening the store again: at first, and when that fails again."""
+
+
+def openPostgres(
+    reactor: Any, database: Database, now: Callable[[], int] = time.time_ns
+) -> Deferred[PostgresStore]:
+    """
+    Open the store in a database, or make one there.
+
+    @param reactor: with C{callFromThread} and C{callLater}.
+    @param now: the wall clock, in nanoseconds since 1970, for the timestamps of records.
+    @return: may be cancelled; fails with L{natsbroker.interfaces.storage.UnknownFormat},
+        L{natsbroker.interfaces.storage.StoreFull} or L{StoreFailed}.
+    """
+    pool = ThreadPool(0, database.readers + 1, "natsbroker-read")
+    pool.start()
+    result: Deferred[PostgresStore] = Deferred()
+
+    def opened(session: Session) -> None:
+        store = PostgresStore(reactor, database, now, pool, session)
+        if result.called:
+            store.close()
+        else:
+            result.callback(store)
+
+    def failed(failure: Failure) -> None:
+        pool.stop()
+        why = getattr(failure.value, "__cause__", None) or failure.getErrorMessage()
+        _log.error("The store cannot be opened: {why}", why=str(why).strip())
+        if not result.called:
+            result.errback(failure)
+
+    deferToThreadPool(reactor, pool, _openBlocking, database).addCallbacks(opened, failed)
+    return result
+
+
+def _openBlocking(database: Database) -> Session:
+    """
+    Connect, and find what is there.
+
+    @raise StoreError: if that cannot be.
+    """
+    try:
+        return Session(database)
+    except Exception as failure:
+        raise asStoreError(failure) from failure
+
+
+@implementer(ILeasedStore)
+class PostgresStore(ThreadedStore[PostgresLog]):
+    """
+    Logs and state in a PostgreSQL database. Made by L{openPostgres} only.
+    """
+
+    retryFirst = RETRY
+    retryMost = MOST_RETRY
+
+    def __init__(
+        self,
+        reactor: Any,
+        database: Database,
+        now: Callable[[], int],
+        pool: ThreadPool,
+        session: Session,
+    ) -> None:
+        super().__init__(reactor, pool, now)
+        self._lease = database.lease
+        self._holder = session.holder
+        self._readers = Readers(database, session.who("read"))
+        self._renewer = Readers(database, session.who("lease"))
+        self._waiting: set[Waiting] = set()
+        self._committer = Committer(reactor, session, self, self._policies, now)
+        self._committer.start()
+        self._renewing = Renewing(reactor, self._lease, self._renew, self._renewed)
+
+    # The interface
+
+    def logs(self) -> Deferred[list[str]]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        return self.ask(ListJob())
+
+    def open(self, name: str, create: bool = True) -> Deferred[IStreamLog]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        checkLogName(name)
+        if name in self._logs and self._closed is None:
+            return succeed(self._logs[name])
+        return self.ask(OpenJob(name, create)).addCallback(self._opened)
+
+    def _opened(self, found: tuple[LogRow, dict[str, int]]) -> IStreamLog:
+        """
+        The lease of a log is there.
+        """
+        row, holds = found
+        log = self._logs.get(row.name)
+        if log is None:
+            policy = self._policies[row.identity] = Policy(holds=holds)
+            log = self._logs[row.name] = PostgresLog(self, row, policy)
+            self._byIdentity[row.identity] = log
+        return log
+
+    def whenFree(self, name: str) -> Deferred[IStreamLog]:
+        """
+        See L{ILeasedStore}.
+        """
+        checkLogName(name)
+        if self._closed is not None:
+            return fail(self._closed)
+        waiting = Waiting(
+            self._reactor, self._lease / RENEWALS, lambda: self.open(name), self._waiting.discard
+        )
+        self._waiting.add(waiting)
+        waiting.attempt()
+        return waiting.deferred
+
+    def giveUp(self, name: str) -> Deferred[None]:
+        """
+        See L{ILeasedStore}.
+        """
+        log = self._logs.get(name)
+        if self._closed is not None or log is None:
+            return fail(self._closed or NoSuchLog(f"log {name} is not open"))
+        self._end(log, LogElsewhere(f"log {name} was given up"))
+        return self.ask(GiveUpJob(log.identity))
+
+    def drop(self, name: str) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        log = self._logs.get(name)
+        if log is not None:
+            self._end(log, StoreClosed(f"log {name} was dropped"))
+        return self.ask(DropJob(name)).addCallbacks(
+            self._dropped, self._notDropped, callbackArgs=(name,), errbackArgs=(log,)
+        )
+
+    def _end(self, log: PostgresLog, why: StoreError) -> None:
+        """
+        Let go of a log.
+        """
+        log.closed = why
+        if self._logs.get(log.name) is log:
+            del self._logs[log.name]
+        self._byIdentity.pop(log.identity, None)
+        self._aging.forget(log)
+        self.troubles.logDropped(log.name)
+
+    def _dropped(self, identity: int, name: str) -> None:
+        """
+        A log is gone.
+        """
+        log = self._byIdentity.get(identity)
+        if log is not None:
+            self._end(log, StoreClosed(f"log {name} was dropped"))
+        self._policies.pop(identity, None)
+
+    def _notDropped(self, failure: Failure, log: PostgresLog | None) -> Failure:
+        """
+        A log is still there.
+        """
+        if log is not None and failure.check(StoreFull, StoreFailed) and self._closed is None:
+            log.closed = None
+            log.rollBack()
+            self._logs[log.name] = self._byIdentity[log.identity] = log
+        return failure
+
+    def states(self, space: str) -> PostgresStates:
+        """
+        See L{natsbroker.interfaces.IStreamStore}.
+        """
+        checkSpace(space)
+        return PostgresStates(self, space)
+
+    def _leave(self, closed: StoreError) -> None:
+        """
+        See L{ThreadedStore}.
+        """
+        self._renewing.stop()
+        for waiting in list(self._waiting):
+            waiting.fail(closed)
+
+    # For logs and state
+
+    def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
+        """
+        Call something with a connection in a thread that reads.
+        """
+        if self._closed is not None:
+            return fail(self._closed)
+        deferred: Deferred[T] = deferToThreadPool(
+            self._reactor, self._pool, self._readers.call, call, *args
+        )
+        return deferred
+
+    # For the thread that writes, called in the reactor's
+
+    def committed(self, outcome: Outcome) -> None:
+        """
+        A commit is durable.
+        """
+        for row in outcome.lost:
+            self._lost(row.identity)
+        for identity, row in outcome.rows.items():
+            log = self._byIdentity.get(identity)
+            if log is not None:
+                log.committed(row)
+        self._done(outcome.jobs, bool(outcome.rows))
+
+    def _lost(self, identity: int) -> None:
+        """
+        Another broker may serve a log.
+        """
+        log = self._byIdentity.get(identity)
+        self._policies.pop(identity, None)
+        if log is not None:
+            self._end(log, LogElsewhere(f"another broker serves {log.name}"))
+            log.rollBack()
+            _log.error("Log {name} is served by another broker now", name=log.name)
+            self.troubles.logLost(log.name)
+
+    def refused(self, jobs: Sequence[Job], error: StoreError) -> None:
+        """
+        Jobs failed, and everything that was asked after them.
+        """
+        self.troubles.writesStopped(str(error))
+        _log.error("The store stopped writing: {error}: {why}", error=error, why=error.__cause__)
+        for log in self._logs.values():
+            log.rollBack()
+        if isinstance(error, StoreFailed):
+            self._tryLater()
+        self._fail(jobs, error)
+
+    def reopened(self, rows: Mapping[int, LogRow]) -> None:
+        """
+        The store was opened again after a failure.
+        """
+        for log in list(self._logs.values()):
+            row = rows.get(log.identity)
+            if row is None:
+                self._lost(log.identity)
+            else:
+                log.committed(row)
+                log.rollBack()
+        self._resumed()
+
+    def stopped(self) -> None:
+        """
+        See L{ThreadedStore}.
+        """
+        self._readers.close()
+        self._renewer.close()
+        super().stopped()
+
+    # Leases
+
+    def _renew(self) -> Deferred[Renewed]:
+        """
+        Renew the leases.
+        """
+        return deferToThreadPool(
+            self._reactor, self._pool, self._renewer.call, renew, self._holder, self._lease
+        )
+
+    def _renewed(self, held: Renewed) -> None:
+        """
+        Look whether anything is not held any more.
+        """
+        for identity in self._byIdentity.keys() - held.logs:
+            self.ask(CheckJob(identity)).addErrback(lambda failure: failure.trap(StoreError))

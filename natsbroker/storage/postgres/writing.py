@@ -1,0 +1,364 @@
+"""
+What one transaction does to logs and state.
+
+Promises: the rows that it was given are not changed: L{Transaction.rows} has those that hold when
+it is durable. Nothing is written to what another broker holds.
+Must never know: threads, or how transactions end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from struct import Struct
+
+from psycopg import Cursor
+
+from natsbroker.interfaces.storage import LogElsewhere, StoreFailed
+from natsbroker.storage.policy import Policy
+from natsbroker.storage.postgres.leasing import Space, giveUp, stillHeld, takeLog, takeSpace
+from natsbroker.storage.postgres.rows import LogRow
+from natsbroker.storage.postgres.schema import Connection, subjectKey
+from natsbroker.storage.postgres.trimming import Trimming
+from natsbroker.storage.records import crc32c, subjectOf, timestampOf
+
+__all__ = ["LogWriter", "Transaction"]
+
+_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_TRAILER = b"\xff\xff"
+_ROW = Struct(">hiqiqiqi")
+_LENGTH = Struct(">i")
+
+DELETED_AT_ONCE = 5000
+"""How many sequences one statement names."""
+
+DROPPED_AT_ONCE = 5000
+"""How many records of a dropped log one transaction deletes."""
+
+LARGEST = (1 << 63) - 1
+
+_CHECKED = Struct("<QH")
+
+
+def checksum(space: int, key: bytes, value: bytes) -> int:
+    """
+    What a value of state is checked by.
+    """
+    return int(crc32c(_CHECKED.pack(space, len(key)) + key + value))
+
+
+class LogWriter(Trimming):
+    """
+    A log in a transaction.
+
+    @ivar row: as it will be.
+    @ivar policy: what it keeps.
+    @ivar discardTo: records below this sequence are to go.
+    @ivar trimmed: whether all that had to go went.
+    """
+
+    def __init__(self, transaction: Transaction, row: LogRow, policy: Policy) -> None:
+        super().__init__(transaction.connection, row, policy, transaction.now)
+        self._transaction = transaction
+
+    def append(self, first: int, blobs: Sequence[bytes], size: int, lastTime: int) -> None:
+        """
+        Add records.
+
+        @param first: the sequence of the first one.
+        @param size: their bytes, as L{natsbroker.interfaces.storage.LogBounds} counts them.
+        """
+        row, perSubject = self.row, self.policy.retention.perSubject
+        if first != row.last + 1:
+            raise StoreFailed(f"sequence {first} does not follow {row.last}")
+        if not row.count:
+            row.first, row.oldest = first, timestampOf(blobs[0], 0)
+        pieces = self._transaction.copied
+        known: dict[bytes, bytes] = {}
+        for sequence, blob in enumerate(blobs, first):
+            subject = subjectOf(blob, 0)
+            key = known.get(subject)
+            if key is None:
+                key = known[subject] = subjectKey(subject)
+            time = timestampOf(blob, 0)
+            pieces += (
+                _ROW.pack(5, 8, row.identity, 8, sequence, 8, time, len(key)),
+                key,
+                _LENGTH.pack(len(blob)),
+                blob,
+            )
+        if perSubject:
+            self.counted.update(known.values())
+        self.appended += len(blobs)
+        row.last = first + len(blobs) - 1
+        row.lastTime = lastTime
+        row.count += len(blobs)
+        row.size += size
+
+    def skipTo(self, sequence: int) -> None:
+        """
+        Give a sequence to the next record.
+        """
+        self.row.last = sequence - 1
+        if not self.row.count:
+            self.row.first = sequence
+
+    def delete(self, sequences: Collection[int]) -> int:
+        """
+        Delete single records.
+
+        @return: how many were there.
+        """
+        self._transaction.flush()
+        wanted = [each for each in sequences if 0 < each <= LARGEST]
+        deleted = 0
+        for start in range(0, len(wanted), DELETED_AT_ONCE):
+            deleted += self.deleteThese(wanted[start : start + DELETED_AT_ONCE])
+        return deleted
+
+    def putHolds(self) -> None:
+        """
+        Store the holds.
+        """
+        connection, identity = self._transaction.connection, self.row.identity
+        connection.execute("DELETE FROM hold WHERE log = %s", (identity,))
+        for name, floor in self.policy.holds.items():
+            connection.execute(
+                "INSERT INTO hold (log, name, floor) VALUES (%s, %s, %s)",
+                (identity, name.encode(), min(max(floor, 0), LARGEST)),
+            )
+
+    def sweep(self) -> None:
+        """
+        Look at all subjects, because what may be kept of each has changed.
+        """
+        if self.policy.retention.perSubject:
+            self.policy.sweep = b""
+
+    def drop(self) -> None:
+        """
+        Take away its name; its records go bit by bit.
+        """
+        self._transaction.connection.execute(
+            "UPDATE log SET name = NULL WHERE id = %s", (self.row.identity,)
+        )
+        self.row.dropped = True
+
+    def dropSlice(self) -> bool:
+        """
+        Delete some records of a log that was dropped.
+
+        @return: whether nothing is left of it.
+        """
+        connection, identity = self._transaction.connection, self.row.identity
+        border = connection.execute(
+            "SELECT sequence FROM record WHERE log = %s AND sequence >= %s"
+            " ORDER BY sequence OFFSET %s LIMIT 1",
+            (identity, self.row.first, DROPPED_AT_ONCE),
+        ).fetchone()
+        if border is not None:
+            connection.execute(
+                "DELETE FROM record WHERE log = %s AND sequence >= %s AND sequence < %s",
+                (identity, self.row.first, border[0]),
+            )
+            self.row.first = border[0]
+            return False
+        connection.execute("DELETE FROM record WHERE log = %s", (identity,))
+        connection.execute("DELETE FROM hold WHERE log = %s", (identity,))
+        connection.execute("DELETE FROM log WHERE id = %s", (identity,))
+        return True
+
+
+class Transaction:
+    """
+    A transaction that has begun.
+
+    @ivar connection: the connection that it is on.
+    @ivar copied: records to store, as C{COPY} wants them.
+    @ivar now: the wall clock, in nanoseconds.
+    @ivar writers: the logs in it, by identity.
+    @ivar rows: what will be known of the logs; those that others hold are not among them.
+    @ivar spaces: likewise the spaces, by name.
+    @ivar lost: logs that others hold.
+    @ivar lostSpaces: names of spaces that others hold, or held since they were lost: what this
+        broker knows of them may not be so any more.
+    @ivar gone: dropped logs of which nothing is left.
+    @ivar givenUp: logs that another broker may have.
+    @ivar unfinished: logs from which more has to go.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        holder: int,
+        rows: Mapping[int, LogRow],
+        spaces: Mapping[str, Space],
+        lostSpaces: Collection[str],
+        policies: Mapping[int, Policy],
+        now: int,
+    ) -> None:
+        self.connection = connection
+        self.copied: list[bytes] = []
+        self.now = now
+        self.writers: dict[int, LogWriter] = {}
+        self.rows = dict(rows)
+        self.spaces = dict(spaces)
+        self.lost: dict[int, LogRow] = {}
+        self.lostSpaces = set(lostSpaces)
+        self.gone: list[int] = []
+        self.givenUp: list[int] = []
+        self.unfinished: set[int] = set()
+        self._holder = holder
+        self._policies = policies
+
+    def lock(self, identities: Iterable[int], spaces: Iterable[str]) -> None:
+        """
+        Lock the logs and spaces that will be written to, and find out which others hold.
+        """
+        tokens = {each: self.rows[each].token for each in identities if each in self.rows}
+        held = stillHeld(self.connection, "log", self._holder, tokens) if tokens else ()
+        for identity in tokens.keys() - set(held):
+            self.lost[identity] = self.rows.pop(identity)
+        for identity in held:
+            self._write(self.rows[identity])
+        wanted = {name: self.spaces[name] for name in spaces if name in self.spaces}
+        tokens = {space.identity: space.token for space in wanted.values()}
+        held = stillHeld(self.connection, "space", self._holder, tokens) if tokens else ()
+        for name, space in wanted.items():
+            if space.identity not in held:
+                del self.spaces[name]
+                self.lostSpaces.add(name)
+
+    def log(self, identity: int) -> LogWriter:
+        """
+        A log to write to.
+
+        @raise LogElsewhere: if another broker serves it.
+        """
+        writer = self.writers.get(identity)
+        if writer is None:
+            raise LogElsewhere("another broker serves the log")
+        return writer
+
+    def open(self, name: str, create: bool) -> LogRow:
+        """
+        Get the lease of a log.
+        """
+        taken = takeLog(self.connection, self._holder, name, create)
+        known = self.rows.get(taken.identity)
+        if known is not None and known.token == taken.token:
+            taken = known
+        return self._write(taken).row
+
+    def _write(self, row: LogRow) -> LogWriter:
+        """
+        Begin to write to a log whose row is locked, unless that was begun before.
+        """
+        writer = self.writers.get(row.identity)
+        if writer is None:
+            row = self.rows[row.identity] = replace(row)
+            policy = self._policies.get(row.identity) or Policy()
+            writer = self.writers[row.identity] = LogWriter(self, row, policy)
+        return writer
+
+    def giveUp(self, identity: int) -> None:
+        """
+        Let another broker have a log.
+        """
+        self.log(identity)
+        giveUp(self.connection, self._holder, identity)
+        self.givenUp.append(identity)
+
+    def space(self, name: str, anew: bool = False) -> Space:
+        """
+        Get the lease of a space of state.
+
+        @param anew: also if it was lost, because all of it is going to be looked at.
+        @raise LogElsewhere: if another broker has it, or had.
+        """
+        space = self.spaces.get(name)
+        if space is None:
+            if name in self.lostSpaces and not anew:
+                raise LogElsewhere(f"another broker has the state {name}")
+            space = self.spaces[name] = takeSpace(self.connection, self._holder, name)
+            self.lostSpaces.discard(name)
+        return space
+
+    def change(self, name: str, changes: Mapping[bytes, bytes | None]) -> None:
+        """
+        Set and delete values of state.
+        """
+        space = self.space(name).identity
+        gone = [key for key, value in changes.items() if value is None]
+        if gone:
+            self.connection.execute(
+                "DELETE FROM state WHERE space = %s AND key = ANY(%s::bytea[])", (space, gone)
+            )
+        kept = [
+            (space, key, value, checksum(space, key, value))
+            for key, value in changes.items()
+            if value is not None
+        ]
+        if kept:
+            self._cursor().executemany(
+                "INSERT INTO state (space, key, value, checksum) VALUES (%s, %s, %b, %s)"
+                " ON CONFLICT (space, key)"
+                " DO UPDATE SET value = excluded.value, checksum = excluded.checksum",
+                kept,
+            )
+
+    def _cursor(self) -> Cursor[tuple[object, ...]]:
+        return self.connection.cursor()
+
+    def names(self) -> list[str]:
+        """
+        The names of all logs.
+        """
+        found = self.connection.execute("SELECT name FROM log WHERE name IS NOT NULL").fetchall()
+        return sorted(row[0].decode() for row in found)
+
+    def flush(self) -> None:
+        """
+        Store what was appended.
+        """
+        if self.copied:
+            pieces, self.copied = self.copied, []
+            statement = (
+                "COPY record (log, sequence, time, subject, data) FROM STDIN (FORMAT BINARY)"
+            )
+            with self._cursor().copy(statement) as copy:
+                copy.write(b"".join((_HEADER, *pieces, _TRAILER)))
+
+    def finish(self) -> None:
+        """
+        Store all that is still in memory, and let go of what the limits do not allow.
+        """
+        self.flush()
+        for identity, writer in self.writers.items():
+            if writer.row.dropped:
+                if writer.dropSlice():
+                    self.gone.append(identity)
+            elif not writer.trimAll():
+                self.unfinished.add(identity)
+        self._putRows([each.row for each in self.writers.values()])
+
+    def _putRows(self, rows: Sequence[LogRow]) -> None:
+        """
+        Store what is known of the logs.
+        """
+        if rows:
+            self.connection.execute(
+                "UPDATE log SET first = new.first, last = new.last, count = new.count,"
+                " size = new.size, last_time = new.last_time"
+                " FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[],"
+                " %s::bigint[], %s::bigint[])"
+                " AS new (id, first, last, count, size, last_time) WHERE log.id = new.id",
+                (
+                    [each.identity for each in rows],
+                    [each.first for each in rows],
+                    [each.last for each in rows],
+                    [each.count for each in rows],
+                    [each.size for each in rows],
+                    [each.lastTime for each in rows],
+                ),
+            )

@@ -1,0 +1,225 @@
+"""
+Records as bytes: what one looks like on disk, and how it is known to be whole.
+
+A record is 40 bytes of head, then subject, headers and payload. All integers are little-endian::
+
+    ======  ====  ==========================================================
+    offset  size  what
+    ======  ====  ==========================================================
+    0       4     CRC-32C of everything after it
+    4       2     length of the subject
+    6       2     reserved, zero
+    8       4     length of the headers
+    12      4     length of the payload
+    16      8     the log's identity, a random number
+    24      8     sequence
+    32      8     timestamp, nanoseconds since 1970
+    ======  ====  ==========================================================
+
+The identity is in each record, so a record that turns up in the wrong log is seen; and it is how
+records are found again when everything around them is damaged.
+
+Promises: what L{decode} returns is what L{encodeBatch} was given, or L{Damaged} is raised.
+Must never know: where records are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from google_crc32c import value as crc32c
+
+from natsbroker import hot
+from natsbroker.interfaces.storage import Entry, Record
+
+__all__ = [
+    "HEAD_SIZE",
+    "LARGEST_RECORD",
+    "Damaged",
+    "Encoded",
+    "crc32c",
+    "decode",
+    "decodeMany",
+    "encodeBatch",
+]
+
+HEAD = Struct("<IHHIIQQq")
+HEAD_SIZE = HEAD.size
+
+LARGEST_SUBJECT = 65535
+LARGEST_RECORD = 1 << 30
+"""How large subject, headers and payload together may be."""
+
+_BODY = Struct("<HHIIQQq")
+_CRC = Struct("<I")
+_new = tuple.__new__
+
+
+class Damaged(Exception):
+    """
+    Bytes that should be a record, and are not.
+    """
+
+
+class Encoded(NamedTuple):
+    """
+    A batch, ready to be written.
+
+    @ivar blobs: the records.
+    @ivar size: the bytes of all subjects, headers and payloads.
+    @ivar lastTime: the last timestamp that was given.
+    @ivar uniform: whether every subject is the one that was asked about.
+    """
+
+    blobs: list[bytes]
+    size: int
+    lastTime: int
+    uniform: bool
+
+
+def encodeBatch(
+    identity: int, sequence: int, batch: Sequence[Entry], now: int, lastTime: int, sole: bytes
+) -> Encoded:
+    """
+    Encode what is appended. This is the hot path of writing.
+
+    @param identity: the log's.
+    @param sequence: what the first record gets.
+    @param now: the timestamp of entries that bring none.
+    @param lastTime: the timestamp of the record before; none is given a smaller one.
+    @param sole: a subject; the result says whether all are that one.
+    @raise ValueError: for a record that is too large.
+    """
+    if hot.encodeRecords is not None:
+        encoded = hot.encodeRecords(identity, sequence, batch, now, lastTime, sole)
+        if encoded is not None:
+            return Encoded._make(encoded)
+    blobs: list[bytes] = []
+    add, join, pack, crc = blobs.append, b"".join, _BODY.pack, _CRC.pack
+    size = 0
+    uniform = True
+    for subject, headers, payload, timestamp in batch:
+        lastTime = max(timestamp or now, lastTime)
+        length = len(subject)
+        if length > LARGEST_SUBJECT:
+            raise ValueError(f"a subject of {length} bytes is too long")
+        length += len(headers) + len(payload)
+        if length > LARGEST_RECORD:
+            raise ValueError(f"a record of {length} bytes is too large")
+        size += length
+        if uniform and subject != sole:
+            uniform = False
+        head = pack(len(subject), 0, len(headers), len(payload), identity, sequence, lastTime)
+        body = join((head, subject, headers, payload))
+        add(crc(crc32c(body)) + body)
+        sequence += 1
+    return Encoded(blobs, size, lastTime, uniform)
+
+
+def decode(blob: bytes, start: int, end: int, identity: int) -> Record:
+    """
+    Read one record.
+
+    @param blob: bytes that hold it.
+    @param start: where it begins.
+    @param end: where it ends.
+    @param identity: the log's.
+    @raise Damaged: if it is not whole or is another log's.
+    """
+    if end - start < HEAD_SIZE:
+        raise Damaged(f"{end - start} bytes are no record")
+    crc, subjectLength, _, headersLength, payloadLength, owner, sequence, timestamp = (
+        HEAD.unpack_from(blob, start)
+    )
+    body = start + HEAD_SIZE
+    headers = body + subjectLength
+    payload = headers + headersLength
+    if payload + payloadLength != end or crc32c(blob[start + 4 : end]) != crc:
+        raise Damaged("a record does not match its checksum")
+    if owner != identity:
+        raise Damaged(f"a record belongs to log {owner:016x}")
+    return _new(
+        Record,
+        (sequence, timestamp, blob[body:headers], blob[headers:payload], blob[payload:end]),
+    )
+
+
+def decodeMany(
+    raw: bytes,
+    starts: Sequence[int],
+    first: int,
+    last: int,
+    identity: int,
+    sequence: int,
+    maxBytes: int,
+) -> list[Record]:
+    """
+    Read records that lie behind each other and whose sequences follow each other.
+
+    @param starts: where each record begins; one more item, where the last one ends.
+    @param first: the index of the first one.
+    @param last: the index behind the last one.
+    @param sequence: the first one's.
+    @param maxBytes: stop when their subjects, headers and payloads have so many bytes.
+    @return: the records up to the first one that is not whole, or not what it should be, or has to
+        be read by itself.
+    """
+    if hot.decodeRecords is None:
+        return []
+    found: list[Record] = hot.decodeRecords(
+        Record, raw, starts, first, last, identity, sequence, maxBytes
+    )
+    return found
+
+
+def lengthAt(blob: bytes, start: int) -> int:
+    """
+    How long the record that begins at C{start} says that it is, with its head; 0 if there is no
+    room for a head.
+    """
+    if len(blob) - start < HEAD_SIZE:
+        return 0
+    _, subjectLength, _, headersLength, payloadLength, _, _, _ = HEAD.unpack_from(blob, start)
+    return int(HEAD_SIZE + subjectLength + headersLength + payloadLength)
+
+
+IDENTITY = Struct("<Q")
+IDENTITY_OFFSET = 16
+SEQUENCE_OFFSET = 24
+TIMESTAMP_OFFSET = 32
+SEQUENCE = Struct("<Q")
+TIMESTAMP = Struct("<q")
+
+
+def sequenceOf(blob: bytes, start: int) -> int:
+    """
+    The sequence in the head of the record at C{start}, unverified.
+    """
+    found: int = SEQUENCE.unpack_from(blob, start + SEQUENCE_OFFSET)[0]
+    return found
+
+
+def identityOf(blob: bytes, start: int) -> int:
+    """
+    The identity of the log in the head of the record at C{start}, unverified.
+    """
+    found: int = IDENTITY.unpack_from(blob, start + IDENTITY_OFFSET)[0]
+    return found
+
+
+def timestampOf(blob: bytes, start: int) -> int:
+    """
+    The timestamp in the head of the record at C{start}, unverified.
+    """
+    found: int = TIMESTAMP.unpack_from(blob, start + TIMESTAMP_OFFSET)[0]
+    return found
+
+
+def subjectOf(blob: bytes, start: int) -> bytes:
+    """
+    The subject of the record at C{start}, unverified.
+    """
+    body = start + HEAD_SIZE
+    return blob[body : body + int.from_bytes(blob[start + 4 : start + 6], "little")]

@@ -1,0 +1,86 @@
+"""
+State, as far as it is the same in every store.
+
+Promises: see L{natsbroker.interfaces.IStateStore}.
+Must never know: how state is kept, or what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from twisted.internet.defer import Deferred
+
+from natsbroker.storage.checks import checkChanges
+from natsbroker.storage.jobs import BarrierJob, Job
+from natsbroker.storage.watching import Troubles
+
+__all__ = ["AskedSpace", "ISpaceOwner", "SpaceBase"]
+
+T = TypeVar("T")
+
+
+class ISpaceOwner(Protocol):
+    """
+    What state needs of a store that has threads.
+    """
+
+    troubles: Troubles
+
+    def ask(self, job: Job) -> Deferred[Any]:
+        """
+        Have something done.
+        """
+
+    def fetch(self, call: Callable[..., T], *args: Any) -> Deferred[T]:
+        """
+        Call something with the database in a thread that reads.
+        """
+
+
+class SpaceBase:
+    """
+    The values of one space, to be derived from.
+    """
+
+    def put(self, key: bytes, value: bytes) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStateStore}.
+        """
+        return self.change({key: value})
+
+    def delete(self, key: bytes) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStateStore}.
+        """
+        return self.change({key: None})
+
+    def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStateStore}.
+        """
+        raise NotImplementedError
+
+
+class AskedSpace(SpaceBase):
+    """
+    The values of one space of a store that has a thread for writing, to be derived from.
+    """
+
+    def __init__(self, owner: ISpaceOwner, space: str) -> None:
+        self._owner = owner
+        self._space = space
+
+    def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
+        """
+        See L{natsbroker.interfaces.IStateStore}.
+        """
+        checkChanges(changes)
+        return self._owner.ask(self._jobFor(changes) if changes else BarrierJob())
+
+    def _jobFor(self, changes: Mapping[bytes, bytes | None]) -> Job:
+        """
+        What is to be done, to be overridden.
+        """
+        raise NotImplementedError

@@ -1,0 +1,173 @@
+"""
+Finding and opening stores.
+
+Promises: a store that is named is one of ours or a plugin's, or is named as missing, with those
+that there are. A store on disk is in a folder of its own, made if it is not there. What only one
+store needs is imported when that is opened.
+Must never know: what is kept in a store.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from zope.interface import implementer
+
+from natsbroker.config.durations import secondsFrom
+from natsbroker.interfaces import IBrokerHost, IStoreOpener, IStreamStore
+from natsbroker.server.plugins import Plugins
+from natsbroker.storage.lmdb.store import openLMDB
+from natsbroker.storage.memory import MemoryStore
+
+__all__ = [
+    "LMDBOpener",
+    "MemoryOpener",
+    "PostgresOpener",
+    "monotonicOf",
+    "storeOpener",
+    "wallClockOf",
+]
+
+
+def monotonicOf(reactor: Any) -> Callable[[], float]:
+    """
+    A clock in seconds that nobody sets: the reactor's own, unless that is the wall clock.
+    """
+    if reactor.seconds is time.time:
+        return time.monotonic
+    seconds: Callable[[], float] = reactor.seconds
+    return seconds
+
+
+def wallClockOf(reactor: Any) -> Callable[[], int]:
+    """
+    The wall clock in nanoseconds, by the reactor's clock where that is another one.
+    """
+    if reactor.seconds is time.time:
+        return time.time_ns
+    return lambda: round(reactor.seconds() * 1_000_000_000)
+
+
+def _refuseOthers(section: Mapping[str, Any], *known: str) -> None:
+    for name in section:
+        if name not in known:
+            raise ValueError(f'unknown option "{name}"')
+
+
+def _size(section: Mapping[str, Any]) -> int:
+    size = section.get("max_size", 0)
+    if not isinstance(size, int) or size < 0:
+        raise ValueError(f"max_size must be a number of bytes, not {size!r}")
+    return size
+
+
+@implementer(IStoreOpener)
+class MemoryOpener:
+    """
+    Stores in memory. Option: C{max_size}, in bytes.
+    """
+
+    name = "memory"
+
+    def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
+        """
+        See L{IStoreOpener}.
+        """
+        # nats-streaming-server ignores the folder too.
+        _refuseOthers(section, "max_size", "dir")
+        store: IStreamStore = MemoryStore(host.reactor, _size(section), wallClockOf(host.reactor))
+        return succeed(store)
+
+
+@implementer(IStoreOpener)
+class LMDBOpener:
+    """
+    Stores on disk. Options: C{dir}, the folder; C{max_size}, in bytes.
+    """
+
+    name = "lmdb"
+
+    def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
+        """
+        See L{IStoreOpener}.
+        """
+        _refuseOthers(section, "max_size", "dir")
+        directory = section.get("dir")
+        if not isinstance(directory, str) or not directory:
+            raise ValueError("a store on disk needs dir")
+        opening = openLMDB(host.reactor, directory, _size(section), wallClockOf(host.reactor))
+        return opening  # type: ignore[return-value]
+
+
+@implementer(IStoreOpener)
+class PostgresOpener:
+    """
+    Stores in a PostgreSQL database. Options, the first five with nats-streaming-server's names:
+    C{driver}, which must be C{postgres} if it is given; C{source}, the connection string;
+    C{max_open_conns}, how many connections, at least 3; C{no_caching} and C{bulk_insert_limit},
+    which have no effect; C{schema}, the schema to use; C{lease}, seconds or a duration.
+    """
+
+    name = "postgres"
+
+    def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
+        """
+        See L{IStoreOpener}.
+        """
+        accepted = ("driver", "no_caching", "bulk_insert_limit", "dir")
+        _refuseOthers(section, "source", "max_open_conns", "schema", "lease", *accepted)
+        driver = section.get("driver", "postgres")
+        if driver not in ("postgres", "postgresql"):
+            raise ValueError(f'driver "{driver}" is not supported, only "postgres" is')
+        source = section.get("source")
+        if not isinstance(source, str) or not source:
+            raise ValueError("a store in a database needs source")
+        try:
+            from natsbroker.storage.postgres.connecting import Database
+            from natsbroker.storage.postgres.store import openPostgres
+        except ImportError as missing:
+            why = f"psycopg is needed: pip install natsbroker[postgres] ({missing})"
+            raise ValueError(why) from missing
+        schema = section.get("schema", Database.SCHEMA)
+        if not isinstance(schema, str):
+            raise ValueError(f"schema must be a name, not {schema!r}")
+        lease = _seconds("lease", section.get("lease", Database.LEASE))
+        database = Database(source, schema, lease, _readers(section.get("max_open_conns", 0)))
+        opening = openPostgres(host.reactor, database, wallClockOf(host.reactor))
+        return opening  # type: ignore[return-value]
+
+
+def _seconds(name: str, value: object) -> float:
+    if isinstance(value, str):
+        return secondsFrom(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{name} must be a duration, not {value!r}")
+    return value
+
+
+def _readers(connections: object) -> int:
+    """
+    How many connections read: one of the others writes, one renews leases.
+    """
+    if connections == 0:
+        return 2
+    if isinstance(connections, bool) or not isinstance(connections, int) or connections < 3:
+        raise ValueError(f"max_open_conns must be at least 3, or 0, not {connections!r}")
+    return min(connections - 2, 16)
+
+
+def storeOpener(name: str, plugins: Plugins, key: str = "") -> IStoreOpener:
+    """
+    Find what opens stores of a name.
+
+    @param key: what names it, for the error; see L{natsbroker.config.model.Settings.at}.
+    @raise natsbroker.server.plugins.PluginError: if there is no such store.
+    """
+    for opener in (MemoryOpener(), LMDBOpener(), PostgresOpener()):
+        if opener.name == name:
+            return opener
+    found: IStoreOpener = plugins.named(IStoreOpener, name, key=key)
+    return found

@@ -1,0 +1,143 @@
+"""
+Taking acknowledgements.
+
+Promises: an acknowledgement counts for the subscription at whose ackInbox it came; in a queue
+group, for the member that has the message now. Whoever has room again is sent more when all that
+one chunk of input brought was taken. Whoever acknowledges and may not subscribe to the channel any
+more is told apart: so nobody who has lost the permission is sent more than one window of messages.
+Must never know: how messages are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from natsbroker.streaming.access import requesterOf
+from natsbroker.streaming.channels import Channel
+from natsbroker.streaming.delivery import Delivery
+from natsbroker.streaming.groups import Group, Subscription
+from natsbroker.streaming.ledger import Ledger
+from natsbroker.streaming.protocol import Ack, Malformed
+from natsbroker.streaming.runs import acknowledgedIn
+from natsbroker.wire.values import Run
+
+__all__ = ["Acknowledging"]
+
+
+class Acknowledging:
+    """
+    Takes acknowledgements.
+    """
+
+    def __init__(
+        self,
+        subject: bytes,
+        delivery: Delivery,
+        ledger: Ledger,
+        withdraw: Callable[[Subscription], object],
+    ) -> None:
+        """
+        @param subject: of subscription requests, for what clients may.
+        @param withdraw: ends the subscription of a client that may not have it any more.
+        """
+        self._subject = subject
+        self._delivery = delivery
+        self._ledger = ledger
+        self._withdraw = withdraw
+        self._origin: object = _NOTHING
+        self._requester = requesterOf(_NOTHING)
+        self._allowed: set[Channel] = set()
+        self._relieved: dict[Group, None] = {}
+
+    def take(self, run: Run, subscription: Subscription) -> None:
+        """
+        Take acknowledgements.
+
+        @param subscription: at whose ackInbox they came.
+        """
+        client = subscription.client
+        if client is None:
+            return
+        if run.origin is not self._origin:
+            self._origin = run.origin
+            self._requester = requesterOf(run.origin)
+            self._allowed = set()
+        if not self._requester.actsFor(client.owner):
+            return
+        channel = subscription.group.channel
+        payloads = run.payloads
+        place = 0
+        while place < len(payloads) and subscription.client is not None:
+            sequences = acknowledgedIn(payloads, place, channel.subject)
+            if sequences:
+                place += len(sequences)
+            else:
+                sequences = _acknowledged(payloads[place], channel.name)
+                place += 1
+            if sequences:
+                self._settle(subscription, sequences)
+                if channel not in self._allowed:
+                    self._examine(subscription, channel)
+
+    def _settle(self, subscription: Subscription, sequences: list[int]) -> None:
+        """
+        Note that messages were acknowledged.
+        """
+        group = subscription.group
+        if subscription.isStalled:
+            self._relieved[group] = None
+        strange = subscription.settledMany(sequences)
+        if len(strange) < len(sequences):
+            self._ledger.settled(subscription)
+        for sequence in strange:
+            holder = _holderOf(group, sequence)
+            if holder is not None:
+                if holder.isStalled:
+                    self._relieved[group] = None
+                holder.settled(sequence)
+                self._ledger.settled(holder)
+        if group.counts:
+            for sequence in sequences:
+                group.counts.pop(sequence, None)
+
+    def _examine(self, subscription: Subscription, channel: Channel) -> None:
+        if self._requester.may(self._subject, channel.subject):
+            self._allowed.add(channel)
+        else:
+            self._withdraw(subscription)
+
+    def flush(self) -> None:
+        """
+        Send more to those who have room again.
+        """
+        self._origin = _NOTHING
+        self._allowed = set()
+        if self._relieved:
+            relieved, self._relieved = self._relieved, {}
+            for group in relieved:
+                self._delivery.pump(group)
+
+
+def _acknowledged(payload: bytes, channel: str) -> list[int]:
+    """
+    The sequence in one acknowledgement, if it is one for a channel.
+    """
+    try:
+        ack = Ack.FromString(payload)
+    except Malformed:
+        return []
+    return [ack.sequence] if ack.subject == channel else []
+
+
+def _holderOf(group: Group, sequence: int) -> Subscription | None:
+    """
+    The member of a queue group that has a message unacknowledged.
+    """
+    for member in group.members:
+        if sequence in member.pending:
+            return member
+    return None
+
+
+#: An origin that no message has.
+_NOTHING = object()

@@ -1,0 +1,301 @@
+"""
+C{natsbroker streaming import}: a data directory of nats-streaming-server becomes a store of ours.
+C{natsbroker streaming acknowledge}: somebody knows of what a store has lost.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.python.failure import Failure
+
+from natsbroker.config.commandline import UsageError, invocationFrom
+from natsbroker.config.errors import ConfigError
+from natsbroker.config.goflags import FlagError, FlagKind, takeFlags
+from natsbroker.config.model import Settings
+from natsbroker.errors import BrokerError
+from natsbroker.interfaces.storage import StoreError
+from natsbroker.server.plugins import Plugins
+from natsbroker.storage.lmdb.opening import STORE
+from natsbroker.storage.lmdb.reports import acknowledge
+from natsbroker.streaming.configured import optionsFrom, storeMaker
+from natsbroker.streaming.filestore.directory import SourceDirectory
+from natsbroker.streaming.filestore.framing import SourceError
+from natsbroker.streaming.filestore.report import Report
+from natsbroker.streaming.importing import (
+    Importer,
+    ImportInterrupted,
+    ImportRefused,
+    Plan,
+    planImport,
+)
+from natsbroker.streaming.settings import Streaming
+
+__all__ = ["DONE", "FAILED", "NOT_DONE", "USAGE", "main"]
+
+DONE, NOT_DONE, USAGE, FAILED = 0, 1, 2, 3
+"""Exit codes: done; refused, or damage was found; a wrong command line; the store failed."""
+
+_HELP = """\
+Usage: natsbroker streaming import DIR [OPTION ...]
+       natsbroker streaming acknowledge DIR
+
+Reads a data directory of nats-streaming-server 0.2 to 0.25, whose server must be stopped, into an
+empty store: channels with their sequences and timestamps, durable subscriptions with what they have
+not acknowledged, and clients. DIR is only read. The store and the limits of its channels are named
+as for the broker itself, by -c FILE or by flags:
+
+    natsbroker streaming import /var/lib/stan --store file --dir /var/lib/natsbroker
+
+    --check                 read and verify only; needs no store
+    --skip_damaged          import what is intact although something is damaged
+    --file_crc_poly <n>     the server's, if it is none of the usual ones
+    --encryption_key <key>  the server's; or NATS_STREAMING_ENCRYPTION_KEY in the environment
+
+What is found is told on standard error. The last line on standard output is JSON. An import that
+was interrupted is finished by running it again. The exit code is 0; 1 if DIR or the store is
+refused, or something is damaged (nothing is imported then); 2 for a wrong command line; 3 if the
+store failed.
+
+acknowledge prints what the store in DIR has lost, and notes that somebody knows of it: /healthz,
+which says so until then at every start, is well again. The broker may be running. The reports stay
+in DIR. The exit code is 0; 2 for a wrong command line; 3 if it cannot be noted.
+"""
+
+_FLAGS = {
+    "check": FlagKind.BOOLEAN,
+    "skip_damaged": FlagKind.BOOLEAN,
+    "file_crc_poly": FlagKind.INTEGER,
+    "encryption_key": FlagKind.STRING,
+}
+
+_KEY_VARIABLE = "NATS_STREAMING_ENCRYPTION_KEY"
+
+
+class _UsageError(Exception):
+    """
+    The command line is wrong.
+    """
+
+
+@dataclass(frozen=True)
+class _Request:
+    """
+    What the command line asks for.
+    """
+
+    directory: Path
+    isCheck: bool
+    skipsDamaged: bool
+    polynomial: int
+    key: str
+    settings: Settings
+    streaming: Streaming
+
+
+class _Host:
+    """
+    What a store is opened with: of an L{natsbroker.interfaces.IBrokerHost} there are the reactor
+    and the settings, as no broker runs.
+    """
+
+    def __init__(self, reactor: Any, settings: Settings) -> None:
+        self.reactor = reactor
+        self.settings = settings
+
+
+def main(
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    stdout: TextIO,
+    stderr: TextIO,
+    reactor: Any = None,
+) -> int:
+    """
+    Do what the command line asks for.
+
+    @param arguments: those behind C{streaming}.
+    @param reactor: by default the global one; it is run and stopped.
+    @return: the exit code.
+    """
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        stdout.write(_HELP)
+        return DONE if arguments else USAGE
+    if arguments[0] == "acknowledge":
+        return _acknowledge(arguments[1:], stdout, stderr)
+    try:
+        request = _requestFrom(arguments, environment)
+    except (_UsageError, FlagError, ConfigError) as error:
+        print(f"natsbroker streaming: {error}", file=stderr)
+        return USAGE
+    if request is None:
+        stdout.write(_HELP)
+        return DONE
+    try:
+        return _perform(request, stdout, stderr, reactor)
+    except (SourceError, ImportRefused, ImportInterrupted) as error:
+        print(f"natsbroker streaming: {error}", file=stderr)
+        return NOT_DONE
+    except (StoreError, BrokerError, OSError) as error:
+        print(f"natsbroker streaming: {error}", file=stderr)
+        return FAILED
+
+
+def _acknowledge(arguments: Sequence[str], stdout: TextIO, stderr: TextIO) -> int:
+    """
+    Note that somebody knows of what a store has lost.
+
+    @param arguments: those behind C{acknowledge}.
+    @return: the exit code.
+    """
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        print("natsbroker streaming: acknowledge needs the store's directory", file=stderr)
+        return USAGE
+    directory = Path(arguments[0])
+    if not (directory / STORE).exists():
+        print(f"natsbroker streaming: there is no store in {directory}", file=stderr)
+        return USAGE
+    try:
+        texts = acknowledge(directory)
+    except OSError as error:
+        print(f"natsbroker streaming: {error}", file=stderr)
+        return FAILED
+    print("\n".join(texts) or f"{directory}: nothing to acknowledge", file=stdout)
+    return DONE
+
+
+def _requestFrom(arguments: Sequence[str], environment: Mapping[str, str]) -> _Request | None:
+    """
+    @return: C{None} if help is asked for.
+    """
+    command, *rest = arguments
+    if command != "import":
+        raise _UsageError(f"there is no {command!r}, only 'import' and 'acknowledge'")
+    if any(each in ("-h", "--help") for each in rest):
+        return None
+    if not rest or rest[0].startswith("-"):
+        raise _UsageError("import needs the directory first")
+    directory, *flags = rest
+    given, others = takeFlags(flags, _FLAGS)
+    try:
+        settings = invocationFrom(others, environment).settings
+    except UsageError as error:
+        raise _UsageError(str(error)) from None
+    if settings is None:
+        raise _UsageError(f"not understood: {' '.join(others)}")
+    isCheck = bool(given.get("check"))
+    streaming = settings.streaming
+    if streaming is None or streaming.store == "memory":
+        if not isCheck:
+            raise _UsageError("a store is needed that lasts: --store file --dir DIR, or -c FILE")
+        streaming = streaming or Streaming()
+    key = str(given.get("encryption_key") or environment.get(_KEY_VARIABLE, ""))
+    return _Request(
+        Path(directory),
+        isCheck,
+        bool(given.get("skip_damaged")),
+        int(given.get("file_crc_poly") or 0),
+        key,
+        settings,
+        streaming,
+    )
+
+
+def _perform(request: _Request, stdout: TextIO, stderr: TextIO, reactor: Any) -> int:
+    report = Report(lambda text: print(text, file=stderr))
+    source = SourceDirectory(request.directory, report, request.polynomial, request.key)
+    try:
+        clusterId = request.streaming.cluster_id
+        if source.clusterID and source.clusterID != clusterId and not request.isCheck:
+            raise SourceError(
+                f"{request.directory} is of cluster {source.clusterID}, not {clusterId}: "
+                f"import it with -cid {source.clusterID}, and start the broker so"
+            )
+        plan = planImport(source, optionsFrom(request.streaming).limits, time.time_ns(), report)
+        for each in plan.channels:
+            subscriptions = len(plan.subscriptionsOf(each))
+            print(
+                f"{each.source.name}: {each.count} messages, {each.first} to {each.last}, "
+                f"{subscriptions} subscriptions",
+                file=stderr,
+            )
+        isStopped = bool(report.damaged) and not request.skipsDamaged
+        result = {"imported": False, "already": False, "written": 0, **_figures(plan)}
+        if not request.isCheck and not isStopped:
+            result |= _write(request, plan, reactor)
+        print(json.dumps(result), file=stdout)
+        if isStopped:
+            print(
+                f"natsbroker streaming: {len(report.damaged)} damaged: nothing was imported "
+                "(--skip_damaged imports the rest)",
+                file=stderr,
+            )
+        return NOT_DONE if isStopped else DONE
+    finally:
+        source.close()
+
+
+def _figures(plan: Plan) -> dict[str, Any]:
+    return {
+        "channels": len(plan.channels),
+        "messages": plan.messages,
+        "subscriptions": sum(len(plan.subscriptionsOf(each)) for each in plan.channels),
+        "clients": len(plan.clients),
+        "damaged": len(plan.report.damaged),
+    }
+
+
+def _write(request: _Request, plan: Plan, reactor: Any) -> dict[str, Any]:
+    """
+    Run the reactor until the import is done.
+
+    @return: what it adds to the figures.
+    """
+    if reactor is None:
+        from twisted.internet import reactor
+    outcome: list[Any] = []
+    ended: Deferred[None] = Deferred()
+    signalled: list[bool] = []
+
+    def begin() -> None:
+        trigger = reactor.addSystemEventTrigger("before", "shutdown", stop)
+        running = ensureDeferred(_imported(request, plan, reactor, lambda: bool(signalled)))
+        running.addBoth(done, trigger)
+
+    def stop() -> Deferred[None]:
+        # By a signal. The threads of the store must end before the process can.
+        signalled.append(True)
+        return ended
+
+    def done(result: Any, trigger: Any) -> None:
+        outcome.append(result)
+        ended.callback(None)
+        if not signalled:
+            reactor.removeSystemEventTrigger(trigger)
+            reactor.stop()
+
+    reactor.callWhenRunning(begin)
+    reactor.run()
+    if isinstance(outcome[0], Failure):
+        outcome[0].raiseException()
+    found: dict[str, Any] = outcome[0]
+    return found
+
+
+async def _imported(
+    request: _Request, plan: Plan, reactor: Any, isStopped: Callable[[], bool]
+) -> dict[str, Any]:
+    host: Any = _Host(reactor, request.settings)
+    store = await storeMaker(host, request.streaming, Plugins())()
+    try:
+        importer = Importer(store, request.streaming.cluster_id, isStopped)
+        isNew = await importer.run(plan)
+        return {"imported": True, "already": not isNew, "written": importer.written}
+    finally:
+        await store.close()

@@ -1,0 +1,147 @@
+"""
+NATS Streaming, as the settings want it.
+
+Promises: the service that the C{streaming} block describes, over the store that it names, and what
+serves jobs over the same logs.
+Must never know: how the service works.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from natsbroker.errors import BrokerError
+from natsbroker.export.service import PipelineService
+from natsbroker.interfaces import IBrokerHost, IMessageBus, IStreamStore
+from natsbroker.interfaces.storage import StoreError
+from natsbroker.server.plugins import Plugins
+from natsbroker.server.start import StartError
+from natsbroker.storage.stores import monotonicOf, storeOpener, wallClockOf
+from natsbroker.streaming.limits import ChannelLimits, ChannelOverrides, Limits
+from natsbroker.streaming.options import Heartbeats, StreamingOptions
+from natsbroker.streaming.service import StreamingService
+from natsbroker.streaming.settings import ChannelLimits as ChannelSettings
+from natsbroker.streaming.settings import Streaming
+
+__all__ = ["optionsFrom", "storeMaker", "streamingBus", "streamingService"]
+
+
+def optionsFrom(streaming: Streaming) -> StreamingOptions:
+    """
+    What the settings say, as the service wants it.
+    """
+    everywhere = ChannelLimits(
+        streaming.max_subs,
+        streaming.max_msgs,
+        streaming.max_bytes,
+        streaming.max_age,
+        streaming.max_inactivity,
+    )
+    channels = {name: _overrides(each) for name, each in streaming.channels.items()}
+    return StreamingOptions(
+        streaming.cluster_id,
+        streaming.discover_prefix,
+        Limits(streaming.max_channels, everywhere, channels),
+        Heartbeats(streaming.hb_interval, streaming.hb_timeout, streaming.hb_fail_count),
+        streaming.replace_durable,
+        streaming.store.upper(),
+    )
+
+
+def _overrides(limits: ChannelSettings) -> ChannelOverrides:
+    said = {each.name: getattr(limits, each.name) for each in fields(limits)}
+    return ChannelOverrides(said.pop("max_subs"), **said)
+
+
+def storeMaker(
+    host: IBrokerHost, streaming: Streaming, plugins: Plugins
+) -> Callable[[], Deferred[IStreamStore]]:
+    """
+    What opens the store that the settings describe.
+
+    @return: a callable that raises L{StartError} if the store's options make no sense.
+    @raise BrokerError: if there is no such store.
+    """
+    opener = storeOpener(streaming.store, plugins, host.settings.at("streaming.store"))
+    section: dict[str, Any] = {"dir": streaming.dir} if streaming.dir else {}
+    section.update(streaming.store_options)
+
+    def openStore() -> Deferred[IStreamStore]:
+        try:
+            opening: Deferred[IStreamStore] = opener.openStore(host, section)
+        except ValueError as error:
+            raise StartError(f'store "{streaming.store}": {error}') from error
+        return opening.addErrback(placed)
+
+    def placed(failure: Failure) -> Failure:
+        if streaming.dir and failure.check(OSError, StoreError):
+            return Failure(
+                StartError(host.settings.placed("streaming.dir", failure.getErrorMessage()))
+            )
+        return failure
+
+    return openStore
+
+
+def streamingBus(host: IBrokerHost, streaming: Streaming) -> IMessageBus:
+    """
+    The bus whose clients are served: an account of this broker, or one on another NATS server. The
+    latter is a service that must be started.
+
+    @raise BrokerError: if there is no such account.
+    @raise ValueError: if the URL of the server is none.
+    """
+    if streaming.nats_server:
+        from natsbroker.streaming.remotebus import remoteBus
+
+        return remoteBus(host.reactor, streaming)
+    try:
+        return host.bus(streaming.account)
+    except KeyError:
+        raise BrokerError(f'"streaming" names an unknown account: {streaming.account}') from None
+
+
+def streamingService(
+    host: IBrokerHost, bus: Any, streaming: Streaming, plugins: Plugins
+) -> StreamingService:
+    """
+    Make the service, with jobs that read what it stores served beside it.
+
+    @param bus: what L{streamingBus} gave.
+    @raise BrokerError: if there is no such store.
+    @raise ValueError: if the settings make no sense.
+    """
+    openStore = storeMaker(host, streaming, plugins)
+    maxPayload: Callable[[], int] = _ownMaxPayload(host)
+    if streaming.nats_server:
+        from natsbroker.streaming.remotebus import onlyServer
+
+        openStore = onlyServer(bus, host.reactor, streaming, openStore)
+        maxPayload = _remoteMaxPayload(bus)
+    monotonic, now = monotonicOf(host.reactor), wallClockOf(host.reactor)
+    # What jobs take is counted in the processor's time, so that a busy machine does not slow them.
+    worked = time.process_time if host.reactor.seconds is time.time else monotonic
+    pipeline = PipelineService(bus, host.reactor, worked, now, maxPayload)
+    return StreamingService(
+        bus,
+        host.reactor,
+        openStore,
+        optionsFrom(streaming),
+        monotonic,
+        now,
+        logUsers=(pipeline,),
+    )
+
+
+def _ownMaxPayload(host: IBrokerHost) -> Callable[[], int]:
+    return lambda: int(host.settings.max_payload)
+
+
+def _remoteMaxPayload(bus: Any) -> Callable[[], int]:
+    return lambda: int(bus.maxPayload)

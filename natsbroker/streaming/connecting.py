@@ -1,0 +1,245 @@
+"""
+Clients that come, and clients that are there no more.
+
+A client that is registered already may have crashed and come back: its old heartbeat inbox is asked
+whether anybody is there. If somebody answers within half a second, the newcomer is refused; if not,
+it takes the place of the old one.
+
+Promises: nats-streaming-server's checks, texts and times. A client is durable before it is told
+that it is connected. It is gone when it has left more heartbeats in a row unanswered than it may.
+Must never know: what a client does once it is connected.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from natsbroker.accounts.requests import request
+from natsbroker.errors import NoResponders, RequestTimeout
+from natsbroker.interfaces import IMessageBus
+from natsbroker.interfaces.storage import StoreError, StoreFailed, StoreFull
+from natsbroker.streaming import texts
+from natsbroker.streaming.access import Requester, requesterOf
+from natsbroker.streaming.clients import Client, Clients
+from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.streaming.delivery import Run
+from natsbroker.streaming.leaving import Leaving
+from natsbroker.streaming.ledger import Ledger
+from natsbroker.streaming.names import Subjects, isClientID
+from natsbroker.streaming.options import Heartbeats
+from natsbroker.streaming.protocol import (
+    ConnectRequest,
+    ConnectResponse,
+    Malformed,
+    Ping,
+    PingResponse,
+)
+from natsbroker.streaming.replies import Replies
+from natsbroker.streaming.texts import Refused
+from natsbroker.wire.values import Message
+
+__all__ = ["Connecting"]
+
+_log = Logger(namespace="natsbroker.streaming")
+
+#: Seconds that an old client has to show that it is there.
+DUPLICATE_TIMEOUT = 0.5
+
+#: The protocol that we speak: 1 has connection ids and pings.
+PROTOCOL = 1
+
+#: Seconds from a ping of a client that failed heartbeats to the next heartbeat.
+SOON = 0.001
+
+
+class Connecting:
+    """
+    Takes connect requests and pings, and sends heartbeats.
+    """
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        reactor: IReactorTime,
+        subjects: Subjects,
+        heartbeats: Heartbeats,
+        clients: Clients,
+        leaving: Leaving,
+        deadlines: Deadlines,
+        ledger: Ledger,
+        run: Run,
+    ) -> None:
+        self._bus = bus
+        self._reactor = reactor
+        self._subjects = subjects
+        self._heartbeats = heartbeats
+        self._clients = clients
+        self._leaving = leaving
+        self._deadlines = deadlines
+        self._ledger = ledger
+        self._run = run
+        self._replies = Replies(bus)
+        self._examined: set[str] = set()
+
+    # Coming.
+
+    def connect(self, message: Message) -> None:
+        """
+        Take a connect request.
+        """
+        try:
+            self._run(self._admit(message, *self._checked(message)))
+        except Refused as refused:
+            self._replies.connectError(message.reply, str(refused))
+
+    def _checked(self, message: Message) -> tuple[Any, Requester]:
+        try:
+            asked = ConnectRequest.FromString(message.payload)
+        except Malformed:
+            raise Refused(texts.INVALID_CONNECTION_REQUEST) from None
+        if not asked.heartbeatInbox:
+            raise Refused(texts.INVALID_CONNECTION_REQUEST)
+        if not isClientID(asked.clientID):
+            raise Refused(texts.INVALID_CLIENT_ID)
+        requester = requesterOf(message.origin)
+        if not requester.mayHear(asked.heartbeatInbox.encode()):
+            raise Refused(texts.INVALID_CONNECTION_REQUEST)
+        return asked, requester
+
+    async def _admit(self, message: Message, asked: Any, requester: Requester) -> None:
+        try:
+            await self._makeWay(asked.clientID, requester)
+            await self._register(asked, requester)
+        except (Refused, StoreError) as error:
+            _log.debug("[Client:{id}] Connect failed; {why}", id=asked.clientID, why=str(error))
+            self._replies.connectError(message.reply, str(error))
+        else:
+            self._replies.send(message.reply, self._welcome(asked))
+
+    async def _makeWay(self, clientID: str, requester: Requester) -> None:
+        """
+        See whether a client with that id is there; if it is dead, remove it.
+
+        @raise Refused: if it is alive.
+        """
+        old = self._clients.byID.get(clientID)
+        if clientID in self._examined or (old is not None and not requester.actsFor(old.owner)):
+            raise Refused(texts.ALREADY_REGISTERED)
+        if old is None:
+            return
+        self._examined.add(clientID)
+        try:
+            if await self._answers(old, DUPLICATE_TIMEOUT):
+                raise Refused(texts.ALREADY_REGISTERED)
+            if old.isRegistered:
+                await self._leaving.dismiss(old)
+        finally:
+            self._examined.discard(clientID)
+
+    async def _answers(self, client: Client, timeout: float) -> bool:
+        """
+        Whether somebody answers at a client's heartbeat inbox.
+        """
+        inbox = client.heartbeatInbox.encode()
+        try:
+            await request(self._bus, self._reactor, inbox, b"", timeout)
+        except (NoResponders, RequestTimeout):
+            return False
+        return True
+
+    async def _register(self, asked: Any, requester: Requester) -> None:
+        if asked.clientID in self._clients.byID:
+            raise Refused(texts.ALREADY_REGISTERED)
+        client = Client(
+            asked.clientID, asked.heartbeatInbox, asked.connID, asked.protocol, requester.name
+        )
+        self._clients.register(client)
+        try:
+            await self._ledger.clientCame(client)
+        except (StoreFull, StoreFailed) as error:
+            # It may read. It is written down when the store takes writes again.
+            why = str(error)
+            _log.warn("[Client:{id}] Not written down yet: {why}", id=client.clientID, why=why)
+        except StoreError:
+            if client.isRegistered:
+                self._clients.unregister(client)
+            raise
+        _log.debug(
+            "[Client:{id}] Connected (Inbox={inbox})",
+            id=client.clientID,
+            inbox=client.heartbeatInbox,
+        )
+        self.watch(client)
+
+    def _welcome(self, asked: Any) -> Any:
+        subjects = self._subjects
+        welcome = ConnectResponse(
+            pubPrefix=subjects.publish.decode(),
+            subRequests=subjects.subscribe.decode(),
+            unsubRequests=subjects.unsubscribe.decode(),
+            subCloseRequests=subjects.subClose.decode(),
+            closeRequests=subjects.close.decode(),
+            protocol=PROTOCOL,
+        )
+        if asked.protocol >= PROTOCOL:
+            welcome.pingRequests = subjects.pings.decode()
+            welcome.pingInterval = asked.pingInterval
+            welcome.pingMaxOut = asked.pingMaxOut
+        return welcome
+
+    # Being there.
+
+    def ping(self, message: Message) -> None:
+        """
+        Tell a client whether it is still connected.
+        """
+        try:
+            asked = Ping.FromString(message.payload)
+        except Malformed:
+            return
+        if not message.payload:
+            return
+        client = self._clients.byConnection.get(asked.connID)
+        if client is None:
+            self._replies.send(message.reply, PingResponse(error=texts.REPLACED))
+            return
+        if client.failures and client.heartbeat is not None:
+            # It is there after all, or pretends to be: find out soon.
+            client.heartbeat.cancel()
+            self._schedule(client, SOON)
+        self._replies.send(message.reply, PingResponse())
+
+    def watch(self, client: Client) -> None:
+        """
+        Send a client heartbeats from now on.
+        """
+        if client.isRegistered:
+            self._schedule(client, self._heartbeats.interval)
+
+    def _schedule(self, client: Client, seconds: float) -> None:
+        client.heartbeat = self._deadlines.after(seconds, partial(self._beat, client))
+
+    def _beat(self, client: Client) -> None:
+        client.heartbeat = None
+        self._run(self._examine(client))
+
+    async def _examine(self, client: Client) -> None:
+        """
+        Send one heartbeat.
+        """
+        answered = await self._answers(client, self._heartbeats.timeout)
+        if not client.isRegistered:
+            return
+        if answered:
+            client.failures = 0
+        else:
+            client.failures += 1
+            if client.failures > self._heartbeats.failures:
+                _log.error("[Client:{id}] Timed out on heartbeats", id=client.clientID)
+                await self._leaving.dismiss(client)
+                return
+        self._schedule(client, self._heartbeats.interval)

@@ -1,0 +1,229 @@
+"""
+Sending the messages of channels to subscribers.
+
+Promises: each group gets every message after its position, in order, once, as far as its members
+have room (maxInFlight); what comes out of the store is read in pieces, so that a long channel
+neither fills memory nor holds up others. A message that cannot be read is never taken for one that
+was acknowledged.
+Must never know: how somebody became a subscriber.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from natsbroker.interfaces import IMessageBus
+from natsbroker.interfaces.storage import StoreError
+from natsbroker.streaming.channels import Channel
+from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.streaming.figures import Traffic
+from natsbroker.streaming.groups import Group, Subscription
+from natsbroker.streaming.ledger import Ledger
+from natsbroker.streaming.runs import StoredMessage
+
+__all__ = ["Delivery", "Run"]
+
+_log = Logger(namespace="natsbroker.streaming")
+
+#: Messages that are read from the store at once.
+PIECE = 256
+
+#: Seconds after which a read that failed is tried again.
+RETRY = 1.0
+
+#: Runs a coroutine on its own and logs what escapes it.
+Run = Callable[[Coroutine[Any, Any, None]], object]
+
+
+class Delivery:
+    """
+    Sends what is new, and sends again for L{natsbroker.streaming.redelivery}.
+    """
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        deadlines: Deadlines,
+        ledger: Ledger,
+        traffic: Traffic,
+        run: Run,
+    ) -> None:
+        """
+        @param run: runs a coroutine on its own.
+        """
+        self._bus = bus
+        self._deadlines = deadlines
+        self._ledger = ledger
+        self._traffic = traffic
+        self._run = run
+        self.ackWaitPassed: Callable[[Subscription], object] = _nothing
+
+    def pumpChannel(self, channel: Channel) -> None:
+        """
+        Send what is new to all groups of a channel.
+        """
+        for group in list(channel.groups.values()):
+            if group.members:
+                self.pump(group)
+
+    def pump(self, group: Group) -> None:
+        """
+        Send a group what it has not had and can take.
+        """
+        channel = group.channel
+        if group.isReading or group.lastSent >= channel.last:
+            return
+        self._skip(group)
+        last = channel.last
+        while group.lastSent < last:
+            member = group.choose()
+            if member is None:
+                return
+            most = min(group.roomOf(member), last - group.lastSent)
+            messages = channel.tail.following(group.lastSent + 1, most)
+            if not messages:
+                group.isReading = True
+                self._run(self._catchUp(group))
+                return
+            self._sendNew(member, messages)
+
+    def _skip(self, group: Group) -> None:
+        """
+        Leave out what the channel does not have any more.
+        """
+        first = group.channel.bounds.first
+        if group.lastSent + 1 < first:
+            group.lastSent = first - 1
+
+    async def _catchUp(self, group: Group) -> None:
+        """
+        Send from the store what is no longer in memory.
+        """
+        channel = group.channel
+        try:
+            while group.lastSent < channel.last and group.choose() is not None:
+                self._skip(group)
+                if channel.tail.get(group.lastSent + 1) is not None:
+                    break
+                if await self._sendPiece(group, channel.last):
+                    await self._breathe()
+        except StoreError as error:
+            why = str(error)
+            _log.error("Cannot read channel {name}: {why}", name=channel.name, why=why)
+            self._deadlines.after(RETRY, partial(self.pump, group))
+            return
+        finally:
+            group.isReading = False
+        self.pump(group)
+
+    async def _sendPiece(self, group: Group, last: int) -> bool:
+        """
+        Send some messages.
+
+        @param last: the channel's highest sequence now.
+        @return: whether there may be more.
+        """
+        limit = min(PIECE, group.roomOf(group.members[0], PIECE))
+        messages = await group.channel.read(group.lastSent + 1, limit)
+        if not messages:
+            # All that was there when it was read is gone.
+            group.lastSent = max(group.lastSent, last)
+            return False
+        place = 0
+        while place < len(messages):
+            member = group.choose()
+            if member is None or messages[place].sequence > group.channel.last:
+                return False
+            place += self._sendNew(member, messages[place : place + group.roomOf(member)])
+        return True
+
+    def _breathe(self) -> Deferred[None]:
+        """
+        Let others have their turn.
+        """
+        turn: Deferred[None] = Deferred()
+        self._deadlines.after(0.0, partial(turn.callback, None))
+        return turn
+
+    def _sendNew(self, member: Subscription, messages: list[StoredMessage]) -> int:
+        """
+        Send messages after the group's position.
+
+        @param messages: not more than the member has room for, but for their bytes.
+        @return: how many were sent, from the first on.
+        """
+        group = member.group
+        if messages[0].sequence <= group.mayBeSent:
+            self.sendAgain(member, messages[0])
+            group.lastSent = messages[0].sequence
+            return 1
+        messages = _upTo(messages, group.channel.last, member.bytesLeft)
+        self._send(member, messages)
+        group.lastSent = messages[-1].sequence
+        return len(messages)
+
+    def sendAgain(self, member: Subscription, message: StoredMessage) -> None:
+        """
+        Send a message that was, or may have been, sent before.
+        """
+        count = member.group.countAgain(message.sequence)
+        encoded = message.encodedAgain(count)
+        self._bus.post(member.inbox, encoded)
+        again = self._deadlines.now() + member.ackWaitInSecs
+        member.sent(message.sequence, again, message.size)
+        self._count(member, 1, len(encoded))
+
+    def _send(self, member: Subscription, messages: list[StoredMessage]) -> None:
+        """
+        Send messages for the first time.
+        """
+        encoded = [each.encoded for each in messages]
+        self._bus.postMany(member.inbox, encoded)
+        again = self._deadlines.now() + member.ackWaitInSecs
+        sequences, sizes = [each.sequence for each in messages], [each.size for each in messages]
+        member.sentMany(sequences, again, sizes)
+        self._count(member, len(encoded), sum(map(len, encoded)))
+
+    def _count(self, member: Subscription, messages: int, size: int) -> None:
+        """
+        Note that a member was sent something.
+        """
+        self._traffic.outMessages += messages
+        self._traffic.outBytes += size
+        if member.redelivery is None:
+            self.watch(member, member.ackWaitInSecs)
+        self._ledger.touched(member)
+
+    def watch(self, member: Subscription, seconds: float) -> None:
+        """
+        Look at what a member has pending when so much time has passed.
+        """
+        if member.redelivery is not None:
+            member.redelivery.cancel()
+        member.redelivery = self._deadlines.after(seconds, partial(self.ackWaitPassed, member))
+
+
+def _upTo(messages: list[StoredMessage], last: int, size: int) -> list[StoredMessage]:
+    """
+    The first ones of some messages, at least one.
+
+    @param last: not beyond this sequence.
+    @param size: no more once they have so many bytes.
+    """
+    if messages[-1].sequence <= last and sum(each.size for each in messages) < size:
+        return messages
+    sizes = accumulate(each.size for each in messages)
+    enough = next((place for place, each in enumerate(sizes, 1) if each >= size), len(messages))
+    return [each for each in messages[:enough] if each.sequence <= last] or messages[:1]
+
+
+def _nothing(member: Subscription) -> None:
+    """
+    Nobody looks at what is pending.
+    """

@@ -1,0 +1,242 @@
+"""
+A data directory of nats-streaming-server, as its operator left it.
+
+Nothing is written to it. Every directory in it is a channel, and its name is the channel's.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from natsbroker.streaming.filestore.encryption import Decrypter, DecryptionError, looksEncrypted
+from natsbroker.streaming.filestore.framing import (
+    HEADER,
+    POLYNOMIALS,
+    VERSION_SIZE,
+    Checksum,
+    SourceError,
+    checksumFor,
+    checkVersion,
+    typedRecords,
+)
+from natsbroker.streaming.filestore.messages import ChannelMessages, SourceMessage
+from natsbroker.streaming.filestore.report import Report
+from natsbroker.streaming.filestore.state import (
+    ServerInfo,
+    SourceSubscription,
+    replayClients,
+    replaySubscriptions,
+)
+from natsbroker.streaming.protocol import Malformed
+
+__all__ = ["SourceChannel", "SourceDirectory"]
+
+_SERVER, _CLIENTS, _SUBSCRIPTIONS, _LOCK = "server.dat", "clients.dat", "subs.dat", ".rootdir.lck"
+
+
+class SourceChannel:
+    """
+    A channel. Reading blocks.
+
+    @ivar name: the channel's.
+    @ivar last: the highest sequence that was given, of those that L{messages} has come to.
+    """
+
+    def __init__(self, directory: Path, name: str, checksum: Checksum, key: str) -> None:
+        self.name = name
+        self._directory = directory
+        self._checksum = checksum
+        self._messages = ChannelMessages(directory, name, checksum)
+        self._decrypter = Decrypter(key, name) if key else None
+
+    @property
+    def last(self) -> int:
+        """
+        See the class.
+        """
+        return self._messages.last
+
+    def messages(self, report: Report, after: int = 0) -> Iterator[SourceMessage]:
+        """
+        All messages, or those above a sequence; see L{ChannelMessages.read}.
+
+        @raise SourceError: if they are encrypted and there is no key.
+        """
+        for message in self._messages.read(report, after):
+            if not looksEncrypted(message.data, message.sequence):
+                yield message
+                continue
+            if self._decrypter is None:
+                raise SourceError(
+                    f"{self.name}: its messages are encrypted: the server's encryption key is "
+                    "needed"
+                )
+            try:
+                yield message._replace(data=self._decrypter.decrypt(message.data))
+            except DecryptionError as error:
+                report.damage(f"{self.name}: message {message.sequence} is damaged ({error})")
+
+    def subscriptions(self, report: Report) -> list[SourceSubscription]:
+        """
+        The subscriptions, those that are offline included; none if their file is damaged.
+        """
+        path = self._directory / _SUBSCRIPTIONS
+        name = f"{self.name}/{_SUBSCRIPTIONS}"
+        if not path.exists():
+            return []
+        try:
+            records = typedRecords(name, path.read_bytes(), self._checksum, report.note)
+            return replaySubscriptions(name, records)
+        except SourceError as error:
+            report.damage(f"{error}: no subscription of the channel is read")
+            return []
+
+
+class SourceDirectory:
+    """
+    The directory. Making it reads C{server.dat} and takes the lock that a server in fault tolerance
+    mode would hold.
+
+    @ivar path: where it is.
+    @ivar clusterID: of the server that wrote it; empty if C{server.dat} is missing.
+    @ivar isClustered: whether it is the store of a clustered server, which keeps its clients and
+        subscriptions elsewhere.
+    """
+
+    def __init__(self, path: Path, report: Report, polynomial: int = 0, key: str = "") -> None:
+        """
+        @param polynomial: of the checksums, as the server's C{file_crc_poly}; 0 to try the known
+            ones.
+        @param key: the server's encryption key; empty for none.
+        @raise SourceError: if this is no such directory, or a server has it.
+        """
+        self.path = path
+        self.clusterID = ""
+        self.isClustered = False
+        self._report = report
+        self._key = key
+        self._lock = -1
+        self._checksum = checksumFor(polynomial or POLYNOMIALS[0])
+        try:
+            self._recognise(polynomial)
+            self._takeLock()
+            self._sizes = self._sizesNow()
+        except OSError as error:
+            raise SourceError(f"{error.filename or path}: {error.strerror or error}") from None
+
+    def close(self) -> None:
+        """
+        Let go of the lock.
+        """
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def channels(self) -> list[SourceChannel]:
+        """
+        All channels, by name.
+        """
+        found = []
+        for directory in sorted(self._directories()):
+            if not any(_isOfChannel(each) for each in os.listdir(directory)):
+                self._report.note(f"{directory.name} holds no channel: passed over")
+                continue
+            try:
+                name = os.fsencode(directory.name).decode("utf-8")
+            except UnicodeDecodeError:
+                raise SourceError(f"{directory.name!r} is not UTF-8") from None
+            found.append(SourceChannel(directory, name, self._checksum, self._key))
+        return found
+
+    def clients(self, report: Report) -> dict[str, Any]:
+        """
+        The C{ClientInfo} of each client that was connected, by its id; none if their file is
+        damaged.
+        """
+        path = self.path / _CLIENTS
+        if not path.exists():
+            return {}
+        try:
+            records = typedRecords(_CLIENTS, path.read_bytes(), self._checksum, report.note)
+            return replayClients(_CLIENTS, records)
+        except SourceError as error:
+            report.damage(f"{error}: all clients count as disconnected")
+            return {}
+
+    def checkUnchanged(self) -> None:
+        """
+        @raise SourceError: if a file has been added, removed or resized since the beginning.
+        """
+        now = self._sizesNow()
+        changed = sorted(set(now.items()) ^ set(self._sizes.items()))
+        if changed:
+            raise SourceError(
+                f"{changed[0][0]} changed while it was read: stop nats-streaming-server first"
+            )
+
+    def _directories(self) -> Iterator[Path]:
+        return (each for each in self.path.iterdir() if each.is_dir())
+
+    def _sizesNow(self) -> dict[str, int]:
+        files = [each for each in self.path.iterdir() if each.is_file()]
+        for directory in self._directories():
+            files += [each for each in directory.iterdir() if each.is_file()]
+        return {str(each): each.stat().st_size for each in files}
+
+    def _recognise(self, polynomial: int) -> None:
+        """
+        Read C{server.dat}, and find out the polynomial by it.
+        """
+        if not self.path.is_dir():
+            raise SourceError(f"{self.path} is no directory")
+        path = self.path / _SERVER
+        if not path.exists():
+            if not any((each / _SUBSCRIPTIONS).exists() for each in self._directories()):
+                raise SourceError(f"{self.path} is no data directory of nats-streaming-server")
+            self._report.note(f"{_SERVER} is missing: the cluster id is taken from the settings")
+            return
+        data = path.read_bytes()
+        checkVersion(_SERVER, data)
+        start = VERSION_SIZE + HEADER.size
+        size, crc = HEADER.unpack_from(data, VERSION_SIZE) if len(data) >= start else (0, 0)
+        payload = data[start:]
+        if not size or len(payload) != size:
+            raise SourceError(f"{_SERVER} is not that of nats-streaming-server 0.2 to 0.25")
+        for each in (polynomial,) if polynomial else POLYNOMIALS:
+            self._checksum = checksumFor(each)
+            if self._checksum(payload) == crc:
+                break
+        else:
+            raise SourceError(
+                f"{_SERVER} does not match its checksum: it is damaged, or the server had another "
+                "--file_crc_poly"
+            )
+        try:
+            info = ServerInfo.FromString(payload)
+        except Malformed:
+            raise SourceError(f"{_SERVER} cannot be understood") from None
+        if not info.clusterID:
+            raise SourceError(f"{_SERVER} names no cluster")
+        self.clusterID, self.isClustered = info.clusterID, bool(info.nodeID)
+
+    def _takeLock(self) -> None:
+        """
+        Share the lock of fault tolerance mode, so that no server can begin to write meanwhile.
+        """
+        path = self.path / _LOCK
+        if not path.exists():
+            return
+        self._lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.lockf(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            self.close()
+            raise SourceError(f"{path} is locked: stop nats-streaming-server first") from None
+
+
+def _isOfChannel(name: str) -> bool:
+    return name == _SUBSCRIPTIONS or (name.startswith("msgs.") and name.endswith(".dat"))

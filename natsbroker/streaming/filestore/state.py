@@ -1,0 +1,132 @@
+"""
+The clients and subscriptions in nats-streaming-server's file store, replayed from its logs
+C{clients.dat} and C{subs.dat}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+from natsbroker.streaming.filestore.framing import SourceError, TypedRecord
+from natsbroker.streaming.protocol import Malformed
+from natsbroker.streaming.schema import messageClasses
+
+__all__ = ["ServerInfo", "SourceSubscription", "replayClients", "replaySubscriptions"]
+
+_text = files("natsbroker.streaming.filestore").joinpath("filestore.proto").read_text("utf-8")
+_classes = messageClasses(_text, "natsbroker/streaming/filestore/filestore.proto")
+
+ServerInfo: Any = _classes["ServerInfo"]
+ClientInfo: Any = _classes["ClientInfo"]
+ClientDelete: Any = _classes["ClientDelete"]
+SubState: Any = _classes["SubState"]
+SubStateDelete: Any = _classes["SubStateDelete"]
+SubStateUpdate: Any = _classes["SubStateUpdate"]
+
+_ADD_CLIENT, _DELETE_CLIENT = 1, 2
+_NEW, _UPDATE, _DELETE, _ACK, _SENT = 1, 2, 3, 4, 5
+
+
+@dataclass(slots=True)
+class SourceSubscription:
+    """
+    A subscription as the server would have it after a restart.
+
+    @ivar state: the last C{SubState}.
+    @ivar lastSent: the highest sequence that was sent.
+    @ivar pending: sequences that were sent and not acknowledged.
+    """
+
+    state: Any
+    lastSent: int = 0
+    pending: set[int] = field(default_factory=set)
+
+    @property
+    def isDurable(self) -> bool:
+        """
+        Whether it outlives its client. The flag is there since 0.3.0 of the server; a durable
+        subscription without a queue group has its name as well.
+        """
+        return bool(self.state.isDurable or (self.state.durableName and not self.state.qGroup))
+
+
+def replayClients(name: str, records: Iterable[TypedRecord]) -> dict[str, Any]:
+    """
+    The C{ClientInfo} of each client that was connected, by its id.
+
+    @param name: of the file, for errors.
+    @raise SourceError: for a record that is not understood.
+    """
+    clients: dict[str, Any] = {}
+    for record in records:
+        if record.kind == _ADD_CLIENT:
+            client = _parsed(ClientInfo, name, record)
+            clients[client.id] = client
+        elif record.kind == _DELETE_CLIENT:
+            clients.pop(_parsed(ClientDelete, name, record).id, None)
+        else:
+            raise _unknown(name, record)
+    return clients
+
+
+def replaySubscriptions(name: str, records: Iterable[TypedRecord]) -> list[SourceSubscription]:
+    """
+    The subscriptions of a channel, in the order in which they were made.
+
+    @param name: of the file, for errors.
+    @raise SourceError: for a record that is not understood.
+    """
+    subscriptions: dict[int, SourceSubscription] = {}
+    for record in records:
+        replay = _REPLAY.get(record.kind)
+        if replay is None:
+            raise _unknown(name, record)
+        messageClass, apply = replay
+        apply(subscriptions, _parsed(messageClass, name, record))
+    return list(subscriptions.values())
+
+
+def _put(subscriptions: dict[int, SourceSubscription], state: Any) -> None:
+    found = subscriptions.setdefault(state.id, SourceSubscription(state))
+    found.state = state
+    found.lastSent = max(found.lastSent, state.lastSent)
+
+
+def _delete(subscriptions: dict[int, SourceSubscription], deleted: Any) -> None:
+    subscriptions.pop(deleted.id, None)
+
+
+def _acknowledge(subscriptions: dict[int, SourceSubscription], update: Any) -> None:
+    found = subscriptions.get(update.id)
+    if found is not None:
+        found.pending.discard(update.seqno)
+
+
+def _send(subscriptions: dict[int, SourceSubscription], update: Any) -> None:
+    found = subscriptions.get(update.id)
+    if found is not None:
+        found.pending.add(update.seqno)
+        found.lastSent = max(found.lastSent, update.seqno)
+
+
+_REPLAY: dict[int, tuple[Any, Callable[[dict[int, SourceSubscription], Any], None]]] = {
+    _NEW: (SubState, _put),
+    _UPDATE: (SubState, _put),
+    _DELETE: (SubStateDelete, _delete),
+    _ACK: (SubStateUpdate, _acknowledge),
+    _SENT: (SubStateUpdate, _send),
+}
+
+
+def _parsed(messageClass: Any, name: str, record: TypedRecord) -> Any:
+    try:
+        return messageClass.FromString(record.payload)
+    except Malformed:
+        raise SourceError(f"{name}: the record at {record.offset} is no message") from None
+
+
+def _unknown(name: str, record: TypedRecord) -> SourceError:
+    return SourceError(f"{name}: the record at {record.offset} has unknown type {record.kind}")

@@ -1,0 +1,85 @@
+"""
+Deleting channels that nobody uses.
+
+Promises: a channel with a limit on inactivity is deleted when it has had no active subscription and
+no new message for that long, and not while anybody is subscribing, a message is being stored, or a
+job holds messages that it has not had yet.
+Must never know: how a channel is deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+from natsbroker.streaming.channels import Channel
+from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.streaming.delivery import Run
+
+__all__ = ["Idleness"]
+
+
+class Idleness:
+    """
+    Watches all channels.
+    """
+
+    def __init__(
+        self,
+        deadlines: Deadlines,
+        run: Run,
+        delete: Callable[[Channel], Coroutine[Any, Any, None]],
+    ) -> None:
+        """
+        @param delete: deletes a channel.
+        """
+        self._deadlines = deadlines
+        self._run = run
+        self._delete = delete
+
+    def created(self, channel: Channel) -> None:
+        """
+        There is a new channel, or one was found in the store.
+        """
+        self.used(channel)
+        self.left(channel)
+
+    def used(self, channel: Channel) -> None:
+        """
+        Something happens in a channel now.
+        """
+        channel.lastActivity = self._deadlines.now()
+
+    def left(self, channel: Channel) -> None:
+        """
+        A subscription has ended.
+        """
+        if channel.limits.max_inactivity and not channel.isWatched and not channel.isDeleted:
+            self.used(channel)
+            self._watch(channel, channel.limits.max_inactivity)
+
+    def joined(self, channel: Channel) -> None:
+        """
+        There is a subscription.
+        """
+        inactivity, channel.inactivity = channel.inactivity, None
+        if inactivity is not None:
+            inactivity.cancel()
+
+    def _watch(self, channel: Channel, seconds: float) -> None:
+        self.joined(channel)
+        channel.inactivity = self._deadlines.after(seconds, partial(self._passed, channel))
+
+    def _passed(self, channel: Channel) -> None:
+        channel.inactivity = None
+        if channel.isWatched or channel.isDeleted:
+            return
+        maximum = channel.limits.max_inactivity
+        rest = maximum - (self._deadlines.now() - channel.lastActivity)
+        if channel.inFlight or channel.users or channel.isHeld:
+            rest = maximum
+        if rest > 1e-9:
+            self._watch(channel, rest)
+        else:
+            self._run(self._delete(channel))

@@ -1,0 +1,191 @@
+"""
+A client of NATS Streaming inside the broker, for services that store what they tell in a channel.
+
+Promises: messages are stored in the order in which they were written, or the log says that some
+were not; what waits is bounded; no answer is waited for longer than some seconds.
+Must never know: what is written, or how channels are stored.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from natsbroker.accounts.requests import newInbox, request
+from natsbroker.errors import NoResponders, RequestTimeout
+from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
+from natsbroker.streaming.names import Subjects, isChannel
+from natsbroker.streaming.protocol import (
+    CloseRequest,
+    ConnectRequest,
+    ConnectResponse,
+    Malformed,
+    PubAck,
+    PubMsg,
+)
+from natsbroker.wire.values import Message
+
+__all__ = ["ChannelWriter"]
+
+_log = Logger(namespace="natsbroker.streaming")
+
+#: How long an answer is waited for, in seconds.
+_PATIENCE = 10.0
+
+#: So many messages wait at most; more are lost.
+_MOST = 1024
+
+
+class _Unstored(Exception):
+    """
+    Something was not taken.
+    """
+
+
+@implementer(ISubscriber)
+class ChannelWriter:
+    """
+    Writes to one channel.
+
+    @ivar stored: how many messages were stored.
+    @ivar lost: how many were not.
+    """
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        clock: IReactorTime,
+        channel: str,
+        clusterId: str,
+        discoverPrefix: str = "_STAN.discover",
+    ) -> None:
+        """
+        @param bus: of the account that has the channel.
+        @param discoverPrefix: where clients connect.
+        @raise ValueError: if no channel, or no cluster, can be called so.
+        """
+        if not isChannel(channel.encode("utf-8", "replace")):
+            raise ValueError(f"no channel can be called {channel!r}")
+        self.stored = 0
+        self.lost = 0
+        self._bus = bus
+        self._clock = clock
+        self._channel = channel
+        self._subjects = Subjects(clusterId, discoverPrefix)
+        self._id = f"natsbroker-{secrets.token_hex(8)}"
+        self._connection = secrets.token_bytes(16)
+        self._inbox = newInbox()
+        self._heartbeats: ISubscription | None = None
+        self._waiting: deque[bytes] = deque()
+        self._running: Deferred[None] | None = None
+        self._isConnected = False
+
+    def write(self, data: bytes) -> None:
+        """
+        Store a message, behind those that wait.
+        """
+        if len(self._waiting) >= _MOST:
+            self.lost += 1
+            return
+        self._waiting.append(data)
+        if self._running is None:
+            running = self._running = ensureDeferred(self._drain())
+            running.addBoth(self._drained)
+            if not self._waiting:
+                self._running = None
+
+    def close(self) -> None:
+        """
+        Write nothing more. What waits is lost.
+        """
+        self._waiting.clear()
+        running, self._running = self._running, None
+        if running is not None:
+            running.cancel()
+        heartbeats, self._heartbeats = self._heartbeats, None
+        if heartbeats is not None:
+            heartbeats.cancel()
+        if self._isConnected:
+            self._isConnected = False
+            closing = CloseRequest(clientID=self._id).SerializeToString()
+            self._bus.publish(Message(self._subjects.close, closing, newInbox()))
+
+    # Heartbeats.
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        """
+        See L{ISubscriber.deliver}.
+        """
+        if message.reply:
+            self._bus.post(message.reply, b"")
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """
+        See L{ISubscriber.subscriptionEnded}.
+        """
+
+    # Writing.
+
+    def _drained(self, result: Any) -> None:
+        self._running = None
+
+    async def _drain(self) -> None:
+        try:
+            while self._waiting:
+                await self._store(self._waiting[0])
+                self._waiting.popleft()
+                self.stored += 1
+        except (NoResponders, RequestTimeout, Malformed, _Unstored) as error:
+            # The next one begins anew: perhaps another broker serves the channel by now.
+            self._isConnected = False
+            self.lost += len(self._waiting)
+            _log.warn(
+                "{count} messages could not be stored in channel {channel}: {why}",
+                count=len(self._waiting),
+                channel=self._channel,
+                why=str(error),
+            )
+            self._waiting.clear()
+        except CancelledError:
+            return
+
+    async def _store(self, data: bytes) -> None:
+        if not self._isConnected:
+            await self._connect()
+        message = PubMsg(
+            clientID=self._id,
+            guid=secrets.token_hex(8),
+            subject=self._channel,
+            data=data,
+            connID=self._connection,
+        )
+        subject = self._subjects.publish + b"." + self._channel.encode("utf-8")
+        answer = PubAck.FromString(await self._ask(subject, message))
+        if answer.error:
+            raise _Unstored(answer.error)
+
+    async def _connect(self) -> None:
+        if self._heartbeats is None:
+            self._heartbeats = self._bus.subscribe(self._inbox, self)
+        asked = ConnectRequest(
+            clientID=self._id,
+            heartbeatInbox=self._inbox.decode(),
+            protocol=1,
+            connID=self._connection,
+        )
+        answer = ConnectResponse.FromString(await self._ask(self._subjects.discover, asked))
+        # Whoever is registered already is us: the broker that serves the channel knows us still.
+        if answer.error and "already registered" not in answer.error:
+            raise _Unstored(answer.error)
+        self._isConnected = True
+
+    async def _ask(self, subject: bytes, message: Any) -> bytes:
+        text = message.SerializeToString()
+        answer = await request(self._bus, self._clock, subject, text, _PATIENCE)
+        return bytes(answer.payload)

@@ -1,0 +1,43 @@
+"""
+Which of several brokers that share a store serves a cluster's channels.
+
+The one that has the lease of a log without records, C{stan/CLUSTER}, serves all of them; the others
+are on standby. They do not even listen to what clients ask, so no client is answered twice:
+wherever in a cluster of brokers it is connected, the one that serves is asked.
+
+Promises: when L{lead} returns, no other broker serves the channels, as long as it has its leases.
+Must never know: how leases work, or what is served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from natsbroker.interfaces import ILeasedStore, IStreamStore
+from natsbroker.interfaces.storage import LogElsewhere
+
+__all__ = ["lead", "leaderLog"]
+
+
+def leaderLog(clusterId: str) -> str:
+    """
+    The name of the log whose lease is that of the whole cluster.
+    """
+    return f"stan/{clusterId}"
+
+
+async def lead(store: IStreamStore, clusterId: str, standBy: Callable[[], object]) -> None:
+    """
+    Wait until this broker may serve.
+
+    @param standBy: called if another one does.
+    @raise natsbroker.interfaces.storage.StoreError: if the store fails.
+    """
+    if not ILeasedStore.providedBy(store):
+        return
+    name = leaderLog(clusterId)
+    try:
+        await store.open(name)
+    except LogElsewhere:
+        standBy()
+        await store.whenFree(name)

@@ -1,0 +1,222 @@
+"""
+Ending subscriptions and connections.
+
+Promises: whatever a client sent before, in order, has been taken when its request to leave is; the
+answer to a request to close comes after the answers to all that was published before. What is ended
+is no more when the answer comes; a durable subscription is kept, with all that it has pending,
+unless it is unsubscribed.
+Must never know: how clients and subscriptions came to be.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.logger import Logger
+
+from natsbroker.interfaces import IMessageBus
+from natsbroker.interfaces.storage import StoreError
+from natsbroker.streaming import texts
+from natsbroker.streaming.access import requesterOf
+from natsbroker.streaming.channels import Channel, Channels
+from natsbroker.streaming.clients import Client, Clients
+from natsbroker.streaming.delivery import Run
+from natsbroker.streaming.groups import Subscription
+from natsbroker.streaming.idleness import Idleness
+from natsbroker.streaming.ledger import Ledger
+from natsbroker.streaming.names import Subjects
+from natsbroker.streaming.protocol import CloseRequest, Malformed, UnsubscribeRequest
+from natsbroker.streaming.redelivery import Redelivery
+from natsbroker.streaming.replies import Replies
+from natsbroker.streaming.texts import Refused
+from natsbroker.wire.values import Message
+
+__all__ = ["Leaving"]
+
+_log = Logger(namespace="natsbroker.streaming")
+
+
+class Leaving:
+    """
+    Takes requests to unsubscribe, to close a subscription, and to close a connection.
+    """
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        subjects: Subjects,
+        clients: Clients,
+        channels: Channels,
+        redelivery: Redelivery,
+        idleness: Idleness,
+        ledger: Ledger,
+        run: Run,
+    ) -> None:
+        self._subjects = subjects
+        self._clients = clients
+        self._channels = channels
+        self._redelivery = redelivery
+        self._idleness = idleness
+        self._ledger = ledger
+        self._run = run
+        self._replies = Replies(bus)
+
+    # Subscriptions.
+
+    def unsubscribe(self, message: Message) -> None:
+        """
+        End a subscription; a durable one for good.
+        """
+        self._run(self._end(message, self._subjects.unsubscribe, isForGood=True))
+
+    def closeSubscription(self, message: Message) -> None:
+        """
+        End a subscription; a durable one can be resumed.
+        """
+        self._run(self._end(message, self._subjects.subClose, isForGood=False))
+
+    async def _end(self, message: Message, subject: bytes, isForGood: bool) -> None:
+        try:
+            subscription = self._asked(message, subject)
+            gone = self.remove(subscription, isForGood)
+            if gone:
+                await self._ledger.ended([subscription])
+            else:
+                await self._ledger.flush()
+        except (Refused, StoreError) as error:
+            self._replies.subscription(message.reply, str(error))
+        else:
+            self._replies.subscription(message.reply)
+
+    def _asked(self, message: Message, subject: bytes) -> Subscription:
+        """
+        The subscription that a request is about.
+        """
+        try:
+            asked = UnsubscribeRequest.FromString(message.payload)
+        except Malformed:
+            raise Refused(texts.INVALID_UNSUBSCRIBE_REQUEST) from None
+        channel = self._channels.get(asked.subject)
+        if channel is None:
+            raise Refused(texts.UNKNOWN_CHANNEL)
+        subscription = _find(channel, asked.inbox.encode())
+        if subscription is None:
+            raise Refused(texts.INVALID_SUBSCRIPTION)
+        client = subscription.client
+        requester = requesterOf(message.origin)
+        if client is None or client.clientID != asked.clientID:
+            raise Refused(texts.UNKNOWN_CLIENT_ID)
+        if not requester.actsFor(client.owner):
+            raise Refused(texts.UNKNOWN_CLIENT_ID)
+        if not requester.may(subject, channel.subject):
+            raise Refused(texts.NOT_AUTHORIZED)
+        return subscription
+
+    def remove(self, subscription: Subscription, isForGood: bool) -> bool:
+        """
+        Take a subscription from its client and its group, in memory.
+
+        @return: whether there is nothing left of it; else it is noted as changed.
+        """
+        client, group = subscription.client, subscription.group
+        if client is not None:
+            client.subscriptions.pop(subscription.number, None)
+        subscription.client = None
+        _silence(subscription)
+        group.members.remove(subscription)
+        isKept = group.isDurable and not isForGood and not group.members
+        if isKept:
+            group.offline = subscription
+            self._ledger.touched(subscription)
+        elif group.members:
+            self._redelivery.handOver(subscription, group)
+            self._ledger.touched(group.members[0])
+        else:
+            del group.channel.groups[group.key]
+        self._idleness.left(group.channel)
+        return not isKept
+
+    def withdraw(self, subscription: Subscription) -> None:
+        """
+        Close the subscription of a client that may not have it any more.
+        """
+        _log.info(
+            '[Client:{id}] May not subscribe to channel "{name}" any more',
+            id=subscription.clientID,
+            name=subscription.group.channel.name,
+        )
+        gone = self.remove(subscription, isForGood=False)
+        self._run(self._withdrawn([subscription] if gone else []))
+
+    async def _withdrawn(self, gone: list[Subscription]) -> None:
+        await self._ledger.ended(gone)
+
+    # Connections.
+
+    def close(self, message: Message) -> None:
+        """
+        Close a connection.
+        """
+        self._run(self._close(message))
+
+    async def _close(self, message: Message) -> None:
+        try:
+            await self.dismiss(self._closing(message))
+            for channel in self._channels:
+                await channel.settled()
+        except (Refused, StoreError) as error:
+            self._replies.close(message.reply, str(error))
+        else:
+            self._replies.close(message.reply)
+
+    def _closing(self, message: Message) -> Client:
+        try:
+            asked = CloseRequest.FromString(message.payload)
+        except Malformed:
+            raise Refused(texts.INVALID_CLOSE_REQUEST) from None
+        client = self._clients.byID.get(asked.clientID)
+        if client is None or not requesterOf(message.origin).actsFor(client.owner):
+            raise Refused(texts.UNKNOWN_CLIENT_ID)
+        return client
+
+    async def dismiss(self, client: Client) -> None:
+        """
+        End a connection, and all subscriptions of its that are not durable.
+
+        @raise StoreError: if that cannot be written down now; it is tried again.
+        """
+        self._clients.unregister(client)
+        subscriptions = list(client.subscriptions.values())
+        gone = [each for each in subscriptions if self.remove(each, isForGood=False)]
+        _log.debug(
+            "[Client:{id}] Closed (Inbox={inbox})",
+            id=client.clientID,
+            inbox=client.heartbeatInbox,
+        )
+        await self._ledger.clientWent(client, gone)
+
+
+def _find(channel: Channel, inbox: bytes) -> Subscription | None:
+    """
+    An active subscription by its ackInbox or its inbox.
+    """
+    active = [each for group in channel.groups.values() for each in group.members]
+    for wanted in ("ackInbox", "inbox"):
+        for each in active:
+            found: Any = getattr(each, wanted)
+            if found == inbox:
+                return each
+    return None
+
+
+def _silence(subscription: Subscription) -> None:
+    """
+    Hear and send nothing more.
+    """
+    subscription.isReady = False
+    acks, subscription.acks = subscription.acks, None
+    if acks is not None:
+        acks.cancel()
+    redelivery, subscription.redelivery = subscription.redelivery, None
+    if redelivery is not None:
+        redelivery.cancel()

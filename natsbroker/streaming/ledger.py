@@ -1,0 +1,358 @@
+"""
+What the service remembers beside the channels' logs: its clients, and who was sent what.
+
+Promises: what a client was promised (that it is connected, that a subscription exists or is gone)
+is durable when the Deferred fires. What was sent and acknowledged is written down a little later,
+so a broker that ends unexpectedly may send again what was acknowledged just before, but never
+leaves anything out: every change of a group is written with all others of that group, at once.
+While the store takes no writes, clients and subscriptions that must not outlive the broker are
+written down as soon as it does.
+Must never know: why anything changes.
+
+Keys: C{service}; C{client/ID}; C{subscription/NUMBER}; C{import}, written by
+L{natsbroker.streaming.importing}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from natsbroker.interfaces import IStateStore
+from natsbroker.interfaces.storage import StoreError, UnknownFormat
+from natsbroker.streaming.clients import Client
+from natsbroker.streaming.deadlines import Deadline, Deadlines
+from natsbroker.streaming.groups import Group, Subscription
+from natsbroker.streaming.protocol import Malformed
+from natsbroker.streaming.schema import messageClasses
+
+__all__ = [
+    "FORMAT",
+    "IMPORT_KEY",
+    "SERVICE_KEY",
+    "ClientState",
+    "ImportState",
+    "Ledger",
+    "Remembered",
+    "ServiceState",
+    "SubscriptionState",
+    "clientKey",
+    "ledgerSpace",
+    "subscriptionKey",
+]
+
+_log = Logger(namespace="natsbroker.streaming")
+
+#: Of what is written here. A service does not touch what it does not understand.
+FORMAT = 1
+
+#: Seconds until progress is written down.
+DELAY = 0.2
+
+#: Seconds after which what could not be written is tried again.
+RETRY = 1.0
+
+#: How many messages may be sent to a group that acknowledges them before it is announced that they
+#: may have been. One that does not is sent no more than it has room for.
+ANNOUNCED = 1024
+
+_text = files("natsbroker.streaming").joinpath("state.proto").read_text("utf-8")
+_classes = messageClasses(_text, "natsbroker/streaming/state.proto")
+
+ServiceState: Any = _classes["ServiceState"]
+ImportState: Any = _classes["ImportState"]
+ClientState: Any = _classes["ClientState"]
+SubscriptionState: Any = _classes["SubscriptionState"]
+
+SERVICE_KEY = b"service"
+IMPORT_KEY = b"import"
+_CLIENT = b"client/"
+_SUBSCRIPTION = b"subscription/"
+
+
+def ledgerSpace(clusterId: str) -> str:
+    """
+    The name of the space in the store that has the state of a cluster's service.
+    """
+    return f"stan/{clusterId}"
+
+
+class Remembered(NamedTuple):
+    """
+    What was found.
+
+    @ivar clients: C{ClientState}s.
+    @ivar subscriptions: C{SubscriptionState}s, in the order of their numbers.
+    """
+
+    clients: list[Any]
+    subscriptions: list[Any]
+
+
+class Ledger:
+    """
+    The state of one service.
+    """
+
+    def __init__(self, states: IStateStore, deadlines: Deadlines) -> None:
+        self._states = states
+        self._deadlines = deadlines
+        self._touched: dict[int, Subscription] = {}
+        self._owed: dict[bytes, bytes | None] = {}
+        self._writing: dict[bytes, int] = {}
+        self._writes = 0
+        self._isFinal = False
+        self._timer: Deadline | None = None
+
+    async def load(self) -> Remembered:
+        """
+        Find out what there is, and claim an empty state for this format.
+
+        @raise UnknownFormat: if it was written by a version that does otherwise.
+        @raise StoreError: if an import was begun and has not been finished.
+        """
+        values: dict[bytes, bytes] = await self._states.load()
+        if IMPORT_KEY in values:
+            imported = _read(ImportState, IMPORT_KEY, values[IMPORT_KEY])
+            if imported is None or not imported.isFinished:
+                raise StoreError(
+                    "an import into this store was begun and not finished: run it again"
+                )
+        if SERVICE_KEY not in values:
+            await self._states.put(SERVICE_KEY, ServiceState(format=FORMAT).SerializeToString())
+            return Remembered([], [])
+        written = _read(ServiceState, SERVICE_KEY, values[SERVICE_KEY])
+        if written is None or written.format != FORMAT:
+            raise UnknownFormat("the state of the streaming service has an unknown format")
+        clients = [_read(ClientState, *each) for each in values.items() if _isA(_CLIENT, each)]
+        found = [each for each in values.items() if _isA(_SUBSCRIPTION, each)]
+        subscriptions = [_read(SubscriptionState, *each) for each in found]
+        return Remembered(
+            [each for each in clients if each is not None],
+            [each for each in subscriptions if each is not None],
+        )
+
+    # What somebody waits for.
+
+    def clientCame(self, client: Client) -> Deferred[None]:
+        """
+        Remember a client.
+        """
+        return self._write({clientKey(client.clientID): _clientState(client)})
+
+    def clientWent(self, client: Client, ended: Iterable[Subscription] = ()) -> Deferred[None]:
+        """
+        Forget a client, with subscriptions of its that are no more.
+        """
+        changes: dict[bytes, bytes | None] = {clientKey(client.clientID): None}
+        changes.update(self._gone(ended))
+        return self._write(changes)
+
+    def changed(self, subscription: Subscription) -> Deferred[None]:
+        """
+        Remember a subscription as it is now.
+        """
+        self._touched[subscription.number] = subscription
+        return self._write({})
+
+    def ended(self, subscriptions: Iterable[Subscription]) -> Deferred[None]:
+        """
+        Forget subscriptions.
+        """
+        return self._write(self._gone(subscriptions))
+
+    def _gone(self, subscriptions: Iterable[Subscription]) -> dict[bytes, bytes | None]:
+        changes: dict[bytes, bytes | None] = {}
+        for each in subscriptions:
+            self._touched.pop(each.number, None)
+            changes[subscriptionKey(each.number)] = None
+        return changes
+
+    # What is written a little later.
+
+    def touched(self, subscription: Subscription) -> None:
+        """
+        Something was sent to a subscription, or acknowledged.
+        """
+        self._touched[subscription.number] = subscription
+        group = subscription.group
+        self._schedule(DELAY if group.lastSent < group.announced else 0.0)
+
+    def settled(self, subscription: Subscription) -> None:
+        """
+        Something that was sent to a subscription was acknowledged.
+        """
+        subscription.group.settledAt = self._deadlines.now()
+        self.touched(subscription)
+
+    def _schedule(self, delay: float) -> None:
+        """
+        Write down progress after a delay in seconds, or at once if it is 0.
+        """
+        if self._timer is None:
+            self._timer = self._deadlines.after(delay, self._due)
+        elif not delay and self._timer.when > self._deadlines.now():
+            self._timer.cancel()
+            self._timer = self._deadlines.after(0.0, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        self.flush().addErrback(lambda failure: None)
+
+    def flush(self) -> Deferred[None]:
+        """
+        Write down everything now.
+
+        @return: fires when it is durable.
+        """
+        return self._write({}) if self._touched or self._owed else succeed(None)
+
+    def finish(self, subscriptions: Iterable[Subscription]) -> Deferred[None]:
+        """
+        Write down everything as it is now, for good: nothing is sent from now on.
+
+        @param subscriptions: all of them.
+        """
+        self._isFinal = True
+        self._touched.update((each.number, each) for each in subscriptions)
+        return self.flush()
+
+    def _write(self, changes: dict[bytes, bytes | None]) -> Deferred[None]:
+        touched, self._touched = self._touched, {}
+        owed, self._owed = self._owed, {}
+        touched |= self._tightened({each.group for each in touched.values()})
+        for number, subscription in touched.items():
+            state = _subscriptionState(subscription, self._isFinal)
+            changes.setdefault(subscriptionKey(number), state)
+        changes = {**owed, **changes}
+        if not changes:
+            return succeed(None)
+        self._writes += 1
+        self._writing.update(dict.fromkeys(changes, self._writes))
+        writing = self._states.change(changes)
+        writing.addBoth(self._written, changes, self._writes)
+        return writing.addErrback(self._failed, touched)
+
+    def _tightened(self, groups: Iterable[Group]) -> dict[int, Subscription]:
+        """
+        Find out how much may be sent to groups before they are written down again: while they
+        acknowledge what they are sent much more than they have room for now. Once they do not, it
+        is written that they are sent no more, so that after an unexpected end nothing is marked as
+        sent again that never was.
+
+        @return: further subscriptions to write, by number.
+        """
+        more: dict[int, Subscription] = {}
+        for group in groups:
+            isFlowing = self._deadlines.now() - group.settledAt < DELAY
+            if isFlowing and not self._isFinal:
+                self._touched.update((each.number, each) for each in group.members)
+                self._schedule(DELAY)
+            elif group.isFlowing:
+                more.update((each.number, each) for each in group.members)
+            group.isFlowing = isFlowing
+        return more
+
+    def _written(
+        self, result: Failure | None, changes: dict[bytes, bytes | None], write: int
+    ) -> Failure | None:
+        """
+        Note what was to be deleted, was not, and was not written anew in the meantime; and clients
+        that are not written down yet.
+        """
+        for key, value in changes.items():
+            if self._writing.get(key) == write:
+                del self._writing[key]
+                isOwed = value is None or key.startswith(_CLIENT)
+                if isOwed and isinstance(result, Failure):
+                    self._owed[key] = value
+        return result
+
+    def _failed(self, failure: Failure, touched: dict[int, Subscription]) -> Failure:
+        """
+        Keep progress that could not be written, to be written as it is then.
+        """
+        if not isinstance(failure.value, StoreError):
+            return failure
+        for number, subscription in touched.items():
+            if subscription in subscription.group.subscriptions:
+                self._touched.setdefault(number, subscription)
+        if self._timer is None:
+            self._timer = self._deadlines.after(RETRY, self._due)
+        return failure
+
+
+def _isA(prefix: bytes, item: tuple[bytes, bytes]) -> bool:
+    return item[0].startswith(prefix)
+
+
+def _read(stateClass: Any, key: bytes, value: bytes) -> Any:
+    try:
+        return stateClass.FromString(value)
+    except Malformed:
+        _log.error("The streaming service cannot read what it knows of {key}", key=key.decode())
+        return None
+
+
+def clientKey(clientID: str) -> bytes:
+    """
+    The key of a C{ClientState}.
+    """
+    name = clientID.encode("ascii")
+    return _CLIENT + (name if len(name) <= 200 else b"sha256:" + sha256(name).hexdigest().encode())
+
+
+def subscriptionKey(number: int) -> bytes:
+    """
+    The key of a C{SubscriptionState}.
+    """
+    return _SUBSCRIPTION + b"%016x" % number
+
+
+def _clientState(client: Client) -> bytes:
+    state = ClientState(
+        clientID=client.clientID,
+        heartbeatInbox=client.heartbeatInbox,
+        protocol=client.protocol,
+        connID=client.connID,
+        owner=client.owner,
+    )
+    encoded: bytes = state.SerializeToString()
+    return encoded
+
+
+def _subscriptionState(subscription: Subscription, isFinal: bool) -> bytes:
+    """
+    @param isFinal: nothing is sent after this is written.
+    """
+    group = subscription.group
+    announced = group.lastSent
+    if group.members and not isFinal:
+        room = sum(max(each.maxInFlight - len(each.pending), 0) for each in group.members)
+        announced += max(ANNOUNCED, room) if group.isFlowing else room
+    group.announced = announced
+    state = SubscriptionState(
+        id=subscription.number,
+        channel=group.channel.name,
+        clientID=subscription.clientID,
+        inbox=subscription.inbox.decode(),
+        ackInbox=subscription.ackInbox.decode(),
+        maxInFlight=subscription.maxInFlight,
+        ackWaitInSecs=subscription.ackWaitInSecs,
+        durableName=group.durableName,
+        queue=group.queue,
+        isDurable=group.isDurable,
+        isOffline=not subscription.isActive,
+        lastSent=group.lastSent,
+        mayBeSent=max(announced, group.mayBeSent),
+        pending=sorted(subscription.pending),
+        owner=subscription.owner,
+    )
+    encoded: bytes = state.SerializeToString()
+    return encoded

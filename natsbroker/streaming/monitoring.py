@@ -1,0 +1,247 @@
+"""
+Figures about the service, for monitoring.
+
+Promises: values of one moment, with the names that nats-streaming-server's C{/streaming} pages
+have; nothing here keeps the service or its clients alive.
+Must never know: HTTP, JSON, or how figures are chosen and shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from natsbroker.streaming.channels import Channel
+    from natsbroker.streaming.clients import Client
+    from natsbroker.streaming.groups import Subscription
+    from natsbroker.streaming.service import StreamingService
+
+__all__ = [
+    "ChannelFigures",
+    "ClientFigures",
+    "ServiceFigures",
+    "StreamingModel",
+    "SubscriptionFigures",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionFigures:
+    """
+    One subscription.
+
+    @ivar client_id: whose it is, or was.
+    @ivar durable_name: empty for one that is not durable, and for a durable queue group.
+    @ivar queue_name: for a durable queue group its durable name, a colon, and its name.
+    @ivar ack_wait: seconds.
+    @ivar last_sent: the highest sequence that its group was sent.
+    @ivar pending_count: messages that were sent to it and are not acknowledged.
+    """
+
+    client_id: str
+    inbox: str
+    ack_inbox: str
+    durable_name: str
+    queue_name: str
+    is_durable: bool
+    is_offline: bool
+    max_inflight: int
+    ack_wait: int
+    last_sent: int
+    pending_count: int
+    is_stalled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFigures:
+    """
+    One client.
+
+    @ivar hb_inbox: where it answers heartbeats.
+    """
+
+    id: str
+    hb_inbox: str
+    subs_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelFigures:
+    """
+    One channel.
+
+    @ivar bytes: of subjects, headers and data.
+    @ivar first_seq: of the oldest message; 0 for a channel that never had any.
+    """
+
+    name: str
+    msgs: int
+    bytes: int
+    first_seq: int
+    last_seq: int
+    subs_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFigures:
+    """
+    The whole service.
+
+    @ivar state: C{STANDALONE}, with a store that brokers share C{FT_ACTIVE} or C{FT_STANDBY}, or
+        C{FAILED} while the store takes no writes.
+    @ivar subscriptions: offline durable ones included.
+    """
+
+    cluster_id: str
+    state: str
+    store: str
+    clients: int
+    subscriptions: int
+    channels: int
+    total_msgs: int
+    total_bytes: int
+    in_msgs: int
+    in_bytes: int
+    out_msgs: int
+    out_bytes: int
+
+
+class StreamingModel:
+    """
+    What there is to know about a service that is running.
+    """
+
+    def __init__(self, service: StreamingService) -> None:
+        self._service = service
+
+    @property
+    def isServing(self) -> bool:
+        """
+        Whether it serves: it does not on standby, while another broker does.
+        """
+        return self._service.isServing
+
+    def figures(self) -> ServiceFigures:
+        """
+        The figures of the whole service.
+
+        @raise RuntimeError: while it is not running.
+        """
+        service = self._service
+        if self._isOnStandby:
+            nothing = [0] * 9
+            return ServiceFigures(
+                service.options.clusterId, "FT_STANDBY", service.options.storeName, *nothing
+            )
+        parts = service.parts
+        state = "FT_ACTIVE" if service.isShared else "STANDALONE"
+        channels = [each for each in parts.channels if each.isOpen]
+        traffic = parts.traffic
+        return ServiceFigures(
+            service.options.clusterId,
+            "FAILED" if service.trouble else state,
+            service.options.storeName,
+            len(parts.clients),
+            sum(1 for channel in channels for _ in channel.subscriptions),
+            len(parts.channels),
+            sum(channel.bounds.count for channel in channels),
+            sum(channel.bounds.size for channel in channels),
+            traffic.inMessages,
+            traffic.inBytes,
+            traffic.outMessages,
+            traffic.outBytes,
+        )
+
+    @property
+    def _isOnStandby(self) -> bool:
+        return self._service.isShared and not self._service.isServing
+
+    def clientNames(self) -> list[str]:
+        """
+        The ids of all clients, sorted.
+        """
+        return [] if self._isOnStandby else sorted(self._service.parts.clients.byID)
+
+    def channelNames(self) -> list[str]:
+        """
+        The names of all channels, sorted.
+        """
+        if self._isOnStandby:
+            return []
+        return sorted(channel.name for channel in self._service.parts.channels)
+
+    def client(self, name: str) -> ClientFigures:
+        """
+        The figures of one client.
+
+        @raise KeyError: if there is none of that id.
+        """
+        client = self._client(name)
+        return ClientFigures(client.clientID, client.heartbeatInbox, len(client.subscriptions))
+
+    def clientSubscriptions(self, name: str) -> dict[str, list[SubscriptionFigures]]:
+        """
+        The figures of a client's subscriptions, by channel.
+
+        @raise KeyError: if there is none of that id.
+        """
+        found: dict[str, list[SubscriptionFigures]] = {}
+        for each in self._client(name).subscriptions.values():
+            found.setdefault(each.group.channel.name, []).append(_subscriptionFigures(each))
+        return found
+
+    def channel(self, name: str) -> ChannelFigures:
+        """
+        The figures of one channel.
+
+        @raise KeyError: if there is none of that name.
+        """
+        channel = self._channel(name)
+        bounds = channel.bounds
+        return ChannelFigures(
+            channel.name,
+            bounds.count,
+            bounds.size,
+            bounds.first if bounds.last else 0,
+            bounds.last,
+            sum(1 for _ in channel.subscriptions),
+        )
+
+    def channelSubscriptions(self, name: str) -> list[SubscriptionFigures]:
+        """
+        The figures of a channel's subscriptions, offline durable ones included.
+
+        @raise KeyError: if there is none of that name.
+        """
+        return [_subscriptionFigures(each) for each in self._channel(name).subscriptions]
+
+    def _client(self, name: str) -> Client:
+        if self._isOnStandby:
+            raise KeyError(name)
+        return self._service.parts.clients.byID[name]
+
+    def _channel(self, name: str) -> Channel:
+        if self._isOnStandby:
+            raise KeyError(name)
+        channel = self._service.parts.channels.get(name)
+        if channel is None or not channel.isOpen:
+            raise KeyError(name)
+        return channel
+
+
+def _subscriptionFigures(each: Subscription) -> SubscriptionFigures:
+    return SubscriptionFigures(
+        each.clientID,
+        each.inbox.decode("utf-8", "replace"),
+        each.ackInbox.decode(),
+        each.group.durableName,
+        each.group.queue,
+        each.group.isDurable,
+        not each.isActive,
+        each.maxInFlight,
+        each.ackWaitInSecs,
+        each.group.lastSent,
+        len(each.pending),
+        each.isStalled,
+    )

@@ -1,0 +1,69 @@
+"""
+Permissions for clients of NATS Streaming, by channel.
+
+An authorizer that hands out grants can say which channels a user may use, and need not know by
+which subjects the clients talk to the service::
+
+    publish, subscribe = channelPermissions(publish=["orders.anna"], subscribe=["prices.>"])
+    return Grant(user="anna", publish=publish, subscribe=subscribe)
+
+Promises: what is allowed to a user is what such a client needs, and the channels that were named;
+nothing else.
+Must never know: users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from natsbroker.streaming.names import Subjects
+from natsbroker.subjects.grammar import isValidSubject
+from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
+
+__all__ = ["channelPermissions"]
+
+
+def channelPermissions(
+    clusterId: str = "test-cluster",
+    *,
+    publish: Iterable[str] = (),
+    subscribe: Iterable[str] = (),
+    close: Iterable[str] | None = None,
+    unsubscribe: Iterable[str] | None = None,
+    discoverPrefix: str = "_STAN.discover",
+    inboxes: Iterable[str] = ("_INBOX.>", "_STAN.acks.>"),
+) -> tuple[PermissionSet, SubscribePermissions]:
+    """
+    What a connection may publish and subscribe to, for a L{Grant<natsbroker.wire.grants.Grant>}.
+
+    @param clusterId: of the service.
+    @param publish: channels that it may publish to; patterns may have C{*} and C{>}.
+    @param subscribe: channels that it may subscribe to.
+    @param close: channels whose subscriptions it may close; by default those of C{subscribe}.
+    @param unsubscribe: channels whose subscriptions it may end for good, durable ones with their
+        position; by default those of C{subscribe}.
+    @param inboxes: where clients wait for answers and messages.
+    @raise ValueError: if a pattern is not valid.
+    """
+    subjects = Subjects(clusterId, discoverPrefix)
+    readable = list(subscribe)
+    allowed = [subjects.discover, subjects.pings, subjects.close, b"_INBOX.>"]
+    allowed += _below(subjects.publish, publish)
+    for subject, channels in (
+        (subjects.subscribe, readable),
+        (subjects.subClose, readable if close is None else close),
+        (subjects.unsubscribe, readable if unsubscribe is None else unsubscribe),
+    ):
+        allowed.append(subject)
+        allowed += _below(subject, channels)
+    return PermissionSet(allowed), SubscribePermissions([each.encode() for each in inboxes])
+
+
+def _below(subject: bytes, channels: Iterable[str]) -> list[bytes]:
+    found = []
+    for channel in channels:
+        pattern = channel.encode()
+        if not isValidSubject(pattern) or b"/" in pattern:
+            raise ValueError(f'invalid channel pattern "{channel}"')
+        found.append(b"%b.%b" % (subject, pattern))
+    return found

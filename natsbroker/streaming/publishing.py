@@ -1,0 +1,344 @@
+"""
+Storing what clients publish.
+
+Promises: the checks of nats-streaming-server in its order, and its texts; all that one chunk of
+input brings for a channel goes into the store as one batch; subscribers are sent a message before
+its publisher is told that it is stored, and both only when it is durable; every message is
+answered, in the order in which a publisher sent them to a channel. Messages that follow each other
+from one client to one channel are read and checked together.
+Must never know: how subscribers are served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import accumulate
+
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from natsbroker.interfaces import IMessageBus
+from natsbroker.interfaces.storage import Entry, Record, StoreError
+from natsbroker.streaming import texts
+from natsbroker.streaming.access import requesterOf
+from natsbroker.streaming.channels import Channel, Channels
+from natsbroker.streaming.clients import Clients
+from natsbroker.streaming.delivery import Delivery
+from natsbroker.streaming.figures import Traffic
+from natsbroker.streaming.idleness import Idleness
+from natsbroker.streaming.names import isChannel
+from natsbroker.streaming.protocol import Malformed, PubMsg
+from natsbroker.streaming.replies import Replies
+from natsbroker.streaming.runs import pubAcks, publishedIn, replyBlock, storedMessages
+from natsbroker.streaming.texts import Refused
+from natsbroker.wire.values import Run
+
+__all__ = ["Publishing"]
+
+_log = Logger(namespace="natsbroker.streaming")
+
+#: Bytes that may wait to become durable; what is published beyond is refused at once.
+MOST_WAITING = 64 << 20
+
+
+class _Batch:
+    """
+    What was published to one channel and is still to be stored.
+
+    @ivar entries: for the log.
+    @ivar answers: reply subjects, each with the guids of messages that follow each other and are
+        answered there.
+    @ivar size: bytes of data.
+    @ivar subject: of the records.
+    @ivar timestamp: of the records.
+    """
+
+    __slots__ = ("answers", "channel", "entries", "size", "subject", "timestamp")
+
+    def __init__(self, channel: Channel, timestamp: int) -> None:
+        self.channel = channel
+        self.subject = channel.subject
+        self.timestamp = timestamp
+        self.entries: list[Entry] = []
+        self.answers: list[tuple[bytes, list[bytes]]] = []
+        self.size = 0
+
+    def add(
+        self, headers: bytes, data: list[bytes], size: int, answer: bytes, guids: list[bytes]
+    ) -> None:
+        """
+        Take messages.
+
+        @param headers: of all of them.
+        @param size: bytes of data.
+        @param answer: the reply subject of all of them.
+        """
+        subject, timestamp = self.subject, self.timestamp
+        self.size += size
+        self.entries += [(subject, headers, each, timestamp) for each in data]
+        if self.answers and self.answers[-1][0] == answer:
+            self.answers[-1][1].extend(guids)
+        else:
+            self.answers.append((answer, guids))
+
+
+class Publishing:
+    """
+    Takes published messages.
+
+    @ivar waiting: bytes that are not durable yet.
+    """
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        subject: bytes,
+        clients: Clients,
+        channels: Channels,
+        delivery: Delivery,
+        idleness: Idleness,
+        traffic: Traffic,
+        now: Callable[[], int],
+    ) -> None:
+        """
+        @param subject: where clients publish, for what they may.
+        @param now: the wall clock, in nanoseconds.
+        """
+        self._bus = bus
+        self._subject = subject
+        self._clients = clients
+        self._channels = channels
+        self._delivery = delivery
+        self._idleness = idleness
+        self._traffic = traffic
+        self._now = now
+        self._replies = Replies(bus)
+        self.waiting = 0
+        self._origin: object = _NOTHING
+        self._requester = requesterOf(_NOTHING)
+        self._client: tuple[str, bytes] | None = None
+        self._open: dict[str, _Batch] = {}
+        self._batches: dict[Channel, _Batch] = {}
+
+    def take(self, run: Run) -> None:
+        """
+        Take messages; they are stored with others when L{flush} is called.
+        """
+        if run.origin is not self._origin:
+            self._origin = run.origin
+            self._requester = requesterOf(run.origin)
+            self._client = None
+            self._open = {}
+        payloads = run.payloads
+        place = 0
+        while place < len(payloads):
+            place += self._takeMany(run, payloads, place) or self._takeOne(run, payloads[place])
+
+    def _takeMany(self, run: Run, payloads: list[bytes], place: int) -> int:
+        """
+        Take messages that are alike.
+
+        @return: how many they were; 0 if the first one is to be taken by itself.
+        """
+        found = publishedIn(payloads, place)
+        if found is None:
+            return 0
+        count = len(found.guids)
+        self._traffic.inMessages += count
+        self._traffic.inBytes += sum(map(len, payloads[place : place + count]))
+        try:
+            batch = self._admit(run, found.channel, found.clientID, found.connID)
+        except Refused as refused:
+            self._refuse(run.reply, found.guids, str(refused))
+        else:
+            data, guids = found.data, found.guids
+            if self.waiting + found.size > MOST_WAITING:
+                fitting = self._fitting(data)
+                self._refuse(run.reply, guids[fitting:], texts.TOO_MUCH_WAITS)
+                data, guids = data[:fitting], guids[:fitting]
+            self._put(batch, b"", data, run.reply, guids)
+        return count
+
+    def _fitting(self, data: list[bytes]) -> int:
+        """
+        How many messages, from the first on, are taken before too much waits.
+        """
+        sizes = accumulate(map(len, data), initial=self.waiting)
+        return next((place for place, each in enumerate(sizes) if each > MOST_WAITING), len(data))
+
+    def _refuse(self, answer: bytes, guids: list[bytes], text: str) -> None:
+        """
+        Tell that messages are not stored.
+        """
+        for guid in guids:
+            self._replies.publishError(answer, guid.decode(), text)
+
+    def _put(
+        self, batch: _Batch, headers: bytes, data: list[bytes], answer: bytes, guids: list[bytes]
+    ) -> None:
+        """
+        Have messages stored with the next ones.
+        """
+        if data:
+            size = sum(map(len, data))
+            self.waiting += size
+            batch.add(headers, data, size, answer, guids)
+
+    def _takeOne(self, run: Run, payload: bytes) -> int:
+        """
+        Take one message.
+
+        @return: 1.
+        """
+        try:
+            request = PubMsg.FromString(payload)
+        except Malformed:
+            self._replies.publishError(run.reply, "", texts.INVALID_PUBLISH_REQUEST)
+            return 1
+        self._traffic.inMessages += 1
+        self._traffic.inBytes += len(payload)
+        name, guid = request.subject, request.guid
+        try:
+            batch = self._admit(run, name, request.clientID, request.connID, bool(guid))
+            if self.waiting > MOST_WAITING:
+                raise Refused(texts.TOO_MUCH_WAITS)
+            headers = _headersFor(request.reply) if request.reply else b""
+        except Refused as refused:
+            self._replies.publishError(run.reply, guid, str(refused))
+        else:
+            self._put(batch, headers, [request.data], run.reply, [guid.encode()])
+        return 1
+
+    def _admit(
+        self, run: Run, name: str, clientID: str, connID: bytes, hasGuid: bool = True
+    ) -> _Batch:
+        """
+        Where messages go, if they may go there.
+
+        @raise Refused: if not.
+        """
+        if self._requester.isLink:
+            self._checkSubject(run.subject, name)
+        batch = self._open.get(name)
+        if batch is None:
+            batch = self._batchFor(name)
+        if not hasGuid:
+            raise Refused(texts.INVALID_PUBLISH_REQUEST)
+        client = clientID, connID
+        if client != self._client:
+            self._checkClient(*client)
+            self._client = client
+        return batch
+
+    def _batchFor(self, name: str) -> _Batch:
+        """
+        What is to be stored for a channel, if whoever publishes now may publish to it.
+        """
+        subject = name.encode()
+        if not isChannel(subject):
+            raise Refused(texts.INVALID_PUBLISH_REQUEST)
+        if not self._requester.may(self._subject, subject):
+            raise Refused(texts.NOT_AUTHORIZED)
+        channel = self._channels.demand(name)
+        batch = self._batches.get(channel)
+        if batch is None:
+            timestamp = channel.timestamp(self._now())
+            batch = self._batches[channel] = _Batch(channel, timestamp)
+        self._open[name] = batch
+        return batch
+
+    def _checkSubject(self, subject: bytes, name: str) -> None:
+        """
+        See that a message that a peer let in is for the channel that the peer let it in for.
+        """
+        if subject != b"%b.%b" % (self._subject, name.encode()):
+            raise Refused(texts.NOT_AUTHORIZED)
+
+    def _checkClient(self, clientID: str, connID: bytes) -> None:
+        client = self._clients.find(clientID, connID)
+        if client is None or not self._requester.actsFor(client.owner):
+            raise Refused(texts.INVALID_PUBLISH_REQUEST)
+
+    def flush(self) -> None:
+        """
+        Have everything stored that was taken.
+        """
+        self._origin = _NOTHING
+        self._client = None
+        self._open = {}
+        if not self._batches:
+            return
+        batches, self._batches = self._batches, {}
+        for batch in batches.values():
+            if batch.entries:
+                storing = batch.channel.append(batch.entries)
+                storing.addCallbacks(
+                    self._stored, self._refused, callbackArgs=(batch,), errbackArgs=(batch,)
+                )
+                storing.addErrback(self._escaped)
+
+    def _stored(self, sequences: range, batch: _Batch) -> None:
+        """
+        Messages are durable: send them to subscribers, then tell their publishers.
+        """
+        self.waiting -= batch.size
+        channel = batch.channel
+        if channel.limits.max_inactivity:
+            self._idleness.used(channel)
+        if channel.isWatched:
+            _remember(channel, sequences, batch)
+            self._delivery.pumpChannel(channel)
+            channel.tail.trim()
+        for answer, guids in batch.answers:
+            if answer:
+                self._bus.postMany(answer, pubAcks(guids))
+
+    def _refused(self, failure: Failure, batch: _Batch) -> None:
+        """
+        Messages are not stored: tell their publishers why.
+        """
+        self.waiting -= batch.size
+        text = str(failure.value)
+        if not isinstance(failure.value, StoreError):
+            _log.failure("Storing messages failed", failure)
+            text = texts.INTERNAL
+        _log.error(
+            'Cannot store {count} messages in channel "{name}": {why}',
+            count=len(batch.entries),
+            name=batch.channel.name,
+            why=text,
+        )
+        for answer, guids in batch.answers:
+            self._refuse(answer, guids, text)
+
+    def _escaped(self, failure: Failure) -> None:
+        _log.failure("What follows storing messages failed", failure)
+
+
+def _remember(channel: Channel, sequences: range, batch: _Batch) -> None:
+    """
+    Have messages at hand for subscribers.
+    """
+    records = [
+        Record(sequence, timestamp, subject, headers, data)
+        for sequence, (subject, headers, data, timestamp) in zip(
+            sequences, batch.entries, strict=True
+        )
+    ]
+    channel.tail.add(storedMessages(channel.subject, records))
+
+
+def _headersFor(reply: str) -> bytes:
+    """
+    The headers of a record whose message has a reply subject.
+
+    @raise Refused: if it cannot have that one.
+    """
+    try:
+        return replyBlock(reply)
+    except ValueError:
+        raise Refused(texts.INVALID_PUBLISH_REQUEST) from None
+
+
+#: An origin that no message has.
+_NOTHING = object()

@@ -1,0 +1,129 @@
+"""
+Going on where the service stopped, expectedly or not.
+
+Promises: clients are connected as they were; every subscription goes on where it was, and what it
+had not acknowledged comes again, marked as such, and so does what may have been sent since its
+state was last written down. What belongs to nobody any more is forgotten.
+Must never know: how the state came about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from natsbroker.streaming.channels import Channel, Channels
+from natsbroker.streaming.clients import Client, Clients
+from natsbroker.streaming.groups import Group, GroupKey, Subscription
+from natsbroker.streaming.ledger import Ledger, Remembered
+from natsbroker.streaming.limits import ChannelLimits
+from natsbroker.subjects.grammar import isValidLiteral
+
+__all__ = ["Recovery"]
+
+
+class Recovery:
+    """
+    Makes clients and subscriptions of what is remembered.
+
+    @ivar nextNumber: for the next new subscription.
+    @ivar active: the subscriptions that clients have.
+    """
+
+    def __init__(self, clients: Clients, channels: Channels, ledger: Ledger) -> None:
+        self._clients = clients
+        self._channels = channels
+        self._ledger = ledger
+        self._gone: list[Subscription] = []
+        self._orphans: list[Subscription] = []
+        self.nextNumber = 1
+        self.active: list[Subscription] = []
+
+    async def recover(
+        self, remembered: Remembered, listen: Callable[[Subscription], object]
+    ) -> None:
+        """
+        Make everything; the channels are there already.
+
+        @param listen: has a subscription's acknowledgements heard.
+        """
+        for state in remembered.clients:
+            self._clients.register(
+                Client(
+                    state.clientID, state.heartbeatInbox, state.connID, state.protocol, state.owner
+                )
+            )
+        for state in remembered.subscriptions:
+            self.nextNumber = max(self.nextNumber, state.id + 1)
+            self._subscription(state)
+        for orphan in self._orphans:
+            self._settle(orphan)
+        for subscription in self.active:
+            listen(subscription)
+        if self._gone:
+            await self._ledger.ended(self._gone)
+
+    def _subscription(self, state: Any) -> None:
+        channel = self._channels.get(state.channel)
+        if channel is None:
+            # Deleted, and the broker ended before this was.
+            self._gone.append(
+                Subscription(state.id, _group(Channel(state.channel, ChannelLimits()), state))
+            )
+            return
+        group = channel.groups.get(_keyOf(state)) or _group(channel, state)
+        subscription = _restored(state, group)
+        client = None if state.isOffline else self._clients.byID.get(state.clientID)
+        if client is None and not group.isDurable:
+            self._gone.append(subscription)
+            return
+        channel.groups[group.key] = group
+        group.lastSent = min(max(group.lastSent, state.lastSent), channel.last)
+        group.mayBeSent = min(max(group.mayBeSent, state.mayBeSent), channel.last)
+        if client is None:
+            self._orphans.append(subscription)
+        else:
+            subscription.client = client
+            subscription.isReady = subscription.isOnHold = True
+            client.subscriptions[subscription.number] = subscription
+            group.members.append(subscription)
+            self.active.append(subscription)
+
+    def _settle(self, orphan: Subscription) -> None:
+        """
+        Keep a subscription without client as its group's offline one, or give what it had pending
+        to those who are there.
+        """
+        group = orphan.group
+        if not group.members and group.offline is None:
+            group.offline = orphan
+            return
+        heir = group.offline or group.members[0]
+        heir.inherit([(sequence, size) for sequence, (_, size) in orphan.pending.items()], 0.0)
+        self._ledger.touched(heir)
+        self._gone.append(orphan)
+
+
+def _keyOf(state: Any) -> GroupKey:
+    if state.queue:
+        return ("queue", state.queue)
+    if state.durableName:
+        return ("durable", state.clientID, state.durableName)
+    return ("plain", str(state.id))
+
+
+def _group(channel: Channel, state: Any) -> Group:
+    return Group(channel, _keyOf(state), state.queue, state.durableName, state.isDurable)
+
+
+def _restored(state: Any, group: Group) -> Subscription:
+    subscription = Subscription(state.id, group)
+    subscription.clientID = state.clientID
+    subscription.inbox = state.inbox.encode()
+    subscription.canHear = isValidLiteral(subscription.inbox)
+    subscription.ackInbox = state.ackInbox.encode()
+    subscription.maxInFlight = state.maxInFlight
+    subscription.ackWaitInSecs = state.ackWaitInSecs
+    subscription.owner = state.owner
+    subscription.pending = {sequence: (0.0, 0) for sequence in state.pending}
+    return subscription

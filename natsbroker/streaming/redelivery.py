@@ -1,0 +1,229 @@
+"""
+Sending again what was not acknowledged.
+
+Promises: a message is sent again only when its ack wait has passed, when its durable subscription
+is resumed, or when the member of a queue group that had it is gone; a message that is not in the
+store any more is dropped; one that cannot be read now stays pending and is tried again. A single
+subscription whose client leaves heartbeats unanswered is not sent anything again.
+Must never know: how messages are sent for the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from twisted.logger import Logger
+
+from natsbroker.interfaces.storage import StoreError
+from natsbroker.streaming.channels import Channel
+from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.streaming.delivery import Delivery, Run
+from natsbroker.streaming.groups import Group, Subscription
+from natsbroker.streaming.ledger import Ledger
+from natsbroker.streaming.runs import StoredMessage
+
+__all__ = ["Redelivery"]
+
+_log = Logger(namespace="natsbroker.streaming")
+
+#: Messages that are due within so many seconds after each other are sent again together, with the
+#: last of them.
+TOGETHER = 0.015
+
+#: Seconds until what a member that left had is sent to others.
+HANDOVER = 0.1
+
+#: Messages that are read from the store at once.
+PIECE = 256
+
+
+class Redelivery:
+    """
+    Looks at what is pending.
+    """
+
+    def __init__(self, delivery: Delivery, deadlines: Deadlines, ledger: Ledger, run: Run) -> None:
+        self._delivery = delivery
+        self._deadlines = deadlines
+        self._ledger = ledger
+        self._run = run
+        delivery.ackWaitPassed = self._ackWaitPassed
+
+    def _ackWaitPassed(self, member: Subscription) -> None:
+        member.redelivery = None
+        if member.isActive and member.pending and not member.isRedelivering:
+            if not member.group.queue and member.isUnwell:
+                self._delivery.watch(member, member.ackWaitInSecs)
+            else:
+                member.isRedelivering = True
+                self._run(self._redeliver(member))
+
+    async def _redeliver(self, member: Subscription) -> None:
+        """
+        Send again what is due.
+        """
+        wait = TOGETHER
+        try:
+            due = _dueOf(member, self._deadlines.now() + 1e-9)
+            async for sequence, message in _found(member.group.channel, due):
+                if not self._again(member, sequence, message):
+                    wait = member.ackWaitInSecs
+        except StoreError as error:
+            self._report(member, error)
+            wait = member.ackWaitInSecs
+        finally:
+            member.isRedelivering = False
+            self._watchNext(member, wait)
+
+    def _again(self, member: Subscription, sequence: int, message: StoredMessage | None) -> bool:
+        """
+        Send one message again, unless it was acknowledged while it was read.
+
+        @return: false if nobody can be sent anything now.
+        """
+        if sequence not in member.pending or not member.isActive:
+            return True
+        if message is None:
+            self._drop(member, sequence)
+            return True
+        chosen = member.group.chooseAgain(member)
+        if chosen is None:
+            return False
+        if chosen is not member:
+            member.settled(sequence)
+            self._ledger.touched(member)
+        self._delivery.sendAgain(chosen, message)
+        return True
+
+    def _drop(self, member: Subscription, sequence: int) -> None:
+        """
+        Forget a message that is not there any more.
+        """
+        member.settled(sequence)
+        member.group.counts.pop(sequence, None)
+        self._ledger.touched(member)
+
+    def _watchNext(self, member: Subscription, wait: float = TOGETHER) -> None:
+        """
+        Look again when the next message is due.
+
+        @param wait: not before so many seconds have passed.
+        """
+        if not member.isActive or not member.pending:
+            return
+        again = next(iter(member.pending.values()))[0] - self._deadlines.now()
+        self._delivery.watch(member, max(again, wait))
+
+    def _report(self, member: Subscription, error: StoreError) -> None:
+        name, why = member.group.channel.name, str(error)
+        _log.error("Cannot read channel {name} to send again: {why}", name=name, why=why)
+
+    async def resume(self, member: Subscription) -> None:
+        """
+        Send all that a durable subscription has pending, whatever its maxInFlight; only then is it
+        sent anything new.
+        """
+        try:
+            async for sequence, message in _found(member.group.channel, sorted(member.pending)):
+                if sequence not in member.pending or not member.isActive:
+                    continue
+                if message is None:
+                    self._drop(member, sequence)
+                elif member.canHear:
+                    self._delivery.sendAgain(member, message)
+        except StoreError as error:
+            self._report(member, error)
+        member.isOnHold = False
+        self._watchNext(member)
+        self._delivery.pump(member.group)
+
+    async def restart(self, member: Subscription, wallClock: Callable[[], int]) -> None:
+        """
+        After the broker was started again: send again what is due, and the rest in its time. When
+        a message was sent is not known, so its ack wait is counted from when it was stored.
+
+        @param wallClock: in nanoseconds.
+        """
+        due: dict[int, tuple[float, int]] = {}
+        try:
+            async for sequence, message in _found(member.group.channel, sorted(member.pending)):
+                if sequence in member.pending and message is None:
+                    self._drop(member, sequence)
+                elif sequence in member.pending and message is not None:
+                    due[sequence] = (self._dueAfterRestart(member, message, wallClock()), 0)
+        except StoreError as error:
+            self._report(member, error)
+            again = self._deadlines.now() + member.ackWaitInSecs
+            due.update((each, (again, 0)) for each in member.pending if each not in due)
+        inOrder = sorted(due.items(), key=lambda each: (each[1][0], each[0]))
+        member.pending = {
+            sequence: when for sequence, when in inOrder if sequence in member.pending
+        }
+        member.isOnHold = False
+        self._watchNext(member, 0.0)
+        self._delivery.pump(member.group)
+
+    def _dueAfterRestart(self, member: Subscription, message: StoredMessage, now: int) -> float:
+        left = (message.timestamp - now) / 1e9 + member.ackWaitInSecs
+        return self._deadlines.now() + min(max(left, 0.0), member.ackWaitInSecs)
+
+    def handOver(self, leaver: Subscription, group: Group) -> None:
+        """
+        Give what a member that left had pending to those who are still there.
+        """
+        pending, leaver.pending, leaver.pendingBytes = leaver.pending, {}, 0
+        now = self._deadlines.now()
+        shares: list[list[tuple[int, int]]] = [[] for _ in group.members]
+        for place, (sequence, (_, size)) in enumerate(pending.items()):
+            shares[place % len(shares)].append((sequence, size))
+        for member, share in zip(group.members, shares, strict=True):
+            if share:
+                member.inherit(share, now)
+                self._ledger.touched(member)
+                self._delivery.watch(member, HANDOVER)
+
+
+def _dueOf(member: Subscription, limit: float) -> list[int]:
+    """
+    The pending messages whose time has come.
+    """
+    due = []
+    for sequence, (again, _) in member.pending.items():
+        if again > limit:
+            break
+        due.append(sequence)
+    return due
+
+
+async def _found(
+    channel: Channel, sequences: Sequence[int]
+) -> AsyncIterator[tuple[int, StoredMessage | None]]:
+    """
+    The messages of some sequences, C{None} for each that is not there any more.
+
+    @raise StoreError: if it cannot be known whether one is there.
+    """
+    first = channel.bounds.first
+    read: dict[int, StoredMessage] = {}
+    known = range(0)
+    for place, sequence in enumerate(sequences):
+        message = channel.tail.get(sequence) if sequence >= first else None
+        if message is None and sequence >= first:
+            if sequence not in known:
+                limit = _span(sequences[place : place + PIECE])
+                messages = await channel.read(sequence, limit)
+                read = {each.sequence: each for each in messages}
+                # Short of the limit nothing is known of what follows the last one: they were many
+                # bytes, or there is no more.
+                end = messages[-1].sequence if messages else sequence
+                known = range(sequence, end + 1)
+            message = read.get(sequence)
+        yield sequence, message
+
+
+def _span(sequences: Sequence[int]) -> int:
+    """
+    How many messages to read at once to get all, or many, of some sequences, from the first on.
+    """
+    start = sequences[0]
+    return max(each for each in sequences if start <= each < start + PIECE) - start + 1

@@ -1,0 +1,167 @@
+"""
+Messages of the protocol that come and go in numbers.
+
+Promises: what L{natsbroker.streaming.protocol} says, where the compiled steps in front of it are
+not there or decline; they take what every client sends, and a test holds them equal to the library.
+Must never know: what is done with a message.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from natsbroker import hot
+from natsbroker.interfaces.storage import Record
+from natsbroker.streaming.protocol import MsgProto, PubAck
+from natsbroker.wire.headers import HeaderError, Headers
+
+__all__ = [
+    "Published",
+    "StoredMessage",
+    "acknowledgedIn",
+    "pubAcks",
+    "publishedIn",
+    "replyBlock",
+    "storedMessages",
+]
+
+#: The header that keeps the reply subject of a published message.
+_REPLY = "Stan-Reply"
+
+
+class Published(NamedTuple):
+    """
+    What one client published to one channel, without reply subjects.
+
+    @ivar clientID: whose it is.
+    @ivar channel: where it goes.
+    @ivar connID: of the client.
+    @ivar guids: of each message.
+    @ivar data: of each message.
+    @ivar size: bytes of data.
+    """
+
+    clientID: str
+    channel: str
+    connID: bytes
+    guids: list[bytes]
+    data: list[bytes]
+    size: int
+
+
+class StoredMessage(NamedTuple):
+    """
+    One message of a channel, with its sequence.
+
+    @ivar sequence: its number in the channel.
+    @ivar timestamp: when it was published, in nanoseconds since 1970.
+    @ivar size: of the data, in bytes.
+    @ivar encoded: as it is delivered for the first time.
+    """
+
+    sequence: int
+    timestamp: int
+    size: int
+    encoded: bytes
+
+    def encodedAgain(self, count: int) -> bytes:
+        """
+        As it is delivered again. The two fields that this adds are the last ones, and protobuf
+        takes a message with fields behind it for one message.
+
+        @param count: how often it was delivered again, this time included.
+        """
+        again = MsgProto(redelivered=True, redeliveryCount=count & 0xFFFFFFFF or 1)
+        added: bytes = again.SerializeToString()
+        return self.encoded + added
+
+
+def publishedIn(payloads: list[bytes], start: int) -> Published | None:
+    """
+    Read as many C{PubMsg}s from one client to one channel as follow each other.
+
+    @param start: where to begin.
+    @return: C{None} if the first one is to be read by itself.
+    """
+    if hot.readPublishes is None:
+        return None
+    found = hot.readPublishes(payloads, start)
+    return None if found is None else Published._make(found)
+
+
+def acknowledgedIn(payloads: list[bytes], start: int, channel: bytes) -> list[int]:
+    """
+    Read as many C{Ack}s for one channel as follow each other.
+
+    @param start: where to begin.
+    @return: the sequences; none if the first one is to be read by itself.
+    """
+    if hot.readAcks is None:
+        return []
+    sequences: list[int] = hot.readAcks(payloads, start, channel)
+    return sequences
+
+
+def pubAcks(guids: list[bytes]) -> list[bytes]:
+    """
+    The C{PubAck} for each message that was stored.
+    """
+    if hot.writePubAcks is not None:
+        acks: list[bytes] = hot.writePubAcks(guids)
+        return acks
+    ack, encoded = PubAck(), []
+    for guid in guids:
+        ack.guid = guid.decode()
+        encoded.append(ack.SerializeToString())
+    return encoded
+
+
+def replyBlock(reply: str) -> bytes:
+    """
+    The headers of a record whose message has a reply subject.
+
+    @raise ValueError: if it cannot stand in a header.
+    """
+    if reply != reply.strip(" \t"):
+        raise ValueError("a reply subject with blanks around it")
+    return Headers([(_REPLY, reply)]).block() if reply else b""
+
+
+def _replyFrom(block: bytes) -> str:
+    """
+    The reply subject in a record's headers, which may have been written by somebody else.
+    """
+    try:
+        reply = Headers.fromBlock(block).get(_REPLY) or ""
+    except HeaderError:
+        return ""
+    return reply.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def storedMessages(channel: bytes, records: list[Record]) -> list[StoredMessage]:
+    """
+    The messages of a channel that records hold.
+
+    @param channel: its name.
+    """
+    found: list[StoredMessage] = []
+    while len(found) < len(records):
+        if hot.writeMessages is not None:
+            found += hot.writeMessages(StoredMessage, records, len(found), channel)
+        if len(found) < len(records):
+            found.append(_stored(channel, records[len(found)]))
+    return found
+
+
+def _stored(channel: bytes, record: Record) -> StoredMessage:
+    """
+    The message that one record holds.
+    """
+    encoded = MsgProto(
+        sequence=record.sequence,
+        subject=channel.decode(),
+        reply=_replyFrom(record.headers) if record.headers else "",
+        data=record.payload,
+        timestamp=record.timestamp,
+    ).SerializeToString()
+    return StoredMessage(record.sequence, record.timestamp, len(record.payload), encoded)

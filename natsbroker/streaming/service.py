@@ -1,0 +1,294 @@
+"""
+NATS Streaming as a service on a message bus and a store.
+
+Promises: everything that the service is made of is introduced to each other here. It is ready when
+what the store remembers is in force again, or when another broker serves the same channels of a
+store that several share; then it serves as soon as that one does not. When it has stopped,
+everything is written down and the store is closed. Only public interfaces are used:
+L{IMessageBus}, L{IStreamStore}, L{IOrigin}.
+Must never know: what bus and which store these are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker.accounts.requests import newInbox
+from natsbroker.interfaces import (
+    ILeasedStore,
+    ILogUser,
+    IMessageBus,
+    IPrepared,
+    IReportingStore,
+    IStreamStore,
+)
+from natsbroker.interfaces.storage import LogElsewhere, StoreError
+from natsbroker.readiness import Readiness
+from natsbroker.streaming.catalogue import ChannelCatalogue
+from natsbroker.streaming.leading import lead
+from natsbroker.streaming.names import Subjects
+from natsbroker.streaming.options import StreamingOptions
+from natsbroker.streaming.parts import Parts
+from natsbroker.streaming.recovery import Recovery
+from natsbroker.streaming.storewatch import StoreWatch
+
+__all__ = ["StreamingService"]
+
+_log = Logger(namespace="natsbroker.streaming")
+
+AGAIN = 1.0
+"""Seconds until a service that had to stop serving tries to serve again."""
+
+OpenStore = Callable[[], Deferred[IStreamStore]]
+
+
+@implementer(IPrepared)
+class StreamingService(Service):
+    """
+    NATS Streaming for the clients of one account.
+
+    @ivar bus: the account's.
+    @ivar reactor: for timers.
+    @ivar options: what is configured.
+    @ivar monotonic: seconds, of a clock that nobody sets.
+    @ivar now: the wall clock, in nanoseconds.
+    @ivar isShared: whether other brokers may share the store.
+    """
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        reactor: IReactorTime,
+        openStore: OpenStore,
+        options: StreamingOptions | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        now: Callable[[], int] = time.time_ns,
+        newInbox: Callable[[], bytes] = newInbox,
+        logUsers: Sequence[ILogUser] = (),
+    ) -> None:
+        """
+        @param openStore: opens the store; it belongs to the service.
+        @param newInbox: makes subjects that nobody can guess.
+        @param logUsers: who works with the channels' logs while the service serves them.
+        @raise ValueError: if the options make no sense.
+        """
+        self.bus = bus
+        self.reactor = reactor
+        self.options = options or StreamingOptions()
+        self.monotonic = monotonic
+        self.now = now
+        self.newInbox = newInbox
+        self._logUsers = logUsers
+        self._begun: list[ILogUser] = []
+        self._subjects = Subjects(self.options.clusterId, self.options.discoverPrefix)
+        self._openStore = openStore
+        self._store: IStreamStore | None = None
+        self._watch = StoreWatch()
+        self.isShared = False
+        self._parts: Parts | None = None
+        self._running: set[Deferred[None]] = set()
+        self._starting: Deferred[None] | None = None
+        self._readiness = Readiness()
+        self._isRetreating = False
+        self._retreating: Deferred[None] | None = None
+        self._again: IDelayedCall | None = None
+
+    # Starting.
+
+    def startService(self) -> None:
+        """
+        Begin to open the store.
+        """
+        super().startService()  # type: ignore[no-untyped-call]
+        self._begin()
+
+    def _begin(self) -> None:
+        self._again = None
+        self._starting = ensureDeferred(self._start())
+        self._starting.addBoth(self._started)
+
+    def whenPrepared(self) -> Deferred[None]:
+        """
+        See L{IPrepared}.
+        """
+        return self._readiness.wait()
+
+    async def _start(self) -> None:
+        self._store = store = await self._openStore()
+        self._watch = StoreWatch(self._lost)
+        store.watch(self._watch)
+        self.isShared = ILeasedStore.providedBy(store)
+        await lead(store, self.options.clusterId, self._standBy)
+        self._parts = parts = Parts(self, store, self._subjects)
+        remembered = await parts.ledger.load()
+        await parts.channels.recover()
+        recovery = Recovery(parts.clients, parts.channels, parts.ledger)
+        await recovery.recover(remembered, parts.subscribing.listen)
+        parts.subscribing.nextNumber = recovery.nextNumber
+        for client in parts.clients:
+            parts.connecting.watch(client)
+        for channel in parts.channels:
+            parts.idleness.created(channel)
+        parts.intake.open(parts.publishing, parts.acknowledging, parts.requests)
+        for subscription in recovery.active:
+            self.run(parts.redelivery.restart(subscription, self.now))
+        catalogue = ChannelCatalogue(parts.channels, store, self.options.clusterId)
+        for user in self._logUsers:
+            self._begun.append(user)
+            await user.begin(catalogue)
+
+    def _standBy(self) -> None:
+        _log.info("Streaming cluster {id} is served elsewhere", id=self.options.clusterId)
+        self._readiness.reached()
+
+    def _started(self, result: Failure | None) -> None:
+        wasReady = self._readiness.outcome is True
+        if not isinstance(result, Failure):
+            _log.info(
+                "Streaming cluster {id}: {channels} channels, {clients} clients",
+                id=self.options.clusterId,
+                channels=len(self.parts.channels),
+                clients=len(self.parts.clients),
+            )
+            if wasReady:
+                _log.info("Streaming Server is ready")
+        elif isinstance(result.value, LogElsewhere) or wasReady:
+            # Another broker may serve meanwhile.
+            if not isinstance(result.value, CancelledError):
+                why = result.getErrorMessage()
+                _log.error("Streaming cluster {id}: {why}", id=self.options.clusterId, why=why)
+                self._lost()
+        else:
+            self._readiness.failed(result)
+            return
+        self._readiness.reached()
+
+    def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """
+        Have something done that nobody waits for. What escapes it is logged.
+        """
+        running = ensureDeferred(coroutine)
+        self._running.add(running)
+        running.addBoth(self._done, running)
+
+    def _done(self, result: Failure | None, running: Deferred[None]) -> None:
+        self._running.discard(running)
+        if isinstance(result, Failure) and not isinstance(
+            result.value, (CancelledError, StoreError)
+        ):
+            _log.failure("The streaming service failed", result)
+
+    # Standing by.
+
+    def _lost(self) -> None:
+        """
+        Another broker may serve the channels: end, and begin anew, unless that is happening.
+        """
+        if self.running and not self._isRetreating:
+            self._isRetreating = True
+            self._retreating = ensureDeferred(self._finishAll())
+            self._retreating.addBoth(self._retreated)
+
+    def _retreated(self, result: Failure | None) -> None:
+        self._isRetreating = False
+        self._retreating = None
+        if isinstance(result, Failure):
+            _log.failure("The streaming service failed", result)
+        if self.running:
+            self._again = self.reactor.callLater(AGAIN, self._begin)
+
+    # Stopping.
+
+    def stopService(self) -> Deferred[None]:
+        """
+        Take nothing more, wait for what is being stored, write everything down, close the store.
+        """
+        super().stopService()  # type: ignore[no-untyped-call]
+        return ensureDeferred(self._stop())
+
+    async def _stop(self) -> None:
+        again, self._again = self._again, None
+        if again is not None:
+            again.cancel()
+        if self._retreating is not None:
+            retreated: Deferred[None] = Deferred()
+            self._retreating.addBoth(lambda _: retreated.callback(None))
+            await retreated
+        await self._finishAll()
+
+    async def _finishAll(self) -> None:
+        starting, self._starting = self._starting, None
+        if starting is not None:
+            starting.cancel()
+        begun, self._begun = self._begun, []
+        for user in begun:
+            await user.end()
+        parts, self._parts = self._parts, None
+        if parts is not None:
+            await self._finish(parts)
+        store, self._store = self._store, None
+        if store is not None:
+            await store.close()
+
+    async def _finish(self, parts: Parts) -> None:
+        parts.intake.close()
+        subscriptions = [each for channel in parts.channels for each in channel.subscriptions]
+        for channel in parts.channels:
+            try:
+                await channel.settled()
+            except StoreError:
+                pass  # It was never opened; whoever asked for it was told.
+        for running in list(self._running):
+            running.cancel()
+        parts.deadlines.stop()
+        for subscription in subscriptions:
+            if subscription.acks is not None:
+                subscription.acks.cancel()
+        try:
+            await parts.ledger.finish(subscriptions)
+        except StoreError as error:
+            _log.error("What was acknowledged last is not written down: {why}", why=str(error))
+
+    # Figures.
+
+    @property
+    def parts(self) -> Parts:
+        """
+        What the service consists of.
+
+        @raise RuntimeError: while it is not running.
+        """
+        if self._parts is None:
+            raise RuntimeError("the streaming service is not running")
+        return self._parts
+
+    @property
+    def isServing(self) -> bool:
+        """
+        Whether it serves: it does not on standby.
+        """
+        return self._parts is not None
+
+    @property
+    def losses(self) -> Sequence[str]:
+        """
+        What the store has lost and nobody has acknowledged.
+        """
+        store: Any = self._store
+        return store.losses() if IReportingStore.providedBy(store) else ()
+
+    @property
+    def trouble(self) -> str:
+        """
+        Why the store takes no writes; empty while it does.
+        """
+        return self._watch.stopped

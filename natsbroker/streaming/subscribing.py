@@ -1,0 +1,310 @@
+"""
+Making subscriptions.
+
+Promises: nats-streaming-server's checks in its order, and its texts; the subscription is durable
+before the client is told of it, and the client is told of it before it is sent anything; it begins
+where the request said, counted from the moment when the request came. A durable subscription is
+resumed where it was, whatever the request says.
+Must never know: how messages are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from twisted.logger import Logger
+
+from natsbroker.interfaces import IMessageBus, ISubscriber
+from natsbroker.interfaces.storage import StoreError, StoreFailed, StoreFull
+from natsbroker.streaming import protocol, texts
+from natsbroker.streaming.access import Requester, belongsTo, requesterOf
+from natsbroker.streaming.channels import Channel, Channels
+from natsbroker.streaming.clients import Client, Clients
+from natsbroker.streaming.delivery import Delivery, Run
+from natsbroker.streaming.groups import Group, GroupKey, Subscription, queueName
+from natsbroker.streaming.idleness import Idleness
+from natsbroker.streaming.leaving import Leaving
+from natsbroker.streaming.ledger import Ledger
+from natsbroker.streaming.names import isChannel
+from natsbroker.streaming.protocol import Malformed, SubscriptionRequest, SubscriptionResponse
+from natsbroker.streaming.redelivery import Redelivery
+from natsbroker.streaming.replies import Replies
+from natsbroker.streaming.texts import Refused
+from natsbroker.wire.values import Message
+
+__all__ = ["Subscribing", "startAfter"]
+
+_log = Logger(namespace="natsbroker.streaming")
+
+
+@dataclass(frozen=True)
+class _Request:
+    """
+    A request that was checked.
+
+    @ivar asked: what it says.
+    @ivar requester: who sent it.
+    @ivar client: for whom.
+    @ivar last: the highest sequence that was given in the channel when it came.
+    """
+
+    asked: Any
+    requester: Requester
+    client: Client
+    last: int
+
+
+async def startAfter(channel: Channel, asked: Any, last: int, now: int) -> int:
+    """
+    Work out where a new subscription begins.
+
+    @param last: the last sequence that counts as published before.
+    @param now: the wall clock, in nanoseconds.
+    @return: the sequence that is taken for the last one sent.
+    @raise StoreError: if it cannot be known.
+    """
+    first = channel.bounds.first
+    position = asked.startPosition
+    if position == protocol.FIRST:
+        return min(first - 1, last)
+    if position == protocol.LAST_RECEIVED:
+        return max(last - 1, 0)
+    if position == protocol.SEQUENCE_START:
+        wanted: int = asked.startSequence
+        return min(max(wanted, first) - 1, last)
+    if position == protocol.TIME_DELTA_START:
+        at: int = await channel.log.sequenceAt(max(now - asked.startTimeDelta, 0))
+        return min(max(at, first) - 1, last)
+    return last
+
+
+class Subscribing:
+    """
+    Takes subscription requests.
+    """
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        subject: bytes,
+        clients: Clients,
+        channels: Channels,
+        delivery: Delivery,
+        redelivery: Redelivery,
+        leaving: Leaving,
+        idleness: Idleness,
+        ledger: Ledger,
+        run: Run,
+        acks: ISubscriber,
+        newInbox: Callable[[], bytes],
+        now: Callable[[], int],
+        replaceDurable: bool,
+    ) -> None:
+        """
+        @param subject: of these requests, for what clients may.
+        @param acks: who gets the acknowledgements, with the subscription as the tag.
+        @param newInbox: makes a subject that nobody can guess.
+        @param now: the wall clock, in nanoseconds.
+        @param replaceDurable: a durable subscription that is active is replaced, not refused.
+        """
+        self._bus = bus
+        self._subject = subject
+        self._clients = clients
+        self._channels = channels
+        self._delivery = delivery
+        self._redelivery = redelivery
+        self._leaving = leaving
+        self._idleness = idleness
+        self._ledger = ledger
+        self._run = run
+        self._acks = acks
+        self._newInbox = newInbox
+        self._now = now
+        self._replaceDurable = replaceDurable
+        self._replies = Replies(bus)
+        self.nextNumber = 1
+
+    def subscribe(self, message: Message) -> None:
+        """
+        Take a subscription request.
+        """
+        try:
+            asked, requester, client = self._checked(message)
+            channel = self._channels.demand(asked.subject)
+        except Refused as refused:
+            self._replies.subscription(message.reply, str(refused))
+        else:
+            self._run(self._serve(message.reply, channel, asked, requester, client))
+
+    def _checked(self, message: Message) -> tuple[Any, Requester, Client]:
+        try:
+            asked = SubscriptionRequest.FromString(message.payload)
+        except Malformed:
+            raise Refused(texts.INVALID_SUBSCRIPTION_REQUEST) from None
+        if not asked.clientID:
+            raise Refused(texts.CLIENT_ID_MISSING)
+        if asked.ackWaitInSecs <= 0:
+            raise Refused(texts.INVALID_ACK_WAIT)
+        if asked.maxInFlight <= 0:
+            raise Refused(texts.INVALID_MAX_IN_FLIGHT)
+        if not protocol.NEW_ONLY <= asked.startPosition <= protocol.FIRST:
+            raise Refused(texts.INVALID_START)
+        channel = asked.subject.encode()
+        if not isChannel(channel):
+            raise Refused(texts.INVALID_SUBJECT)
+        client = self._clients.byID.get(asked.clientID)
+        requester = requesterOf(message.origin)
+        if client is None or not requester.actsFor(client.owner):
+            raise Refused(texts.UNKNOWN_CLIENT_ID)
+        inbox = asked.inbox.encode()
+        if not requester.may(self._subject, channel) or (inbox and not _mayHear(requester, inbox)):
+            raise Refused(texts.NOT_AUTHORIZED)
+        return asked, requester, client
+
+    async def _serve(
+        self,
+        reply: bytes,
+        channel: Channel,
+        asked: Any,
+        requester: Requester,
+        client: Client,
+    ) -> None:
+        """
+        Make the subscription, tell the client, and begin to send.
+        """
+        channel.users += 1
+        self._idleness.joined(channel)
+        try:
+            await channel.whenOpen()
+            last = channel.log.nextSequence - 1
+            await channel.settled()
+            request = _Request(asked, requester, client, min(last, channel.bounds.last))
+            subscription = await self._made(channel, request)
+        except (Refused, StoreError) as error:
+            _log.debug(
+                "[Client:{id}] Cannot subscribe to {name}: {why}",
+                id=client.clientID,
+                name=channel.name,
+                why=str(error),
+            )
+            self._replies.subscription(reply, str(error))
+        else:
+            ackInbox = subscription.ackInbox.decode()
+            self._replies.send(reply, SubscriptionResponse(ackInbox=ackInbox))
+            self._begin(subscription)
+        finally:
+            channel.users -= 1
+            self._idleness.left(channel)
+
+    def _begin(self, subscription: Subscription) -> None:
+        subscription.isReady = True
+        if subscription.isOnHold:
+            self._run(self._redelivery.resume(subscription))
+        else:
+            self._delivery.pump(subscription.group)
+
+    async def _made(self, channel: Channel, request: _Request) -> Subscription:
+        """
+        Make the subscription and write it down.
+        """
+        asked = request.asked
+        start = await startAfter(channel, asked, request.last, self._now())
+        if not request.client.isRegistered:
+            raise Refused(texts.UNKNOWN_CLIENT_ID)
+        if channel.isDeleted:
+            raise Refused(texts.BEING_DELETED)
+        group = self._groupFor(channel, request, start)
+        isResumed = group.offline is not None
+        subscription = self._join(group, request)
+        try:
+            await self._ledger.changed(subscription)
+        except StoreError as error:
+            # One that goes with its client is written down when the store takes writes again.
+            if group.isDurable or not isinstance(error, (StoreFull, StoreFailed)):
+                if subscription.isActive:
+                    self._leaving.remove(subscription, isForGood=not isResumed)
+                raise
+        if not subscription.isActive:
+            raise Refused(texts.UNKNOWN_CLIENT_ID)
+        return subscription
+
+    def _groupFor(self, channel: Channel, request: _Request, start: int) -> Group:
+        """
+        The group that the subscription joins, perhaps a new one.
+        """
+        asked = request.asked
+        key = self._keyFor(asked)
+        group = channel.groups.get(key)
+        if group is None:
+            self._checkRoom(channel)
+            queue = queueName(asked.qGroup, asked.durableName) if asked.qGroup else ""
+            durableName = "" if queue else asked.durableName
+            group = Group(channel, key, queue, durableName, bool(asked.durableName))
+            group.lastSent = group.announced = start
+            channel.groups[key] = group
+        elif group.queue:
+            if group.offline is None:
+                self._checkRoom(channel)
+        else:
+            self._checkDurable(group, request)
+        return group
+
+    def _keyFor(self, asked: Any) -> GroupKey:
+        if asked.qGroup:
+            if ":" in asked.durableName:
+                raise Refused(texts.INVALID_DURABLE_NAME)
+            return ("queue", queueName(asked.qGroup, asked.durableName))
+        if asked.durableName:
+            return ("durable", asked.clientID, asked.durableName)
+        return ("plain", str(self.nextNumber))
+
+    def _checkRoom(self, channel: Channel) -> None:
+        maximum = channel.limits.max_subscriptions
+        if 0 < maximum <= sum(1 for _ in channel.subscriptions):
+            raise Refused(texts.TOO_MANY_SUBSCRIPTIONS)
+
+    def _checkDurable(self, group: Group, request: _Request) -> None:
+        """
+        See whether a durable subscription can be resumed.
+        """
+        for member in list(group.members):
+            if not self._replaceDurable or not member.isReady:
+                raise Refused(texts.DUPLICATE_DURABLE)
+            self._leaving.remove(member, isForGood=False)
+        offline = group.offline
+        if offline is not None and not request.requester.isInside:
+            if not belongsTo(offline.owner, request.requester.name):
+                raise Refused(texts.NOT_AUTHORIZED)
+
+    def _join(self, group: Group, request: _Request) -> Subscription:
+        asked = request.asked
+        subscription, group.offline = group.offline, None
+        if subscription is None:
+            subscription = Subscription(self.nextNumber, group)
+            self.nextNumber += 1
+        group.members.append(subscription)
+        subscription.client = request.client
+        subscription.clientID = request.client.clientID
+        subscription.inbox = asked.inbox.encode()
+        subscription.canHear = _mayHear(request.requester, subscription.inbox)
+        subscription.ackInbox = self._newInbox()
+        subscription.maxInFlight = asked.maxInFlight
+        subscription.ackWaitInSecs = asked.ackWaitInSecs
+        subscription.owner = "" if group.queue else request.client.owner
+        subscription.isReady = False
+        subscription.isOnHold = bool(subscription.pending)
+        request.client.subscriptions[subscription.number] = subscription
+        self.listen(subscription)
+        return subscription
+
+    def listen(self, subscription: Subscription) -> None:
+        """
+        Hear a subscription's acknowledgements.
+        """
+        subscription.acks = self._bus.subscribe(subscription.ackInbox, self._acks, subscription)
+
+
+def _mayHear(requester: Requester, inbox: bytes) -> bool:
+    return bool(inbox) and requester.mayHear(inbox)

@@ -1,0 +1,62 @@
+"""
+An account for the tests of what happens in one.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.accounts.account import Account
+from natsbroker.interfaces import IOutboxSubscriber
+from natsbroker.wire.values import Kind, Message
+from tests.support import Recorder, Router
+
+
+@implementer(IOutboxSubscriber)
+class Connection(Recorder):
+    """
+    A subscriber with an outbox, as client sessions are.
+    """
+
+    def __init__(self, turn: Any) -> None:
+        super().__init__()
+        self.outbox = hot.Outbox(turn, self, lambda data: None, 1 << 20)
+
+    def outboxOverflowed(self) -> None:
+        """Not in these tests."""
+        raise AssertionError("too much was put in")
+
+    def outboxFailed(self) -> None:
+        """Not in these tests."""
+        raise AssertionError("sending failed")
+
+
+class Hall:
+    """
+    An account with its doors.
+    """
+
+    def __init__(self, seed: int = 1) -> None:
+        self.soon: list[Any] = []
+        self.failures: list[str] = []
+        self.turn = hot.Turn(self.soon.append)
+        self.router = Router()
+        self.account = Account(
+            "A", self.router, self.turn, Random(seed), failed=self.failures.append
+        )
+        self.bus = self.account.busFor(Kind.CLIENT)
+
+    def door(self, kind: Kind) -> Any:
+        """The bus for a kind of origin."""
+        return self.account.busFor(kind)
+
+    def publish(
+        self, subject: bytes, body: bytes = b"", kind: Kind = Kind.CLIENT, **more: Any
+    ) -> int:
+        """Publish as if from some kind of origin."""
+        count: int = self.account.busFor(kind).publish(Message(subject, body, **more))
+        return count

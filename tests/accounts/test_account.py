@@ -1,0 +1,493 @@
+"""
+The message bus of an account: who gets what.
+"""
+
+from __future__ import annotations
+
+import gc
+from random import Random
+from typing import Any
+from weakref import ref
+
+import pytest
+from zope.interface.verify import verifyObject
+
+from natsbroker import hot
+from natsbroker.accounts.account import Account
+from natsbroker.interfaces import IMessageBus, ISubscription
+from natsbroker.subjects.permissions import SubscribePermissions
+from natsbroker.wire.values import Kind, Message
+from tests.accounts.hall import Connection, Hall
+from tests.support import (
+    BatchRecorder,
+    LinkRecorder,
+    Names,
+    Recorder,
+    Router,
+    WatchRecorder,
+    onEach,
+    using,
+)
+
+
+@onEach
+class TestPlain:
+    """Plain subscriptions."""
+
+    def test_provides(self, hall: Hall) -> None:
+        """A door and a subscription keep their contracts."""
+        assert verifyObject(IMessageBus, hall.bus)
+        subscription = hall.bus.subscribe(b"foo", Recorder(), b"1", b"q")
+        assert (subscription.pattern, subscription.queue) == (b"foo", b"q")
+        for name in ISubscription.names():
+            assert hasattr(subscription, name)
+
+    def test_everyMatch(self, hall: Hall) -> None:
+        """A message reaches every subscription that matches, once for each, with its tag."""
+        recorder = Recorder()
+        for tag, pattern in enumerate([b"a.b", b"a.*", b">", b"a.b.c", b"b"]):
+            hall.bus.subscribe(pattern, recorder, tag)
+        assert hall.publish(b"a.b", b"x") == 3
+        assert sorted(recorder.tags) == [0, 1, 2]
+        assert recorder.bodies == [b"x"] * 3
+
+    def test_nobody(self, hall: Hall) -> None:
+        """A message that nobody wants reaches nobody."""
+        hall.bus.subscribe(b"foo", Recorder())
+        assert hall.publish(b"bar") == 0
+
+    def test_sameMessage(self, hall: Hall) -> None:
+        """Everybody gets the very message that was published."""
+        one, two = Recorder(), Recorder()
+        hall.bus.subscribe(b"foo", one)
+        hall.bus.subscribe(b"foo", two)
+        message = Message(b"foo", b"x", b"reply")
+        hall.bus.publish(message)
+        assert one.got[0][0] is two.got[0][0] is message
+
+    @pytest.mark.parametrize("subject", [b"", b".", b"a.", b".a", b"a..b", b"a.\x00", b"a\n"])
+    def test_malformedSubject(self, hall: Hall, subject: bytes) -> None:
+        """A message whose subject is malformed reaches nobody, not even those who want all."""
+        hall.bus.subscribe(b">", Recorder())
+        assert hall.publish(subject) == 0
+        assert not hall.bus.hasInterest(subject)
+
+    def test_wildcardsInASubjectAreLiteral(self, hall: Hall) -> None:
+        """A message to a pattern reaches those whose pattern covers that text, and no others."""
+        recorder = Recorder()
+        for pattern in (b"foo.*", b"foo.bar", b">"):
+            hall.bus.subscribe(pattern, recorder, pattern)
+        hall.publish(b"foo.*")
+        assert sorted(recorder.tags) == [b">", b"foo.*"]
+
+    @pytest.mark.parametrize("pattern", [b"", b".", b"a.", b"a..b", b"a.>.b", b"a b", b"a\r"])
+    def test_invalidPattern(self, hall: Hall, pattern: bytes) -> None:
+        """A pattern that is no valid subject is refused and leaves nothing behind."""
+        with pytest.raises(ValueError, match="not a valid subject"):
+            hall.bus.subscribe(pattern, Recorder())
+        assert len(hall.account) == 0
+
+    def test_accountsAreApart(self, hall: Hall) -> None:
+        """Nothing passes from one account to another."""
+        other, recorder = Hall(), Recorder()
+        other.bus.subscribe(b">", recorder)
+        assert hall.publish(b"foo") == 0
+        assert recorder.got == []
+
+    def test_publishingFromADelivery(self, hall: Hall) -> None:
+        """A subscriber may publish while it gets a message."""
+        answers = Recorder()
+        responder = Recorder(lambda message: hall.publish(message.reply, message.body + b"!"))
+        hall.bus.subscribe(b"ask", responder)
+        hall.bus.subscribe(b"answer", answers)
+        hall.publish(b"ask", b"hi", reply=b"answer")
+        assert answers.bodies == [b"hi!"]
+
+    def test_raising(self, hall: Hall) -> None:
+        """A subscriber that raises is told of; the others get the message, and so does it again."""
+        failing, others = Recorder(lambda message: 1 // 0), Recorder()
+        hall.bus.subscribe(b"foo", failing)
+        hall.bus.subscribe(b"*", others)
+        assert [hall.publish(b"foo"), hall.publish(b"foo")] == [2, 2]
+        assert (len(failing.got), len(others.got)) == (2, 2)
+        assert hall.failures == ["The subscriber to b'foo' failed"] * 2
+
+    def test_routerRaises(self, hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A router that raises when it should remove is reported, and the interest is gone."""
+        watcher, recorder = WatchRecorder(), Recorder()
+        hall.bus.watchInterest(watcher)
+        subscription = hall.bus.subscribe(b"foo", recorder)
+
+        def fail(pattern: bytes, entry: object) -> bool:
+            raise SystemExit
+
+        monkeypatch.setattr(hall.router, "remove", fail)
+        subscription.cancel()
+        assert hall.failures == ["The router failed to remove a subscription"]
+        assert watcher.told == [("+", b"foo", b"", 1), ("-", b"foo", b"", 0)]
+        assert (hall.publish(b"foo"), recorder.got) == (0, [])
+
+    def test_endRaises(self, hall: Hall) -> None:
+        """A subscriber that raises when its subscription has ended is reported."""
+
+        class Failing(Recorder):
+            def subscriptionEnded(self, tag: Any) -> None:
+                raise SystemExit
+
+        hall.bus.subscribe(b"foo", Failing()).cancelAfter(1)
+        assert [hall.publish(b"foo"), hall.publish(b"foo")] == [1, 0]
+        assert hall.failures == ["The subscriber to b'foo' failed"]
+
+    def test_subscribingFromADelivery(self, hall: Hall) -> None:
+        """Who subscribes during a delivery gets the next message, not this one."""
+        late = Recorder()
+        eager = Recorder(lambda message: late.got or hall.bus.subscribe(b"foo", late))
+        hall.bus.subscribe(b"foo", eager)
+        hall.publish(b"foo", b"1")
+        assert late.bodies == []
+        hall.publish(b"foo", b"2")
+        assert late.bodies == [b"2"]
+
+    def test_cancellingOthersFromADelivery(self, hall: Hall) -> None:
+        """Who is cancelled during a delivery gets nothing any more, not even this message."""
+        subscriptions: list[Any] = []
+        recorders = [
+            Recorder(lambda message: [each.cancel() for each in subscriptions]) for _ in range(5)
+        ]
+        subscriptions += [hall.bus.subscribe(b"foo", each) for each in recorders]
+        assert hall.publish(b"foo") == 1
+        assert sum(len(each.got) for each in recorders) == 1
+
+    def test_changesShowAtOnce(self, hall: Hall) -> None:
+        """A subject that was matched before is matched afresh after a change."""
+        recorder = Recorder()
+        for _ in range(3):
+            assert hall.publish(b"a.b") == 0
+            subscription = hall.bus.subscribe(b"a.*", recorder)
+            assert hall.publish(b"a.b") == 1
+            subscription.cancel()
+        assert hall.publish(b"a.b") == 0
+
+    def test_lists(self, hall: Hall) -> None:
+        """An account counts and lists its subscriptions."""
+        made = [
+            hall.bus.subscribe(b"a", Recorder()),
+            hall.bus.subscribe(b"b", Recorder(), b"", b"q"),
+        ]
+        assert len(hall.account) == 2
+        assert {id(each) for each in hall.account.subscriptions()} == {id(each) for each in made}
+
+
+@onEach
+class TestEnding:
+    """How subscriptions end."""
+
+    def test_cancel(self, hall: Hall) -> None:
+        """A cancelled subscription gets nothing more and is not said to have ended by itself."""
+        recorder = Recorder()
+        subscription = hall.bus.subscribe(b"foo", recorder, "tag")
+        subscription.cancel()
+        subscription.cancel()
+        assert hall.publish(b"foo") == 0
+        assert (recorder.ended, len(hall.account)) == ([], 0)
+
+    def test_cancelAfter(self, hall: Hall) -> None:
+        """A subscription with a maximum gets so many messages in all, and then ends."""
+        recorder = Recorder()
+        subscription = hall.bus.subscribe(b"foo", recorder, "tag")
+        hall.publish(b"foo", b"1")
+        subscription.cancelAfter(3)
+        counts = [hall.publish(b"foo", body) for body in (b"2", b"3", b"4")]
+        assert counts == [1, 1, 0]
+        assert recorder.bodies == [b"1", b"2", b"3"]
+        assert (recorder.ended, len(hall.account)) == (["tag"], 0)
+
+    @pytest.mark.parametrize("count", [0, 1, 2])
+    def test_cancelAfterTheFact(self, hall: Hall, count: int) -> None:
+        """A maximum that is reached already ends the subscription at once, without a word."""
+        recorder = Recorder()
+        subscription = hall.bus.subscribe(b"foo", recorder, "tag")
+        hall.publish(b"foo")
+        hall.publish(b"foo")
+        subscription.cancelAfter(count)
+        assert hall.publish(b"foo") == 0
+        assert recorder.ended == []
+
+    @pytest.mark.parametrize(("first", "second", "gets"), [(2, 4, 4), (4, 2, 2), (3, 3, 3)])
+    def test_lastMaximumCounts(self, hall: Hall, first: int, second: int, gets: int) -> None:
+        """A later maximum replaces an earlier one, be it greater or less."""
+        recorder = Recorder()
+        subscription = hall.bus.subscribe(b"foo", recorder)
+        hall.publish(b"foo")
+        subscription.cancelAfter(first)
+        subscription.cancelAfter(second)
+        for _ in range(6):
+            hall.publish(b"foo")
+        assert len(recorder.got) == gets
+
+    def test_subscribingAgainAtTheEnd(self, hall: Hall) -> None:
+        """A subscriber that is told of the end may subscribe again then."""
+
+        class Loyal(Recorder):
+            def subscriptionEnded(self, tag: Any) -> None:
+                super().subscriptionEnded(tag)
+                hall.bus.subscribe(b"foo", self, tag + 1)
+
+        loyal = Loyal()
+        hall.bus.subscribe(b"foo", loyal, 0).cancelAfter(1)
+        for _ in range(3):
+            hall.publish(b"foo")
+        assert (loyal.tags, loyal.ended) == ([0, 1, 1], [0])
+
+    def test_groupMaximum(self, hall: Hall) -> None:
+        """A member of a queue group with a maximum leaves the group when it has it."""
+        brief, steady = Recorder(), Recorder()
+        hall.bus.subscribe(b"foo", brief, b"1", b"q").cancelAfter(2)
+        hall.bus.subscribe(b"foo", steady, b"2", b"q")
+        for _ in range(30):
+            hall.publish(b"foo")
+        assert (len(brief.got), len(steady.got)) == (2, 28)
+
+
+@onEach
+class TestConnections:
+    """Subscribers with an outbox."""
+
+    def test_echo(self, hall: Hall) -> None:
+        """A connection gets its own messages unless it does not want them."""
+        connection = Connection(hall.turn)
+        hall.bus.subscribe(b"foo", connection, b"1")
+        assert hall.publish(b"foo", origin=connection) == 1
+        connection.outbox.echo = False
+        assert hall.publish(b"foo", origin=connection) == 0
+        assert hall.publish(b"foo", origin=object()) == 1
+        assert len(connection.got) == 2
+
+    def test_echoInGroups(self, hall: Hall) -> None:
+        """A member that published and wants no echo is never chosen."""
+        publisher, other = Connection(hall.turn), Connection(hall.turn)
+        publisher.outbox.echo = False
+        for each in (publisher, publisher, other):
+            hall.bus.subscribe(b"foo", each, b"1", b"q")
+        for _ in range(20):
+            assert hall.publish(b"foo", origin=publisher) == 1
+        assert len(other.got) == 20
+
+    def test_closedOutbox(self, hall: Hall) -> None:
+        """A connection whose outbox is closed gets nothing and does not count."""
+        connection = Connection(hall.turn)
+        hall.bus.subscribe(b"foo", connection, b"1")
+        connection.outbox.close()
+        assert hall.publish(b"foo") == 0
+        assert connection.got == []
+
+    def test_filteredDeliveries(self, hall: Hall) -> None:
+        """A subscription with permissions is not given what they deny; it does not count."""
+        connection = Connection(hall.turn)
+        subscription: Any = hall.bus.subscribe(b"foo.*", connection, b"1")
+        subscription.permissions = SubscribePermissions(deny=[b"foo.secret"])
+        assert hall.publish(b"foo.secret") == 0
+        assert hall.publish(b"foo.open") == 1
+        subscription.permissions = None
+        assert hall.publish(b"foo.secret") == 1
+        assert len(connection.got) == 2
+
+    def test_filteredMember(self, hall: Hall) -> None:
+        """A member of a group that may not have a message leaves it to another."""
+        one, other = Connection(hall.turn), Connection(hall.turn)
+        subscription: Any = hall.bus.subscribe(b"foo.*", one, b"1", b"q")
+        subscription.permissions = SubscribePermissions(deny=[b"foo.secret q"])
+        hall.bus.subscribe(b"foo.*", other, b"1", b"q")
+        for _ in range(20):
+            assert hall.publish(b"foo.secret") == 1
+        assert len(other.got) == 20
+
+
+@onEach
+class TestBatches:
+    """Subscribers that want everything of a turn at once."""
+
+    def test_atTheEndOfTheTurn(self, hall: Hall) -> None:
+        """What a turn brings comes in one call when it ends, in order, from all subscriptions."""
+        recorder = BatchRecorder()
+        hall.bus.subscribe(b"foo", recorder, 1)
+        hall.bus.subscribe(b"bar", recorder, 2)
+        hall.turn.enter()
+        for subject, body in [(b"foo", b"1"), (b"bar", b"2"), (b"foo", b"3")]:
+            assert hall.publish(subject, body) == 1
+        assert recorder.batches == []
+        hall.turn.leave()
+        assert recorder.batches == [[b"1", b"2", b"3"]]
+        assert recorder.tags == [1, 2, 1]
+
+    def test_raising(self, hall: Hall) -> None:
+        """One that raises is told of, and whoever published does not notice."""
+
+        class Failing(BatchRecorder):
+            def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+                super().deliverMany(messages)
+                raise ZeroDivisionError
+
+        failing, other = Failing(), BatchRecorder()
+        hall.bus.subscribe(b"foo", failing)
+        hall.bus.subscribe(b"foo", other)
+        hall.turn.enter()
+        hall.publish(b"foo", b"1")
+        hall.turn.leave()
+        assert failing.batches == other.batches == [[b"1"]]
+        assert hall.failures == ["A batch subscriber failed"]
+
+    def test_everyTurn(self, hall: Hall) -> None:
+        """Each turn that brings something is one batch; a turn that brings nothing is none."""
+        recorder = BatchRecorder()
+        hall.bus.subscribe(b"foo", recorder)
+        for bodies in ([b"1"], [], [b"2", b"3"]):
+            hall.turn.enter()
+            for body in bodies:
+                hall.publish(b"foo", body)
+            hall.turn.leave()
+        assert recorder.batches == [[b"1"], [b"2", b"3"]]
+
+    def test_outsideOfTurns(self, hall: Hall) -> None:
+        """What is published outside of any turn comes soon, not at once."""
+        recorder = BatchRecorder()
+        hall.bus.subscribe(b"foo", recorder)
+        hall.publish(b"foo", b"1")
+        hall.publish(b"foo", b"2")
+        assert recorder.batches == []
+        while hall.soon:
+            hall.soon.pop(0)()
+        assert recorder.batches == [[b"1", b"2"]]
+
+    def test_theEndComesLast(self, hall: Hall) -> None:
+        """Messages come before the news that their subscription has ended."""
+        events: list[object] = []
+
+        class Ordered(BatchRecorder):
+            def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+                events.append([message.body for message, _ in messages])
+
+            def subscriptionEnded(self, tag: Any) -> None:
+                events.append(tag)
+
+        hall.bus.subscribe(b"foo", Ordered(), "tag").cancelAfter(2)
+        hall.turn.enter()
+        for body in (b"1", b"2", b"3"):
+            hall.publish(b"foo", body)
+        hall.turn.leave()
+        assert events == [[b"1", b"2"], "tag"]
+
+    def test_publishingFromABatch(self, hall: Hall) -> None:
+        """What a batch subscriber publishes belongs to the same turn."""
+        heard = BatchRecorder()
+
+        class Speaker(BatchRecorder):
+            def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
+                for message, _ in messages:
+                    hall.publish(b"bar", message.body)
+
+        hall.bus.subscribe(b"foo", Speaker())
+        hall.bus.subscribe(b"bar", heard)
+        hall.turn.enter()
+        hall.publish(b"foo", b"1")
+        hall.publish(b"foo", b"2")
+        hall.turn.leave()
+        assert heard.batches == [[b"1", b"2"]]
+
+    def test_isForgotten(self, hall: Hall) -> None:
+        """A batch subscriber is not kept alive by subscriptions that have ended."""
+        recorder = BatchRecorder()
+        subscription = hall.bus.subscribe(b"foo", recorder)
+        hall.turn.enter()
+        hall.publish(b"foo")
+        hall.turn.leave()
+        subscription.cancel()
+        gone = ref(recorder)
+        del recorder, subscription
+        hall.publish(b"foo")
+        gc.collect()
+        assert gone() is None
+
+
+@onEach
+class TestWatching:
+    """Interest as the doors tell it."""
+
+    def test_edges(self, hall: Hall) -> None:
+        """A watcher hears of subscriptions as they come and end, in whatever way."""
+        watcher = WatchRecorder()
+        recorder = Recorder()
+        first = hall.bus.subscribe(b"foo", recorder)
+        stop = hall.bus.watchInterest(watcher)
+        hall.bus.subscribe(b"bar", recorder, b"", b"q").cancelAfter(1)
+        hall.publish(b"bar")
+        first.cancel()
+        assert watcher.taken() == [
+            ("+", b"foo", b"", 1),
+            ("+", b"bar", b"q", 1),
+            ("-", b"bar", b"q", 0),
+            ("-", b"foo", b"", 0),
+        ]
+        stop()
+        hall.bus.subscribe(b"foo", recorder)
+        assert watcher.told == []
+
+    def test_anyDoor(self, hall: Hall) -> None:
+        """All doors of an account tell the same."""
+        watcher = WatchRecorder()
+        hall.door(Kind.ROUTE).watchInterest(watcher)
+        hall.door(Kind.INTERNAL).subscribe(b"foo", Recorder())
+        hall.door(Kind.ROUTE).subscribe(b"bar", LinkRecorder())
+        assert watcher.taken() == [("+", b"foo", b"", 1)]
+
+    def test_localIsUntold(self, hall: Hall) -> None:
+        """Watchers are not told of who answers for this broker alone, early or late."""
+        early, late = WatchRecorder(), WatchRecorder()
+        hall.door(Kind.ROUTE).watchInterest(early)
+        subscription = hall.door(Kind.LOCAL).subscribe(b"foo", Recorder(), None, b"q")
+        hall.door(Kind.ROUTE).watchInterest(late)
+        subscription.cancel()
+        assert (early.taken(), late.taken()) == ([], [])
+
+
+@onEach
+class TestRouterChanges:
+    """Routers whose answers change by themselves."""
+
+    def test_changes(self, names: Names) -> None:
+        """When a router says that answers for a pattern changed, they are asked for afresh."""
+
+        class Moody(Router):
+            hides = False
+
+            def watchChanges(self, changed: Any) -> None:
+                self.changed = changed
+
+            def match(self, subject: bytes) -> Any:
+                return [] if self.hides else super().match(subject)
+
+        with using(names):
+            router = Moody()
+            account = Account("A", router, hot.Turn(lambda call: None), Random(1))
+            bus = account.busFor(Kind.CLIENT)
+            bus.subscribe(b"a.b", Recorder())
+            assert bus.publish(Message(b"a.b")) == 1
+            router.hides = True
+            router.changed(b"a.*")
+            assert bus.publish(Message(b"a.b")) == 0
+
+
+def test_reweigh() -> None:
+    """A link's subscription may stand for more members, and whoever watches is told."""
+    hall, watcher = Hall(), WatchRecorder()
+    hall.bus.watchInterest(watcher)
+    made: Any = hall.door(Kind.SPOKE).subscribe(b"foo", LinkRecorder(), b"", b"q", 2)
+    made.reweigh(5)
+    made.reweigh(5)
+    made.cancel()
+    made.reweigh(7)
+    assert watcher.taken() == [
+        ("+", b"foo", b"q", 2),
+        ("=", b"foo", b"q", 5),
+        ("-", b"foo", b"q", 0),
+    ]

@@ -1,0 +1,71 @@
+"""Tests for L{natsbroker.accounts.accountz}; keys are held against nats-server's elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from natsbroker.accounts.accountz import Accountz
+from natsbroker.config.model import Settings
+from natsbroker.monitoring.answers import PAUSE
+from tests.monitoring.staging import Stage
+
+
+def detail(stage: Stage, name: str) -> Any:
+    """
+    The detail of an account.
+    """
+    return stage.page("/accountz", acc=name)["account_detail"]
+
+
+class TestAccountz:
+    """The accounts."""
+
+    def test_names(self) -> None:
+        """Without a name all accounts are named, and which is the system's."""
+        page = Stage().page("/accountz")
+        assert page["accounts"] == ["$G", "$SYS", "A", "B"]
+        assert page["system_account"] == "$SYS"
+
+    def test_noSystemAccount(self) -> None:
+        """There may be no system account."""
+        stage = Stage(Settings(no_system_account=True))
+        assert "system_account" not in stage.page("/accountz")
+        assert "is_system" not in detail(stage, "$SYS")
+
+    def test_detail(self) -> None:
+        """An account's connections and subscriptions are counted."""
+        stage = Stage()
+        stage.client("a@A").ask(b"SUB foo 1\r\nSUB bar 2\r\n")
+        stage.client("b@A")
+        stage.client("c@B")
+        stage.world.dial()
+        assert detail(stage, "A")["client_connections"] == 2
+        assert detail(stage, "A")["subscriptions"] == 2
+        assert detail(stage, "A")["sublist_stats"]["num_subscriptions"] == 2
+        assert detail(stage, "$G")["client_connections"] == 1
+        assert detail(stage, "$SYS")["is_system"] is True
+
+    def test_unknown(self) -> None:
+        """An account that is not there is refused, its name short and printable."""
+        text = Stage().refusal("/accountz", acc="x\r\n" + "y" * 999)
+        assert text == "Account x\\r\\n" + "y" * 61 + "... does not exist"
+
+    def test_contributions(self) -> None:
+        """Other services fill the keys that they know about; what is empty is left out."""
+        stage = Stage()
+        accountz = stage.model.accountz
+        accountz.contributions["imports"] = lambda name: [{"subject": name}]
+        accountz.contributions["exports"] = lambda name: []
+        accountz.contributions["leafnode_connections"] = lambda name: 4
+        found = detail(stage, "A")
+        assert found["imports"] == [{"subject": "A"}]
+        assert "exports" not in found
+        assert found["leafnode_connections"] == 4
+
+    def test_pauses(self) -> None:
+        """Many connections are gone through a little at a time."""
+        stage = Stage()
+        for _ in range(600):
+            stage.world.dial()
+        accountz: Accountz = stage.model.accountz
+        assert list(accountz.steps(stage.world.accounts["A"])) == [PAUSE] * 2

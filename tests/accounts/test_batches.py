@@ -1,0 +1,37 @@
+"""
+Tests for L{natsbroker.accounts.batches}.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from natsbroker import hot
+from natsbroker.accounts.batches import Batcher
+from natsbroker.wire.values import Message
+from tests.support import BatchRecorder
+
+
+def test_oneCall() -> None:
+    """What a turn brings comes in one call when the turn ends, in order."""
+    recorder = BatchRecorder()
+    turn = hot.Turn(lambda call: None)
+    batcher = Batcher(recorder, turn)
+    turn.enter()
+    for body in (b"a", b"b"):
+        batcher.deliver(Message(b"x", body), b"1")
+    assert recorder.batches == []
+    turn.leave()
+    assert recorder.batches == [[b"a", b"b"]]
+
+
+def test_end() -> None:
+    """When a subscription ends, what came before it is delivered first."""
+    recorder = BatchRecorder()
+    later: list[Any] = []
+    batcher = Batcher(recorder, hot.Turn(later.append))
+    batcher.deliver(Message(b"x", b"a"), b"1")
+    batcher.subscriptionEnded(b"1")
+    assert (recorder.batches, recorder.ended) == ([[b"a"]], [b"1"])
+    later[0]()
+    assert recorder.batches == [[b"a"]]

@@ -1,0 +1,362 @@
+"""
+From what the settings say that accounts exchange, to accounts that do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any, cast
+
+import pytest
+from twisted.internet.task import Clock
+
+from natsbroker import hot
+from natsbroker.accounts.configured import checkExchange, describedIn
+from natsbroker.accounts.exports import ResponseType
+from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
+from natsbroker.config.exchange import StreamImport
+from natsbroker.config.model import Account as Described
+from natsbroker.config.model import Settings
+from natsbroker.server.reload import ReloadError
+from natsbroker.testing.memory import MemoryBroker
+from natsbroker.wire.values import Kind, Message
+from tests.server.support import settingsOf
+from tests.support import Recorder
+
+ACCOUNTS = """
+mappings { "g.in": "g.out" }
+accounts {
+    A {
+        users: [ {user: a, password: x} ]
+        exports: [
+            {stream: "s.>"}, {stream: "t.>"}
+            {service: "q.*", response_type: stream, threshold: "7s"}
+            {service: lat, latency: {subject: results, sampling: 50}}
+        ]
+    }
+    B {
+        users: [ {user: b, password: x} ]
+        mappings { in: out }
+        imports: [
+            {stream: {account: A, subject: "s.>"}, prefix: x}
+            {service: {account: A, subject: "q.*"}, to: "p.*", share: true}
+        ]
+    }
+}
+"""
+
+
+class Town:
+    """
+    A registry whose settings may change.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.clock = Clock()
+        clock: Any = cast(Any, self.clock)
+        turn = hot.Turn(lambda call: None)
+        self.registry = AccountRegistry(turn, lambda name: BuiltInRouter(64), Random(1), clock)
+        self.configure(text)
+
+    def configure(self, text: str) -> None:
+        """Use other settings."""
+        self.registry.configure(settingsOf(text))
+
+    def subscribe(self, account: str, pattern: bytes) -> Recorder:
+        """Subscribe as a client."""
+        recorder = Recorder()
+        self.registry[account].busFor(Kind.CLIENT).subscribe(pattern, recorder, b"1")
+        return recorder
+
+    def publish(self, account: str, subject: bytes, reply: bytes = b"") -> int:
+        """Publish as a client."""
+        count: int = (
+            self.registry[account].busFor(Kind.CLIENT).publish(Message(subject, b"hi", reply))
+        )
+        return count
+
+    def mapped(self, account: str, subject: bytes) -> bytes:
+        """Where a subject leads."""
+        return self.registry[account].busFor(Kind.CLIENT).mapped(subject)
+
+
+class TestApplied:
+    """What the settings say is done."""
+
+    def test_streams(self) -> None:
+        """Streams come under their new names."""
+        town = Town(ACCOUNTS)
+        recorder = town.subscribe("B", b"x.s.>")
+        assert town.publish("A", b"s.1") == 1
+        assert recorder.got[0][0].subject == b"x.s.1"
+
+    def test_services(self) -> None:
+        """Requests reach services, which answer as their export says."""
+        town = Town(ACCOUNTS)
+        service = town.subscribe("A", b"q.*")
+        inbox = town.subscribe("B", b"inbox")
+        town.publish("B", b"p.1", b"inbox")
+        message = service.got[0][0]
+        assert message.subject == b"q.1"
+        for _ in range(3):
+            town.publish("A", message.reply)
+        assert len(inbox.got) == 3
+        town.clock.advance(7.0)
+        town.publish("A", message.reply)
+        assert len(inbox.got) == 3
+
+    def test_exports(self) -> None:
+        """Exports have the terms of the settings."""
+        town = Town(
+            ACCOUNTS.replace("share: true}", "share: true}, {service: {account: A, subject: lat}}")
+        )
+        first, second = [
+            each.subscriber.export
+            for each in town.registry["B"].subscriptions()
+            if hasattr(each.subscriber, "export")
+        ]
+        terms = {each.pattern: each for each in (first, second)}
+        assert terms[b"q.*"].responseType is ResponseType.STREAM
+        assert (terms[b"q.*"].threshold, terms[b"q.*"].latency) == (7.0, None)
+        latency = terms[b"lat"].latency
+        assert (latency.subject, latency.sampling) == (b"results", 50)
+
+    def test_mappings(self) -> None:
+        """Each account maps its own subjects."""
+        town = Town(ACCOUNTS)
+        assert town.mapped("$G", b"g.in") == b"g.out"
+        assert (town.mapped("B", b"in"), town.mapped("A", b"in")) == (b"out", b"in")
+
+    def test_clusterMappings(self) -> None:
+        """Destinations that are meant for another cluster do not count."""
+        town = Town(
+            "mappings { a: [ {dest: b, weight: 100}, {dest: c, weight: 100, cluster: X} ] }"
+        )
+        assert town.mapped("$G", b"a") == b"b"
+
+    def test_systemAccount(self) -> None:
+        """The system account knows that it is."""
+        town = Town(ACCOUNTS)
+        assert town.registry["$SYS"].isSystem
+        assert not town.registry["A"].isSystem
+
+
+def apiImports(town: Town, account: str) -> list[bytes]:
+    """The patterns that an account imports of JetStream's API."""
+    return [
+        each.pattern
+        for each in town.registry[account].subscriptions()
+        if each.pattern.startswith(b"$JS.")
+    ]
+
+
+class TestJetStream:
+    """How the JetStream of other servers is reached."""
+
+    IN_CLUSTER = 'cluster { name: C1, listen: "127.0.0.1:6222" }\n'
+
+    def test_import(self) -> None:
+        """Requests of an account that has it come to the system account, with who asks."""
+        town = Town("accounts { SYS {}, A { jetstream: enabled }, B {} }\nsystem_account: SYS")
+        api = town.subscribe("SYS", b"$JS.API.>")
+        assert town.publish("A", b"$JS.API.INFO", b"inbox") == 1
+        assert town.publish("B", b"$JS.API.INFO", b"inbox") == 0
+        message = api.got[0][0]
+        assert (message.subject, message.reply[:4]) == (b"$JS.API.INFO", b"_R_.")
+        assert b'Nats-Request-Info: {"acc":"A"}' in message.headers
+
+    def test_reload(self) -> None:
+        """It comes and goes with a reload."""
+        text = "accounts { A { jetstream: %s } }"
+        town = Town(text % "disabled")
+        assert apiImports(town, "A") == []
+        town.configure(text % "enabled")
+        assert apiImports(town, "A") == [b"$JS.API.>"]
+        town.configure(text % "disabled")
+        assert apiImports(town, "A") == []
+
+    @pytest.mark.parametrize(
+        ("text", "isThere"),
+        [
+            (IN_CLUSTER, True),
+            ('gateway { name: C1, listen: "127.0.0.1:7222" }', True),
+            ("", False),
+            (IN_CLUSTER + "no_system_account: true", False),
+            (IN_CLUSTER + "accounts { A {} }", False),
+        ],
+    )
+    def test_withoutAccounts(self, text: str, isThere: bool) -> None:
+        """Where no accounts are named, everybody has that of the cluster."""
+        assert apiImports(Town(text + "\nport: 4222"), "$G") == [b"$JS.API.>"] * isThere
+
+    def test_ownImport(self) -> None:
+        """An account that imports the API by itself does not have it twice."""
+        town = Town(
+            """
+            system_account: SYS
+            accounts {
+                SYS { exports: [ {service: "$JS.API.>"} ] }
+                A {
+                    jetstream: enabled
+                    imports: [ {service: {account: SYS, subject: "$JS.API.>"}} ]
+                }
+            }
+            """
+        )
+        assert apiImports(town, "A") == [b"$JS.API.>"]
+
+    def test_domain(self) -> None:
+        """Requests may name the domain; what an account maps itself stays."""
+        town = Town(
+            """
+            jetstream { enabled: false, domain: hub }
+            accounts {
+                A { jetstream: enabled, mappings { "$JS.hub.API.INFO": mine } }
+                B {}
+            }
+            """
+        )
+        assert town.mapped("A", b"$JS.hub.API.STREAM.INFO.S") == b"$JS.API.STREAM.INFO.S"
+        assert town.mapped("A", b"$JS.hub.API.INFO") == b"mine"
+        assert town.mapped("B", b"$JS.hub.API.INFO") == b"$JS.hub.API.INFO"
+
+    def test_defaultDomain(self) -> None:
+        """Requests of other accounts that name no domain get the one that is theirs."""
+        town = Town('accounts { A {}, B {} }\ndefault_js_domain { A: hub, "$G": far }')
+        assert town.mapped("A", b"$JS.API.STREAM.INFO.S") == b"$JS.hub.API.STREAM.INFO.S"
+        assert town.mapped("$G", b"$JS.API.INFO") == b"$JS.far.API.INFO"
+        assert town.mapped("B", b"$JS.API.INFO") == b"$JS.API.INFO"
+
+
+class TestReload:
+    """What is different changes, and nothing else."""
+
+    def test_streams(self) -> None:
+        """Streams come and go under subscriptions that are there."""
+        town = Town(ACCOUNTS)
+        recorder = town.subscribe("B", b">")
+        town.publish("A", b"s.1")
+        town.configure(ACCOUNTS.replace('subject: "s.>"}, prefix: x', 'subject: "t.>"}, to: "y.>"'))
+        town.publish("A", b"s.2")
+        town.publish("A", b"t.3")
+        assert [message.subject for message, _ in recorder.got] == [b"x.s.1", b"y.3"]
+
+    def test_mappings(self) -> None:
+        """Mappings change."""
+        town = Town(ACCOUNTS)
+        town.configure(ACCOUNTS.replace("in: out", "in: elsewhere").replace("g.in", "g.other"))
+        assert (town.mapped("B", b"in"), town.mapped("$G", b"g.in")) == (b"elsewhere", b"g.in")
+        town.configure("port: 4222")
+        assert town.mapped("$G", b"g.other") == b"g.other"
+
+    def test_sameServicesStay(self) -> None:
+        """Services whose words stay the same keep what they owe."""
+        town = Town(ACCOUNTS)
+        service, inbox = town.subscribe("A", b"q.*"), town.subscribe("B", b"inbox")
+        town.publish("B", b"p.1", b"inbox")
+        before = list(town.registry["B"].subscriptions())
+        town.configure(ACCOUNTS + "max_payload: 99\n")
+        assert list(town.registry["B"].subscriptions()) == before
+        town.publish("A", service.got[0][0].reply)
+        assert len(inbox.got) == 1
+
+    def test_otherTerms(self) -> None:
+        """A service with other terms has them for the requests to come; older ones are answered."""
+        town = Town(ACCOUNTS)
+        service, inbox = town.subscribe("A", b"q.*"), town.subscribe("B", b"inbox")
+        town.publish("B", b"p.1", b"inbox")
+        town.configure(ACCOUNTS.replace("response_type: stream", "response_type: single"))
+        town.publish("B", b"p.2", b"inbox")
+        for message, _ in list(service.got):
+            for _ in range(2):
+                town.publish("A", message.reply)
+        assert len(inbox.got) == 3
+
+    def test_gone(self) -> None:
+        """An account that is named no longer has and gives nothing."""
+        town = Town(ACCOUNTS)
+        exporter = town.registry["A"]
+        town.subscribe("A", b"q.*")
+        town.subscribe("B", b"x.>")
+        town.publish("B", b"p.1", b"inbox")
+        assert len(exporter) == 3
+        town.configure("port: 4222")
+        assert len(exporter) == 2  # its own subscription, and the one for answers
+        assert town.clock.getDelayedCalls() == []
+
+    def test_close(self) -> None:
+        """A registry that is closed waits for nothing."""
+        town = Town(ACCOUNTS)
+        town.subscribe("A", b"q.*")
+        town.publish("B", b"p.1", b"inbox")
+        assert town.clock.getDelayedCalls()
+        town.registry.close()
+        assert town.clock.getDelayedCalls() == []
+
+
+class TestChecked:
+    """What cannot be."""
+
+    def settings(self) -> Settings:
+        """Settings that no file could say."""
+        settings = settingsOf(ACCOUNTS)
+        wrong = replace(settings.accounts["B"], imports=(StreamImport("A", "u", "u"),))
+        return replace(settings, accounts={**settings.accounts, "B": wrong})
+
+    def test_fine(self) -> None:
+        """What fits together is fine."""
+        checkExchange(settingsOf(ACCOUNTS))
+
+    def test_refused(self) -> None:
+        """What does not fit together is refused before anything changes."""
+        with pytest.raises(ValueError, match=r"accounts\.B: .* stream import not authorized"):
+            checkExchange(self.settings())
+        town = Town(ACCOUNTS)
+        with pytest.raises(ValueError, match="not authorized"):
+            town.registry.configure(self.settings())
+        assert town.mapped("B", b"in") == b"out"
+
+    def test_reload(self) -> None:
+        """So is a reload."""
+        with MemoryBroker(configText=ACCOUNTS) as broker:
+            with pytest.raises(ReloadError, match="not authorized"):
+                broker.broker.reload(self.settings())
+
+    def test_described(self) -> None:
+        """Mappings of the file's top level are the global account's."""
+        described = describedIn(settingsOf(ACCOUNTS))
+        assert set(described) == {"$G", "A", "B"}
+        assert isinstance(described["$G"], Described)
+        assert describedIn(Settings()) == {}
+
+
+class TestBroker:
+    """The whole broker."""
+
+    def test_live(self) -> None:
+        """Clients see a reload of imports and mappings at once."""
+        hello = {"verbose": False, "pass": "x", "headers": True}
+        with MemoryBroker(configText=ACCOUNTS) as broker:
+            a = broker.connect({**hello, "user": "a"})
+            b = broker.connect({**hello, "user": "b"})
+            b.request(b"SUB > 1\r\n")
+            a.request(b"PUB s.1 2\r\nhi\r\nPUB t.1 2\r\nhi\r\n")
+            assert b.request(b"PUB in 1\r\nx\r\n") == (
+                b"MSG x.s.1 1 2\r\nhi\r\nMSG out 1 1\r\nx\r\n"
+            )
+            text = ACCOUNTS.replace("s.>", "u.>").replace("in: out", "in: there")
+            broker.broker.reload(settingsOf(text + "host: 127.0.0.1\n"))
+            a.request(b"PUB s.1 2\r\nhi\r\nPUB u.1 2\r\nhi\r\n")
+            assert b.request(b"PUB in 1\r\nx\r\n") == (
+                b"MSG x.u.1 1 2\r\nhi\r\nMSG there 1 1\r\nx\r\n"
+            )
+
+    def test_stops(self) -> None:
+        """A broker that stops leaves nothing for later."""
+        with MemoryBroker(configText=ACCOUNTS) as broker:
+            b = broker.connect({"user": "b", "pass": "x", "verbose": False})
+            a = broker.connect({"user": "a", "pass": "x", "verbose": False, "headers": True})
+            a.request(b"SUB q.* 1\r\n")
+            b.request(b"SUB inbox 1\r\nPUB p.1 inbox 1\r\nx\r\n")
+        assert broker.reactor.getDelayedCalls() == []

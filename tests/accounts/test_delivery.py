@@ -1,0 +1,459 @@
+"""
+The delivery of what is published in an account.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from zope.interface import implementer
+
+from natsbroker.accounts.reach import reaches
+from natsbroker.interfaces import IPublishFilter
+from natsbroker.subjects.grammar import matches
+from natsbroker.wire.values import EVERY_GROUP, GroupMessage, Kind, Message
+from tests.accounts.hall import Connection, Hall
+from tests.subjects.strategies import DELIVERABLE, PATTERNS
+from tests.support import LinkRecorder, Names, Recorder, onEach, using
+
+LINKS = [Kind.ROUTE, Kind.GATEWAY, Kind.HUB, Kind.SPOKE]
+OURS = [Kind.CLIENT, Kind.INTERNAL]
+
+
+@onEach
+class TestQueueGroups:
+    """Queue groups."""
+
+    def test_oneMember(self, hall: Hall) -> None:
+        """Of each group exactly one member gets a message; plain subscriptions get it too."""
+        plain = Recorder()
+        members = {queue: [Recorder() for _ in range(3)] for queue in (b"q", b"r")}
+        hall.bus.subscribe(b"foo", plain)
+        for queue, recorders in members.items():
+            for each in recorders:
+                hall.bus.subscribe(b"foo", each, b"", queue)
+        for number in range(1, 101):
+            assert hall.publish(b"foo") == 3
+            assert len(plain.got) == number
+            for recorders in members.values():
+                assert sum(len(each.got) for each in recorders) == number
+
+    def test_everyMemberGetsSome(self, hall: Hall) -> None:
+        """In the long run all members share."""
+        members = [Recorder() for _ in range(4)]
+        for each in members:
+            hall.bus.subscribe(b"foo", each, b"", b"q")
+        for _ in range(400):
+            hall.publish(b"foo")
+        assert all(len(each.got) > 50 for each in members)
+
+    def test_oneGroupOnSeveralPatterns(self, hall: Hall) -> None:
+        """A group whose members match by different patterns is still one group."""
+        recorder = Recorder()
+        hall.bus.subscribe(b"foo.*", recorder, 1, b"q")
+        hall.bus.subscribe(b"foo.>", recorder, 2, b"q")
+        for _ in range(20):
+            assert hall.publish(b"foo.bar") == 1
+        assert set(recorder.tags) == {1, 2}
+
+    def test_membersThatCannotTakeIt(self, hall: Hall) -> None:
+        """A member whose outbox is closed is passed over."""
+        closed, open_ = Connection(hall.turn), Connection(hall.turn)
+        hall.bus.subscribe(b"foo", closed, b"1", b"q")
+        hall.bus.subscribe(b"foo", open_, b"2", b"q")
+        closed.outbox.close()
+        for _ in range(20):
+            assert hall.publish(b"foo") == 1
+        assert (len(closed.got), len(open_.got)) == (0, 20)
+
+    def test_repeatable(self, hall: Hall) -> None:
+        """With the same seed the same members are chosen."""
+        choices = []
+        for _ in range(2):
+            other, recorder = Hall(seed=7), Recorder()
+            for tag in range(5):
+                other.bus.subscribe(b"foo", recorder, tag, b"q")
+            for _ in range(30):
+                other.publish(b"foo")
+            choices.append(recorder.tags)
+        assert choices[0] == choices[1]
+        assert len(set(choices[0])) == 5
+
+
+@onEach
+class TestLinks:
+    """Other brokers as receivers."""
+
+    @pytest.mark.parametrize("origin", Kind)
+    @pytest.mark.parametrize("target", Kind)
+    def test_reach(self, hall: Hall, origin: Kind, target: Kind) -> None:
+        """A message goes from one kind to another exactly as the forwarding rules say."""
+        receiver: Any = LinkRecorder() if target in LINKS else Recorder()
+        hall.door(target).subscribe(b"foo", receiver, b"1")
+        expected = int(reaches(origin, target))
+        assert hall.door(origin).hasInterest(b"foo") is bool(expected)
+        assert hall.publish(b"foo", kind=origin) == expected
+        assert len(receiver.got) == expected
+
+    def test_once(self, hall: Hall) -> None:
+        """A link gets a message once, however many of its subscriptions match."""
+        link, other = LinkRecorder(), LinkRecorder()
+        for pattern in (b"a.b", b"a.*", b">"):
+            hall.door(Kind.ROUTE).subscribe(pattern, link)
+        hall.door(Kind.ROUTE).subscribe(b"a.b", other)
+        assert hall.publish(b"a.b", b"x") == 2
+        assert link.got == other.got == [(b"x", ())]
+
+    def test_neverBack(self, hall: Hall) -> None:
+        """A message does not go back over the link that it came from."""
+        link = LinkRecorder()
+        hall.door(Kind.SPOKE).subscribe(b"foo", link)
+        hall.door(Kind.SPOKE).subscribe(b"foo", link, b"", b"q")
+        assert hall.publish(b"foo", kind=Kind.SPOKE, origin=link, queues=(b"r",)) == 0
+        assert link.got == []
+
+    @pytest.mark.parametrize("kind", [Kind.ROUTE, Kind.HUB, Kind.SPOKE])
+    def test_lastMemberGone(self, hall: Hall, kind: Kind) -> None:
+        """
+        What another server sent for a queue group is handed over when the last member here is gone.
+        """
+        member, sender, other = Recorder(), LinkRecorder(), LinkRecorder()
+        subscription = hall.bus.subscribe(b"foo", member, b"", b"q")
+        for each in (sender, other):
+            hall.door(kind).subscribe(b"foo", each, b"", b"q")
+        chosen: Any = {"kind": kind, "origin": sender, "queues": (b"q",)}
+        hall.publish(b"foo", b"1", **chosen)
+        subscription.cancel()
+        hall.publish(b"foo", b"2", **chosen)
+        assert (member.bodies, other.got, sender.got) == ([b"1"], [(b"2", (b"q",))], [])
+
+    def test_mappedHere(self, hall: Hall) -> None:
+        """Where the sender could not choose the group, since the subject is ours, it stays here."""
+        link = LinkRecorder()
+        hall.door(Kind.HUB).subscribe(b"foo", link, b"", b"q")
+        assert hall.publish(b"foo", kind=Kind.HUB, origin=link, queues=EVERY_GROUP) == 0
+        assert link.got == []
+
+    def test_cancelledOnTheWay(self, hall: Hall) -> None:
+        """A link whose subscription ends while a message is delivered here does not get it."""
+        link = LinkRecorder()
+        subscription = hall.door(Kind.ROUTE).subscribe(b"foo", link)
+        hall.bus.subscribe(b"foo", Recorder(lambda message: subscription.cancel()))
+        assert hall.publish(b"foo") == 1
+        assert link.got == []
+
+    def test_localMembersFirst(self, hall: Hall) -> None:
+        """A group with a member here is served here."""
+        here, link = Recorder(), LinkRecorder()
+        hall.bus.subscribe(b"foo", here, b"", b"q")
+        hall.door(Kind.ROUTE).subscribe(b"foo", link, b"", b"q", weight=100)
+        for _ in range(20):
+            assert hall.publish(b"foo") == 1
+        assert (len(here.got), link.got) == (20, [])
+
+    def test_remoteMember(self, hall: Hall) -> None:
+        """A group without a member here is served by one link, which is told the group."""
+        links = [LinkRecorder() for _ in range(3)]
+        for each in links:
+            hall.door(Kind.ROUTE).subscribe(b"foo", each, b"", b"q")
+        for number in range(1, 31):
+            assert hall.publish(b"foo", b"x") == 1
+            assert sum(len(each.got) for each in links) == number
+        assert all(each.got for each in links)
+        assert {got for each in links for got in each.got} == {(b"x", (b"q",))}
+
+    def test_weights(self, hall: Hall) -> None:
+        """A link with more members over there is chosen more often."""
+        light, heavy = LinkRecorder(), LinkRecorder()
+        hall.door(Kind.ROUTE).subscribe(b"foo", light, b"", b"q", weight=1)
+        hall.door(Kind.ROUTE).subscribe(b"foo", heavy, b"", b"q", weight=9)
+        for _ in range(200):
+            hall.publish(b"foo")
+        assert 5 < len(light.got) < 50 < len(heavy.got)
+
+    def test_plainAndQueuesInOne(self, hall: Hall) -> None:
+        """Plain interest and chosen groups of one link are one message with all the groups."""
+        link = LinkRecorder()
+        for queue in (b"", b"q", b"r"):
+            hall.door(Kind.ROUTE).subscribe(b"foo", link, b"", queue)
+        assert hall.publish(b"foo", b"x") == 1
+        [(body, queues)] = link.got
+        assert (body, sorted(queues)) == (b"x", [b"q", b"r"])
+
+    def test_closedOutboxesHereLeaveItToLinks(self, hall: Hall) -> None:
+        """Where no member here can take a message, a link is chosen."""
+        here, link = Connection(hall.turn), LinkRecorder()
+        hall.bus.subscribe(b"foo", here, b"1", b"q")
+        hall.door(Kind.ROUTE).subscribe(b"foo", link, b"", b"q")
+        here.outbox.close()
+        assert hall.publish(b"foo", b"x") == 1
+        assert link.got == [(b"x", (b"q",))]
+
+    @pytest.mark.parametrize("kind", LINKS)
+    def test_directed(self, hall: Hall, kind: Kind) -> None:
+        """A message from a link reaches one member of just those groups that its sender chose."""
+        plain, chosen, other = Recorder(), Recorder(), Recorder()
+        hall.bus.subscribe(b"foo", plain)
+        for _ in range(2):
+            hall.bus.subscribe(b"foo", chosen, b"", b"q")
+            hall.bus.subscribe(b"foo", other, b"", b"r")
+        assert hall.publish(b"foo", kind=kind, queues=(b"q", b"unknown")) == 2
+        assert (len(plain.got), len(chosen.got), len(other.got)) == (1, 1, 0)
+
+    def test_forGroupsAlone(self, hall: Hall) -> None:
+        """A message for groups reaches one member of each, and nobody without a group."""
+        plain, chosen, other = Recorder(), Recorder(), Recorder()
+        links = [LinkRecorder(), LinkRecorder()]
+        hall.bus.subscribe(b"foo", plain)
+        for _ in range(2):
+            hall.bus.subscribe(b"foo", chosen, b"", b"q")
+            hall.bus.subscribe(b"foo", other, b"", b"r")
+        for link in links:
+            hall.door(Kind.SPOKE).subscribe(b"foo", link, b"")
+        hall.door(Kind.SPOKE).subscribe(b"foo", links[1], b"", b"s")
+        door = hall.door(Kind.ROUTE)
+        assert door.publish(GroupMessage(b"foo", queues=(b"q", b"unknown"))) == 1
+        assert (len(plain.got), len(chosen.got), len(other.got)) == (0, 1, 0)
+        assert door.publish(GroupMessage(b"foo", queues=(b"s",))) == 1
+        assert [len(link.got) for link in links] == [0, 1]
+
+    def test_filteredForGroupsAlone(self, hall: Hall) -> None:
+        """It stays so when a filter puts another message in its place."""
+        plain, chosen = Recorder(), Recorder()
+        hall.bus.subscribe(b"foo", plain)
+        hall.bus.subscribe(b"foo", chosen, b"", b"q")
+
+        @implementer(IPublishFilter)
+        class Filter:
+            """Replaces every message."""
+
+            def filterMessage(self, message: Message, kind: int) -> Message:
+                """See L{IPublishFilter.filterMessage}."""
+                return Message(message.subject, b"other")
+
+        hall.account.delivery.addFilter(Filter())
+        hall.door(Kind.ROUTE).publish(GroupMessage(b"foo", queues=(b"q",)))
+        assert (plain.bodies, chosen.bodies) == ([], [b"other"])
+
+    @pytest.mark.parametrize("kind", LINKS)
+    def test_undirected(self, hall: Hall, kind: Kind) -> None:
+        """A message from a link without chosen groups reaches plain subscriptions only."""
+        plain, member = Recorder(), Recorder()
+        hall.bus.subscribe(b"foo", plain)
+        hall.bus.subscribe(b"foo", member, b"", b"q")
+        assert hall.publish(b"foo", kind=kind) == 1
+        assert (len(plain.got), len(member.got)) == (1, 0)
+
+    def test_groupsOutOfReach(self, hall: Hall) -> None:
+        """A group whose members are all out of reach gets nothing."""
+        link = LinkRecorder()
+        hall.door(Kind.GATEWAY).subscribe(b"foo", link, b"", b"q")
+        assert not hall.door(Kind.ROUTE).hasInterest(b"foo")
+        assert hall.publish(b"foo", kind=Kind.ROUTE, queues=(b"q",)) == 0
+        assert link.got == []
+
+    @pytest.mark.parametrize("kind", [*LINKS, *OURS, Kind.LOCAL])
+    @pytest.mark.parametrize("queue", [b"", b"q"])
+    def test_local(self, hall: Hall, kind: Kind, queue: bytes) -> None:
+        """Who answers for this broker alone hears its own clients and services, and no link."""
+        recorder, isHeard = Recorder(), kind not in LINKS
+        hall.door(Kind.LOCAL).subscribe(b"foo", recorder, b"", queue)
+        queues = (b"q",) if kind in LINKS else None
+        assert hall.publish(b"foo", kind=kind, queues=queues) == isHeard
+        assert (len(recorder.got), hall.door(kind).hasInterest(b"foo")) == (isHeard, isHeard)
+
+    def test_localConnection(self, hall: Hall) -> None:
+        """Lanes, which do not ask where a message comes from, leave such a connection alone."""
+        connection = Connection(hall.turn)
+        hall.door(Kind.LOCAL).subscribe(b"foo", connection, b"1")
+        assert hall.publish(b"foo", b"no", kind=Kind.ROUTE) == 0
+        assert hall.door(Kind.INTERNAL).post(b"foo", b"yes") == 1
+        assert (connection.bodies, connection.outbox.pending) == ([b"yes"], 0)
+
+    @pytest.mark.parametrize("kind", LINKS)
+    def test_localStays(self, hall: Hall, kind: Kind) -> None:
+        """What somebody publishes who answers for this broker alone goes over no link."""
+        link, here = LinkRecorder(), Recorder()
+        hall.door(kind).subscribe(b"foo", link, b"", b"")
+        hall.bus.subscribe(b"foo", here)
+        assert hall.publish(b"foo", kind=Kind.LOCAL) == 1
+        assert (len(here.got), link.got) == (1, [])
+
+    def test_interestOfGroups(self, hall: Hall) -> None:
+        """There is interest where only a group has it, here or over a link in reach."""
+        hall.bus.subscribe(b"here", Recorder(), b"", b"q")
+        hall.door(Kind.ROUTE).subscribe(b"there", LinkRecorder(), b"", b"q")
+        assert hall.bus.hasInterest(b"here")
+        assert hall.bus.hasInterest(b"there")
+        assert not hall.bus.hasInterest(b"nowhere")
+
+
+@implementer(IPublishFilter)
+class Filter:
+    """
+    A filter that drops, changes, or passes.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[bytes, Kind]] = []
+
+    def filterMessage(self, message: Message, kind: int) -> Message | None:
+        """See L{IPublishFilter.filterMessage}."""
+        self.asked.append((message.body, Kind(kind)))
+        if message.body == b"drop":
+            return None
+        if message.body == b"move":
+            return Message(b"elsewhere", b"moved")
+        return message
+
+
+@onEach
+class TestFilters:
+    """Decisions for every message."""
+
+    def test_decides(self, hall: Hall) -> None:
+        """A filter passes a message, drops it, or puts another in its place."""
+        here, elsewhere, decider = Recorder(), Recorder(), Filter()
+        hall.bus.subscribe(b"foo", here)
+        hall.bus.subscribe(b"elsewhere", elsewhere)
+        hall.account.delivery.addFilter(decider)
+        counts = [hall.publish(b"foo", body) for body in (b"pass", b"drop", b"move")]
+        assert counts == [1, 0, 1]
+        assert (here.bodies, elsewhere.bodies) == ([b"pass"], [b"moved"])
+        assert decider.asked == [
+            (b"pass", Kind.CLIENT),
+            (b"drop", Kind.CLIENT),
+            (b"move", Kind.CLIENT),
+        ]
+
+    def test_raising(self, hall: Hall) -> None:
+        """A filter that raises lets nothing through, and is told of."""
+
+        @implementer(IPublishFilter)
+        class Failing:
+            def filterMessage(self, message: Message, kind: int) -> Message | None:
+                raise ZeroDivisionError
+
+        recorder = Recorder()
+        hall.bus.subscribe(b"foo", recorder)
+        hall.account.delivery.addFilter(Failing())
+        assert hall.publish(b"foo") == 0
+        assert recorder.got == []
+        assert hall.failures == ["A publish filter failed, and what it was asked about is dropped"]
+
+    def test_inOrder(self, hall: Hall) -> None:
+        """Filters are asked in the order of their coming, each about the one before's answer."""
+        first, second = Filter(), Filter()
+        hall.account.delivery.addFilter(first)
+        hall.account.delivery.addFilter(second)
+        hall.publish(b"foo", b"move", kind=Kind.ROUTE)
+        hall.publish(b"foo", b"drop")
+        assert second.asked == [(b"moved", Kind.ROUTE)]
+
+    def test_leavesTheFastLane(self, hall: Hall) -> None:
+        """While there is a filter every message takes the readable path."""
+        seen = [hall.account.matcher.readable]
+        removes = [
+            hall.account.delivery.addFilter(Filter()),
+            hall.account.delivery.addFilter(Filter()),
+        ]
+        seen.append(hall.account.matcher.readable)
+        for remove in removes:
+            remove()
+            seen.append(hall.account.matcher.readable)
+        assert seen == [False, True, True, False]
+
+    def test_removesItselfWhileAsked(self, hall: Hall) -> None:
+        """A filter may take itself out from within a call."""
+
+        class Once(Filter):
+            def filterMessage(self, message: Message, kind: int) -> Message | None:
+                remove()
+                return super().filterMessage(message, kind)
+
+        once, other = Once(), Filter()
+        remove = hall.account.delivery.addFilter(once)
+        hall.account.delivery.addFilter(other)
+        hall.publish(b"foo", b"1")
+        hall.publish(b"foo", b"2")
+        assert (len(once.asked), len(other.asked)) == (1, 2)
+
+
+SUBSCRIPTIONS = st.lists(
+    st.tuples(PATTERNS, st.sampled_from([b"", b"", b"q", b"r"]), st.sampled_from(list(Kind))),
+    max_size=10,
+)
+
+
+@onEach
+class TestAnything:
+    """What holds for any subscriptions and any message."""
+
+    @given(
+        SUBSCRIPTIONS,
+        DELIVERABLE,
+        st.sampled_from(list(Kind)),
+        st.sampled_from([None, (), (b"q",), (b"q", b"r")]),
+        st.booleans(),
+        st.integers(0, 99),
+    )
+    def test_whoGetsIt(
+        self,
+        names: Names,
+        subscriptions: list[tuple[bytes, bytes, Kind]],
+        subject: bytes,
+        origin: Kind,
+        queues: tuple[bytes, ...] | None,
+        isSubscribed: bool,
+        seed: int,
+    ) -> None:
+        """
+        Everybody plain that matches and is in reach gets it once, one member of each group that is
+        to have it, and each link at most once. The publisher is out of reach of its own message.
+        A server that names a group without a member in reach is out of date: a route's message
+        goes to another route's members, and what is left over back to the server.
+        """
+        with using(names):
+            hall = Hall(seed)
+            receivers: list[Any] = []
+            for pattern, queue, kind in subscriptions:
+                receiver: Any = LinkRecorder() if kind in LINKS else Recorder()
+                receivers.append(receiver)
+                hall.door(kind).subscribe(pattern, receiver, b"", queue)
+            kinds = [kind for _, _, kind in subscriptions]
+            isSender = isSubscribed and origin in kinds
+            sender = receivers[kinds.index(origin)] if isSender else None
+            count = hall.publish(subject, b"x", kind=origin, queues=queues, origin=sender)
+        groups: dict[bytes, dict[str, list[Any]]] = {}
+        for (pattern, queue, kind), receiver in zip(subscriptions, receivers, strict=True):
+            matching = matches(pattern, subject)
+            reached = matching and reaches(origin, kind) and receiver is not sender
+            if not queue:
+                assert len(receiver.got) == int(reached)
+                continue
+            place = "nowhere"
+            if reached:
+                place = "links" if kind in LINKS else "here"
+            elif matching and receiver is sender and origin in (Kind.ROUTE, Kind.HUB, Kind.SPOKE):
+                place = "sender"
+            elif matching and origin is kind is Kind.ROUTE:
+                place = "routes"
+            groups.setdefault(queue, {}).setdefault(place, []).append(receiver)
+            if kind in LINKS and receiver.got:
+                assert receiver.got == [(b"x", (queue,))]
+        for queue, places in groups.items():
+            order = ["here", "links"]
+            if queues is None:
+                order = order if origin in (*OURS, Kind.LOCAL) else []
+            elif queue not in queues:
+                order = []
+            elif origin in LINKS:
+                order += ["routes", "sender"]
+            taking = next((place for place in order if place in places), None)
+            for place, members in places.items():
+                got = sum(len(each.got) for each in members)
+                assert got == int(place == taking), (queue, place)
+        assert count == sum(len(each.got) for each in receivers)

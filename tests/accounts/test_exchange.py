@@ -1,0 +1,105 @@
+"""
+Tests for L{natsbroker.accounts.exchange}.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from natsbroker.accounts.exchange import Exchange
+from natsbroker.errors import BrokerError
+from natsbroker.subjects.audience import Audience
+from natsbroker.subjects.mapping import MappingTable
+from natsbroker.wire.values import Kind
+from tests.accounts.market import Market
+from tests.support import WatchRecorder
+
+
+class TestMappings:
+    """Where subjects lead."""
+
+    def test_nothing(self) -> None:
+        """Without mappings everything goes where it says, and lanes need not ask."""
+        account = Market("A")["A"]
+        assert account.exchange.mapped(b"a") == b"a"
+        assert account.matcher.diverts is None
+        account.exchange.mapSubjects(MappingTable([], Random(1).randrange))
+        assert account.matcher.diverts is None
+
+    def test_mapped(self) -> None:
+        """With mappings it goes where they lead, and lanes are told."""
+        market = Market("A")
+        market.map("A", a="b")
+        account = market["A"]
+        assert account.exchange.mapped(b"a") == b"b"
+        assert account.matcher.diverts is not None
+        assert account.matcher.diverts(b"a") == b"b"
+
+    def test_told(self) -> None:
+        """Leafnodes are told what is mapped here, and no others; nothing is subscribed to it."""
+        market = Market("A")
+        bus = market["A"].busFor(Kind.SPOKE)
+        leaf, late, other = WatchRecorder(), WatchRecorder(), WatchRecorder()
+        bus.watchInterest(leaf, Audience(Kind, importsToo=True))
+        bus.watchInterest(other)
+        market.map("A", a="b", **{"c.*": "d"})
+        assert leaf.taken() == [("+", b"a", b"", 1), ("+", b"c.*", b"", 1)]
+        bus.watchInterest(late, Audience(Kind, importsToo=True))
+        assert late.taken() == [("+", b"a", b"", 1), ("+", b"c.*", b"", 1)]
+        assert not bus.hasInterest(b"a")
+        market["A"].exchange.mapSubjects(None)
+        assert leaf.taken() == [("-", b"a", b"", 0), ("-", b"c.*", b"", 0)]
+        assert other.taken() == []
+
+    def test_replaced(self) -> None:
+        """Other mappings count at once, and what lanes remember is forgotten."""
+        market = Market("A")
+        account = market["A"]
+        market.map("A", a="b")
+        before = account.matcher.match(b"a")
+        market.map("A", a="c")
+        assert account.exchange.mapped(b"a") == b"c"
+        assert account.matcher.match(b"a") is not before
+        account.exchange.mapSubjects(None)
+        assert account.exchange.mapped(b"a") == b"a"
+        assert account.matcher.diverts is None
+
+    def test_notForOthers(self) -> None:
+        """What does not come from clients is not mapped: whoever takes it from them asks."""
+        market = Market("A")
+        market.map("A", a="b")
+        recorder = market.subscribe("A", b"a")
+        assert market.publish("A", b"a") == 1
+        assert len(recorder.got) == 1
+
+
+class TestImports:
+    """What can go wrong."""
+
+    def test_routerIsFull(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """An import that finds no place is told; the others are there."""
+        market = Market("A", "B")
+        market.service("B", "A", b"a")
+        market.service("B", "A", b"b")
+        insert = market["B"]._router.insert
+
+        def refuse(pattern: bytes, entry: object) -> None:
+            if pattern == b"a":
+                raise BrokerError("no more")
+            insert(pattern, entry)
+
+        monkeypatch.setattr(market["B"]._router, "insert", refuse)
+        problems = market["B"].exchange.importServices(market._services["B"])
+        assert [str(problem) for problem in problems] == ["no more"]
+        assert len(market["B"]) == 1
+
+    def test_untouched(self) -> None:
+        """An account that exchanges nothing keeps nothing."""
+        account = Market("A")["A"]
+        exchange: Exchange = account.exchange
+        assert exchange.importStreams([]) == exchange.importServices([]) == []
+        exchange.refresh()
+        exchange.close()
+        assert (exchange._shadows, exchange._responses) == (None, None)

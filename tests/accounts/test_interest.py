@@ -1,0 +1,344 @@
+"""
+Interest edges: what other brokers must be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker import hot
+from natsbroker.accounts.interest import Interest
+from natsbroker.subjects.subscription import Subscription
+from natsbroker.wire.values import Kind
+from tests.support import WatchRecorder
+
+
+class Book:
+    """
+    Subscriptions and their interest.
+    """
+
+    def __init__(self) -> None:
+        self.there: list[Subscription] = []
+        self.soon: list[Callable[[], None]] = []
+        self.interest = Interest(self.there, lambda: (), hot.Turn(self.soon.append))
+
+    def add(
+        self, pattern: bytes, queue: bytes = b"", kind: Kind = Kind.CLIENT, weight: int = 1
+    ) -> Subscription:
+        """Make a subscription."""
+        subscription: Any = Subscription(
+            None, pattern, queue, int(kind), object(), b"", weight=weight
+        )
+        self.there.append(subscription)
+        self.interest.added(subscription)
+        return subscription  # type: ignore[no-any-return]
+
+    def remove(self, subscription: Subscription) -> None:
+        """End one."""
+        self.there.remove(subscription)
+        self.interest.removed(subscription)
+
+
+class TestEdges:
+    """What a watcher hears."""
+
+    def test_firstAndLast(self) -> None:
+        """A watcher hears of the first and of the last plain subscription to a pattern."""
+        book, watcher = Book(), WatchRecorder()
+        book.interest.watch(watcher)
+        one = book.add(b"foo")
+        assert watcher.taken() == [("+", b"foo", b"", 1)]
+        two = book.add(b"foo")
+        book.remove(one)
+        assert watcher.taken() == []
+        book.remove(two)
+        assert watcher.taken() == [("-", b"foo", b"", 0)]
+
+    def test_weights(self) -> None:
+        """A watcher hears of every change of a group's size."""
+        book, watcher = Book(), WatchRecorder()
+        book.interest.watch(watcher)
+        one = book.add(b"foo", b"q")
+        two = book.add(b"foo", b"q")
+        three = book.add(b"foo", b"q", weight=5, kind=Kind.SPOKE)
+        book.remove(two)
+        book.remove(three)
+        book.remove(one)
+        assert watcher.taken() == [
+            ("+", b"foo", b"q", 1),
+            ("=", b"foo", b"q", 2),
+            ("=", b"foo", b"q", 7),
+            ("=", b"foo", b"q", 6),
+            ("=", b"foo", b"q", 1),
+            ("-", b"foo", b"q", 0),
+        ]
+
+    def test_apart(self) -> None:
+        """Patterns, groups and plain subscriptions are counted apart."""
+        book, watcher = Book(), WatchRecorder()
+        book.interest.watch(watcher)
+        for pattern in (b"foo", b"foo.*", b">"):
+            for queue in (b"", b"q", b"r"):
+                book.add(pattern, queue)
+        assert [sign for sign, *_ in watcher.told] == ["+"] * 9
+
+    @pytest.mark.parametrize("kind", Kind)
+    def test_whoCounts(self, kind: Kind) -> None:
+        """Clients, services and spokes count; what was learned from other brokers does not."""
+        book, watcher = Book(), WatchRecorder()
+        book.interest.watch(watcher)
+        book.remove(book.add(b"foo", kind=kind))
+        late = WatchRecorder()
+        book.add(b"foo", kind=kind)
+        book.interest.watch(late)
+        told = kind in (Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE)
+        assert [sign for sign, *_ in watcher.told] == (["+", "-", "+"] if told else [])
+        assert [sign for sign, *_ in late.told] == (["+"] if told else [])
+
+
+class TestWatchers:
+    """Who hears."""
+
+    def test_late(self) -> None:
+        """A watcher that comes late is told first of all there is."""
+        book = Book()
+        book.add(b"foo")
+        book.add(b"foo")
+        book.add(b"foo", b"q")
+        book.add(b"foo", b"q")
+        first, second = WatchRecorder(), WatchRecorder()
+        book.interest.watch(first)
+        book.add(b"bar")
+        book.interest.watch(second)
+        assert sorted(first.told) == sorted(second.told)
+        assert set(second.told) == {
+            ("+", b"foo", b"", 2),
+            ("+", b"foo", b"q", 2),
+            ("+", b"bar", b"", 1),
+        }
+
+    def test_raises(self) -> None:
+        """A watcher that raises is reported, and those after it are told all the same."""
+
+        class Failing(WatchRecorder):
+            def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
+                raise SystemExit
+
+        reported: list[str] = []
+        book = Book()
+        interest = Interest((), lambda: (), hot.Turn(lambda call: None), reported.append)
+        recorder = WatchRecorder()
+        interest.watch(Failing())
+        interest.watch(recorder)
+        interest.added(book.add(b"foo"))
+        assert recorder.told == [("+", b"foo", b"", 1)]
+        assert reported == ["An interest watcher failed"]
+
+    def test_stopped(self) -> None:
+        """A watcher that has stopped hears nothing more; others do; stopping twice is harmless."""
+        book, gone, there = Book(), WatchRecorder(), WatchRecorder()
+        stop = book.interest.watch(gone)
+        book.interest.watch(there)
+        stop()
+        stop()
+        book.add(b"foo")
+        assert gone.told == []
+        assert there.told == [("+", b"foo", b"", 1)]
+
+    def test_watchedAgain(self) -> None:
+        """What changed while nobody watched is known to the next watcher."""
+        book, first, second = Book(), WatchRecorder(), WatchRecorder()
+        one = book.add(b"foo")
+        book.interest.watch(first)()
+        book.remove(one)
+        bar = book.add(b"bar")
+        book.interest.watch(second)
+        assert second.taken() == [("+", b"bar", b"", 1)]
+        book.remove(bar)
+        assert second.taken() == [("-", b"bar", b"", 0)]
+
+    def test_stopsWhileBeingTold(self) -> None:
+        """A watcher may stop from within a call."""
+        book = Book()
+
+        class Impatient(WatchRecorder):
+            def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
+                super().interestGained(pattern, queue, weight)
+                stop()
+
+        impatient, patient = Impatient(), WatchRecorder()
+        stop = book.interest.watch(impatient)
+        book.interest.watch(patient)
+        book.add(b"foo")
+        book.add(b"bar")
+        assert [pattern for _, pattern, *_ in impatient.told] == [b"foo"]
+        assert [pattern for _, pattern, *_ in patient.told] == [b"foo", b"bar"]
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([b"a", b"b", b"a.*"]),
+        st.sampled_from([b"", b"q"]),
+        st.sampled_from(list(Kind)),
+        st.integers(1, 3),
+        st.booleans(),
+    ),
+    max_size=25,
+)
+
+
+@given(STEPS, st.integers(0, 25))
+def test_watcherKnowsWhatThereIs(
+    steps: list[tuple[bytes, bytes, Kind, int, bool]], comes: int
+) -> None:
+    """Whenever a watcher comes, what it was told adds up to the subscriptions there are."""
+    book, watcher = Book(), WatchRecorder()
+    for place, (pattern, queue, kind, weight, removes) in enumerate(steps):
+        if place == comes:
+            book.interest.watch(watcher)
+        if removes and book.there:
+            book.remove(book.there[place % len(book.there)])
+        else:
+            book.add(pattern, queue, kind, weight)
+    if comes >= len(steps):
+        book.interest.watch(watcher)
+    known: dict[tuple[bytes, bytes], int] = {}
+    for sign, pattern, queue, weight in watcher.told:
+        key = (pattern, queue)
+        assert (key in known) is (sign != "+")
+        if sign == "-":
+            del known[key]
+        else:
+            known[key] = weight
+    expected: dict[tuple[bytes, bytes], int] = {}
+    for each in book.there:
+        if each.kind in (Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE):
+            key = (each.pattern, each.queue)
+            expected[key] = expected.get(key, 0) + each.weight
+    # The weight of plain interest is only told when it begins.
+    assert set(known) == set(expected)
+    assert all(known[key] == expected[key] for key in known if key[1])
+
+
+class TestPatience:
+    """A watcher who comes late, to much, and can wait."""
+
+    COUNT = 5000
+
+    def crowded(self) -> tuple[Book, list[Subscription]]:
+        """Many subscriptions."""
+        book = Book()
+        return book, [book.add(b"a.%d" % number) for number in range(self.COUNT)]
+
+    def finish(self, book: Book) -> int:
+        """Let turns go on until nothing is left, and count them."""
+        rounds = 0
+        while book.soon:
+            book.soon.pop(0)()
+            rounds += 1
+        return rounds
+
+    def test_inTurns(self) -> None:
+        """It is told everything, once, in several turns."""
+        book, _ = self.crowded()
+        watcher = WatchRecorder()
+        book.interest.watch(watcher, None, True)
+        told = watcher.taken()
+        assert len(told) < self.COUNT
+        assert self.finish(book) > 1
+        told += watcher.taken()
+        assert told == [("+", b"a.%d" % number, b"", 1) for number in range(self.COUNT)]
+
+    @pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+    def test_changes(self, rounds: int) -> None:
+        """Whatever changes meanwhile, it knows in the end what there is."""
+        book, subscriptions = self.crowded()
+        watcher = WatchRecorder()
+        book.interest.watch(watcher, None, True)
+        for _ in range(rounds):
+            book.soon.pop(0)()
+        for place in (0, 10, self.COUNT // 2, self.COUNT - 1):
+            book.remove(subscriptions[place])
+        book.add(b"a.10")
+        book.add(b"new")
+        group = [book.add(b"q", b"q") for _ in range(2)]
+        book.remove(group[0])
+        self.finish(book)
+        known: dict[tuple[bytes, bytes], int] = {}
+        for sign, pattern, queue, weight in watcher.taken():
+            if sign == "-":
+                del known[pattern, queue]
+            else:
+                assert weight > 0
+                known[pattern, queue] = weight
+        assert set(known) == {(each.pattern, each.queue) for each in book.there}
+        assert known[b"q", b"q"] == 1
+
+    def test_stopped(self) -> None:
+        """One that stops is told no more, and another one is told everything."""
+        book, _ = self.crowded()
+        one, other = WatchRecorder(), WatchRecorder()
+        stop = book.interest.watch(one, None, True)
+        book.interest.watch(other, None, True)
+        stop()
+        one.taken()
+        self.finish(book)
+        assert (one.taken(), len(other.taken())) == ([], self.COUNT)
+
+    def test_atOnce(self) -> None:
+        """One that cannot wait is told at once, also while another one waits."""
+        book, _ = self.crowded()
+        one, other = WatchRecorder(), WatchRecorder()
+        book.interest.watch(one, None, True)
+        book.interest.watch(other)
+        assert len(other.taken()) == self.COUNT
+
+    def test_whenTold(self) -> None:
+        """Its callable is called once, after all there was."""
+        book, _ = self.crowded()
+        watcher, ends = WatchRecorder(), []
+        book.interest.watch(watcher, None, True, lambda: ends.append(len(watcher.told)))
+        assert ends == []
+        self.finish(book)
+        assert ends == [self.COUNT]
+
+    def test_stoppedIsNeverComplete(self) -> None:
+        """The callable of one that stops is not called."""
+        book, _ = self.crowded()
+        ends: list[int] = []
+        stop = book.interest.watch(WatchRecorder(), None, True, lambda: ends.append(1))
+        stop()
+        self.finish(book)
+        assert ends == []
+
+    @pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+    def test_weights(self, rounds: int) -> None:
+        """A group that changes meanwhile is told with its weight, or of its change."""
+        book, _ = self.crowded()
+        members = [book.add(b"q", b"q", weight=2) for _ in range(2)]
+        watcher = WatchRecorder()
+        book.interest.watch(watcher, None, True)
+        for _ in range(rounds):
+            book.soon.pop(0)()
+        before, members[0].weight = members[0].weight, 7
+        book.interest.reweighed(members[0], before)
+        book.remove(members[1])
+        self.finish(book)
+        assert [each for each in watcher.taken() if each[1] == b"q"][-1][3] == 7
+
+    def test_standIns(self) -> None:
+        """What stands for other interest, as another object each time, ends while others wait."""
+        book, _ = self.crowded()
+        watcher = WatchRecorder()
+        book.interest.watch(watcher, None, True)
+        for isThere in (True, False):
+            standIn: Any = Subscription(None, b"far", b"", int(Kind.CLIENT), object(), b"")
+            (book.interest.added if isThere else book.interest.removed)(standIn, True)
+        self.finish(book)
+        assert b"far" not in {pattern for _, pattern, *_ in watcher.taken()}

@@ -1,0 +1,121 @@
+"""
+Which links take what a queue group here cannot take any more.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from natsbroker import hot
+from natsbroker.accounts.account import Account
+from natsbroker.accounts.links import Group, isDeserted, successors
+from natsbroker.subjects.permissions import SubscribePermissions
+from natsbroker.wire.values import Kind, Message
+from tests.support import LinkRecorder, Recorder, Router
+
+
+class Cluster(LinkRecorder):
+    """A leafnode, or a member of our cluster that speaks for one."""
+
+    def __init__(self, cluster: bytes) -> None:
+        super().__init__()
+        self.cluster = cluster
+
+
+@pytest.fixture
+def account() -> Account:
+    """An account."""
+    return Account("A", Router(), hot.Turn(lambda call: None), Random(1))
+
+
+def groupOf(account: Account) -> Group:
+    """The queue group of the subject that all tests use."""
+    group: Group = account.matcher.match(b"foo").groups[0]
+    return group
+
+
+def join(account: Account, kind: Kind, subscriber: Any, queue: bytes = b"q") -> Any:
+    """Have somebody subscribe."""
+    return account.busFor(kind).subscribe(b"foo", subscriber, b"1", queue)
+
+
+class TestDeserted:
+    """Whether anybody is left for whom the group was chosen."""
+
+    @pytest.mark.parametrize("kind", [Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE])
+    def test_members(self, account: Account, kind: Kind) -> None:
+        """Somebody of whom the sender was told is somebody, until it is gone."""
+        sender = LinkRecorder()
+        join(account, Kind.ROUTE, sender)
+        member = join(account, kind, LinkRecorder())
+        message = Message(b"foo", origin=sender, queues=(b"q",))
+        group = groupOf(account)
+        assert not isDeserted(Kind.ROUTE, group, message)
+        member.closed = True
+        assert isDeserted(Kind.ROUTE, group, message)
+
+    def test_imported(self, account: Account) -> None:
+        """A member of another account that imports the stream is gone with its subscription."""
+        importer = Account("B", Router(), hot.Turn(lambda call: None))
+        member = join(importer, Kind.CLIENT, Recorder())
+        account.attach(hot.Shadow(account, b"foo", Recorder(), member))
+        group, message = groupOf(account), Message(b"foo", queues=(b"q",))
+        assert not isDeserted(Kind.ROUTE, group, message)
+        assert hot.closeAll([member]) == [member]
+        assert isDeserted(Kind.ROUTE, group, message)
+
+    def test_untold(self, account: Account) -> None:
+        """Services of this broker alone, and other servers, are not why the sender chose it."""
+        join(account, Kind.LOCAL, Recorder())
+        join(account, Kind.ROUTE, LinkRecorder())
+        assert isDeserted(Kind.ROUTE, groupOf(account), Message(b"foo", queues=(b"q",)))
+
+    def test_forbidden(self, account: Account) -> None:
+        """A member that may not have the message stays one: it would come back for ever."""
+        member = join(account, Kind.CLIENT, Recorder())
+        member.permissions = SubscribePermissions(None, [b"foo"])
+        join(account, Kind.ROUTE, LinkRecorder())
+        assert not isDeserted(Kind.ROUTE, groupOf(account), Message(b"foo", queues=(b"q",)))
+
+    @pytest.mark.parametrize("kind", [Kind.CLIENT, Kind.INTERNAL, Kind.GATEWAY])
+    def test_otherSenders(self, account: Account, kind: Kind) -> None:
+        """Clients choose for themselves, and other clusters are told what nobody wants."""
+        join(account, Kind.ROUTE, LinkRecorder())
+        assert not isDeserted(kind, groupOf(account), Message(b"foo", queues=(b"q",)))
+
+
+class TestSuccessors:
+    """Who takes it over."""
+
+    def chosen(self, account: Account, kind: Kind, sender: Any) -> list[Any]:
+        """The links that may be chosen."""
+        matches, message = account.matcher.match(b"foo"), Message(b"foo", origin=sender)
+        return [each.subscriber for each in successors(kind, matches, matches.groups[0], message)]
+
+    def test_order(self, account: Account) -> None:
+        """First servers without plain interest, then others, the sender last."""
+        sender, plain, other = LinkRecorder(), LinkRecorder(), LinkRecorder()
+        join(account, Kind.ROUTE, plain, b"")
+        last = [join(account, Kind.ROUTE, each) for each in (sender, plain, other)]
+        for expected in (other, plain, sender):
+            assert self.chosen(account, Kind.ROUTE, sender) == [expected]
+            last.pop(-1 if expected is other else 1 if expected is plain else 0).cancel()
+
+    def test_sameKind(self, account: Account) -> None:
+        """A route's message stays in the cluster."""
+        sender = LinkRecorder()
+        for kind in (Kind.HUB, Kind.GATEWAY):
+            join(account, kind, LinkRecorder())
+        assert self.chosen(account, Kind.ROUTE, sender) == []
+
+    def test_clusters(self, account: Account) -> None:
+        """It does not go back to the cluster of a leafnode that it came from."""
+        sender, other = Cluster(b"LC"), Cluster(b"other")
+        join(account, Kind.HUB, sender)
+        join(account, Kind.HUB, Cluster(b"LC"))
+        assert self.chosen(account, Kind.HUB, sender) == []
+        join(account, Kind.HUB, other)
+        assert self.chosen(account, Kind.HUB, sender) == [other]

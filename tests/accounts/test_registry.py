@@ -1,0 +1,241 @@
+"""
+The accounts that there are, and how many connections each has.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from zope.interface.verify import verifyObject
+
+from natsbroker import errors, hot
+from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter, accountNames
+from natsbroker.config.exchange import StreamExport, StreamImport
+from natsbroker.config.model import Account, AccountLimits
+from natsbroker.interfaces import ISubjectRouter
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Kind, Message
+from tests.conftest import FlushLoggedErrors
+from tests.server.support import settingsOf
+from tests.support import Recorder
+
+TWO = "accounts { A { users: [{user: a, password: a}], limits { max_connections: 1 } }, B {} }"
+
+
+def registry(text: str = "") -> AccountRegistry:
+    """A registry with the accounts of a configuration."""
+    turn = hot.Turn(lambda call: None)
+    made = AccountRegistry(turn, lambda name: BuiltInRouter(64), Random(1))
+    made.configure(settingsOf(text or "port: 4222"))
+    return made
+
+
+class TestNames:
+    """Which accounts there are."""
+
+    def test_always(self) -> None:
+        """The global and the system account are there without being named."""
+        assert list(registry().names()) == ["$G", "$SYS"]
+
+    def test_noSystemAccount(self) -> None:
+        """The system account is not there if it is not wanted."""
+        accounts = registry("no_system_account: true")
+        assert list(accounts.names()) == ["$G"]
+        assert accounts.systemAccount == ""
+        assert not accounts.isSystem("")
+
+    def test_named(self) -> None:
+        """The accounts that the settings name are there, with their limits."""
+        accounts = registry(TWO)
+        assert {account.name for account in accounts} == {"$G", "$SYS", "A", "B"}
+        assert len(accounts) == 4
+        assert accounts.limits("A").max_connections == 1
+
+    def test_systemAccount(self) -> None:
+        """Another account may be the system account."""
+        accounts = registry(TWO + "\nsystem_account: A\nno_auth_user: a")
+        assert accounts.isSystem("A")
+        assert not accounts.isSystem("$SYS")
+
+    @pytest.mark.parametrize(("text", "remembered"), [("true", 0), ("false", 1)])
+    def test_remembering(self, text: str, remembered: int) -> None:
+        """Routing answers are remembered, unless the settings forbid it."""
+        matcher = registry(f"disable_sublist_cache: {text}")["$G"].matcher
+        matcher.match(b"s")
+        assert len(matcher) == remembered
+
+    def test_unknown(self) -> None:
+        """There is no account that nobody named."""
+        with pytest.raises(KeyError):
+            registry()["A"]
+
+    def test_accountNames(self) -> None:
+        """The names can be had without making accounts."""
+        assert list(accountNames(settingsOf(TWO))) == ["$G", "$SYS", "A", "B"]
+
+
+class TestAdmission:
+    """Counting connections."""
+
+    def test_countsIn(self) -> None:
+        """A connection that is let in counts, in its account only."""
+        accounts = registry(TWO)
+        bus = accounts.admit(Grant("B"))
+        assert bus.account == "B"
+        assert accounts.connections("B") == 1
+        assert accounts.connections("A") == 0
+
+    def test_countsOut(self) -> None:
+        """One that is dismissed counts no more."""
+        accounts = registry(TWO)
+        accounts.admit(Grant("B"))
+        accounts.dismiss(Grant("B"))
+        assert accounts.connections("B") == 0
+
+    def test_limit(self) -> None:
+        """An account takes as many as its limit, and again one when one has gone."""
+        accounts = registry(TWO)
+        accounts.admit(Grant("A"))
+        with pytest.raises(errors.ConnectionLimit) as refused:
+            accounts.admit(Grant("A"))
+        assert refused.value.error == errors.MAX_ACCOUNT_CONNECTIONS
+        accounts.dismiss(Grant("A"))
+        accounts.admit(Grant("A"))
+
+    def test_unknown(self) -> None:
+        """Nobody is let into an account that is not there."""
+        with pytest.raises(KeyError):
+            registry().admit(Grant("A"))
+
+    def test_isolation(self) -> None:
+        """What is published in one account stays there."""
+        accounts = registry(TWO)
+        here, there = Recorder(), Recorder()
+        accounts.admit(Grant("A")).subscribe(b"foo", here)
+        bus = accounts.admit(Grant("B"))
+        bus.subscribe(b"foo", there)
+        bus.publish(Message(b"foo", b"hi"))
+        assert (here.bodies, there.bodies) == ([], [b"hi"])
+
+
+class TestChange:
+    """Other settings."""
+
+    def test_comes(self) -> None:
+        """An account that the settings name now is there."""
+        accounts = registry()
+        accounts.configure(settingsOf(TWO))
+        assert accounts["A"].name == "A"
+
+    def test_stays(self) -> None:
+        """An account that they still name is the same one."""
+        accounts = registry(TWO)
+        before = accounts["A"]
+        accounts.configure(settingsOf(TWO))
+        assert accounts["A"] is before
+
+    def test_goesAtOnce(self) -> None:
+        """One that nobody is in and they no longer name is gone."""
+        accounts = registry(TWO)
+        accounts.configure(settingsOf("port: 4222"))
+        assert list(accounts.names()) == ["$G", "$SYS"]
+
+    def test_goesWithItsLastConnection(self) -> None:
+        """One that somebody is in takes nobody else, and goes with the last one."""
+        accounts = registry(TWO)
+        accounts.admit(Grant("B"))
+        accounts.configure(settingsOf("port: 4222"))
+        with pytest.raises(KeyError):
+            accounts.admit(Grant("B"))
+        assert "B" in accounts.names()
+        accounts.dismiss(Grant("B"))
+        assert "B" not in accounts.names()
+
+
+def test_router() -> None:
+    """The default router provides what a router must."""
+    verifyObject(ISubjectRouter, BuiltInRouter(64))
+
+
+class TestFailures:
+    """Subscribers that raise."""
+
+    def test_logged(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """What one raises is logged, and whoever published does not notice."""
+        account = registry()["$G"]
+        bus = account.busFor(Kind.INTERNAL)
+        bus.subscribe(b"foo", Recorder(lambda message: 1 // 0))
+        assert bus.publish(Message(b"foo", b"")) == 1
+        assert len(flushLoggedErrors(ZeroDivisionError)) == 1
+
+
+class TestIncluded:
+    """Accounts that the settings do not name."""
+
+    def test_included(self) -> None:
+        """An account is there, with its limits, whatever the settings say."""
+        accounts = registry()
+        accounts.include("A", AccountLimits(max_connections=1))
+        accounts.configure(settingsOf("port: 4222"))
+        accounts.admit(Grant("A"))
+        with pytest.raises(errors.ConnectionLimit):
+            accounts.admit(Grant("A"))
+        accounts.include("A", AccountLimits())
+        accounts.admit(Grant("A"))
+
+    def test_excluded(self) -> None:
+        """One that is excluded takes nobody, and goes with its last connection."""
+        accounts = registry()
+        accounts.include("A", AccountLimits())
+        accounts.admit(Grant("A"))
+        accounts.exclude("A")
+        with pytest.raises(KeyError):
+            accounts.admit(Grant("A"))
+        accounts.dismiss(Grant("A"))
+        assert "A" not in accounts.names()
+        accounts.exclude("A")
+
+    def test_comesBack(self) -> None:
+        """One that comes back before that is there again."""
+        accounts = registry()
+        accounts.include("A", AccountLimits())
+        accounts.admit(Grant("A"))
+        accounts.exclude("A")
+        accounts.include("A", AccountLimits())
+        accounts.dismiss(Grant("A"))
+        assert accounts.admit(Grant("A")).account == "A"
+
+    def test_systemStays(self) -> None:
+        """The system account is not excluded."""
+        accounts = registry()
+        accounts.include("$SYS", AccountLimits())
+        accounts.exclude("$SYS")
+        assert accounts.admit(Grant("$SYS")).account == "$SYS"
+
+    def test_exchange(self) -> None:
+        """They exchange what is said, until something else is."""
+        accounts = registry()
+        for name in ("A", "B"):
+            accounts.include(name, AccountLimits())
+        heard = Recorder()
+        accounts["B"].busFor(Kind.CLIENT).subscribe(b"news", heard)
+        publish = accounts["A"].busFor(Kind.CLIENT).publish
+        accounts.exchange(
+            {
+                "A": Account("A", exports=(StreamExport("news"),)),
+                "B": Account("B", imports=(StreamImport("A", "news", "news"),)),
+            }
+        )
+        publish(Message(b"news", b"1"))
+        accounts.exchange({})
+        publish(Message(b"news", b"2"))
+        assert heard.bodies == [b"1"]
+
+    def test_watched(self) -> None:
+        """Whoever watches is told of accounts that are there, and of those that come."""
+        accounts, told = registry(), list[str]()
+        accounts.watch(lambda account: told.append(account.name))
+        accounts.include("A", AccountLimits())
+        accounts.configure(settingsOf("accounts { B {} }"))
+        assert told == ["$G", "$SYS", "A", "B"]

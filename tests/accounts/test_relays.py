@@ -1,0 +1,71 @@
+"""
+Tests for L{natsbroker.accounts.relays}.
+"""
+
+from __future__ import annotations
+
+import pytest
+from zope.interface.verify import verifyObject
+
+from natsbroker.accounts.exports import ServiceExport
+from natsbroker.accounts.relays import (
+    MOST_HOPS,
+    Crossing,
+    Passage,
+    Relay,
+    originOf,
+    relaySubscription,
+)
+from natsbroker.interfaces import ISubscriber
+from natsbroker.wire.values import Kind, Message
+from tests.accounts.market import Market, Person
+from tests.support import Recorder
+
+
+class TestPassage:
+    """The way that a message took."""
+
+    def test_sameExport(self) -> None:
+        """A message does not pass the same export twice."""
+        one, other = ServiceExport(b"a"), ServiceExport(b"a")
+        passage = Passage((Crossing(one, False),), None)
+        assert passage.refuses(one)
+        assert not passage.refuses(other)
+
+    @pytest.mark.parametrize(("hops", "refuses"), [(MOST_HOPS - 1, False), (MOST_HOPS, True)])
+    def test_tooFar(self, hops: int, refuses: bool) -> None:
+        """Nor more exports than sixteen."""
+        crossings = tuple(Crossing(ServiceExport(b"a"), False) for _ in range(hops))
+        assert Passage(crossings, None).refuses(ServiceExport(b"a")) == refuses
+
+
+class TestRelay:
+    """The base of relays."""
+
+    def test_abstract(self) -> None:
+        """A relay is a subscriber, which an account does not treat as one."""
+        relay = Relay()
+        assert verifyObject(ISubscriber, relay)
+        for call in (
+            lambda: relay.deliver(Message(b"a"), None),
+            lambda: relay.relay(Message(b"a"), Kind.CLIENT, None),
+            lambda: relay.reaches(b"a", Kind.CLIENT, 0),
+        ):
+            with pytest.raises(NotImplementedError):
+                call()
+        relay.subscriptionEnded(None)
+
+    def test_subscription(self) -> None:
+        """Its subscription is one of the broker's own, for which lanes are no way."""
+        account = Market("A")["A"]
+        subscription = relaySubscription(account, b"a.>", Relay())
+        assert (subscription.pattern, subscription.queue) == (b"a.>", b"")
+        assert (subscription.kind, subscription.outbox) == (Kind.INTERNAL, None)
+
+
+def test_originOf() -> None:
+    """Only clients are origins that can be asked who they are."""
+    person = Person("A")
+    assert originOf(Message(b"a", origin=person)) is person
+    assert originOf(Message(b"a", origin=Recorder())) is None
+    assert originOf(Message(b"a")) is None

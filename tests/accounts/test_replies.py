@@ -1,0 +1,103 @@
+"""
+What an account remembers for a while of reply subjects that cross between clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.task import Clock
+
+from natsbroker.accounts.replies import PERIOD, Debts, FreshPatterns
+from tests.support import Names, onEach, using
+
+
+@pytest.fixture
+def clock() -> Iterator[Any]:
+    """Time; no timer may be left."""
+    clock = Clock()
+    yield clock
+    assert clock.getDelayedCalls() == []
+
+
+@onEach
+class TestFreshPatterns:
+    """What was subscribed to a short time ago."""
+
+    def test_lasts(self, names: Names, clock: Any) -> None:
+        """A pattern is fresh for a period, and not for more than two."""
+        with using(names):
+            fresh = FreshPatterns(None, clock)
+            assert not fresh.cover(b"a.b")
+            clock.advance(PERIOD / 2)
+            fresh.add(b"a.*")
+            clock.advance(PERIOD)
+            assert fresh.cover(b"a.b") and not fresh.cover(b"b")
+            clock.advance(PERIOD)
+            assert not fresh.cover(b"a.b") and not len(fresh)
+
+    def test_again(self, names: Names, clock: Any) -> None:
+        """A pattern that is subscribed to again is fresh again."""
+        with using(names):
+            fresh = FreshPatterns(None, clock)
+            fresh.add(b"a")
+            fresh.add(b"a")
+            clock.advance(PERIOD)
+            fresh.add(b"a")
+            fresh.add(b"b")
+            clock.advance(PERIOD)
+            assert fresh.cover(b"a") and fresh.cover(b"b")
+            fresh.add(b"c")
+            clock.advance(PERIOD)
+            assert not fresh.cover(b"a") and fresh.cover(b"c")
+            clock.advance(PERIOD)
+            assert not fresh.cover(b"c") and not len(fresh)
+
+    def test_close(self, names: Names, clock: Any) -> None:
+        """Nothing is remembered after the end."""
+        with using(names):
+            fresh = FreshPatterns(None, clock)
+            fresh.add(b"old")
+            clock.advance(PERIOD)
+            fresh.add(b"young")
+            fresh.close()
+            assert not len(fresh)
+            assert not fresh.cover(b"old") and not fresh.cover(b"young")
+
+
+class TestDebts:
+    """Answers that are to go back where requests came from."""
+
+    def test_lasts(self, clock: Any) -> None:
+        """A way back is known for a period, and not for more than two; both ends are told."""
+        told: list[bytes] = []
+        debts = Debts(clock, told.append)
+        assert not debts and debts.viaOf(b"r") == b""
+        debts.add(b"r", b"_GR_.c.s.")
+        clock.advance(PERIOD)
+        assert debts and b"r" in debts and debts.viaOf(b"r") == b"_GR_.c.s."
+        clock.advance(PERIOD)
+        assert not debts and debts.viaOf(b"r") == b""
+        assert told == [b"r", b"r"]
+
+    def test_last(self, clock: Any) -> None:
+        """Of several requests with one reply subject the last says where the answers go."""
+        told: list[bytes] = []
+        debts = Debts(clock, told.append)
+        debts.add(b"r", b"1")
+        clock.advance(PERIOD)
+        debts.add(b"r", b"2")
+        assert (debts.viaOf(b"r"), len(debts), told) == (b"2", 1, [b"r"])
+        clock.advance(PERIOD)
+        assert (debts.viaOf(b"r"), told) == (b"2", [b"r"])
+        clock.advance(PERIOD)
+        assert (len(debts), told) == (0, [b"r", b"r"])
+
+    def test_close(self, clock: Any) -> None:
+        """Nothing is remembered after the end."""
+        debts = Debts(clock, lambda subject: None)
+        debts.add(b"r", b"1")
+        debts.close()
+        assert not debts

@@ -1,0 +1,167 @@
+"""
+Request and reply on a message bus.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import Clock
+
+from natsbroker import hot
+from natsbroker.accounts.account import Account
+from natsbroker.accounts.requests import newInbox, request
+from natsbroker.errors import BrokerError, NoResponders, RequestTimeout
+from natsbroker.wire.headers import Headers
+from natsbroker.wire.values import Kind, Message
+from tests.support import Recorder, Router
+
+
+class Desk:
+    """
+    A bus, a clock, and outcomes.
+    """
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        self.account = Account("A", Router(), turn, Random(1))
+        self.bus = self.account.busFor(Kind.INTERNAL)
+        self.outcomes: list[Any] = []
+
+    def ask(self, subject: bytes = b"ask", **more: Any) -> Deferred[Message]:
+        """Ask; what comes of it is in C{outcomes}."""
+        asking = request(self.bus, self.clock, subject, **more)
+        asking.addBoth(self.outcomes.append)
+        return asking
+
+    def answer(self, *answers: Message) -> Recorder:
+        """Have questions answered at once."""
+
+        def respond(message: Message) -> None:
+            for each in answers:
+                copy = Message(message.reply, each.body, headerLength=each.headerLength)
+                self.bus.publish(copy)
+
+        recorder = Recorder(respond)
+        self.bus.subscribe(b"ask", recorder)
+        return recorder
+
+    @property
+    def failure(self) -> Any:
+        """The exception of the only outcome."""
+        [outcome] = self.outcomes
+        return outcome.value
+
+    def isClean(self, subscriptions: int) -> bool:
+        """Whether nothing is left of a request."""
+        return len(self.account) == subscriptions and not self.clock.getDelayedCalls()
+
+
+class TestAnswers:
+    """Requests that are answered."""
+
+    def test_atOnce(self) -> None:
+        """An answer may come while the question is published; the first one counts."""
+        desk = Desk()
+        service = desk.answer(Message(b"", b"first"), Message(b"", b"second"))
+        desk.ask(payload=b"question")
+        assert [message.payload for message in desk.outcomes] == [b"first"]
+        assert service.bodies == [b"question"]
+        assert desk.isClean(1)
+
+    def test_later(self) -> None:
+        """An answer may come until the time is over."""
+        desk = Desk()
+        service = Recorder()
+        desk.bus.subscribe(b"ask", service)
+        desk.ask(timeout=5.0)
+        desk.clock.advance(4.9)
+        assert desk.outcomes == []
+        desk.bus.publish(Message(service.got[0][0].reply, b"answer"))
+        assert desk.outcomes[0].payload == b"answer"
+        assert desk.isClean(1)
+
+    def test_headers(self) -> None:
+        """A request may have headers, and so may its answer."""
+        desk = Desk()
+        block = Headers({"b": "2"}).block()
+        service = desk.answer(Message(b"", block + b"answer", headerLength=len(block)))
+        desk.ask(payload=b"question", headers=Headers({"a": "1"}))
+        [(question, _)] = service.got
+        assert Headers.fromBlock(question.headers).get("a") == "1"
+        assert question.payload == b"question"
+        assert Headers.fromBlock(desk.outcomes[0].headers).items() == [("b", "2")]
+
+    def test_emptyHeaders(self) -> None:
+        """Headers without any are none."""
+        desk = Desk()
+        service = desk.answer(Message(b"", b""))
+        desk.ask(headers=Headers())
+        assert service.got[0][0].headerLength == 0
+
+    def test_inbox(self) -> None:
+        """Each request has a subject of its own for the answer, which can be chosen."""
+        desk = Desk()
+        service = desk.answer(Message(b"", b""))
+        desk.ask()
+        desk.ask()
+        desk.ask(makeInbox=lambda: b"here")
+        replies = [message.reply for message, _ in service.got]
+        assert len(set(replies)) == 3
+        assert replies[2] == b"here"
+        assert all(reply.startswith(b"_INBOX.") for reply in replies[:2])
+        assert len({newInbox() for _ in range(100)}) == 100
+
+
+class TestFailures:
+    """Requests that are not."""
+
+    def test_nobody(self) -> None:
+        """Where nobody is there the request fails at once."""
+        desk = Desk()
+        desk.ask(b"no.one")
+        assert isinstance(desk.failure, NoResponders)
+        assert desk.failure.subject == b"no.one"
+        assert isinstance(desk.failure, BrokerError)
+        assert desk.isClean(0)
+
+    def test_nobodyBeyond(self) -> None:
+        """The same if somebody passed it on to where nobody was."""
+        desk = Desk()
+        desk.answer(Message(b"", b"NATS/1.0 503\r\n\r\n", headerLength=16))
+        desk.ask()
+        assert isinstance(desk.failure, NoResponders)
+        assert desk.failure.subject == b"ask"
+
+    def test_timeout(self) -> None:
+        """Where nobody answers the request fails when the time is over; later answers are lost."""
+        desk = Desk()
+        service = Recorder()
+        desk.bus.subscribe(b"ask", service)
+        desk.ask(timeout=2.0)
+        desk.clock.advance(2.0)
+        assert isinstance(desk.failure, RequestTimeout)
+        assert isinstance(desk.failure, TimeoutError)
+        assert str(desk.failure) == "no answer within 2s"
+        assert desk.isClean(1)
+        assert desk.bus.publish(Message(service.got[0][0].reply)) == 0
+
+    def test_cancelled(self) -> None:
+        """A request that is cancelled leaves nothing."""
+        desk = Desk()
+        desk.bus.subscribe(b"ask", Recorder())
+        asking = desk.ask()
+        asking.cancel()
+        assert isinstance(desk.failure, CancelledError)
+        assert desk.isClean(1)
+
+    def test_badInbox(self) -> None:
+        """A subject for answers that is none is refused, and leaves no timer."""
+        desk = Desk()
+        with pytest.raises(ValueError, match="not a valid subject"):
+            desk.ask(makeInbox=lambda: b"not one")
+        assert desk.isClean(0)

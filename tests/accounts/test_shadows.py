@@ -1,0 +1,388 @@
+"""
+Tests for L{natsbroker.accounts.shadows}: imported streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from zope.interface import implementer
+
+from natsbroker.errors import BrokerError
+from natsbroker.interfaces import ILinkSubscriber
+from natsbroker.subjects.grammar import matches
+from natsbroker.subjects.permissions import SubscribePermissions
+from natsbroker.wire.values import Kind, Message
+from tests.accounts.hall import Connection
+from tests.accounts.market import Market, Person, subjects
+from tests.subjects.strategies import LITERALS, PATTERNS
+from tests.support import LinkRecorder, Names, Recorder, WatchRecorder, onEach, using
+
+
+@pytest.fixture
+def market(names: Names) -> Iterator[Market]:
+    """Accounts A and B, of the implementation under test."""
+    with using(names):
+        yield Market("A", "B", "C")
+
+
+@onEach
+class TestDelivery:
+    """What comes."""
+
+    @pytest.mark.parametrize(
+        ("theirs", "ours", "pattern", "published", "received"),
+        [
+            (b"a.>", b"", b"a.>", b"a.x", b"a.x"),
+            (b"a.>", b"", b"a.x", b"a.x", b"a.x"),
+            (b"a.>", b"", b">", b"a.x", b"a.x"),
+            (b"a.>", b"from.a.>", b"from.a.x", b"a.x", b"from.a.x"),
+            (b"a.>", b"from.a.>", b"from.>", b"a.x.y", b"from.a.x.y"),
+            (b"a.>", b"from.a.>", b"*.a.*", b"a.x", b"from.a.x"),
+            (b"q.*.*", b"t.$2.$1", b"t.b.a", b"q.a.b", b"t.b.a"),
+            (b"q.*.*", b"t.$2.$1", b"t.*.a", b"q.a.b", b"t.b.a"),
+            (b"q.*.*", b"t.$2.$1", b"*.b.>", b"q.a.b", b"t.b.a"),
+            (b"one", b"here.one", b"here.*", b"one", b"here.one"),
+        ],
+    )
+    def test_renamed(
+        self,
+        market: Market,
+        theirs: bytes,
+        ours: bytes,
+        pattern: bytes,
+        published: bytes,
+        received: bytes,
+    ) -> None:
+        """An imported message has the name that it has here, whatever was subscribed to."""
+        market.stream("B", "A", theirs, ours)
+        recorder = market.subscribe("B", pattern)
+        assert market.publish("A", published, b"hi", b"reply") == 1
+        ((message, tag),) = recorder.got
+        assert (message.subject, message.body, message.reply, tag) == (
+            received,
+            b"hi",
+            b"reply",
+            b"1",
+        )
+
+    @pytest.mark.parametrize("pattern", [b"a.x", b"other", b"from.b.>", b"from.a"])
+    def test_notImported(self, market: Market, pattern: bytes) -> None:
+        """What is not imported under that name does not come."""
+        market.stream("B", "A", b"a.>", b"from.a.>")
+        recorder = market.subscribe("B", pattern)
+        assert market.publish("A", b"a.x") == 0
+        assert recorder.got == []
+
+    def test_onlyOneWay(self, market: Market) -> None:
+        """The exporter gets nothing of the importer, and nobody else anything of either."""
+        market.stream("B", "A", b"a.>")
+        recorders = [market.subscribe(name, b">") for name in "AC"]
+        assert market.publish("B", b"a.x") == 0
+        assert [each.got for each in recorders] == [[], []]
+
+    def test_theirOwn(self, market: Market) -> None:
+        """Subscribers of both accounts get the message, each under its own name."""
+        market.stream("B", "A", b"a.>", b"b.>")
+        mine, theirs = market.subscribe("B", b"b.x"), market.subscribe("A", b"a.x")
+        assert market.publish("A", b"a.x") == 2
+        assert (subjects(mine), subjects(theirs)) == ([b"b.x"], [b"a.x"])
+
+    def test_streamSubject(self, market: Market) -> None:
+        """A JetStream message keeps its subject in the stream, whatever the import is called."""
+        market.stream("B", "A", b"a.>", b"from.a.>")
+        recorder = market.subscribe("B", b"from.a.x")
+        market.publish("A", b"a.x", reply=b"$JS.ACK.S.C.1.2.3.4.5", streamSubject=b"s.a")
+        ((message, _),) = recorder.got
+        assert (message.subject, message.shownSubject) == (b"from.a.x", b"s.a")
+
+    def test_notFurther(self, market: Market) -> None:
+        """What is imported is not imported further: only what is published counts."""
+        market.stream("B", "A", b"a.>", b"b.>")
+        market.stream("C", "B", b"b.>")
+        recorder = market.subscribe("C", b"b.>")
+        assert market.publish("A", b"a.x") == 0
+        assert market.publish("B", b"b.x") == 1
+        assert subjects(recorder) == [b"b.x"]
+
+    def test_noRequests(self, market: Market) -> None:
+        """A request that came from another account does not leave as a stream."""
+        market.service("C", "A", b"a.x", b"c.x")
+        market.stream("B", "A", b"a.>")
+        recorder = market.subscribe("B", b"a.>")
+        assert market.publish("C", b"c.x") == 0
+        assert recorder.got == []
+        assert market.publish("A", b"a.x") == 1
+
+    def test_several(self, market: Market) -> None:
+        """A subscription gets what several accounts publish."""
+        market.stream("C", "A", b"a")
+        market.stream("C", "B", b"b", b"x.b")
+        recorder = market.subscribe("C", b">")
+        market.publish("A", b"a")
+        market.publish("B", b"b")
+        assert subjects(recorder) == [b"a", b"x.b"]
+
+    def test_queues(self, market: Market) -> None:
+        """A queue group has members in both accounts, one of whom gets each message."""
+        market.stream("B", "A", b"a", b"b")
+        members = [
+            market.subscribe("B", b"b", b"q"),
+            market.subscribe("B", b"b", b"q"),
+            market.subscribe("A", b"a", b"q"),
+        ]
+        for _ in range(90):
+            assert market.publish("A", b"a") == 1
+        counts = [len(each.got) for each in members]
+        assert sum(counts) == 90
+        assert min(counts) > 10
+
+    def test_echo(self, market: Market) -> None:
+        """Who does not want to hear itself does not, and a group has another member."""
+        market.stream("A", "A", b"a", b"b")
+        person = Connection(market["A"]._turn)
+        person.outbox.echo = False
+        market.subscribe("A", b"b", who=person)
+        assert market.publish("A", b"a", origin=person) == 0
+        assert market.publish("A", b"a", origin=Person("A")) == 1
+
+    def test_denied(self, market: Market) -> None:
+        """What a subscriber may not have under its own name is left out."""
+        market.stream("B", "A", b"a.>", b"b.>")
+        person: Any = Connection(market["B"]._turn)
+        market.subscribe("B", b"b.>", who=person)
+        person.subscription.permissions = SubscribePermissions([b">"], [b"b.secret"])
+        assert [market.publish("A", b"a." + each) for each in (b"secret", b"open")] == [0, 1]
+        assert subjects(person) == [b"b.open"]
+
+    @pytest.mark.parametrize("kind", list(Kind))
+    def test_anyOrigin(self, market: Market, kind: Kind) -> None:
+        """Wherever a message comes from, those who import it get it."""
+        market.stream("B", "A", b"a")
+        recorder = market.subscribe("B", b"a")
+        assert market.publish("A", b"a", kind=kind) == 1
+        assert subjects(recorder) == [b"a"]
+
+
+@onEach
+class TestLife:
+    """How long."""
+
+    def test_unsubscribed(self, market: Market) -> None:
+        """A subscription that ends leaves nothing behind."""
+        market.stream("B", "A", b"a.>", b"b.>")
+        recorder = market.subscribe("B", b"b.x")
+        assert len(market["A"]) == 1
+        recorder.subscription.cancel()
+        assert (len(market["A"]), len(market["B"])) == (0, 0)
+        assert market.publish("A", b"a.x") == 0
+
+    def test_maximum(self, market: Market) -> None:
+        """A subscription that ends after some messages counts those of all accounts."""
+        market.stream("B", "A", b"a", b"b")
+        recorder = market.subscribe("B", b"b")
+        recorder.subscription.cancelAfter(3)
+        for account, subject in (("A", b"a"), ("B", b"b"), ("A", b"a"), ("A", b"a"), ("B", b"b")):
+            market.publish(account, subject)
+        assert len(recorder.got) == 3
+        assert recorder.ended == [b"1"]
+        assert (len(market["A"]), len(market["B"])) == (0, 0)
+
+    def test_importedLater(self, market: Market) -> None:
+        """Subscriptions that are there already get what is imported later."""
+        recorder = market.subscribe("B", b">")
+        market.publish("A", b"a")
+        market.stream("B", "A", b"a")
+        market.publish("A", b"a")
+        assert len(recorder.got) == 1
+
+    def test_noLongerImported(self, market: Market) -> None:
+        """What is no longer imported comes no more; what still is does."""
+        market.stream("B", "A", b"a")
+        market.stream("B", "C", b"c")
+        recorder = market.subscribe("B", b">")
+        kept = market._streams["B"][1:]
+        assert market["B"].exchange.importStreams(kept) == []
+        market.publish("A", b"a")
+        market.publish("C", b"c")
+        assert subjects(recorder) == [b"c"]
+        assert market["B"].exchange.importStreams([]) == []
+        assert (len(market["A"]), len(market["C"]), len(market["B"])) == (0, 0, 1)
+
+    def test_routerIsFull(self, market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+        """If the exporter takes no more subscriptions, there is none, here neither."""
+        market.stream("B", "C", b"c")
+        market.stream("B", "A", b"a.>")
+
+        def refuse(pattern: bytes, entry: object) -> None:
+            raise BrokerError("no more")
+
+        monkeypatch.setattr(market["A"]._router, "insert", refuse)
+        with pytest.raises(BrokerError, match="no more"):
+            market.subscribe("B", b">")
+        assert [len(market[name]) for name in "ABC"] == [0, 0, 0]
+        market.subscribe("B", b"other")
+        problems = market["B"].exchange.importStreams(market._streams["B"])
+        assert problems == []
+
+    def test_routerIsFullLater(self, market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+        """If it takes no more when something is imported later, that is told."""
+
+        def refuse(pattern: bytes, entry: object) -> None:
+            raise BrokerError("no more")
+
+        market.subscribe("B", b"a")
+        market.stream("B", "A", b"a")
+        monkeypatch.setattr(market["A"]._router, "insert", refuse)
+        problems = market["B"].exchange.importStreams(market._streams["B"])
+        assert [str(problem) for problem in problems] == ["no more"]
+
+    @pytest.mark.parametrize("kind", [Kind.ROUTE, Kind.GATEWAY])
+    def test_links(self, market: Market, kind: Kind) -> None:
+        """What other brokers with the same accounts want here they do not want of others."""
+        market.stream("B", "A", b"a")
+        market["B"].busFor(kind).subscribe(b"a", LinkRecorder())
+        assert len(market["A"]) == 0
+
+
+@implementer(ILinkSubscriber)
+class LeafRecorder(LinkRecorder):
+    """
+    A leafnode that writes down the subjects, too.
+    """
+
+    cluster = b""
+    subscription: Any = None
+
+    def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
+        """See L{ILinkSubscriber.forward}."""
+        self.got.append((message.subject, queues))
+
+
+@onEach
+@pytest.mark.parametrize("kind", [Kind.SPOKE, Kind.HUB])
+class TestLeafnodes:
+    """What leafnodes have of what an account imports."""
+
+    def leaf(self, market: Market, kind: Kind, *patterns: bytes) -> LeafRecorder:
+        """A leafnode of B that is subscribed to something."""
+        leaf = LeafRecorder()
+        for pattern in patterns:
+            leaf.subscription = market["B"].busFor(kind).subscribe(pattern, leaf)
+        return leaf
+
+    @pytest.mark.parametrize(
+        ("ours", "pattern", "received"),
+        [
+            (b"", b"a.x", b"a.x"),
+            (b"", b">", b"a.x"),
+            (b"from.a.>", b"from.a.x", b"from.a.x"),
+            (b"from.a.>", b"from.>", b"from.a.x"),
+        ],
+    )
+    def test_named(
+        self, market: Market, kind: Kind, ours: bytes, pattern: bytes, received: bytes
+    ) -> None:
+        """They get it under the name that it has in their account."""
+        market.stream("B", "A", b"a.>", ours)
+        leaf = self.leaf(market, kind, pattern)
+        assert market.publish("A", b"a.x") == 1
+        assert leaf.got == [(received, ())]
+        leaf.subscription.cancel()
+        assert market.publish("A", b"a.x") == 0
+        assert len(market["A"]) == 0
+
+    @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
+    def test_once(self, market: Market, kind: Kind, ours: bytes) -> None:
+        """A message passes once, however many of their subscriptions match."""
+        market.stream("B", "A", b"a.>", ours)
+        leaf = self.leaf(market, kind, b">", b"*.>", (ours or b"a.>").replace(b">", b"x"))
+        market.publish("A", b"a.x")
+        assert len(leaf.got) == 1
+
+    @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
+    def test_queues(self, market: Market, kind: Kind, ours: bytes) -> None:
+        """Groups are chosen by their weights, also when these change."""
+        market.stream("B", "A", b"a.>", ours)
+        pattern = (ours or b"a.>").replace(b">", b"x")
+        leafs = [LeafRecorder() for _ in range(2)]
+        made = [market["B"].busFor(kind).subscribe(pattern, leaf, None, b"q") for leaf in leafs]
+        made[0].reweigh(99)
+        for _ in range(50):
+            market.publish("A", b"a.x")
+        assert len(leafs[0].got) > len(leafs[1].got)
+        assert set(leafs[0].got) == {(pattern, (b"q",))}
+
+    @pytest.mark.parametrize("ours", [b"", b"from.a.>"])
+    def test_permissions(self, market: Market, kind: Kind, ours: bytes) -> None:
+        """What may not go to a leafnode does not, by its name in the leafnode's account."""
+        market.stream("B", "A", b"a.>", ours)
+        leaf = self.leaf(market, kind, b">")
+        denied = (ours or b"a.>").replace(b">", b"secret")
+        leaf.subscription.permissions = SubscribePermissions(None, [denied])
+        market["B"].refresh()
+        assert market.publish("A", b"a.secret") == 0
+        assert market.publish("A", b"a.x") == 1
+
+    def test_beacon(self, market: Market, kind: Kind) -> None:
+        """By what a leafnode tells loops it does not tell them in another account."""
+        market.stream("B", "A", b">")
+        self.leaf(market, kind, b"$LDS.x")
+        assert len(market["A"]) == 0
+
+
+@onEach
+class TestInterest:
+    """What others are told."""
+
+    def test_told(self, market: Market) -> None:
+        """Other brokers are told what is wanted of the exporter, in both accounts."""
+        market.stream("B", "A", b"a.>", b"b.>")
+        here, there = WatchRecorder(), WatchRecorder()
+        market["A"].busFor(Kind.ROUTE).watchInterest(there)
+        market["B"].busFor(Kind.ROUTE).watchInterest(here)
+        recorder = market.subscribe("B", b"b.x", b"q")
+        assert there.taken() == [("+", b"a.x", b"q", 1)]
+        assert here.taken() == [("+", b"b.x", b"q", 1)]
+        late = WatchRecorder()
+        market["A"].busFor(Kind.GATEWAY).watchInterest(late)
+        assert late.taken() == [("+", b"a.x", b"q", 1)]
+        recorder.subscription.cancel()
+        assert there.taken() == [("-", b"a.x", b"q", 0)]
+
+    def test_hasInterest(self, market: Market) -> None:
+        """An exporter knows that somebody wants its messages."""
+        market.stream("B", "A", b"a.>", b"b.>")
+        bus = market["A"].busFor(Kind.CLIENT)
+        assert not bus.hasInterest(b"a.x")
+        market.subscribe("B", b"b.x")
+        assert bus.hasInterest(b"a.x")
+        assert not bus.hasInterest(b"a.y")
+
+
+@onEach
+@given(PATTERNS, LITERALS)
+def test_sameAsAPublisherHere(names: Names, pattern: bytes, subject: bytes) -> None:
+    """A subscription gets an imported message exactly if it would get it published here."""
+    with using(names):
+        market = Market("A", "B")
+        market.stream("B", "A", b">", b"x.>")
+        recorder: Any = market.subscribe("B", pattern)
+        market.publish("A", subject)
+        expected = [b"x." + subject] if matches(pattern, b"x." + subject) else []
+        assert subjects(recorder) == expected
+
+
+@onEach
+def test_batches(names: Names) -> None:
+    """A service that lives on batches gets imported messages too."""
+    with using(names):
+        market = Market("A", "B")
+        market.stream("B", "A", b"a", b"b")
+        recorder = Recorder()
+        market["B"].busFor(Kind.INTERNAL).subscribe(b"b", recorder)
+        assert market.publish("A", b"a") == 1
+        assert subjects(recorder) == [b"b"]

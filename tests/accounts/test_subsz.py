@@ -1,0 +1,164 @@
+"""Tests for L{natsbroker.accounts.subsz}; values are held against nats-server's elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from natsbroker.accounts.subsz import SubscriptionQuery, Subsz
+from natsbroker.clients.selection import LARGEST_LIMIT
+from natsbroker.monitoring.answers import complete
+from natsbroker.wire.values import Kind
+from tests.monitoring.staging import Stage
+from tests.support import LinkRecorder, Recorder
+
+
+def subjects(stage: Stage, **query: str) -> list[str]:
+    """
+    The subjects that are listed.
+    """
+    page = stage.page("/subsz", subs="1", **query)
+    return sorted(row["subject"] for row in page.get("subscriptions_list", []))
+
+
+class TestSubsz:
+    """The subscriptions."""
+
+    def populated(self) -> Stage:
+        """
+        Clients in two accounts.
+        """
+        stage = Stage()
+        stage.client("a@A").ask(b"SUB foo.* 1\r\nSUB foo.> q 2\r\nSUB bar 3\r\n")
+        stage.client("b@B").ask(b"SUB foo.1 1\r\n")
+        return stage
+
+    def test_figures(self) -> None:
+        """Without a list there are figures only."""
+        page = self.populated().page("/subsz")
+        assert page["num_subscriptions"] == 4
+        assert (page["total"], page["offset"], page["limit"]) == (0, 0, 1024)
+        assert "subscriptions_list" not in page
+
+    def test_account(self) -> None:
+        """Figures and list are of one account, if it is named."""
+        page = self.populated().page("/subsz", acc="B", subs="1")
+        assert (page["num_subscriptions"], page["total"]) == (1, 1)
+        assert page["subscriptions_list"][0]["account"] == "B"
+        assert self.populated().page("/subsz", acc="NOPE")["num_subscriptions"] == 0
+
+    def test_list(self) -> None:
+        """All subscriptions are listed."""
+        assert subjects(self.populated()) == ["bar", "foo.*", "foo.1", "foo.>"]
+
+    def test_test(self) -> None:
+        """A subject chooses those that a message to it would reach, queue groups included."""
+        assert subjects(self.populated(), test="foo.1") == ["foo.*", "foo.1", "foo.>"]
+        assert subjects(self.populated(), test="nobody") == []
+
+    @pytest.mark.parametrize("test", ["foo.*", ">", "a..b", " "])
+    def test_noLiteral(self, test: str) -> None:
+        """One cannot publish to a pattern."""
+        text = Stage().refusal("/subsz", test=test)
+        assert text == f"invalid test subject, must be valid publish subject: {test}"
+
+    @pytest.mark.parametrize("offset", range(6))
+    def test_parts(self, offset: int) -> None:
+        """The parts make up the whole, over the accounts."""
+        stage = self.populated()
+        whole = stage.page("/subsz", subs="1")["subscriptions_list"]
+        page = stage.page("/subsz", subs="1", offset=str(offset), limit="2")
+        assert page.get("subscriptions_list", []) == whole[offset : offset + 2]
+        assert page["total"] == 4
+
+    def test_limit(self) -> None:
+        """There are never more than a page may have."""
+        assert Stage().page("/subsz", subs="1", limit=str(10**15))["limit"] == LARGEST_LIMIT
+
+    def test_linksAreLeftOut(self) -> None:
+        """What other brokers are subscribed to is not ours; services inside are."""
+        stage = Stage()
+        account = stage.world.accounts["A"]
+        account.subscribe(Kind.INTERNAL, b"svc", Recorder(), None, b"", 1)
+        account.subscribe(Kind.ROUTE, b"there", LinkRecorder(), None, b"", 1)
+        account.subscribe(Kind.ROUTE, b"svc", LinkRecorder(), None, b"q", 1)
+        assert subjects(stage) == ["svc"]
+        assert subjects(stage, test="svc") == ["svc"]
+        assert subjects(stage, test="there") == []
+
+    def test_onlyListsAreLong(self) -> None:
+        """The figures alone are had at once."""
+        stage = Stage()
+        assert not stage.answer("/subsz").isLong
+        assert stage.answer("/subsz", subs="1").isLong
+
+
+class Changing:
+    """
+    An account whose subscriptions change while they are gone through.
+
+    @ivar disturbances: how often they will.
+    """
+
+    def __init__(self, account: Any, disturbances: int) -> None:
+        self.name = account.name
+        self.matcher = account.matcher
+        self.disturbances = disturbances
+        self._account = account
+
+    def __len__(self) -> int:
+        return len(self._account)
+
+    def subscriptions(self) -> Iterator[Any]:
+        """See L{natsbroker.monitoring.views.AccountView}."""
+        for place, each in enumerate(self._account.subscriptions()):
+            if place == 2_000 and self.disturbances:
+                self.disturbances -= 1
+                raise RuntimeError("dictionary changed size during iteration")
+            yield each
+
+
+class TestSteps:
+    """Many subscriptions."""
+
+    def many(self) -> Stage:
+        """
+        A client with many subscriptions.
+        """
+        stage = Stage()
+        wire = stage.client("a@A")
+        wire.send(b"".join(b"SUB foo.%d %d\r\n" % (n, n) for n in range(5_000)))
+        stage.world.settle()
+        return stage
+
+    def test_pauses(self) -> None:
+        """They are gone through, and shown, a little at a time."""
+        stage = self.many()
+        wanted = SubscriptionQuery(subs=True, limit=5_000)
+        steps = Subsz(stage.world.context, [stage.world.accounts["A"]]).steps(wanted)
+        assert sum(1 for _ in steps) >= 40
+
+    @pytest.mark.parametrize("disturbances", [1, 2, 3])
+    def test_disturbed(self, disturbances: int) -> None:
+        """A walk that others disturb begins again, and in the end nothing is missing or twice."""
+        account = Changing(self.many().world.accounts["A"], disturbances)
+        subsz = Subsz(Stage().world.context, [account])
+        listing = complete(subsz.steps(SubscriptionQuery(subs=True, limit=10_000)))
+        assert account.disturbances == 0
+        assert len({row["subject"] for row in listing.rows}) == len(listing.rows) == 5_000
+
+    def test_realChanges(self) -> None:
+        """Clients may subscribe and leave while the page is made."""
+        stage = self.many()
+        body = stage.answer("/subsz", subs="1").body
+        pieces = [next(body)]
+        other = stage.client("b@A")
+        for n, piece in enumerate(body):
+            pieces.append(piece)
+            other.send(b"SUB more.%d %d\r\n" % (n, n))
+        page = json.loads(b"".join(pieces))
+        assert len(page["subscriptions_list"]) == 1024
+        assert page["total"] >= 5_000

@@ -1,0 +1,204 @@
+"""
+Tests of L{natsbroker.auth.callout.authorizer}.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, fail, succeed
+from zope.interface import implementer
+from zope.interface.verify import verifyObject
+
+from natsbroker.auth.callout.authorizer import CalloutAuthorizer
+from natsbroker.auth.callout.callouts import SUBJECT, CalloutService
+from natsbroker.auth.revocations import Revocations
+from natsbroker.errors import Unauthorized
+from natsbroker.interfaces import IAuthorizer
+from natsbroker.wire.grants import Grant, Hello
+from tests.auth.callout.callouts import NOW, CalloutWorld, outcomeOf
+from tests.auth.callout.questions import Curve, Question
+from tests.auth.operator.chain import Account, Identity, Operator
+
+ISSUER = Account(Operator())
+CURVE = Curve()
+
+
+@implementer(IAuthorizer)
+class Settings(Revocations):
+    """
+    The users of a configuration.
+    """
+
+    required = False
+    deadline = True
+    nonce = True
+
+    def __init__(self, later: bool) -> None:
+        super().__init__()
+        self._later = later
+
+    def grantFor(self, hello: Hello) -> Any:
+        """See L{IAuthorizer.grantFor}."""
+        known = {"auth": "AUTH", "app": "APP", "global": "$G", "other": "OTHER"}
+        name = hello.text("user")
+        if name == "broken":
+            return fail(ZeroDivisionError())
+        if name not in known or hello.text("pass") != "right":
+            if self._later:
+                return fail(Unauthorized("unknown"))
+            raise Unauthorized("unknown")
+        grant = Grant(known[name], name)
+        return succeed(grant) if self._later else grant
+
+
+class World(CalloutWorld):
+    """
+    An authorizer with its service.
+    """
+
+    def __init__(
+        self, accounts: frozenset[str] = frozenset(), later: bool = False, xkey: str = ""
+    ) -> None:
+        super().__init__("AUTH", CURVE)
+        self.serve()
+        members = {name: Grant(name, maxPayload=100) for name in ("APP", "AUTH", "$G")}
+        self.authorizer = CalloutAuthorizer(
+            Settings(later),
+            self.callouts,
+            CalloutService("AUTH", ISSUER.key, xkey),
+            frozenset({"auth"}),
+            accounts,
+            members.get,
+        )
+
+    def ask(self, user: str = "bob", password: str = "right") -> Any:
+        """What somebody is granted, or the error that there is instead."""
+        hello = Hello(options={"user": user, "pass": password})
+        (found,) = outcomeOf(lambda: self.authorizer.grantFor(hello))
+        return found
+
+
+def letIn(question: Question, issuer: Identity = ISSUER, **claims: Any) -> bytes:
+    """
+    An answer that lets somebody in.
+    """
+    nats = claims.pop("nats", None)
+    given = {"aud": "APP", "iat": 1, **claims}
+    return question.response(ISSUER, {"jwt": question.user(issuer, nats, **given)}, iat=1)
+
+
+def test_interface() -> None:
+    """Whoever connects must say who it is."""
+    authorizer = World().authorizer
+    assert verifyObject(IAuthorizer, authorizer)
+    assert (authorizer.required, authorizer.nonce) == (True, True)
+
+
+@pytest.mark.parametrize("later", [False, True])
+class TestWhoDecides:
+    """The configuration or the service."""
+
+    def test_unknown(self, later: bool) -> None:
+        """Whoever the configuration does not know is asked about."""
+        world = World(later=later)
+        world.decide = letIn
+        assert world.ask() == Grant("APP", "bob", maxPayload=100)
+        assert len(world.questions) == 1
+
+    def test_known(self, later: bool) -> None:
+        """So is whoever it knows; the service's word counts."""
+        world = World(later=later)
+        world.decide = lambda question: question.response(ISSUER, {"error": "no"}, iat=1)
+        assert "returned an error: no" in str(world.ask("app"))
+        assert "returned an error: no" in str(world.ask("global"))
+        assert [question.options["user"] for question in world.questions] == ["app", "global"]
+
+    def test_itsOwn(self, later: bool) -> None:
+        """The service's users are not asked about; they cannot ask the service."""
+        world = World(later=later)
+        grant = world.ask("auth")
+        assert (grant.account, grant.publish.allows(SUBJECT)) == ("AUTH", False)
+        assert isinstance(world.ask("auth", "wrong"), Unauthorized)
+        assert world.questions == []
+
+    def test_allowedAccounts(self, later: bool) -> None:
+        """About users of other accounts it has no say; about the global one's it always has."""
+        world = World(frozenset({"APP"}), later)
+        assert world.ask("other") == Grant("OTHER", "other")
+        assert world.questions == []
+        world.decide = letIn
+        for user in ("app", "global", "bob"):
+            assert world.ask(user).account == "APP"
+        assert len(world.questions) == 3
+
+    def test_broken(self, later: bool) -> None:
+        """What breaks is not taken for somebody unknown."""
+        world = World(later=later)
+        assert isinstance(world.ask("broken"), ZeroDivisionError)
+        assert world.questions == []
+
+
+class TestGrants:
+    """What the service's word is worth."""
+
+    def granted(self, **claims: Any) -> Any:
+        """What is granted by a user JWT."""
+        world = World()
+        world.decide = lambda question: letIn(question, **claims)
+        return world.ask()
+
+    def test_name(self) -> None:
+        """The service may name the user."""
+        assert self.granted(name="robert").user == "robert"
+
+    def test_permissions(self) -> None:
+        """The permissions are the JWT's, the limits the account's."""
+        grant = self.granted(nats={"pub": {"allow": ["a"]}, "payload": 1, "subs": 0})
+        assert not grant.publish.allows(b"b")
+        assert (grant.maxPayload, grant.maxSubscriptions) == (100, None)
+
+    def test_expires(self) -> None:
+        """It ends with the JWT."""
+        assert self.granted(exp=int(NOW) + 5).expires == NOW + 5
+
+    def test_guarded(self) -> None:
+        """Who is placed into the service's account cannot ask it."""
+        assert not self.granted(aud="AUTH").publish.allows(SUBJECT)
+
+    @pytest.mark.parametrize(
+        ("claims", "words"),
+        [
+            ({"aud": "NOPE"}, 'No valid account "NOPE"'),
+            ({"aud": ""}, 'No valid account ""'),
+            ({"issuer": Account(Operator())}, "Wrong issuer"),
+            ({"nats": {"issuer_account": ISSUER.key}}, "attempted to use issuer_account"),
+            ({"nats": {"allowed_connection_types": ["x"]}}, "invalid connection type"),
+        ],
+    )
+    def test_refused(self, claims: dict[str, Any], words: str) -> None:
+        """What is not right lets nobody in."""
+        assert words in str(self.granted(**claims))
+
+    def test_otherSigner(self) -> None:
+        """An answer that another account signed lets nobody in, unless it was sealed for us."""
+        other = Account(Operator())
+        world = World(xkey=CURVE.key)
+
+        def decide(question: Question) -> bytes:
+            user = question.user(ISSUER, aud="APP", iat=1)
+            return question.response(other, {"jwt": user}, iat=1)
+
+        world.decide = decide
+        assert "signing key is unknown" in str(world.ask())
+        world.decide = lambda question: CURVE.seal(decide(question), question.sender)
+        assert world.ask().account == "APP"
+
+    def test_later(self) -> None:
+        """An answer may come later."""
+        world = World()
+        asking: Any = world.authorizer.grantFor(Hello(options={"user": "bob"}))
+        assert isinstance(asking, Deferred) and not asking.called
+        asking.cancel()
+        assert isinstance(outcomeOf(lambda: asking)[0], BaseException)

@@ -1,0 +1,151 @@
+"""
+Tests of L{natsbroker.auth.callout.callouts}.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from natsbroker.auth.callout.callouts import SUBJECT, CalloutService, guarded
+from natsbroker.auth.callout.questions import Applicant
+from natsbroker.errors import Unauthorized
+from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
+from natsbroker.wire.grants import Grant, Hello
+from tests.auth.callout.callouts import NOW, CalloutWorld, outcomeOf
+from tests.auth.callout.questions import Curve, Question
+from tests.auth.operator.chain import Account, Operator
+
+ISSUER = Account(Operator())
+CURVE = Curve()
+PLAIN = CalloutService("AUTH", ISSUER.key)
+SEALED = CalloutService("AUTH", ISSUER.key, CURVE.key)
+HELLO = Hello(options={"user": "bob", "pass": "secret"}, host="127.0.0.1", cid=5)
+
+
+def letIn(question: Question) -> bytes:
+    """
+    An answer that lets somebody in.
+    """
+    return question.response(ISSUER, {"jwt": question.user(ISSUER, aud="APP", iat=1)}, iat=1)
+
+
+def ask(world: CalloutWorld, service: CalloutService = PLAIN) -> list[Any]:
+    """
+    Ask about somebody.
+    """
+    return outcomeOf(lambda: world.callouts.ask(service, HELLO, Applicant("bob")))
+
+
+class TestAsking:
+    """Questions and answers."""
+
+    def test_plain(self) -> None:
+        """A question is signed by the server, for the issuer, and good for as long as it waits."""
+        world = CalloutWorld("AUTH").serve()
+        world.decide = letIn
+        [answer] = ask(world)
+        assert answer.user.token.audience == "APP"
+        [question] = world.questions
+        claims = question.claims
+        assert (claims["iss"], claims["sub"]) == (world.signer.publicKey, ISSUER.key)
+        assert claims["aud"] == "nats-authorization-request"
+        assert (claims["iat"], claims["exp"]) == (NOW, NOW + 2)
+        assert question.nats["server_id"] == world.describe()
+        assert question.options["user"] == "bob"
+        assert question.nats["client_info"]["id"] == 5
+        assert (question.nats["type"], question.nats["version"]) == ("authorization_request", 2)
+        assert question.headers == {}
+        assert not world.clock.getDelayedCalls()
+
+    def test_anotherUserEachTime(self) -> None:
+        """Each question is about a user key of its own, so no answer is good for two."""
+        world = CalloutWorld("AUTH").serve()
+        world.decide = letIn
+        ask(world)
+        ask(world)
+        first, second = (question.nats["user_nkey"] for question in world.questions)
+        assert first != second
+        old = world.questions[0]
+        world.decide = lambda question: letIn(old)
+        assert isinstance(ask(world)[0], Unauthorized)
+
+    @pytest.mark.parametrize("isAnswerSealed", [True, False])
+    def test_sealed(self, isAnswerSealed: bool) -> None:
+        """With a key, only the service can read the question; its answer may be sealed too."""
+        world = CalloutWorld("AUTH", CURVE).serve()
+
+        def decide(question: Question) -> bytes:
+            answer = letIn(question)
+            return CURVE.seal(answer, question.sender) if isAnswerSealed else answer
+
+        world.decide = decide
+        [answer] = ask(world, SEALED)
+        assert answer.isSealed is isAnswerSealed
+        [question] = world.questions
+        assert question.sealed
+        assert question.sender == world.keys.publicKey == question.nats["server_id"]["xkey"]
+
+    def test_sealedByAnother(self) -> None:
+        """An answer that somebody else sealed lets nobody in."""
+        world = CalloutWorld("AUTH", CURVE).serve()
+        world.decide = lambda question: Curve().seal(letIn(question), question.sender)
+        assert "decrypting" in str(ask(world, SEALED)[0])
+
+
+class TestNoAnswer:
+    """Services that do not answer."""
+
+    def test_late(self) -> None:
+        """After the time that a client has to log in, it is denied."""
+        world = CalloutWorld("AUTH").serve()
+        outcome = ask(world)
+        world.clock.advance(1.9)
+        assert outcome == []
+        world.clock.advance(0.2)
+        assert isinstance(outcome[0], Unauthorized)
+        assert "not received in time" in str(outcome[0])
+
+    def test_nobodyThere(self) -> None:
+        """Where nobody listens, nothing is waited for."""
+        [denied] = ask(CalloutWorld("AUTH"))
+        assert isinstance(denied, Unauthorized)
+
+    def test_noAccount(self) -> None:
+        """Nor where there is no such account."""
+        [denied] = ask(CalloutWorld("OTHER").serve())
+        assert 'No valid account "AUTH"' in str(denied)
+
+    def test_badKey(self) -> None:
+        """Nor where questions cannot be sealed."""
+        [denied] = ask(CalloutWorld("AUTH").serve(), CalloutService("AUTH", ISSUER.key, "x"))
+        assert isinstance(denied, Unauthorized)
+
+
+class TestGuarded:
+    """Nobody in the service's account asks it."""
+
+    def test_elsewhere(self) -> None:
+        """In other accounts nothing is forbidden."""
+        grant = Grant("APP")
+        assert guarded(grant, PLAIN) is grant
+
+    @pytest.mark.parametrize(
+        ("publish", "responses", "other"),
+        [
+            (None, None, True),
+            (PermissionSet([b">"]), None, True),
+            (PermissionSet(None, [b"x"]), None, False),
+            (PermissionSet([b"y"]), None, False),
+            (None, ResponsePermission(1, 1.0), False),
+        ],
+    )
+    def test_denied(
+        self, publish: PermissionSet | None, responses: ResponsePermission | None, other: bool
+    ) -> None:
+        """In its own, its subject is, beside what is forbidden anyway."""
+        made = guarded(Grant("AUTH", publish=publish, responses=responses), PLAIN).publish
+        assert made is not None
+        assert not made.allows(SUBJECT)
+        assert made.allows(b"x") is other

@@ -1,0 +1,216 @@
+"""
+Tests of L{natsbroker.auth.callout.delegate}.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from natsbroker import errors
+from natsbroker.auth.callout.callouts import SUBJECT
+from natsbroker.auth.callout.delegate import CalloutDelegate
+from natsbroker.auth.operator.directory import AccountDirectory
+from natsbroker.auth.operator.granting import ServerLimits
+from natsbroker.auth.operator.resolvers import MemoryResolver
+from natsbroker.auth.operator.userclaims import UserClaims
+from natsbroker.errors import Unauthorized
+from natsbroker.wire.grants import Grant, Hello
+from tests.auth.callout.callouts import CalloutWorld, outcomeOf
+from tests.auth.callout.questions import Curve, Question
+from tests.auth.operator.chain import Account, Identity
+from tests.auth.operator.test_directory import OPERATOR, TRUST
+
+AUTH, APP, OTHER = Account(OPERATOR), Account(OPERATOR), Account(OPERATOR)
+SERVICE, USER = Identity("U"), Identity("U")
+SCOPED = Identity("A")
+CURVE = Curve()
+SCOPE = {"kind": "user_scope", "key": SCOPED.key, "template": {"pub": {"allow": ["scoped"]}}}
+
+
+class World(CalloutWorld):
+    """
+    An account with a service, and one that users are placed into.
+    """
+
+    def __init__(self, allowed: tuple[str, ...] = (APP.key,), xkey: str = "") -> None:
+        super().__init__(AUTH.key, CURVE)
+        self.serve()
+        external: dict[str, Any] = {"auth_users": [SERVICE.key], "allowed_accounts": list(allowed)}
+        if xkey:
+            external["xkey"] = xkey
+        tokens = {
+            AUTH.key: AUTH.jwt({"authorization": external}),
+            APP.key: APP.jwt({"signing_keys": [APP.signing.key, SCOPE]}, limits={"payload": 9}),
+            OTHER.key: OTHER.jwt(),
+        }
+        self.resolver = MemoryResolver(tokens)
+        self.directory = AccountDirectory(TRUST, self.resolver, self.clock)
+        self.delegate = CalloutDelegate(self.directory, self.callouts, ServerLimits(100, 7))
+        self.hello = Hello(options={"user": "bob", "pass": "p"}, host="127.0.0.1")
+        (self.account,) = outcomeOf(lambda: self.directory.find(AUTH.key))
+
+    def ask(self) -> Any:
+        """What a bearer of the account is granted."""
+        user = UserClaims.decode(AUTH.user(USER, {"tags": ["t"]}, name="sentinel"))
+        (found,) = outcomeOf(lambda: self.delegate.ask(self.account, self.hello, user))
+        return found
+
+    def again(self, grant: Grant) -> Any:
+        """What is granted when the connection is looked at again."""
+        hello = replace(self.hello, granted=grant)
+        (found,) = outcomeOf(lambda: self.delegate.reconsidered(hello))
+        return found
+
+
+def letIn(
+    question: Question, signer: Identity = APP, answerer: Identity = AUTH, **more: Any
+) -> bytes:
+    """
+    An answer that lets somebody in.
+    """
+    nats = more.pop("nats", None)
+    said = {"jwt": question.user(signer, nats, **{"iat": 1, **more})}
+    return question.response(answerer, said, iat=1)
+
+
+def test_question() -> None:
+    """The service is asked in its account, and told the user JWT and what it says."""
+    world = World()
+    world.decide = letIn
+    world.ask()
+    [question] = world.questions
+    assert question.claims["sub"] == AUTH.key
+    info = question.nats["client_info"]
+    assert (info["user"], info["tags"], info["name_tag"]) == ("bob", ["t"], "sentinel")
+    assert question.options["jwt"].startswith("eyJ")
+
+
+def test_placed() -> None:
+    """A user is placed into an allowed account, with its limits, under the name that is said."""
+    world = World()
+    world.decide = lambda question: letIn(question, name="robert", nats={"subs": 1, "payload": 1})
+    grant = world.ask()
+    assert (grant.account, grant.user) == (APP.key, "robert")
+    assert (grant.maxPayload, grant.maxSubscriptions) == (9, 7)
+
+
+def test_itsOwn() -> None:
+    """Or into the service's own account, where it cannot ask the service."""
+    world = World()
+    world.decide = lambda question: letIn(question, AUTH)
+    grant = world.ask()
+    assert (grant.account, grant.user) == (AUTH.key, "bob")
+    assert not grant.publish.allows(SUBJECT)
+    service = world.delegate.guarded(Grant(AUTH.key), world.account)
+    assert service.publish is not None and not service.publish.allows(SUBJECT)
+
+
+@pytest.mark.parametrize("signer", [APP.signing, SCOPED], ids=["plain", "scoped"])
+def test_signingKey(signer: Identity) -> None:
+    """A signing key may issue the user; a scoped one's template says what it may then."""
+    world = World()
+
+    def decide(question: Question) -> bytes:
+        key = question.nats["user_nkey"]
+        user = APP.scopedUser(Identity("U"), signer, iat=1, sub=key)
+        return question.response(AUTH, {"jwt": user}, iat=1)
+
+    world.decide = decide
+    grant = world.ask()
+    assert grant.account == APP.key
+    assert (grant.publish is not None) is (signer is SCOPED)
+
+
+@pytest.mark.parametrize(
+    ("decide", "words"),
+    [
+        (lambda question: letIn(question, OTHER), "not permitted as valid account option"),
+        (lambda question: letIn(question, Account(OPERATOR)), "not permitted"),
+        (lambda question: letIn(question, APP, Account(OPERATOR)), "signing key is unknown"),
+        (
+            lambda question: letIn(question, OTHER, nats={"issuer_account": APP.key}),
+            "the issuer of the user's JWT is not known to its account",
+        ),
+        (lambda question: question.response(AUTH, {"error": "no"}, iat=1), "an error: no"),
+    ],
+)
+def test_refused(decide: Any, words: str) -> None:
+    """What the account's JWT does not allow lets nobody in."""
+    world = World()
+    world.decide = decide
+    assert words in str(world.ask())
+
+
+def test_everyAccount() -> None:
+    """All accounts may be allowed; only those that there are take anybody."""
+    world = World(("*",))
+    world.decide = lambda question: letIn(question, OTHER)
+    assert world.ask().account == OTHER.key
+    world.decide = lambda question: letIn(question, Account(OPERATOR))
+    assert isinstance(world.ask(), Unauthorized)
+
+
+def test_sealed() -> None:
+    """Who signed an answer does not matter if it was sealed for us."""
+    world = World(xkey=CURVE.key)
+
+    def decide(question: Question) -> bytes:
+        return CURVE.seal(letIn(question, APP, Account(OPERATOR)), question.sender)
+
+    world.decide = decide
+    assert world.ask().account == APP.key
+
+
+class TestAgain:
+    """Connections that are looked at again."""
+
+    def test_nobodyAsked(self) -> None:
+        """Nothing is known about others."""
+        assert World().again(Grant(AUTH.key)) is None
+
+    def test_same(self) -> None:
+        """The service is not asked again; what it said holds."""
+        world = World()
+        world.decide = letIn
+        before = world.ask()
+        assert world.again(before) == before
+        assert len(world.questions) == 1
+
+    def test_changed(self) -> None:
+        """What the account's JWT says now holds."""
+        world = World()
+        world.decide = letIn
+        before = world.ask()
+        world.directory.update(APP.key, APP.jwt(limits={"payload": 5}))
+        assert world.again(before).maxPayload == 5
+
+    def test_revoked(self) -> None:
+        """The user that the service made can be revoked."""
+        world = World()
+        world.decide = letIn
+        before = world.ask()
+        world.directory.update(APP.key, APP.jwt({"revocations": {"*": 1}}))
+        assert world.again(before).error is errors.AUTH_REVOKED
+
+    def test_signerGone(self) -> None:
+        """A user whose signer is gone is there no more."""
+        world = World()
+        world.decide = lambda question: letIn(
+            question, APP.signing, nats={"issuer_account": APP.key}
+        )
+        before = world.ask()
+        assert before.account == APP.key
+        world.directory.update(APP.key, APP.jwt({"signing_keys": []}))
+        assert isinstance(world.again(before), Unauthorized)
+
+    def test_accountGone(self) -> None:
+        """Nor one whose account is."""
+        world = World()
+        world.decide = letIn
+        before = world.ask()
+        world.resolver.replace({})
+        world.directory.delete(APP.key)
+        assert world.again(before).error is errors.ACCOUNT_EXPIRED

@@ -1,0 +1,191 @@
+"""
+Tests of L{natsbroker.auth.operator.accountclaims}.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.auth.callout.xkeys import CurveKeys
+from natsbroker.auth.fields import FieldError
+from natsbroker.auth.operator.accountclaims import EVERYBODY, AccountClaims, AccountTerms, External
+from natsbroker.auth.operator.exchange import MappingClaim
+from natsbroker.auth.operator.terms import NO_LIMIT, Rules
+from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, oldToken, token
+from tests.auth.operator.test_tokens import KNOWN
+from tests.auth.operator.test_userclaims import VALUES
+
+OPERATOR = Operator()
+ACCOUNT, USER = Account(OPERATOR), Identity("U")
+
+NAMES = st.sampled_from(
+    [
+        "limits",
+        "signing_keys",
+        "revocations",
+        "default_permissions",
+        "authorization",
+        "exports",
+        "imports",
+        "mappings",
+        "tags",
+        "trace",
+        "cluster_traffic",
+    ]
+)
+
+
+class TestAccountClaims:
+    """The JWT of an account."""
+
+    def test_known(self) -> None:
+        """A JWT of the Go library is read with all that it says."""
+        claims = AccountClaims.decode(KNOWN["account"])
+        assert claims.tags == ("team:blue",)
+        assert claims.terms == AccountTerms(10, NO_LIMIT, 20, 1024, True)
+        assert claims.defaults == Rules(publishDeny=("no",))
+        assert list(claims.revocations.values()) == [500, 1000]
+        plain, scoped = sorted(claims.signers.items(), key=lambda each: each[1] is not None)
+        assert plain[1] is None
+        template = scoped[1]
+        assert template is not None and template.subscriptions == 5
+        assert (template.data, template.payload) == (NO_LIMIT, NO_LIMIT)
+        assert template.rules == Rules(
+            ("work.{{name()}}",), (), (), ("secret.> q",), (3, 60_000_000_000)
+        )
+        assert [each.subject for each in claims.exports] == ["svc.*"]
+        assert [each.activation is not None for each in claims.imports] == [True]
+        assert claims.mappings == {"m.*": (MappingClaim("n.$1", 40), MappingClaim("o.$1", 60, "c"))}
+        assert claims.external.accounts == (EVERYBODY,)
+
+    @pytest.mark.parametrize(
+        ("limits", "isThere"),
+        [
+            ({}, False),
+            ({"mem_storage": 0, "disk_storage": 0}, False),
+            ({"mem_storage": -1}, True),
+            ({"disk_storage": 1024}, True),
+            ({"tiered_limits": {"R1": {"disk_storage": 1}}}, True),
+        ],
+    )
+    def test_jetstream(self, limits: dict[str, Any], isThere: bool) -> None:
+        """An account has JetStream when it may store anything there."""
+        claims = AccountClaims.decode(ACCOUNT.jwt(limits=limits))
+        assert claims.terms.jetstream is claims.exchanges is isThere
+
+    def test_versionOne(self) -> None:
+        """The JWT of an account in version 1 is read, with limits that are not there as zero."""
+        nats = {"limits": {"conn": 4, "subs": -1}, "signing_keys": [ACCOUNT.signing.key]}
+        claims = AccountClaims.decode(oldToken("account", OPERATOR, ACCOUNT.key, nats))
+        assert claims.terms == AccountTerms(4, 0, NO_LIMIT, 0)
+        assert dict(claims.signers) == {ACCOUNT.signing.key: None}
+
+    def test_limitsThatAreNotThere(self) -> None:
+        """A limit that the operator does not set allows nothing, as in the real server."""
+        body = claimsOf("account", OPERATOR, ACCOUNT.key, {})
+        claims = AccountClaims.decode(token(OPERATOR, body))
+        assert claims.terms == AccountTerms(0, 0, 0, 0)
+
+    @pytest.mark.parametrize(
+        ("value", "meant"),
+        [
+            *((each, each) for each in (2**31, 2**40, 2**63 - 1, NO_LIMIT)),
+            *((each, 0) for each in (0, -2, -(2**33), -(2**63))),
+        ],
+    )
+    def test_numbers(self, value: int, meant: int) -> None:
+        """
+        Limits of 64 bits do not become others; only -1 is no limit, and other negative ones allow
+        nothing, as with nats-server.
+        """
+        claims = AccountClaims.decode(ACCOUNT.jwt(limits={"conn": value, "subs": value}))
+        assert claims.terms.connections == claims.terms.subscriptions == meant
+
+    @pytest.mark.parametrize(
+        ("revocations", "issuedAt", "revoked"),
+        [
+            ({}, 5, False),
+            ({USER.key: 5}, 5, True),
+            ({USER.key: 5}, 4, True),
+            ({USER.key: 5}, 6, False),
+            ({Identity("U").key: 5}, 5, False),
+            ({EVERYBODY: 5}, 5, True),
+            ({EVERYBODY: 5}, 6, False),
+            ({EVERYBODY: 3, USER.key: 5}, 4, True),
+            ({EVERYBODY: 5, USER.key: 3}, 4, True),
+            ({USER.key: 0}, 0, True),
+        ],
+    )
+    def test_revocations(self, revocations: dict[str, int], issuedAt: int, revoked: bool) -> None:
+        """What was issued before or at the moment of a revocation is revoked (CVE-2020-26892)."""
+        claims = AccountClaims.decode(ACCOUNT.jwt({"revocations": revocations}))
+        assert claims.isRevoked(USER.key, issuedAt) is revoked
+
+    def test_external(self) -> None:
+        """Who decides by auth callout is read."""
+        xkey = CurveKeys().publicKey
+        given = {"auth_users": [USER.key], "allowed_accounts": [ACCOUNT.key], "xkey": xkey}
+        external = AccountClaims.decode(ACCOUNT.jwt({"authorization": given})).external
+        assert external == External((USER.key,), (ACCOUNT.key,), xkey)
+        assert external.allows(ACCOUNT.key) and not external.allows(Account(OPERATOR).key)
+        assert External((USER.key,), (EVERYBODY,)).allows("anything")
+        assert not External((USER.key,), (EVERYBODY, ACCOUNT.key)).allows("anything")
+
+    @pytest.mark.parametrize(
+        "nats",
+        [
+            {"signing_keys": ["x"]},
+            {"signing_keys": [USER.key]},
+            {"signing_keys": [{"kind": "user_scope"}]},
+            {"signing_keys": [{"kind": "other", "key": ACCOUNT.signing.key}]},
+            {"signing_keys": [{"key": ACCOUNT.signing.key}]},
+            {"signing_keys": [None]},
+            {"revocations": {"*": "now"}},
+            {"default_permissions": {"pub": {"allow": [" "]}}},
+            {"authorization": {"allowed_accounts": [ACCOUNT.key]}},
+            {"authorization": {"auth_users": [ACCOUNT.key]}},
+            {"authorization": {"auth_users": [USER.key], "allowed_accounts": ["x"]}},
+            {"authorization": {"auth_users": [USER.key], "allowed_accounts": ["*", ACCOUNT.key]}},
+            {"authorization": {"auth_users": [USER.key], "xkey": USER.key}},
+            {"exports": [{"subject": "a"}]},
+            {"imports": [{"subject": "a", "type": "stream"}]},
+            {"limits": []},
+            {"limits": {"conn": "1"}},
+        ],
+    )
+    def test_nonsense(self, nats: dict[str, Any]) -> None:
+        """Claims that make no sense refuse the account."""
+        with pytest.raises(FieldError):
+            AccountClaims.decode(ACCOUNT.jwt(nats))
+
+    @pytest.mark.parametrize("subject", ["", "x", "..", "/..", "../../x", USER.key, OPERATOR.key])
+    def test_subjects(self, subject: str) -> None:
+        """The subject must be an account's key."""
+        with pytest.raises(FieldError):
+            AccountClaims.decode(token(OPERATOR, claimsOf("account", OPERATOR, subject, {})))
+
+    def test_moreThanTheOperatorAllows(self) -> None:
+        """More exports or imports than allowed, or ones with wildcards, refuse the account."""
+        exports = [{"subject": "a.*", "type": "stream"}, {"subject": "b", "type": "stream"}]
+        imports = [{"subject": "a", "type": "stream", "account": Account(OPERATOR).key}]
+        AccountClaims.decode(ACCOUNT.jwt({"exports": exports}, limits={"exports": 2}))
+        for nats, limits in (
+            ({"exports": exports}, {"exports": 1}),
+            ({"exports": exports}, {"exports": 2, "wildcards": False}),
+            ({"imports": imports}, {"imports": 0}),
+        ):
+            with pytest.raises(FieldError):
+                AccountClaims.decode(ACCOUNT.jwt(nats, limits=limits))
+
+    @given(st.dictionaries(NAMES, VALUES))
+    def test_anyClaims(self, nats: dict[str, Any]) -> None:
+        """No signed claims make anything but an account or a refusal."""
+        body = claimsOf("account", OPERATOR, ACCOUNT.key, nats)
+        try:
+            AccountClaims.decode(token(OPERATOR, body))
+        except FieldError:
+            pass

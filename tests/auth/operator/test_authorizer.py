@@ -1,0 +1,418 @@
+"""
+Tests of L{natsbroker.auth.operator.authorizer}.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.defer import Deferred, succeed
+from zope.interface.verify import verifyObject
+
+from natsbroker import errors
+from natsbroker.auth.nkeys import Role, encodeKey
+from natsbroker.auth.operator.accountclaims import AccountClaims
+from natsbroker.auth.operator.authorizer import OperatorAuthorizer
+from natsbroker.auth.operator.granting import ServerLimits
+from natsbroker.auth.operator.userclaims import UserClaims
+from natsbroker.errors import Unauthorized
+from natsbroker.interfaces import IAuthorizer
+from natsbroker.wire.grants import Grant, Hello
+from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, raw, token
+from tests.auth.operator.test_directory import ACCOUNT, OPERATOR, World, issued
+from tests.auth.test_nkeys import ORDER
+
+USER = Identity("U")
+NONCE = "xbFnzNdOxjhBoN0"
+
+
+def hello(
+    jwt: Any = None, user: Identity | None = USER, nonce: str = NONCE, **changes: Any
+) -> Hello:
+    """
+    A connection that brings a JWT and signs its nonce.
+
+    @param user: who signs; C{None} for nobody.
+    """
+    options = {"jwt": ACCOUNT.user(USER) if jwt is None else jwt}
+    if user is not None:
+        options["sig"] = raw(user.sign(nonce.encode()))
+    options.update(changes.pop("options", {}))
+    given: dict[str, Any] = {"host": "127.0.0.1", "nonce": nonce, **changes}
+    return Hello(options=options, **given)
+
+
+class Door(World):
+    """
+    An authorizer with its directory.
+    """
+
+    def __init__(self, text: Any = None, **arguments: Any) -> None:
+        super().__init__(issued() if text is None else text)
+        self.authorizer = OperatorAuthorizer(self.directory, self.clock.seconds, **arguments)
+        self.revoked: list[tuple[str, ...]] = []
+        self.authorizer.watchRevocations(lambda *accounts: self.revoked.append(accounts))
+
+    def ask(self, given: Hello) -> Any:
+        """
+        The grant, or the error that there is instead.
+        """
+        outcome: list[Any] = []
+        try:
+            answer = self.authorizer.grantFor(given)
+        except Unauthorized as error:
+            return error
+        if isinstance(answer, Deferred):
+            answer.addCallbacks(outcome.append, lambda why: outcome.append(why.value))
+            return outcome[0]
+        return answer
+
+    def lets(self, given: Hello) -> bool:
+        """
+        Whether somebody is let in. Everything but a grant and a denial is an error.
+        """
+        answer = self.ask(given)
+        assert isinstance(answer, (Grant, Unauthorized)), answer
+        return isinstance(answer, Grant)
+
+
+class TestChain:
+    """The chain from the operator to the user."""
+
+    def test_interface(self) -> None:
+        """It is an authorizer that wants nonces signed."""
+        authorizer = Door().authorizer
+        assert verifyObject(IAuthorizer, authorizer)
+        assert authorizer.required and authorizer.nonce
+
+    def test_letIn(self) -> None:
+        """A user of an account of the operator is let in, into its account, by its key."""
+        assert Door().ask(hello()) == Grant(ACCOUNT.key, USER.key)
+
+    def test_atOnce(self) -> None:
+        """With an account that is known nothing is waited for."""
+        door = Door()
+        door.ask(hello())
+        assert isinstance(door.authorizer.grantFor(hello()), Grant)
+
+    @pytest.mark.parametrize("signed", [ACCOUNT.user(USER, signer=ACCOUNT.signing)])
+    def test_signingKey(self, signed: str) -> None:
+        """A signing key of the account signs for it."""
+        assert Door().ask(hello(signed)) == Grant(ACCOUNT.key, USER.key)
+
+    def test_signingKeyWithoutAccount(self) -> None:
+        """A signing key that does not say for which account it signs is one of none."""
+        text = ACCOUNT.user(USER, {"issuer_account": None}, ACCOUNT.signing)
+        assert not Door().lets(hello(text))
+
+    def test_signingKeyOfAnotherAccount(self) -> None:
+        """A signing key does not sign for other accounts (issuer_account mismatch)."""
+        other = Account(OPERATOR)
+        door = Door()
+        door.resolver.tokens[other.key] = other.jwt()
+        forged = ACCOUNT.user(USER, {"issuer_account": other.key}, ACCOUNT.signing)
+        assert not door.lets(hello(forged))
+        assert not door.lets(hello(ACCOUNT.user(USER, {"issuer_account": other.key})))
+
+    def test_otherOperators(self) -> None:
+        """Accounts of other operators have no users here."""
+        stranger = Account(Operator())
+        door = Door()
+        door.resolver.tokens[stranger.key] = stranger.jwt()
+        assert not door.lets(hello(stranger.user(USER)))
+
+    @pytest.mark.parametrize("given", [{}, {"user": "a", "pass": "b"}, {"auth_token": "x"}])
+    def test_withoutJWT(self, given: dict[str, str]) -> None:
+        """Names, passwords and tokens let nobody in."""
+        assert not Door().lets(Hello(options=given, nonce=NONCE))
+
+    def test_lineEnd(self) -> None:
+        """A line end behind the JWT, as clients send it from files, does not matter."""
+        assert Door().lets(hello(ACCOUNT.user(USER) + "\r\n"))
+
+
+class TestSignature:
+    """The nonce must be signed."""
+
+    def test_bothWritings(self) -> None:
+        """Signatures in either kind of base64 count."""
+        signature = USER.sign(NONCE.encode())
+        for text in (raw(signature), base64.b64encode(signature).decode()):
+            assert Door().lets(hello(user=None, options={"sig": text}))
+
+    @pytest.mark.parametrize("text", ["", "x", "é", raw(bytes(64)), raw(bytes(63)), raw(bytes(65))])
+    def test_noSignature(self, text: str) -> None:
+        """What is no signature does not count, whatever it is."""
+        assert not Door().lets(hello(user=None, options={"sig": text}))
+
+    def test_anotherUser(self) -> None:
+        """Another key's signature does not count."""
+        assert not Door().lets(hello(user=Identity("U")))
+        assert not Door().lets(hello(user=ACCOUNT))
+
+    def test_replay(self) -> None:
+        """A signature of another connection's nonce does not count."""
+        first = hello()
+        assert Door().lets(first)
+        assert not Door().lets(Hello(options=first.options, nonce="AAAAAAAAAAAAAAA"))
+        assert not Door().lets(Hello(options=first.options, nonce=""))
+
+    def test_emptyNonce(self) -> None:
+        """Where there is no nonce there is nothing to sign."""
+        assert not Door().lets(hello(nonce=""))
+
+    def test_malleable(self) -> None:
+        """A signature that was changed to an equivalent one does not count."""
+        signature = USER.sign(NONCE.encode())
+        scalar = int.from_bytes(signature[32:], "little") + ORDER
+        changed = raw(signature[:32] + scalar.to_bytes(32, "little"))
+        assert not Door().lets(hello(user=None, options={"sig": changed}))
+
+    def test_smallOrder(self) -> None:
+        """A user whose key is of small order cannot sign: anybody could."""
+        key = encodeKey(Role.USER, bytes.fromhex("01" + "00" * 31))
+        body = claimsOf("user", ACCOUNT, key, {"subs": -1, "data": -1, "payload": -1})
+        forged = raw(bytes.fromhex("01" + "00" * 31) + bytes(32))
+        assert not Door().lets(hello(token(ACCOUNT, body), None, options={"sig": forged}))
+
+    def test_seedInPlaceOfKey(self) -> None:
+        """Who sends its seed in place of a signature is not let in."""
+        assert not Door().lets(hello(user=None, options={"sig": USER.seed.decode()}))
+
+    def test_bearer(self) -> None:
+        """A bearer's JWT is enough, unless the account does not want that."""
+        bearer = ACCOUNT.user(USER, {"bearer_token": True})
+        assert Door().lets(hello(bearer, None))
+        assert not Door(issued(limits={"disallow_bearer": True})).lets(hello(bearer, None))
+        assert not Door(issued(limits={"disallow_bearer": True})).lets(hello(bearer))
+
+    def test_bearerByTemplate(self) -> None:
+        """A scoped signer's template makes bearers of its users."""
+        signer = Identity("A")
+        scope = {"kind": "user_scope", "key": signer.key, "template": {"bearer_token": True}}
+        door = Door(issued(nats={"signing_keys": [scope]}))
+        assert door.lets(hello(ACCOUNT.scopedUser(USER, signer), None))
+
+
+class TestConditions:
+    """When, from where and how a user may come."""
+
+    @pytest.mark.parametrize(
+        ("claims", "expected"),
+        [
+            ({}, True),
+            ({"exp": 1000}, True),
+            ({"exp": 999}, False),
+            ({"exp": -1}, False),
+            ({"nbf": 1000}, True),
+            ({"nbf": 1001}, False),
+        ],
+    )
+    def test_time(self, claims: dict[str, Any], expected: bool) -> None:
+        """A JWT that is over, or yet to begin, lets nobody in."""
+        assert Door().lets(hello(ACCOUNT.user(USER, **claims))) is expected
+
+    def test_expires(self) -> None:
+        """A grant ends with the JWT."""
+        assert Door().ask(hello(ACCOUNT.user(USER, exp=1060))).expires == 1060
+
+    @pytest.mark.parametrize(
+        ("host", "expected"), [("10.9.8.7", True), ("127.0.0.1", False), ("", False), ("x", False)]
+    )
+    def test_sources(self, host: str, expected: bool) -> None:
+        """A user with source networks comes from one of them."""
+        text = ACCOUNT.user(USER, {"src": ["10.0.0.0/8"]})
+        assert Door().lets(hello(text, host=host)) is expected
+
+    @pytest.mark.parametrize(
+        ("start", "end", "expires"),
+        [
+            ("00:00:00", "01:00:00", 3600.0),
+            ("01:00:00", "02:00:00", None),
+            ("23:00:00", "00:30:00", 1800.0),
+        ],
+    )
+    def test_times(self, start: str, end: str, expires: float | None) -> None:
+        """A user with times of the day comes in them and goes at their end."""
+        times = {"times": [{"start": start, "end": end}], "times_location": "UTC"}
+        answer = Door().ask(hello(ACCOUNT.user(USER, times)))
+        assert getattr(answer, "expires", None) == expires
+
+    @pytest.mark.parametrize(
+        ("types", "expected"),
+        [
+            ([], True),
+            (["STANDARD"], True),
+            (["standard"], True),
+            (["WEBSOCKET"], False),
+            (["WEBSOCKET", "STANDARD"], True),
+            (["CARRIER_PIGEON"], False),
+            (["CARRIER_PIGEON", "STANDARD"], True),
+        ],
+    )
+    def test_connectionTypes(self, types: list[str], expected: bool) -> None:
+        """A user comes by the kinds of connection that it may; unknown ones are none."""
+        text = ACCOUNT.user(USER, {"allowed_connection_types": types})
+        assert Door().lets(hello(text)) is expected
+
+    def test_unknownTypeIsNone(self) -> None:
+        """A kind of connection that nobody knows cannot be come by."""
+        text = ACCOUNT.user(USER, {"allowed_connection_types": ["CARRIER_PIGEON"]})
+        assert not Door().lets(hello(text, connectionType="CARRIER_PIGEON"))
+
+    def test_proxyRequired(self) -> None:
+        """A user who must come through a proxy does not come otherwise."""
+        assert not Door().lets(hello(ACCOUNT.user(USER, {"proxy_required": True})))
+
+    def test_pinned(self) -> None:
+        """Where accounts are pinned, users of others are not let in."""
+        assert Door(pinned=frozenset([ACCOUNT.key])).lets(hello())
+        assert not Door(pinned=frozenset([Account(OPERATOR).key])).lets(hello())
+        assert not Door(pinned=frozenset()).lets(hello())
+
+    @pytest.mark.parametrize("who", ["*", USER.key])
+    def test_revoked(self, who: str) -> None:
+        """A revoked user is not let in (CVE-2020-26892)."""
+        door = Door(issued(nats={"revocations": {who: 500}}))
+        assert not door.lets(hello(ACCOUNT.user(USER, iat=500)))
+        assert door.lets(hello(ACCOUNT.user(USER, iat=501)))
+
+    def test_limits(self) -> None:
+        """The server's limits hold for everybody."""
+        door = Door(limits=ServerLimits(100, 5))
+        grant = door.ask(hello())
+        assert (grant.maxPayload, grant.maxSubscriptions) == (100, 5)
+
+    def test_sentinel(self) -> None:
+        """Who brings no JWT has the default one, if there is one."""
+        sentinel = ACCOUNT.user(USER, {"bearer_token": True})
+        door = Door(sentinel=sentinel)
+        for options in ({}, {"jwt": "x"}, {"user": "a", "pass": "b"}):
+            assert door.lets(Hello(options=options, nonce=NONCE))
+
+
+class TestChanges:
+    """What is said of an account while its users are there."""
+
+    def test_revokesOnce(self) -> None:
+        """A change of an account has its connections looked at, and no others."""
+        door = Door(issued(exp=1010))
+        door.ask(hello())
+        door.revoked.clear()
+        door.directory.update(ACCOUNT.key, issued(2, nats={"revocations": {"*": 1_700_000_000}}))
+        assert door.revoked == [(ACCOUNT.key,)]
+        error = door.ask(hello())
+        assert isinstance(error, Unauthorized) and error.error is errors.AUTH_REVOKED
+
+    def test_accountExpires(self) -> None:
+        """An account that expires has its connections looked at, and they are told why."""
+        door = Door(issued(exp=1010))
+        door.ask(hello())
+        door.revoked.clear()
+        door.clock.advance(10)
+        assert door.revoked == [(ACCOUNT.key,)]
+        assert door.ask(hello()).error is errors.ACCOUNT_EXPIRED
+
+
+class Service:
+    """
+    Decides for accounts with auth callout.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.before: list[Grant | None] = []
+
+    def ask(self, account: AccountClaims, hello: Hello, user: UserClaims) -> Deferred[Grant]:
+        """See L{natsbroker.auth.operator.authorizer.Delegate}."""
+        self.asked.append((account.token.subject, user.token.text))
+        return succeed(Grant("elsewhere", "else"))
+
+    def guarded(self, grant: Grant, account: AccountClaims) -> Grant:
+        """See L{natsbroker.auth.operator.authorizer.Delegate}."""
+        return replace(grant, memo=account.token.subject)
+
+    def reconsidered(self, hello: Hello) -> Grant | None:
+        """See L{natsbroker.auth.operator.authorizer.Delegate}."""
+        self.before.append(hello.granted)
+        return hello.granted if hello.granted and hello.granted.user == "else" else None
+
+
+class TestDelegating:
+    """Accounts whose users are looked at by a service."""
+
+    EXTERNAL = {"authorization": {"auth_users": [USER.key]}}
+
+    def test_others(self) -> None:
+        """Users who proved who they are are then decided about by the service."""
+        service, other = Service(), Identity("U")
+        door = Door(issued(nats=self.EXTERNAL), delegate=service)
+        jwt = ACCOUNT.user(other)
+        assert door.ask(hello(jwt, other)) == Grant("elsewhere", "else")
+        assert service.asked == [(ACCOUNT.key, jwt)]
+
+    def test_again(self) -> None:
+        """When a connection is looked at again, whoever asked about it decides first."""
+        service = Service()
+        door = Door(issued(nats=self.EXTERNAL), delegate=service)
+        asked = Grant("elsewhere", "else")
+        assert door.ask(hello("nonsense", granted=asked)) is asked
+        assert door.ask(hello(granted=Grant(ACCOUNT.key, USER.key))).user == USER.key
+        assert service.before[0] is asked
+        assert service.asked == []
+
+    def test_unproved(self) -> None:
+        """Users who did not are not even asked about."""
+        service, other = Service(), Identity("U")
+        door = Door(issued(nats=self.EXTERNAL), delegate=service)
+        assert not door.lets(hello(ACCOUNT.user(other), USER))
+        assert service.asked == []
+
+    def test_itsOwn(self) -> None:
+        """The service's own users are let in without it."""
+        service = Service()
+        door = Door(issued(nats=self.EXTERNAL), delegate=service)
+        granted = door.ask(hello())
+        assert granted == Grant(ACCOUNT.key, USER.key)
+        assert granted.memo == ACCOUNT.key
+        assert service.asked == []
+
+    def test_nobodyToAsk(self) -> None:
+        """Without anybody to ask, nobody is let in."""
+        other = Identity("U")
+        assert not Door(issued(nats=self.EXTERNAL)).lets(hello(ACCOUNT.user(other), other))
+
+
+class TestFuzz:
+    """Anything at all."""
+
+    @given(st.text(), st.text())
+    def test_anyTexts(self, jwt: str, signature: str) -> None:
+        """No JWT and no signature make anything but a denial."""
+        given = Hello(options={"jwt": jwt, "sig": signature}, nonce=NONCE)
+        assert not Door().lets(given)
+
+    @given(
+        st.dictionaries(
+            st.sampled_from(["exp", "nbf", "iat", "aud", "name", "nats", "sub", "iss", "jti"]),
+            st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers()),
+        )
+    )
+    def test_anyClaims(self, changes: dict[str, Any]) -> None:
+        """No signed claims make anything but a grant or a denial."""
+        body = {**claimsOf("user", ACCOUNT, USER.key, {"subs": -1, "payload": -1}), **changes}
+        Door().lets(hello(token(ACCOUNT, body)))
+
+    @given(st.integers(min_value=0), st.binary(min_size=1, max_size=3))
+    def test_damagedTokens(self, place: int, damage: bytes) -> None:
+        """A JWT that was changed anywhere lets nobody in."""
+        text = ACCOUNT.user(USER)
+        place %= len(text)
+        changed = text[:place] + damage.decode("latin-1") + text[place + 1 :]
+        if changed.rstrip("\r\n") != text:
+            assert not Door().lets(hello(changed))

@@ -1,0 +1,291 @@
+"""
+Tests of L{natsbroker.auth.operator.claimsservice}.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import execute
+
+from natsbroker.auth.operator.cachedfolder import CachedFolder
+from natsbroker.auth.operator.claimsservice import ClaimsService
+from natsbroker.auth.operator.folderresolver import FolderResolver
+from natsbroker.auth.operator.tokenfolder import Deletion, TokenFolder
+from tests.auth.buses import Clients, busOf
+from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, token
+from tests.auth.operator.test_directory import ACCOUNT, OPERATOR, World, issued
+
+OTHER = Account(OPERATOR)
+SYSTEM = Account(OPERATOR)
+
+UPDATES = [
+    f"$SYS.REQ.ACCOUNT.{ACCOUNT.key}.CLAIMS.UPDATE",
+    f"$SYS.ACCOUNT.{ACCOUNT.key}.CLAIMS.UPDATE",
+]
+
+
+class Broker(World):
+    """
+    A directory and its service on the system account's bus.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        deletion: Deletion = Deletion.RENAMED,
+        folder: TokenFolder | None = None,
+    ) -> None:
+        super().__init__()
+        bus = busOf(SYSTEM.key)
+        if path is not None:
+            folder = TokenFolder(str(path), deletion=deletion)
+        self.folder: FolderResolver | None = None
+        if folder is not None:
+            self.folder = FolderResolver(folder, execute)
+            self.directory._resolver = self.folder
+        self.service = ClaimsService(
+            bus, self.directory, lambda: {"id": "N"}, self.folder, self.clock.seconds
+        )
+        self.clients = Clients(bus)
+
+    def done(self, subject: str, payload: str) -> str:
+        """
+        Ask, and expect it to be done.
+        """
+        answer = self.clients.json(subject, payload)
+        assert answer["server"] == {"id": "N"}
+        assert answer["data"]["code"] == 200, answer
+        text: str = answer["data"]["message"]
+        return text
+
+    def refused(self, subject: str, payload: bytes | str) -> str:
+        """
+        Ask, and expect it to be refused.
+        """
+        answer = self.clients.json(subject, payload)
+        assert answer["error"]["code"] == 500 and "data" not in answer
+        text: str = answer["error"]["description"]
+        return text
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Broker:
+    """A broker that keeps JWTs in a folder."""
+    return Broker(tmp_path / "jwt")
+
+
+class TestUpdating:
+    """New and changed JWTs."""
+
+    @pytest.mark.parametrize("subject", [*UPDATES, "$SYS.REQ.CLAIMS.UPDATE"])
+    def test_stored(self, broker: Broker, subject: str) -> None:
+        """A JWT is stored, found from then on, and looked up by others."""
+        text = issued()
+        assert broker.clients.json(subject, text + "\n") == {
+            "server": {"id": "N"},
+            "data": {"account": ACCOUNT.key, "code": 200, "message": "jwt updated"},
+        }
+        assert broker.find().token.text == text
+        assert broker.clients.ask(f"$SYS.REQ.ACCOUNT.{ACCOUNT.key}.CLAIMS.LOOKUP") == [
+            text.encode()
+        ]
+
+    def test_live(self, broker: Broker) -> None:
+        """A changed JWT of an account in use holds at once."""
+        broker.done(UPDATES[0], issued())
+        broker.find()
+        broker.done(UPDATES[0], issued(2))
+        assert broker.observer.told == [("changed", ACCOUNT.key)] * 2
+        assert broker.find().token.issuedAt == 2
+
+    @pytest.mark.parametrize(
+        "payload",
+        [
+            b"",
+            b"x",
+            b"\xff",
+            OPERATOR.jwt().encode(),
+            ACCOUNT.user(Identity("U")).encode(),
+            issued(signer=Operator()).encode(),
+            issued(signer=ACCOUNT).encode(),
+            issued(exp=999).encode(),
+            issued(nats={"exports": [None]}).encode(),
+        ],
+    )
+    @pytest.mark.parametrize("subject", [UPDATES[0], "$SYS.REQ.CLAIMS.UPDATE"])
+    def test_refused(self, broker: Broker, subject: str, payload: bytes) -> None:
+        """What is no JWT of an account, is not trusted, or does not hold is not stored."""
+        broker.refused(subject, payload)
+        assert broker.folder is not None and len(broker.folder.folder) == 0
+
+    @pytest.mark.parametrize("name", [OTHER.key, "x", "*", "/", "/etc/passwd", "é", "\\"])
+    def test_anotherName(self, broker: Broker, name: str, tmp_path: Path) -> None:
+        """The subject must name the JWT's account; no other name becomes a file's."""
+        broker.refused(f"$SYS.REQ.ACCOUNT.{name}.CLAIMS.UPDATE", issued())
+        assert [each.name for each in tmp_path.rglob("*")] == ["jwt"]
+
+    @pytest.mark.parametrize("subject", ["/..", "..", "../../etc/passwd", ""])
+    def test_keysThatArePaths(self, broker: Broker, subject: str, tmp_path: Path) -> None:
+        """A JWT, truly signed, about an account whose key is a path is refused (CVE-2022-28357)."""
+        forged = token(OPERATOR, claimsOf("account", OPERATOR, subject, {}))
+        broker.refused("$SYS.REQ.CLAIMS.UPDATE", forged)
+        assert [each.name for each in tmp_path.rglob("*")] == ["jwt"]
+
+    def test_full(self, tmp_path: Path) -> None:
+        """A folder that is full takes no more, and says so."""
+        broker = Broker(tmp_path)
+        assert broker.folder is not None
+        broker.folder.folder._limit = 1
+        broker.done("$SYS.REQ.CLAIMS.UPDATE", issued())
+        assert "full" in broker.refused("$SYS.REQ.CLAIMS.UPDATE", OTHER.jwt())
+
+
+class TestWithoutFolder:
+    """Resolvers that store nothing."""
+
+    @pytest.mark.parametrize("subject", UPDATES)
+    def test_inUse(self, subject: str) -> None:
+        """A JWT of an account in use holds at once, others are passed over."""
+        broker = Broker(None)
+        assert broker.done(subject, issued()) == "jwt update skipped"
+        broker.resolver.tokens[ACCOUNT.key] = issued()
+        broker.find()
+        assert broker.done(subject, issued(2)) == "jwt updated"
+        assert broker.find().token.issuedAt == 2
+
+    def test_refused(self) -> None:
+        """What is not trusted does not hold."""
+        broker = Broker(None)
+        broker.refused(UPDATES[0], issued(signer=Operator()))
+
+    @pytest.mark.parametrize("verb", ["LIST", "PACK", "UPDATE", "DELETE"])
+    def test_nothingElse(self, verb: str) -> None:
+        """There is nothing to list or to delete."""
+        assert Broker(None).clients.ask(f"$SYS.REQ.CLAIMS.{verb}") == []
+
+
+class TestLooking:
+    """What is stored."""
+
+    def test_lookUp(self, broker: Broker) -> None:
+        """An account that is not stored is answered with nothing, so that nobody waits."""
+        for name in (ACCOUNT.key, "x", "*", "é"):
+            assert broker.clients.ask(f"$SYS.REQ.ACCOUNT.{name}.CLAIMS.LOOKUP") == [b""]
+
+    def test_list(self, broker: Broker) -> None:
+        """All accounts are listed whose JWTs have not expired."""
+        broker.done("$SYS.REQ.CLAIMS.UPDATE", issued(exp=1010))
+        broker.done("$SYS.REQ.CLAIMS.UPDATE", OTHER.jwt())
+        listed = broker.clients.json("$SYS.REQ.CLAIMS.LIST")
+        assert sorted(listed["data"]) == sorted([ACCOUNT.key, OTHER.key])
+        broker.clock.advance(11)
+        assert broker.clients.json("$SYS.REQ.CLAIMS.LIST")["data"] == [OTHER.key]
+
+    def test_pack(self, broker: Broker) -> None:
+        """All JWTs are sent to whoever has others, with nothing at the end."""
+        assert broker.folder is not None
+        texts = {ACCOUNT.key: issued(), OTHER.key: OTHER.jwt()}
+        for text in texts.values():
+            broker.done("$SYS.REQ.CLAIMS.UPDATE", text)
+        *packed, end = broker.clients.ask("$SYS.REQ.CLAIMS.PACK", bytes(32))
+        assert sorted(packed) == sorted(f"{key}|{text}".encode() for key, text in texts.items())
+        assert end == b""
+        same = broker.clients.ask("$SYS.REQ.CLAIMS.PACK", broker.folder.folder.digest)
+        assert same == [b""]
+
+
+def deletion(accounts: Any, signer: Identity = OPERATOR, subject: str = OPERATOR.key) -> str:
+    """
+    A request to delete accounts, as nsc makes it.
+    """
+    body = {"jti": "x", "iat": 1, "iss": signer.key, "sub": subject}
+    return token(signer, {**body, "nats": {"accounts": accounts, "version": 2}})
+
+
+class TestDeleting:
+    """JWTs that shall be no more."""
+
+    SUBJECT = "$SYS.REQ.CLAIMS.DELETE"
+
+    def test_deleted(self, broker: Broker) -> None:
+        """Accounts are deleted, and end for those who are there."""
+        broker.done("$SYS.REQ.CLAIMS.UPDATE", issued())
+        broker.find()
+        assert broker.done(self.SUBJECT, deletion([ACCOUNT.key])) == "deleted 1 accounts"
+        assert broker.observer.told[-1] == ("ended", ACCOUNT.key)
+        assert broker.clients.json("$SYS.REQ.CLAIMS.LIST")["data"] == []
+        assert broker.done(self.SUBJECT, deletion([ACCOUNT.key])) == "deleted 1 accounts"
+
+    def test_signingKey(self, broker: Broker) -> None:
+        """A signing key of the operator may delete too."""
+        signer = OPERATOR.signing
+        assert broker.done(self.SUBJECT, deletion([], signer, signer.key)) == "deleted 0 accounts"
+
+    @pytest.mark.parametrize(
+        "payload",
+        [
+            "",
+            "x",
+            deletion([ACCOUNT.key], Operator()),
+            deletion([ACCOUNT.key], ACCOUNT, ACCOUNT.key),
+            deletion([ACCOUNT.key], OPERATOR.signing),
+            deletion([ACCOUNT.key], subject=OPERATOR.signing.key),
+            deletion(["x"]),
+            deletion([".."]),
+            deletion([1]),
+            deletion("x"),
+            deletion([ACCOUNT.key, Identity("U").key]),
+            deletion([SYSTEM.key]),
+            deletion([ACCOUNT.key, SYSTEM.key]),
+        ],
+    )
+    def test_refused(self, broker: Broker, payload: str) -> None:
+        """Only the operator deletes, only accounts, and never the system account."""
+        broker.done("$SYS.REQ.CLAIMS.UPDATE", issued())
+        broker.refused(self.SUBJECT, payload)
+        assert broker.clients.json("$SYS.REQ.CLAIMS.LIST")["data"] == [ACCOUNT.key]
+
+    def test_notAllowed(self, tmp_path: Path) -> None:
+        """Unless the settings allow it, nothing is deleted."""
+        broker = Broker(tmp_path, Deletion.REFUSED)
+        broker.done("$SYS.REQ.CLAIMS.UPDATE", issued())
+        broker.refused(self.SUBJECT, deletion([ACCOUNT.key]))
+        assert broker.find().token.subject == ACCOUNT.key
+
+
+def test_close(broker: Broker) -> None:
+    """A service that is closed answers no more."""
+    broker.service.close()
+    assert broker.clients.ask("$SYS.REQ.CLAIMS.LIST") == []
+
+
+class TestCache:
+    """A folder with those JWTs that were asked for."""
+
+    @pytest.fixture
+    def cache(self, tmp_path: Path) -> Broker:
+        """A broker with a cache."""
+        folder = CachedFolder(str(tmp_path / "jwt"), 0, 0.0, lambda: 1000.0)
+        return Broker(folder=folder)
+
+    @pytest.mark.parametrize("subject", [*UPDATES, "$SYS.REQ.CLAIMS.UPDATE"])
+    def test_update(self, cache: Broker, subject: str) -> None:
+        """The JWT of an account in use is kept and used, others are passed over."""
+        assert cache.folder is not None
+        assert cache.done(subject, issued()) == "jwt update cache skipped"
+        assert len(cache.folder.folder) == 0
+        cache.folder.folder.save(ACCOUNT.key, issued())
+        cache.find()
+        assert cache.done(subject, issued(2)) == "jwt updated cache"
+        assert cache.find().token.issuedAt == 2
+        assert cache.folder.folder[ACCOUNT.key] == issued(2)
+        assert cache.refused(subject, "x").startswith("jwt update cache resulted in error")
+
+    def test_notForOthers(self, cache: Broker) -> None:
+        """What it has is no answer to other brokers' questions."""
+        assert cache.clients.ask(f"$SYS.REQ.ACCOUNT.{ACCOUNT.key}.CLAIMS.LOOKUP") == []
+        assert cache.clients.ask("$SYS.REQ.CLAIMS.PACK") == []
+        assert cache.clients.json("$SYS.REQ.CLAIMS.LIST")["data"] == []

@@ -1,0 +1,375 @@
+"""
+Tests of L{natsbroker.auth.operator.directory}.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import Clock
+from zope.interface import implementer
+
+from natsbroker import errors
+from natsbroker.auth.fields import FieldError
+from natsbroker.auth.operator.accountclaims import AccountClaims
+from natsbroker.auth.operator.directory import AccountDirectory, placeholder
+from natsbroker.auth.operator.operatorclaims import OperatorClaims, Trust
+from natsbroker.errors import Unauthorized
+from natsbroker.interfaces import IAccountResolver
+from tests.auth.operator.chain import Account, Identity, Operator
+from tests.conftest import FlushLoggedErrors
+
+OPERATOR = Operator()
+ACCOUNT = Account(OPERATOR)
+TRUST = Trust.of([OperatorClaims.decode(OPERATOR.jwt())])
+
+
+@implementer(IAccountResolver)
+class Resolver:
+    """
+    Has what the test puts into it.
+
+    @ivar tokens: texts, exceptions or Deferreds by public key.
+    @ivar asked: what was asked for.
+    """
+
+    def __init__(self, **tokens: Any) -> None:
+        self.tokens = tokens
+        self.asked: list[str] = []
+
+    def fetch(self, account: str) -> Any:
+        """See L{natsbroker.interfaces.IAccountResolver.fetch}."""
+        self.asked.append(account)
+        found = self.tokens[account]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+class Observer:
+    """
+    Notes what it is told.
+    """
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Any]] = []
+
+    def accountChanged(self, claims: AccountClaims) -> None:
+        """See L{natsbroker.auth.operator.directory.Watcher}."""
+        self.told.append(("changed", claims.token.subject))
+
+    def accountEnded(self, account: str) -> None:
+        """See L{natsbroker.auth.operator.directory.Watcher}."""
+        self.told.append(("ended", account))
+
+
+class World:
+    """
+    A directory with what is around it.
+    """
+
+    def __init__(self, text: Any = None, now: float = 1000.0, trust: Trust = TRUST) -> None:
+        self.clock = Clock()
+        self.clock.rightNow = now
+        self.resolver = Resolver(**{} if text is None else {ACCOUNT.key: text})
+        self.directory = AccountDirectory(trust, self.resolver, self.clock)
+        self.observer = Observer()
+        self.directory.watch(self.observer)
+
+    def find(self, account: str = ACCOUNT.key) -> Any:
+        """
+        The claims of an account, or the error that there is instead.
+        """
+        outcome: list[Any] = []
+        try:
+            found = self.directory.find(account)
+        except Unauthorized as error:
+            return error
+        if isinstance(found, Deferred):
+            found.addCallbacks(outcome.append, lambda why: outcome.append(why.value))
+            return outcome[0] if outcome else None
+        return found
+
+
+def issued(at: int = 1, **changes: Any) -> str:
+    """
+    A JWT of the account.
+    """
+    return ACCOUNT.jwt(iat=at, **changes)
+
+
+class TestFinding:
+    """Finding accounts."""
+
+    def test_found(self) -> None:
+        """An account is fetched once, and told before anybody has it."""
+        world = World(issued())
+        found = world.find()
+        assert found.token.subject == ACCOUNT.key
+        assert world.observer.told == [("changed", ACCOUNT.key)]
+        assert world.find() is found
+        assert world.resolver.asked == [ACCOUNT.key]
+        assert world.directory.known(ACCOUNT.key) is found
+        assert [each.token.subject for each in world.directory] == [ACCOUNT.key]
+        assert ACCOUNT.key in world.directory
+
+    def test_surroundedByBlanks(self) -> None:
+        """Blanks around the JWT, as files have them, do not matter."""
+        assert World(f" {issued()}\r\n").find().token.subject == ACCOUNT.key
+
+    @pytest.mark.parametrize(
+        "name", ["", "..", "/etc/passwd", "../../x", "A" * 55 + "B", Identity("U").key]
+    )
+    def test_onlyKeysAreAskedFor(self, name: str) -> None:
+        """The resolver never hears a name that is no account's key."""
+        world = World()
+        assert isinstance(world.find(name), Unauthorized)
+        assert world.resolver.asked == []
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            KeyError("none"),
+            LookupError("none"),
+            "",
+            "x",
+            b"bytes",
+            None,
+            Account(OPERATOR).jwt(),
+            issued(signer=ACCOUNT),
+            issued(signer=Operator()),
+            issued(signer=Operator().signing),
+            issued(exp=999),
+            issued(exp=1000),
+            issued(nbf=1001),
+            issued(nats={"exports": [{}]}),
+            ACCOUNT.user(Identity("U")),
+            OPERATOR.jwt(),
+        ],
+    )
+    def test_refused(self, text: Any) -> None:
+        """What is missing, malformed, untrusted, about another, or does not hold is no account."""
+        world = World(text)
+        assert isinstance(world.find(), Unauthorized)
+        assert world.observer.told == []
+        assert world.directory.known(ACCOUNT.key) is None
+
+    def test_brokenResolver(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """A resolver that fails finds nothing, and that is logged."""
+        assert isinstance(World(ZeroDivisionError("oops")).find(), Unauthorized)
+        assert flushLoggedErrors() == []
+
+    def test_signingKey(self) -> None:
+        """A signing key of the operator may sign accounts."""
+        assert World(issued(signer=OPERATOR.signing)).find().token.subject == ACCOUNT.key
+
+    def test_ownKeyOfTheAccount(self) -> None:
+        """Beside its signing keys, an account may sign its users with its own key."""
+        assert set(World(issued()).find().signers) == {ACCOUNT.key, ACCOUNT.signing.key}
+
+    def test_strictOperator(self) -> None:
+        """With a strict operator neither its own key nor an account's own counts."""
+        operator = OperatorClaims.decode(OPERATOR.jwt({"strict_signing_key_usage": True}))
+        trust = Trust.of([operator])
+        assert isinstance(World(issued(), trust=trust).find(), Unauthorized)
+        found = World(issued(signer=OPERATOR.signing), trust=trust).find()
+        assert set(found.signers) == {ACCOUNT.signing.key}
+
+    def test_togetherOnce(self) -> None:
+        """Many who ask at a time make one request, and all have its answer."""
+        answer: Deferred[str] = Deferred()
+        world = World(answer)
+        found: list[Any] = []
+        for _ in range(3):
+            asking = world.directory.find(ACCOUNT.key)
+            assert isinstance(asking, Deferred)
+            asking.addCallback(found.append)
+        answer.callback(issued())
+        assert len(found) == 3 and found[0] is found[1] is found[2]
+        assert world.resolver.asked == [ACCOUNT.key]
+
+    def test_oneGivesUp(self) -> None:
+        """One who gives up does not take the answer from the others."""
+        answer: Deferred[str] = Deferred()
+        world = World(answer)
+        first, second = world.directory.find(ACCOUNT.key), world.directory.find(ACCOUNT.key)
+        assert isinstance(first, Deferred) and isinstance(second, Deferred)
+        gone: list[Any] = []
+        found: list[Any] = []
+        first.addErrback(gone.append)
+        second.addCallback(found.append)
+        first.cancel()
+        answer.callback(issued())
+        assert gone[0].check(CancelledError)
+        assert found[0].token.subject == ACCOUNT.key
+
+    def test_nobodyWaits(self) -> None:
+        """When all have given up, so does the directory, and the next one asks anew."""
+        given: list[Deferred[str]] = []
+        answer: Deferred[str] = Deferred(given.append)
+        world = World(answer)
+        finding: Any = world.directory.find(ACCOUNT.key)
+        finding.addErrback(lambda why: why.trap(CancelledError))
+        finding.cancel()
+        assert given == [answer]
+        world.resolver.tokens[ACCOUNT.key] = issued()
+        assert world.find().token.subject == ACCOUNT.key
+
+    def test_missingIsAskedForAgain(self) -> None:
+        """An account that was not there may be there the next time."""
+        world = World()
+        assert isinstance(world.find(), Unauthorized)
+        world.resolver.tokens[ACCOUNT.key] = issued()
+        assert world.find().token.subject == ACCOUNT.key
+
+
+class TestExpiry:
+    """Accounts that end."""
+
+    def test_ends(self) -> None:
+        """When the JWT expires everybody is told, and the account is no more."""
+        world = World(issued(exp=1010))
+        world.find()
+        world.clock.advance(9.9)
+        assert world.observer.told == [("changed", ACCOUNT.key)]
+        world.clock.advance(0.1)
+        assert world.observer.told[1:] == [("ended", ACCOUNT.key)]
+        error = world.find()
+        assert isinstance(error, Unauthorized) and error.error is errors.ACCOUNT_EXPIRED
+
+    def test_isLookedForAgain(self) -> None:
+        """An expired account's JWT is looked for again, but not by everybody all the time."""
+        world = World(issued(exp=1010))
+        world.find()
+        world.clock.advance(10)
+        for _ in range(5):
+            assert world.find().error is errors.ACCOUNT_EXPIRED
+        assert len(world.resolver.asked) == 2
+        world.resolver.tokens[ACCOUNT.key] = issued(2)
+        world.clock.advance(1.0)
+        assert world.find().token.issuedAt == 2
+        assert world.observer.told[-1] == ("changed", ACCOUNT.key)
+
+    def test_farAway(self) -> None:
+        """A JWT that expires in an eternity makes no timer that no reactor can hold."""
+        world = World(issued(exp=2**63 - 1))
+        world.find()
+        assert [call.getTime() - 1000.0 for call in world.clock.getDelayedCalls()] == [86_400.0]
+        world.clock.advance(86_400)
+        assert world.observer.told == [("changed", ACCOUNT.key)]
+
+    def test_close(self) -> None:
+        """A directory that is closed waits for nothing."""
+        world = World(issued(exp=1010))
+        world.find()
+        world.directory.close()
+        assert not world.clock.getDelayedCalls()
+
+
+class TestUpdates:
+    """JWTs that change."""
+
+    def test_update(self) -> None:
+        """Another JWT of a known account is used from then on, and everybody is told."""
+        world = World(issued(exp=1010))
+        world.find()
+        assert world.directory.update(ACCOUNT.key, issued(2))
+        assert world.find().token.issuedAt == 2
+        assert world.observer.told == [("changed", ACCOUNT.key)] * 2
+        assert not world.clock.getDelayedCalls()
+
+    def test_same(self) -> None:
+        """The same JWT again changes nothing."""
+        text = issued()
+        world = World(text)
+        world.find()
+        assert world.directory.update(ACCOUNT.key, text)
+        assert len(world.observer.told) == 1
+
+    def test_unknown(self) -> None:
+        """A JWT of an account that nobody uses is not kept."""
+        world = World()
+        assert not world.directory.update(ACCOUNT.key, issued())
+        assert world.observer.told == []
+
+    @pytest.mark.parametrize(
+        "text",
+        ["", "x", Account(OPERATOR).jwt(), issued(signer=Operator()), issued(exp=999)],
+    )
+    def test_refused(self, text: str) -> None:
+        """A JWT that would not do at the beginning does not do later."""
+        world = World(issued())
+        before = world.find()
+        with pytest.raises(FieldError):
+            world.directory.update(ACCOUNT.key, text)
+        assert world.find() is before
+
+    def test_delete(self) -> None:
+        """An account that is deleted ends, and is looked for again."""
+        world = World(issued(exp=1010))
+        world.find()
+        del world.resolver.tokens[ACCOUNT.key]
+        world.directory.delete(ACCOUNT.key)
+        world.directory.delete(ACCOUNT.key)
+        assert world.observer.told[1:] == [("ended", ACCOUNT.key)]
+        assert world.find().error is errors.ACCOUNT_EXPIRED
+        world.resolver.tokens[ACCOUNT.key] = issued()
+        assert world.find().token.text == issued()
+        assert not world.clock.getDelayedCalls()
+
+    def test_provided(self) -> None:
+        """An account may be there before its JWT is; a JWT then takes its place."""
+        world = World()
+        world.directory.provide(placeholder(ACCOUNT.key))
+        assert set(world.find().signers) == {ACCOUNT.key}
+        assert world.directory.update(ACCOUNT.key, issued())
+        assert world.find().token.text
+
+
+class TestRefreshing:
+    """Looking anew for JWTs of accounts that are known."""
+
+    def test_another(self) -> None:
+        """Another JWT is used from then on."""
+        world = World(issued())
+        world.find()
+        world.resolver.tokens[ACCOUNT.key] = issued(2)
+        world.directory.refresh(ACCOUNT.key)
+        assert world.find().token.issuedAt == 2
+
+    def test_same(self) -> None:
+        """The same one changes nothing."""
+        world = World(issued())
+        world.find()
+        world.directory.refresh(ACCOUNT.key)
+        assert world.observer.told == [("changed", ACCOUNT.key)]
+
+    @pytest.mark.parametrize("found", [KeyError("none"), "nonsense", 5, issued(exp=999)])
+    def test_gone(self, found: Any) -> None:
+        """If there is none that is true, the account is no more."""
+        world = World(issued())
+        world.find()
+        world.resolver.tokens[ACCOUNT.key] = found
+        world.directory.refresh(ACCOUNT.key)
+        assert world.observer.told[1:] == [("ended", ACCOUNT.key)]
+        assert ACCOUNT.key not in world.directory
+
+    def test_cannotBeTold(self) -> None:
+        """A resolver that fails takes nothing away."""
+        world = World(issued())
+        found = world.find()
+        world.resolver.tokens[ACCOUNT.key] = OSError("the disk is gone")
+        world.directory.refresh(ACCOUNT.key)
+        assert world.find() is found
+
+    def test_placeholder(self) -> None:
+        """An account that is there before its JWT stays until that is found."""
+        world = World()
+        world.directory.provide(placeholder(ACCOUNT.key))
+        world.directory.refresh(ACCOUNT.key)
+        assert ACCOUNT.key in world.directory
+        world.resolver.tokens[ACCOUNT.key] = issued()
+        world.directory.refresh(ACCOUNT.key)
+        assert world.find().token.text == issued()

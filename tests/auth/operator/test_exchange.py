@@ -1,0 +1,222 @@
+"""
+Tests of L{natsbroker.auth.operator.exchange}.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from natsbroker.auth.fields import FieldError, Fields
+from natsbroker.auth.operator.exchange import (
+    ExportClaim,
+    MappingClaim,
+    readExports,
+    readImports,
+    readMappings,
+)
+from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, token
+
+OPERATOR = Operator()
+EXPORTER, IMPORTER = Account(OPERATOR), Account(OPERATOR)
+
+
+def fieldsOf(**members: Any) -> Fields:
+    """
+    An object of JSON.
+    """
+    return Fields.parse(json.dumps(members).encode())
+
+
+def activation(
+    signer: Identity = EXPORTER,
+    about: str = IMPORTER.key,
+    **nats: Any,
+) -> str:
+    """
+    An activation token for the importer's stream C{a.>}.
+    """
+    given = {"subject": "a.>", "kind": "stream", **nats}
+    return token(signer, claimsOf("activation", signer, about, given))
+
+
+class TestExports:
+    """What an account gives."""
+
+    def test_read(self) -> None:
+        """An export is read with all that is said of it."""
+        (export,) = readExports(
+            fieldsOf(
+                exports=[
+                    {
+                        "subject": "svc.*.x",
+                        "type": "service",
+                        "token_req": True,
+                        "revocations": {"*": 5},
+                        "response_type": "Stream",
+                        "response_threshold": 7,
+                        "service_latency": {"sampling": 50, "results": "lat"},
+                        "account_token_position": 2,
+                        "allow_trace": True,
+                    }
+                ]
+            )
+        )
+        assert export == ExportClaim(
+            "svc.*.x", "service", True, {"*": 5}, "Stream", 7, ("lat", 50), 2, True
+        )
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"subject": ""},
+            {"subject": "a..b"},
+            {"subject": None},
+            {"type": "other"},
+            {"type": None},
+            {"response_type": "Many"},
+            {"type": "stream", "response_type": "Stream"},
+            {"type": "stream", "response_threshold": 1},
+            {"response_threshold": -1},
+            {"service_latency": {"sampling": 101, "results": "x"}},
+            {"service_latency": {"sampling": -1, "results": "x"}},
+            {"service_latency": {"sampling": "often", "results": "x"}},
+            {"service_latency": {"sampling": 1, "results": "x.*"}},
+            {"service_latency": {"sampling": 1}},
+            {"account_token_position": 1},
+            {"account_token_position": 3},
+            {"account_token_position": -1},
+            {"account_token_position": 2**62},
+            {"revocations": ["x"]},
+        ],
+    )
+    def test_nonsense(self, changes: dict[str, Any]) -> None:
+        """An export that makes no sense refuses the account."""
+        entry = {"subject": "a.*", "type": "service", **changes}
+        with pytest.raises(FieldError):
+            readExports(fieldsOf(exports=[entry]))
+
+    def test_noneAmongThem(self) -> None:
+        """An export that is C{null} refuses the account."""
+        with pytest.raises(FieldError):
+            readExports(fieldsOf(exports=[None]))
+
+    def test_covering(self) -> None:
+        """Two exports of a type may not cover each other; of two types they may."""
+        stream, service = (
+            {"subject": "a.>", "type": "stream"},
+            {"subject": "a.b", "type": "service"},
+        )
+        assert len(readExports(fieldsOf(exports=[stream, service]))) == 2
+        with pytest.raises(FieldError):
+            readExports(fieldsOf(exports=[stream, {**service, "type": "stream"}]))
+        with pytest.raises(FieldError):
+            readExports(fieldsOf(exports=[stream, stream]))
+
+
+class TestImports:
+    """What an account takes."""
+
+    def read(self, **changes: Any) -> Any:
+        """
+        Read one import of the stream C{a.b}.
+        """
+        entry = {"subject": "a.b", "type": "stream", "account": EXPORTER.key, **changes}
+        (found,) = readImports(fieldsOf(imports=[entry]), IMPORTER.key)
+        return found
+
+    def test_read(self) -> None:
+        """An import is read with all that is said of it."""
+        found = self.read(local_subject="b.c", share=True, allow_trace=True, token=activation())
+        assert (found.subject, found.kind, found.account) == ("a.b", "stream", EXPORTER.key)
+        assert (found.localSubject, found.share, found.allowTrace) == ("b.c", True, True)
+        assert found.activation.subject == IMPORTER.key
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"subject": ""},
+            {"subject": "a..b"},
+            {"type": ""},
+            {"account": ""},
+            {"account": None},
+            {"to": "a", "local_subject": "b"},
+            {"to": "a..b"},
+            {"local_subject": "b..c"},
+            {"token": "x"},
+            {"token": 1},
+        ],
+    )
+    def test_nonsense(self, changes: dict[str, Any]) -> None:
+        """An import that makes no sense refuses the account."""
+        with pytest.raises(FieldError):
+            self.read(**changes)
+
+    def test_activations(self) -> None:
+        """A token of the exporter, or of a signing key in its name, activates the import."""
+        self.read(token=activation())
+        self.read(token=activation(EXPORTER.signing, issuer_account=EXPORTER.key))
+        self.read(token=activation(subject="a.b"))
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            activation(about=EXPORTER.key),
+            activation(about=Account(OPERATOR).key),
+            activation(about=""),
+            activation(kind="service"),
+            activation(kind=""),
+            activation(subject="b.>"),
+            activation(subject="a.b.c"),
+            activation(subject="a"),
+            activation(subject=""),
+            activation(subject=None),
+            activation(EXPORTER.signing),
+            activation(IMPORTER),
+            activation(EXPORTER.signing, issuer_account=IMPORTER.key),
+            activation(IMPORTER, issuer_account=IMPORTER.key),
+            IMPORTER.user(Identity("U")),
+        ],
+    )
+    def test_activationsOfOthers(self, other: str) -> None:
+        """A token for another account, type or subject, or of another exporter, is refused
+        (CVE-2021-3127)."""
+        with pytest.raises(FieldError):
+            self.read(token=other)
+
+    def test_serviceSubject(self) -> None:
+        """For a service that is known as C{to} there, the token is for that subject."""
+        given = {"type": "service", "to": "a.b", "subject": "x"}
+        self.read(**given, token=activation(kind="service"))
+        with pytest.raises(FieldError):
+            self.read(type="service", subject="x", token=activation(kind="service"))
+
+
+class TestMappings:
+    """Where subjects go."""
+
+    def test_read(self) -> None:
+        """Mappings are read with their weights; one without has the whole."""
+        places = [{"subject": "b", "weight": 40}, {"subject": "c", "cluster": "X"}]
+        assert readMappings(fieldsOf(mappings={"a.*": places})) == {
+            "a.*": (MappingClaim("b", 40), MappingClaim("c", 100, "X"))
+        }
+
+    @pytest.mark.parametrize(
+        "mappings",
+        [
+            {"a..b": []},
+            {"": []},
+            {"a": {}},
+            {"a": [{"subject": "b", "weight": 101}]},
+            {"a": [{"subject": "b", "weight": -1}]},
+            {"a": [None]},
+            [],
+        ],
+    )
+    def test_nonsense(self, mappings: Any) -> None:
+        """A mapping that makes no sense refuses the account."""
+        with pytest.raises(FieldError):
+            readMappings(fieldsOf(mappings=mappings))

@@ -1,0 +1,232 @@
+"""
+Tests of L{natsbroker.auth.operator.granting}.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from natsbroker.auth.operator.accountclaims import AccountClaims
+from natsbroker.auth.operator.granting import ServerLimits, grantOf, rulesInto, termsOf
+from natsbroker.auth.operator.terms import Rules
+from natsbroker.auth.operator.userclaims import UserClaims
+from natsbroker.errors import Unauthorized
+from natsbroker.subjects.permissions import (
+    PermissionSet,
+    ResponsePermission,
+    SubscribePermissions,
+)
+from natsbroker.wire.grants import Grant
+from tests.auth.operator.chain import UNLIMITED, Account, Identity, Operator
+
+ACCOUNT, USER = Account(Operator()), Identity("U")
+SCOPED = Identity("A")
+
+TEMPLATE = {
+    "kind": "user_scope",
+    "key": SCOPED.key,
+    "template": {"pub": {"allow": ["app.{{name()}}.>"]}, "subs": 3},
+}
+
+
+def account(nats: dict[str, Any] | None = None, **limits: int) -> AccountClaims:
+    """
+    An account whose own key may sign users.
+    """
+    claims = AccountClaims.decode(ACCOUNT.jwt(nats, limits=limits))
+    return replace(claims, signers={**claims.signers, ACCOUNT.key: None})
+
+
+def grant(
+    user: dict[str, Any] | None = None,
+    claims: AccountClaims | None = None,
+    limits: ServerLimits | None = None,
+    until: float = math.inf,
+    **standard: Any,
+) -> Grant:
+    """
+    What a user is granted.
+    """
+    claims = claims or account()
+    decoded = UserClaims.decode(ACCOUNT.user(USER, user, **standard))
+    return grantOf(decoded, termsOf(decoded, claims), claims, limits or ServerLimits(), until)
+
+
+class TestTerms:
+    """Whose terms hold for a user."""
+
+    def test_ownKey(self) -> None:
+        """What the account itself signed holds."""
+        user = UserClaims.decode(ACCOUNT.user(USER, {"subs": 7}))
+        assert termsOf(user, account()).subscriptions == 7
+
+    def test_signingKey(self) -> None:
+        """What a signing key without a template signed holds."""
+        user = UserClaims.decode(ACCOUNT.user(USER, {"subs": 7}, ACCOUNT.signing))
+        assert termsOf(user, account()).subscriptions == 7
+
+    def test_strangers(self) -> None:
+        """What another key signed, in whoever's name, does not."""
+        for text in (ACCOUNT.user(USER, signer=Identity("A")), Account(Operator()).user(USER)):
+            with pytest.raises(Unauthorized):
+                termsOf(UserClaims.decode(text), account())
+
+    def test_template(self) -> None:
+        """For a user of a scoped signer, its template holds."""
+        claims = account({"signing_keys": [TEMPLATE]})
+        user = UserClaims.decode(ACCOUNT.scopedUser(USER, SCOPED, name="ann"))
+        terms = termsOf(user, claims)
+        assert terms.rules == Rules(publishAllow=("app.ann.>",))
+        assert (terms.subscriptions, terms.payload) == (3, -1)
+
+    @pytest.mark.parametrize(
+        "nats",
+        [
+            UNLIMITED,
+            {"subs": 1},
+            {"pub": {"allow": [">"]}},
+            {"sub": {"deny": ["x"]}},
+            {"resp": {}},
+            {"bearer_token": True},
+            {"allowed_connection_types": ["STANDARD"]},
+            {"src": ["0.0.0.0/0"]},
+            {"times": [{"start": "00:00:00", "end": "23:59:59"}]},
+            {"times_location": "UTC"},
+            {"proxy_required": True},
+        ],
+    )
+    def test_moreThanTheTemplate(self, nats: dict[str, Any]) -> None:
+        """The JWT of such a user may say nothing of its own."""
+        claims = account({"signing_keys": [TEMPLATE]})
+        with pytest.raises(Unauthorized):
+            termsOf(UserClaims.decode(ACCOUNT.scopedUser(USER, SCOPED, nats)), claims)
+
+    @pytest.mark.parametrize("subject", ["{{nothing()}}", "a..b", " ", "{{name()}} x y"])
+    def test_brokenTemplates(self, subject: str) -> None:
+        """A template that makes no sense refuses its users."""
+        template = {**TEMPLATE, "template": {"pub": {"allow": [subject]}}}
+        claims = account({"signing_keys": [template]})
+        with pytest.raises(Unauthorized):
+            termsOf(UserClaims.decode(ACCOUNT.scopedUser(USER, SCOPED)), claims)
+
+
+class TestGrant:
+    """What is granted."""
+
+    def test_nothingSpecial(self) -> None:
+        """Without limits and permissions, a user may do everything in its account."""
+        assert grant() == Grant(ACCOUNT.key, USER.key)
+
+    @pytest.mark.parametrize(
+        ("ofUser", "ofAccount", "ofServer", "expected"),
+        [
+            (-1, -1, -1, None),
+            (5, -1, -1, 5),
+            (-1, 5, -1, 5),
+            (-1, -1, 5, 5),
+            (5, 3, 9, 3),
+            (0, 5, 5, 0),
+            (-2, 5, 5, 0),
+            (5, -2, -1, 0),
+            (2**40, -1, -1, 2**40),
+            (9, 5, 3, 3),
+        ],
+    )
+    def test_leastPayload(
+        self, ofUser: int, ofAccount: int, ofServer: int, expected: int | None
+    ) -> None:
+        """The least of the three limits holds; zero is a limit, and so is every number but -1."""
+        limits = ServerLimits(payload=ofServer)
+        given = grant({"payload": ofUser}, account(payload=ofAccount), limits)
+        assert given.maxPayload == expected
+
+    @pytest.mark.parametrize(
+        ("ofUser", "ofAccount", "ofServer", "expected"),
+        [(-1, -1, -1, None), (5, -1, -1, 5), (5, 3, 9, 3), (9, 5, 3, 3)],
+    )
+    def test_leastSubscriptions(
+        self, ofUser: int, ofAccount: int, ofServer: int, expected: int | None
+    ) -> None:
+        """The least of the three limits holds."""
+        limits = ServerLimits(subscriptions=ofServer)
+        given = grant({"subs": ofUser}, account(subs=ofAccount), limits)
+        assert given.maxSubscriptions == expected
+
+    @pytest.mark.parametrize("name", ["subs"])
+    def test_noSubscriptions(self, name: str) -> None:
+        """A user that may have no subscription is not let in."""
+        for user, claims in (
+            ({name: None}, account()),
+            ({name: 0}, account()),
+            ({name: -2}, account()),
+            ({}, account(subs=-2)),
+            ({}, account(subs=0)),
+        ):
+            with pytest.raises(Unauthorized):
+                grant(user, claims)
+
+    @pytest.mark.parametrize(
+        ("claims", "until", "expected"),
+        [
+            ({}, math.inf, None),
+            ({"exp": 50}, math.inf, 50),
+            ({}, 40.0, 40.0),
+            ({"exp": 50}, 40.0, 40.0),
+            ({"exp": 30}, 40.0, 30),
+        ],
+    )
+    def test_expires(self, claims: dict[str, Any], until: float, expected: float | None) -> None:
+        """A grant ends with the JWT or with the time of the day, whichever is sooner."""
+        assert grant(until=until, **claims).expires == expected
+
+    def test_defaults(self) -> None:
+        """The account's permissions hold for users that have none, and only for those."""
+        claims = account({"default_permissions": {"pub": {"allow": ["d"]}}})
+        assert grant({}, claims).publish == PermissionSet([b"d"])
+        own = grant({"sub": {"allow": ["x"]}}, claims)
+        assert (own.publish, own.subscribe) == (None, SubscribePermissions([b"x"]))
+
+    def test_tooManyShapes(self) -> None:
+        """Permissions with more wildcard shapes than can be looked up refuse the user."""
+        subjects = [
+            ".".join("*" if number >> bit & 1 else "a" for bit in range(12))
+            for number in range(2048)
+        ]
+        with pytest.raises(Unauthorized):
+            grant({"pub": {"allow": subjects}})
+
+
+class TestRules:
+    """Rules as permissions."""
+
+    @pytest.mark.parametrize(
+        ("rules", "publish", "subscribe", "responses"),
+        [
+            (Rules(), None, None, None),
+            (Rules(publishAllow=("a",)), PermissionSet([b"a"]), None, None),
+            (Rules(publishDeny=("a",)), PermissionSet(None, [b"a"]), None, None),
+            (Rules(subscribeAllow=("a q",)), None, SubscribePermissions([b"a q"]), None),
+            (Rules(subscribeDeny=("a",)), None, SubscribePermissions(None, [b"a"]), None),
+            (Rules(responses=(0, 0)), PermissionSet([]), None, ResponsePermission(1, 120.0)),
+            (
+                Rules(publishAllow=("a",), responses=(5, 3_000_000_000)),
+                PermissionSet([b"a"]),
+                None,
+                ResponsePermission(5, 3.0),
+            ),
+            (
+                Rules(publishDeny=("a",), responses=(-1, -1)),
+                PermissionSet([], [b"a"]),
+                None,
+                ResponsePermission(-1, -1e-9),
+            ),
+        ],
+    )
+    def test_permissions(self, rules: Rules, publish: Any, subscribe: Any, responses: Any) -> None:
+        """An empty list of what is allowed allows all, unless only answers are."""
+        made = rulesInto(Grant(), rules)
+        assert (made.publish, made.subscribe, made.responses) == (publish, subscribe, responses)

@@ -1,0 +1,119 @@
+"""
+Tests of L{natsbroker.auth.operator.operators}.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.auth.operator.operators import operatorsIn
+from natsbroker.config.model import OperatorMode, Resolver, Settings
+from natsbroker.server.making import withOperators
+from tests.auth.operator.chain import Account, Identity, Operator
+from tests.server.support import settingsOf
+
+OPERATOR, OTHER = Operator(), Operator()
+ONE, TWO = Account(OPERATOR), Account(OPERATOR)
+USER = Identity("U")
+MEMORY = "resolver: MEM\n"
+
+
+class TestOperators:
+    """What operators ask for."""
+
+    def test_trust(self) -> None:
+        """Their keys and signing keys are trusted."""
+        text = f"operators: [{OPERATOR.jwt()}, {OTHER.jwt()}]\n{MEMORY}"
+        expected = {OPERATOR.key, OPERATOR.signing.key, OTHER.key, OTHER.signing.key}
+        assert operatorsIn(settingsOf(text)).trust.keys == expected
+
+    def test_trustedKeys(self) -> None:
+        """Keys may be named without JWTs."""
+        found = operatorsIn(settingsOf(f"trusted_keys: [{OPERATOR.key}]\n{MEMORY}"))
+        assert found.trust.keys == {OPERATOR.key}
+        assert found.systemAccount == "$SYS"
+
+    def test_decorated(self) -> None:
+        """The JWT may stand between lines of dashes."""
+        begin, end = "-----BEGIN NATS OPERATOR JWT-----", "------END NATS OPERATOR JWT------"
+        mode = OperatorMode((f"{begin}\n{OPERATOR.jwt()}\n{end}\n",), resolver=Resolver("memory"))
+        assert OPERATOR.key in operatorsIn(Settings(operator=mode)).trust.keys
+
+    def test_accountServer(self) -> None:
+        """The operator may name the place of its accounts; the configuration goes first."""
+        text = f"operator: {OPERATOR.jwt({'account_server_url': 'http://a:1/jwt/v1'})}\n"
+        found = operatorsIn(settingsOf(text)).resolver
+        assert found == Resolver("url", "http://a:1/jwt/v1/accounts/")
+        assert operatorsIn(settingsOf(text + MEMORY)).resolver == Resolver("memory")
+
+    def test_systemAccount(self) -> None:
+        """The operator may name the system account, and so may the configuration."""
+        named = OPERATOR.jwt({"system_account": ONE.key})
+        preload = f"resolver_preload {{ {ONE.key}: {ONE.jwt()} }}\n"
+        for text in (
+            f"operator: {named}\n",
+            f"operator: {OPERATOR.jwt()}\nsystem_account: {ONE.key}\n",
+            f"operator: {named}\nsystem_account: {ONE.key}\n",
+        ):
+            assert withOperators(settingsOf(text + MEMORY + preload)).system_account == ONE.key
+
+    def test_nothing(self) -> None:
+        """Without operators nothing changes."""
+        settings = settingsOf("port: 4222")
+        assert withOperators(settings) is settings
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("operator: eyJ", "error parsing operator JWT"),
+        (f"operator: {ONE.jwt()}\nresolver: MEM", "error parsing operator JWT"),
+        (f"operator: {OPERATOR.jwt()}", "operators require an account resolver to be configured"),
+        (
+            f"operator: {OPERATOR.jwt({'assert_server_version': '3.0.0'})}\nresolver: MEM",
+            "expected major version 3 > server major version 2",
+        ),
+        (
+            f"operator: {OPERATOR.jwt({'assert_server_version': '2.99.0'})}\nresolver: MEM",
+            "expected minor version 99 > server minor version 15",
+        ),
+        (
+            f"operator: {OPERATOR.jwt({'assert_server_version': '2.15.9'})}\nresolver: MEM",
+            "expected update version 9 > server update version 1",
+        ),
+        (
+            f"operator: {OPERATOR.jwt({'system_account': ONE.key})}\nresolver: MEM\n"
+            f"system_account: {TWO.key}",
+            "system_account in config and operator JWT must be identical",
+        ),
+        (
+            f"operator: {OPERATOR.jwt({'system_account': ONE.key})}\nresolver: MEM",
+            "error resolving system account: account missing",
+        ),
+        (
+            f"operator: {OPERATOR.jwt()}\nresolver {{ type: full, dir: /nowhere }}",
+            "the system account needs to be specified",
+        ),
+        (
+            f"operator: {OPERATOR.jwt()}\nresolver: MEM\nresolver_preload {{ {ONE.key}: x }}",
+            "preload account error",
+        ),
+        (
+            f"operator: {OPERATOR.jwt()}\nresolver: MEM\n"
+            f"resolver_preload {{ {ONE.key}: {TWO.jwt()} }}",
+            "about another account",
+        ),
+        (
+            f"operator: {OPERATOR.jwt()}\nresolver: MEM\ndefault_sentinel: x",
+            "default sentinel JWT not valid",
+        ),
+        (
+            f"operator: {OPERATOR.jwt()}\nresolver: MEM\ndefault_sentinel: {ONE.user(USER)}",
+            "default sentinel must be a bearer token",
+        ),
+    ],
+)
+def test_mistakes(text: str, complaint: str) -> None:
+    """Operators that cannot be served are refused, in nats-server's words."""
+    with pytest.raises(ValueError, match=complaint):
+        operatorsIn(settingsOf(text))

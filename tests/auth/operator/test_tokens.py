@@ -1,0 +1,390 @@
+"""
+Tests of L{natsbroker.auth.operator.tokens}, with tokens of the Go library (C{tokens.txt}, made with
+C{github.com/nats-io/jwt/v2}) and of forgers.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.auth.fields import FieldError
+from natsbroker.auth.nkeys import Role, Signer
+from natsbroker.auth.operator.tokens import LONGEST, TokenError, decodeAny, decodeToken, encodeToken
+from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, oldToken, raw, token
+
+KNOWN = dict(
+    line.split() for line in Path(__file__).with_name("tokens.txt").read_text().splitlines()
+)
+
+HEADER = {"typ": "JWT", "alg": "ed25519-nkey"}
+
+
+def claims(issuer: Identity, **changes: Any) -> dict[str, Any]:
+    """
+    The claims of a user, some of them changed; C{...} takes one out.
+    """
+    body = {**claimsOf("user", issuer, Identity("U").key, {}), **changes}
+    return {name: value for name, value in body.items() if value is not ...}
+
+
+class TestKnown:
+    """Tokens that a real tool made."""
+
+    @pytest.mark.parametrize(
+        ("name", "kind"),
+        [("operator", "operator"), ("account", "account"), ("user", "user"), ("scoped", "user")],
+    )
+    def test_read(self, name: str, kind: str) -> None:
+        """The Go library's tokens are read, and are of their kind only."""
+        decoded = decodeToken(KNOWN[name], kind)
+        assert decoded.text == KNOWN[name]
+        assert decoded.issuedAt == 1795207382
+        for other in {"operator", "account", "user", "activation"} - {kind}:
+            with pytest.raises(TokenError):
+                decodeToken(KNOWN[name], other)
+
+    def test_claims(self) -> None:
+        """Standard claims are what they are."""
+        decoded = decodeToken(KNOWN["user"], "user")
+        assert (decoded.name, decoded.expires, decoded.notBefore) == ("jörg", 4102444800, 0)
+        assert decoded.subject.startswith("UCFIOX77") and decoded.issuer.startswith("ADFJHLAX")
+        assert KNOWN["user"] not in repr(decoded)
+
+    def test_damageIsNoticed(self) -> None:
+        """A token of which any letter is another is refused."""
+        text = KNOWN["scoped"]
+        for place in range(0, len(text), 7):
+            letter = "A" if text[place] != "A" else "B"
+            with pytest.raises(FieldError):
+                decodeToken(text[:place] + letter + text[place + 1 :], "user")
+
+
+class TestHeader:
+    """What the header may say."""
+
+    @pytest.mark.parametrize(
+        "header",
+        [
+            {"typ": "JWT", "alg": "none"},
+            {"typ": "JWT", "alg": ""},
+            {"typ": "JWT"},
+            {"typ": "JWT", "alg": None},
+            {"typ": "JWT", "alg": "EdDSA"},
+            {"typ": "JWT", "alg": "ed25519-other"},
+            {"typ": "JWT", "alg": ["ed25519-nkey"]},
+            {"typ": "JWT", "alg": "ed25519-nkey", "ALG": "none"},
+            {"typ": "JWE", "alg": "ed25519-nkey"},
+            {"alg": "ed25519-nkey"},
+            {"typ": 1, "alg": "ed25519-nkey"},
+            {},
+            b"[]",
+            b"",
+            b'{"typ":"JWT","alg":"ed25519-nkey","alg":"ed25519-nkey"}',
+        ],
+    )
+    def test_refused(self, header: Any) -> None:
+        """Only Ed25519 is an algorithm, and only C{JWT} a type."""
+        account = Identity("A")
+        with pytest.raises(FieldError):
+            decodeToken(token(account, claims(account), header), "user")
+
+    @pytest.mark.parametrize("name", ["ed25519", "ED25519-NKEY"])
+    def test_spellings(self, name: str) -> None:
+        """Both names of the algorithm do for both versions, in any case."""
+        account = Identity("A")
+        header = {"typ": "JWT", "alg": name}
+        decoded = decodeToken(token(account, claims(account), header), "user")
+        assert (decoded.issuer, decoded.isOld) == (account.key, False)
+
+    def test_typeInLowerCase(self) -> None:
+        """The type may be written in lower case, as older tools did."""
+        account = Identity("A")
+        header = {"typ": "jwt", "alg": "ed25519-nkey"}
+        assert decodeToken(token(account, claims(account), header), "user").issuer == account.key
+
+    @pytest.mark.parametrize("name", ["kid", "jku", "jwk", "x5u", "x5c", "crit"])
+    def test_nothingElseCounts(self, name: str) -> None:
+        """No member of the header selects another key."""
+        account, other = Identity("A"), Identity("A")
+        header = {**HEADER, name: other.key}
+        assert decodeToken(token(account, claims(account), header), "user").issuer == account.key
+        with pytest.raises(TokenError):
+            decodeToken(token(other, claims(account), header), "user")
+
+    def test_publicKeyAsSecret(self) -> None:
+        """A token that is signed symmetrically with the public key is refused."""
+        account = Identity("A")
+        for name in ("HS256", "ed25519-nkey"):
+            header = raw(json.dumps({"typ": "JWT", "alg": name}).encode())
+            signed = f"{header}.{raw(json.dumps(claims(account)).encode())}"
+            digest = hmac.new(account.key.encode(), signed.encode(), hashlib.sha256).digest()
+            for signature in (digest, digest * 2):
+                with pytest.raises(TokenError):
+                    decodeToken(f"{signed}.{raw(signature)}", "user")
+
+    def test_unsignedHeader(self) -> None:
+        """Only a token of version 1 may have a signature that leaves out the header."""
+        account = Identity("A")
+        body = raw(json.dumps(claims(account)).encode())
+        signature = raw(account.sign(body.encode()))
+        for name in ("ed25519", "ed25519-nkey"):
+            header = raw(json.dumps({"typ": "jwt", "alg": name}).encode())
+            with pytest.raises(TokenError, match="wrong signature"):
+                decodeToken(f"{header}.{body}.{signature}", "user")
+
+
+class TestVersionOne:
+    """Tokens of version 1: what they say is found where version 2 has it."""
+
+    def test_user(self) -> None:
+        """Kind, tags and issuing account stand beside the claims that are particular to NATS."""
+        account, user = Identity("A"), Identity("U")
+        nats = {"pub": {"allow": ["a"]}, "type": "account", "allowed_connection_types": ["MQTT"]}
+        text = oldToken("user", account, user.key, nats, tags=["t"], issuer_account=account.key)
+        decoded = decodeToken(text, "user")
+        assert decoded.isOld and decoded.subject == user.key
+        found = decoded.nats
+        assert (found.text("type"), found.texts("tags")) == ("user", ("t",))
+        assert found.text("issuer_account") == account.key
+        assert "pub" in found and "allowed_connection_types" not in found
+
+    def test_account(self) -> None:
+        """Limits of JetStream, mappings and scopes came with version 2."""
+        operator, account = Identity("O"), Identity("A")
+        nats = {"limits": {"conn": 3, "mem_storage": 5}, "mappings": {}, "signing_keys": ["x"]}
+        found = decodeToken(oldToken("account", operator, account.key, nats), "account").nats
+        limits = found.block("limits")
+        assert limits is not None and list(limits) == ["conn"] and limits.integer("conn") == 3
+        assert "mappings" not in found and found.texts("signing_keys") == ("x",)
+        with pytest.raises(FieldError):
+            scoped = {"signing_keys": [{"kind": "user_scope"}]}
+            decodeToken(oldToken("account", operator, account.key, scoped), "account")
+
+    def test_activation(self) -> None:
+        """What is imported is called its kind; limits that nobody applies are an error."""
+        account, other = Identity("A"), Identity("A")
+        nats = {"subject": "a", "type": "stream"}
+        found = decodeToken(oldToken("activation", account, other.key, nats), "activation").nats
+        assert (found.text("kind"), found.text("subject")) == ("stream", "a")
+        with pytest.raises(TokenError, match="only version 1 had"):
+            decodeToken(
+                oldToken("activation", account, other.key, {**nats, "max": 1}), "activation"
+            )
+
+    def test_damage(self) -> None:
+        """The claims are signed, and only kinds are read that there were."""
+        account, user = Identity("A"), Identity("U")
+        text = oldToken("user", account, user.key, {})
+        header, body, signature = text.split(".")
+        other = oldToken("user", account, user.key, {"bearer_token": True}).split(".")[1]
+        signedBoth = raw(account.sign(f"{header}.{body}".encode()))
+        for wrong in (f"{header}.{other}.{signature}", f"{header}.{body}.{signedBoth}"):
+            with pytest.raises(TokenError, match="wrong signature"):
+                decodeToken(wrong, "user")
+        with pytest.raises(TokenError, match="kind"):
+            decodeToken(oldToken("cluster", account, user.key, {}), "user")
+
+
+class TestClaims:
+    """What the claims may be."""
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"nats": None},
+            {"nats": ...},
+            {"nats": []},
+            {"nats": {}},
+            {"nats": {"type": "user"}},
+            {"nats": {"type": "user", "version": 1}},
+            {"nats": {"type": "user", "version": 3}},
+            {"nats": {"type": "user", "version": "2"}},
+            {"nats": {"version": 2}},
+            {"nats": {"type": "account", "version": 2}},
+            {"nats": {"type": None, "version": 2}},
+            {"type": "user"},
+            {"iss": ...},
+            {"iss": None},
+            {"iss": 1},
+            {"iss": ""},
+            {"exp": 1.5},
+            {"exp": "1"},
+            {"exp": 2**63},
+            {"exp": True},
+            {"nbf": []},
+            {"iat": {}},
+            {"sub": 1},
+            {"name": ["x"]},
+        ],
+    )
+    def test_refused(self, changes: dict[str, Any]) -> None:
+        """Claims of wrong types, versions or kinds are refused, and nothing else happens."""
+        account = Identity("A")
+        with pytest.raises(FieldError):
+            decodeToken(token(account, claims(account, **changes)), "user")
+
+    def test_issuersOfOtherRoles(self) -> None:
+        """Users are issued by accounts, and by nobody else."""
+        for letter in "OUN":
+            issuer = Identity(letter)
+            with pytest.raises(TokenError):
+                decodeToken(token(issuer, claims(issuer)), "user")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda key: key[:-1],
+            lambda key: key[:50],
+            lambda key: key.lower(),
+            lambda key: "U" + key[1:],
+            lambda key: key[:-1] + ("A" if key[-1] != "A" else "B"),
+            lambda key: base64.b32encode(base64.b32decode(key)[1:-2]).decode(),
+            lambda key: base64.b32encode(base64.b32decode(key)[:-3] + b"\0\0").decode(),
+        ],
+    )
+    def test_issuersThatAreNoKeys(self, change: Callable[[str], str]) -> None:
+        """An issuer that is cut, or wrong in its role or checksum, is refused (2026-23)."""
+        account = Identity("A")
+        with pytest.raises(FieldError):
+            decodeToken(token(account, claims(account, iss=change(account.key))), "user")
+
+    def test_signedByOthers(self) -> None:
+        """The signature must be the issuer's."""
+        account, other = Identity("A"), Identity("A")
+        with pytest.raises(TokenError):
+            decodeToken(token(other, claims(account)), "user")
+
+    def test_partsOfOthers(self) -> None:
+        """Parts of two tokens do not make a third."""
+        account = Identity("A")
+        one = token(account, claims(account)).split(".")
+        two = token(account, claims(account)).split(".")
+        with pytest.raises(TokenError):
+            decodeToken(".".join([one[0], one[1], two[2]]), "user")
+        with pytest.raises(TokenError):
+            decodeToken(".".join([one[0], two[1], one[2]]), "user")
+
+
+class TestText:
+    """How a token may be written."""
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda text: text + "=",
+            lambda text: text + "==",
+            lambda text: text + "\n",
+            lambda text: " " + text,
+            lambda text: text.replace(".", " ."),
+            lambda text: text + ".",
+            lambda text: text + ".e30",
+            lambda text: text.rpartition(".")[0],
+            lambda text: text.rpartition(".")[0] + ".",
+            lambda text: "." + text,
+            lambda text: text.replace("-", "+").replace("_", "/"),
+            lambda text: text.split(".")[1],
+            lambda text: "é" + text,
+            lambda text: "",
+        ],
+    )
+    def test_variantsAreRefused(self, change: Callable[[str], str]) -> None:
+        """Padding, blanks, line ends, and more or fewer parts are refused."""
+        text = KNOWN["user"]
+        assert "-" in text or "_" in text
+        with pytest.raises(FieldError):
+            decodeToken(change(text), "user")
+
+    def test_long(self) -> None:
+        """A token of 10 KiB is read, one of more than a megabyte is not looked at."""
+        account = Identity("A")
+        long = token(account, claims(account, name="x" * 10_000))
+        assert len(decodeToken(long, "user").name) == 10_000
+        with pytest.raises(TokenError, match="too long"):
+            decodeToken(token(account, claims(account, name="x" * LONGEST)), "user")
+
+    @given(st.text())
+    def test_anyText(self, text: str) -> None:
+        """No text makes anything but a refusal."""
+        with pytest.raises(FieldError):
+            decodeAny(text)
+
+    @given(st.binary(), st.binary(), st.binary())
+    def test_anyParts(self, header: bytes, body: bytes, signature: bytes) -> None:
+        """No three parts make anything but a refusal."""
+        with pytest.raises(FieldError):
+            decodeAny(".".join([raw(header), raw(body), raw(signature)]))
+
+    @given(st.binary())
+    def test_anyClaims(self, body: bytes) -> None:
+        """No claims with a true header make anything but a refusal."""
+        with pytest.raises(FieldError):
+            decodeAny(token(ACCOUNT, body))
+
+
+class TestTime:
+    """When a token holds."""
+
+    @pytest.mark.parametrize(
+        ("changes", "now", "timely"),
+        [
+            ({}, 0.0, True),
+            ({"exp": 0, "nbf": 0}, 1e10, True),
+            ({"exp": 100}, 99.0, True),
+            ({"exp": 100}, 100.9, True),
+            ({"exp": 100}, 101.0, False),
+            ({"exp": -5}, 50.0, False),
+            ({"exp": 2**63 - 1}, 1e10, True),
+            ({"exp": -(2**63)}, 1e10, False),
+            ({"nbf": 100}, 99.9, False),
+            ({"nbf": 100}, 100.0, True),
+            ({"nbf": -100}, 50.0, True),
+            ({"nbf": 10, "exp": 5}, 7.0, False),
+        ],
+    )
+    def test_isTimely(self, changes: dict[str, Any], now: float, timely: bool) -> None:
+        """A token holds from C{nbf} until the end of the second C{exp}."""
+        decoded = decodeToken(token(ACCOUNT, claims(ACCOUNT, **changes)), "user")
+        assert decoded.isTimely(now) is timely
+
+
+class TestEncode:
+    """Tokens of our own."""
+
+    def test_readAgain(self) -> None:
+        """What was made is read, with all that was put in."""
+        signer = Signer(Role.SERVER)
+        text = encodeToken(
+            "authorization_request", "x", {"a": [1, "é"]}, signer, 1000.9, aud="y", exp=1002
+        )
+        decoded = decodeToken(text, "authorization_request")
+        assert (decoded.subject, decoded.audience, decoded.issuer) == ("x", "y", signer.publicKey)
+        assert (decoded.issuedAt, decoded.expires) == (1000, 1002)
+        assert len(decoded.identifier) == 52
+
+    def test_kinds(self) -> None:
+        """What a server may not issue is not taken from it."""
+        for kind in ("operator", "account", "user", "authorization_response"):
+            text = encodeToken(kind, "x", {}, Signer(Role.SERVER), 0.0)
+            with pytest.raises(TokenError):
+                decodeToken(text, kind)
+
+    def test_chain(self) -> None:
+        """Operators, accounts and users of the tests are read too."""
+        operator = Operator()
+        account = Account(operator)
+        assert decodeToken(operator.jwt(), "operator").subject == operator.key
+        assert decodeToken(account.jwt(), "account").issuer == operator.key
+        assert decodeToken(account.user(Identity("U")), "user").issuer == account.key
+
+
+ACCOUNT = Identity("A")

@@ -1,0 +1,421 @@
+"""
+The default authorizer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bcrypt
+import pytest
+from twisted.internet.defer import Deferred
+from zope.interface.verify import verifyObject
+
+from natsbroker import errors
+from natsbroker.auth.configured import Identity, SettingsAuthorizer
+from natsbroker.auth.passwords import PasswordChecks
+from natsbroker.interfaces import IAuthorizer
+from natsbroker.wire.grants import Grant, Hello
+from tests.auth.certificates import certificate
+from tests.auth.operator.chain import Identity as KeyPair
+from tests.auth.operator.chain import raw
+from tests.auth.test_passwords import Threads
+
+HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+
+ALICE = Identity("a", Grant("A", "alice"))
+BOB = Identity("b", Grant("B", "bob"), frozenset({"WEBSOCKET"}))
+CAROL = Identity(HASH, Grant("A", "carol"))
+TOKEN = Identity("t", Grant())
+
+
+def authorizer(*identities: Identity, threads: Any = None, **more: Any) -> SettingsAuthorizer:
+    """An authorizer with these users."""
+    users = {each.grant.user: each for each in identities}
+    return SettingsAuthorizer(PasswordChecks(threads or Threads()), users, **more)
+
+
+def hello(user: str = "", password: str = "", token: str = "", **more: Any) -> Hello:
+    """What somebody says."""
+    given = {"user": user, "pass": password, "auth_token": token}
+    return Hello(options={name: value for name, value in given.items() if value}, **more)
+
+
+def refuses(made: SettingsAuthorizer, greeting: Hello) -> bool:
+    """Whether somebody is denied at once."""
+    try:
+        made.grantFor(greeting)
+    except errors.Unauthorized:
+        return True
+    return False
+
+
+class TestOpen:
+    """No users, no token."""
+
+    def test_everybody(self) -> None:
+        """Everybody gets in, whatever they say."""
+        made = authorizer()
+        verifyObject(IAuthorizer, made)
+        assert not made.required
+        assert made.grantFor(hello()) == Grant()
+        assert made.grantFor(hello("x", "y", "z")) == Grant()
+
+
+class TestUsers:
+    """Users with passwords."""
+
+    def test_required(self) -> None:
+        """A login is required."""
+        assert authorizer(ALICE).required
+
+    def test_right(self) -> None:
+        """Name and password of a user give the user's grant."""
+        assert authorizer(ALICE, BOB).grantFor(hello("alice", "a")) == ALICE.grant
+
+    @pytest.mark.parametrize(
+        ("user", "password", "token"),
+        [
+            ("", "", ""),
+            ("alice", "", ""),
+            ("alice", "b", ""),
+            ("alice", "A", ""),
+            ("Alice", "a", ""),
+            ("nobody", "a", ""),
+            ("", "a", ""),
+            ("", "", "a"),
+            ("alice", "", "a"),
+            ("alice", "alice", ""),
+        ],
+    )
+    def test_wrong(self, user: str, password: str, token: str) -> None:
+        """Everything else is denied."""
+        assert refuses(authorizer(ALICE), hello(user, password, token))
+
+    def test_wrongTypes(self) -> None:
+        """Options that are no text are as if they were not there."""
+        assert refuses(authorizer(ALICE), Hello(options={"user": 1, "pass": True}))
+
+    def test_connectionTypes(self) -> None:
+        """A user for some kinds of connection is denied on others, with the right password."""
+        made = authorizer(ALICE, BOB)
+        assert refuses(made, hello("bob", "b"))
+        assert made.grantFor(hello("bob", "b", connectionType="WEBSOCKET")) == BOB.grant
+
+    def test_secretsAreNotShown(self) -> None:
+        """A secret is not in the repr of an identity."""
+        assert "hidden" not in repr(Identity("hidden", Grant()))
+
+
+class TestSingle:
+    """A single user."""
+
+    @pytest.mark.parametrize(
+        ("greeting", "expected"),
+        [
+            (hello("dora", "d"), True),
+            (hello("dora", "d", "x"), True),
+            (hello("dora"), False),
+            (hello("", "d"), False),
+            (hello("nobody", "d"), False),
+            (hello(), False),
+            (hello(token="d"), False),
+        ],
+    )
+    def test_single(self, greeting: Hello, expected: bool) -> None:
+        """Name and password must be right."""
+        made = authorizer(single=Identity("d", Grant(user="dora")))
+        assert made.required
+        assert refuses(made, greeting) is not expected
+
+
+class TestKeys:
+    """Users who sign."""
+
+    ANN = KeyPair("U")
+    IDENTITY = Identity("", Grant("A", ANN.key))
+
+    def made(self, *identities: Identity, **more: Any) -> SettingsAuthorizer:
+        """An authorizer with such a user."""
+        return authorizer(*identities, keys={self.ANN.key: self.IDENTITY}, **more)
+
+    def hello(self, signer: KeyPair | None = None, **more: str) -> Hello:
+        """A connection that brings the key."""
+        options = {"nkey": self.ANN.key, **more}
+        if signer is not None:
+            options["sig"] = raw(signer.sign(b"AAAA"))
+        return Hello(options=options, nonce="AAAA")
+
+    def test_nonce(self) -> None:
+        """There is a nonce to sign where there are keys, and only there."""
+        assert self.made().nonce and self.made().required
+        assert not authorizer(ALICE).nonce
+
+    def test_signed(self) -> None:
+        """Who signs the nonce gets in, whatever else is said."""
+        assert self.made(ALICE).grantFor(self.hello(self.ANN)) == self.IDENTITY.grant
+        greeting = self.hello(self.ANN, **{"user": "alice", "pass": "x"})
+        assert self.made(ALICE).grantFor(greeting) == self.IDENTITY.grant
+
+    def test_unsigned(self) -> None:
+        """Who does not, does not, although name and password be right."""
+        assert refuses(self.made(), self.hello())
+        assert refuses(self.made(), self.hello(sig="x"))
+        assert refuses(self.made(ALICE), self.hello(None, **{"user": "alice", "pass": "a"}))
+
+    def test_strangers(self) -> None:
+        """Neither does who signs with another key, or names one that nobody has."""
+        stranger = KeyPair("U")
+        assert refuses(self.made(), self.hello(stranger))
+        assert refuses(self.made(ALICE), self.hello(stranger, nkey=stranger.key))
+        assert refuses(self.made(), self.hello(stranger, nkey=stranger.seed.decode()))
+
+    def test_replay(self) -> None:
+        """A signature is of no use on another connection."""
+        first = self.hello(self.ANN)
+        made = self.made()
+        assert made.grantFor(first) == self.IDENTITY.grant
+        assert refuses(made, Hello(options=first.options, nonce="BBBB"))
+        assert refuses(made, Hello(options=first.options))
+
+    def test_others(self) -> None:
+        """Users with passwords need no key; a key is no name."""
+        assert self.made(ALICE).grantFor(hello("alice", "a")) == ALICE.grant
+        assert refuses(self.made(ALICE), hello(self.ANN.key))
+        assert refuses(self.made(), hello("alice", "a"))
+        assert refuses(self.made(), hello())
+
+    def test_withoutKeys(self) -> None:
+        """Where nobody has a key, one that is brought does not matter."""
+        greeting = self.hello(None, **{"user": "alice", "pass": "a"})
+        assert authorizer(ALICE).grantFor(greeting) == ALICE.grant
+
+    def test_connectionTypes(self) -> None:
+        """A key for some kinds of connection is denied on others."""
+        identity = Identity("", Grant(), frozenset({"WEBSOCKET"}))
+        made = authorizer(keys={self.ANN.key: identity})
+        assert refuses(made, self.hello(self.ANN))
+
+    def test_certificates(self) -> None:
+        """Who brings a key signs, also where certificates name users."""
+        made = self.made(ALICE, mapsCertificates=True)
+        assert made.grantFor(self.hello(self.ANN)) == self.IDENTITY.grant
+        assert refuses(made, hello("alice", "a"))
+
+    def test_nobody(self) -> None:
+        """The owner of a key may stand for nobody, and needs no signature then."""
+        made = self.made(ALICE, noAuthUser=self.ANN.key)
+        assert not made.required
+        for greeting in (
+            hello(),
+            self.hello(),
+            self.hello(KeyPair("U")),
+            Hello(options={"jwt": "x"}),
+        ):
+            assert made.grantFor(greeting) == self.IDENTITY.grant
+        assert refuses(made, hello("alice", "x"))
+        assert refuses(made, self.hello(nkey=KeyPair("U").key))
+
+    def test_nobodyElse(self) -> None:
+        """Who brings a key that nobody has is not nobody, unless nobody has any."""
+        greeting = self.hello(nkey=KeyPair("U").key)
+        assert refuses(self.made(ALICE, noAuthUser="alice"), greeting)
+        assert authorizer(ALICE, noAuthUser="alice").grantFor(greeting) == ALICE.grant
+
+
+class TestToken:
+    """A token."""
+
+    def test_right(self) -> None:
+        """Whoever has it gets in."""
+        made = authorizer(token=TOKEN)
+        assert made.required
+        assert made.grantFor(hello(token="t")) == Grant()
+
+    def test_wrong(self) -> None:
+        """Another one, or the token as a name or password, is denied."""
+        made = authorizer(token=TOKEN)
+        for greeting in (hello(), hello(token="x"), hello("t"), hello("x", "t")):
+            assert refuses(made, greeting)
+
+    def test_besideUsers(self) -> None:
+        """Who names no user may bring the token instead."""
+        made = authorizer(ALICE, token=TOKEN)
+        assert made.grantFor(hello(token="t")) == Grant()
+        assert made.grantFor(hello("alice", "a", "x")) == ALICE.grant
+        assert refuses(made, hello("alice", "x", "t"))
+
+
+class TestHashes:
+    """Secrets that are hashed."""
+
+    def test_right(self) -> None:
+        """The grant comes when the hash was compared."""
+        threads = Threads()
+        answer = authorizer(CAROL, threads=threads).grantFor(hello("carol", "secret"))
+        assert isinstance(answer, Deferred)
+        found: list[Any] = []
+        answer.addCallback(found.append)
+        threads.run()
+        assert found == [CAROL.grant]
+
+    def test_wrong(self) -> None:
+        """So does the denial."""
+        threads = Threads()
+        answer = authorizer(CAROL, threads=threads).grantFor(hello("carol", "x"))
+        assert isinstance(answer, Deferred)
+        found: list[Any] = []
+        answer.addErrback(lambda failure: found.append(failure.value))
+        threads.run()
+        assert isinstance(found[0], errors.Unauthorized)
+
+    def test_unknownAreLikeOthers(self) -> None:
+        """
+        Names that do not exist take the path of some user that does, always the same one: of a
+        table with hashes and plain texts nobody learns which names exist.
+        """
+        made = authorizer(ALICE, CAROL)
+        kinds = []
+        for number in range(200):
+            path = [self.path(made, f"nobody{number}") for _ in range(2)]
+            assert path[0] == path[1]
+            kinds.append(path[0])
+        assert 50 < sum(kinds) < 150
+        other = authorizer(ALICE, CAROL)
+        assert kinds != [self.path(other, f"nobody{number}") for number in range(200)]
+
+    def path(self, made: SettingsAuthorizer, name: str) -> bool:
+        """Whether a hash is compared for a name."""
+        try:
+            answer = made.grantFor(hello(name, "x"))
+        except errors.Unauthorized:
+            return False
+        assert isinstance(answer, Deferred)
+        answer.addErrback(lambda failure: None)
+        answer.cancel()
+        return True
+
+    def test_unknownTakesTheSamePath(self) -> None:
+        """For a user that does not exist a hash is compared too, and then denied."""
+        threads = Threads()
+        answer = authorizer(CAROL, threads=threads).grantFor(hello("nobody", "secret"))
+        assert isinstance(answer, Deferred)
+        found: list[Any] = []
+        answer.addErrback(lambda failure: found.append(failure.value))
+        threads.run()
+        assert isinstance(found[0], errors.Unauthorized)
+
+    def test_wrongKindTakesTheSamePath(self) -> None:
+        """For a user of another kind of connection too."""
+        threads = Threads()
+        dave = Identity(HASH, Grant(user="dave"), frozenset({"WEBSOCKET"}))
+        answer = authorizer(dave, threads=threads).grantFor(hello("dave", "secret"))
+        assert isinstance(answer, Deferred)
+        found: list[Any] = []
+        answer.addErrback(lambda failure: found.append(failure.value))
+        threads.run()
+        assert isinstance(found[0], errors.Unauthorized)
+
+
+class TestNobody:
+    """Who brings no credentials."""
+
+    def test_user(self) -> None:
+        """Gets what the user has that the settings name, although it has a password."""
+        made = authorizer(ALICE, BOB, noAuthUser="alice")
+        assert not made.required
+        assert made.grantFor(hello()) == ALICE.grant
+
+    def test_hashed(self) -> None:
+        """Also if that is a hash."""
+        assert authorizer(CAROL, noAuthUser="carol").grantFor(hello()) == CAROL.grant
+
+    @pytest.mark.parametrize(
+        "greeting", [hello("alice", "x"), hello("x"), hello("", "x"), hello(token="x")]
+    )
+    def test_wrong(self, greeting: Hello) -> None:
+        """Wrong credentials are still denied."""
+        assert refuses(authorizer(ALICE, noAuthUser="alice"), greeting)
+
+    def test_otherUser(self) -> None:
+        """Right ones of another user are taken."""
+        made = authorizer(ALICE, Identity("e", Grant(user="eve")), noAuthUser="alice")
+        assert made.grantFor(hello("eve", "e")) == Grant(user="eve")
+
+    def test_connectionType(self) -> None:
+        """The user's kinds of connection hold for nobody as well."""
+        made = authorizer(BOB, noAuthUser="bob")
+        assert refuses(made, hello())
+        assert made.grantFor(hello(connectionType="WEBSOCKET")) == BOB.grant
+
+    def test_missing(self) -> None:
+        """A user that does not exist cannot be named."""
+        with pytest.raises(ValueError, match="no user"):
+            authorizer(ALICE, noAuthUser="nobody")
+
+
+class TestCertificates:
+    """Users that certificates name."""
+
+    def made(self, **more: Any) -> SettingsAuthorizer:
+        """An authorizer with two users."""
+        users = [
+            Identity("", Grant("A", "alice@example.com")),
+            Identity("pw", Grant("B", "bob")),
+        ]
+        return authorizer(*users, mapsCertificates=True, **more)
+
+    def test_named(self) -> None:
+        """The user that the certificate names gets in without a password."""
+        greeting = hello(certificate=certificate(emails=["alice@example.com"]))
+        assert self.made().grantFor(greeting).account == "A"  # type: ignore[union-attr]
+
+    @pytest.mark.parametrize("more", [{"user": "bob"}, {"token": "x"}, {"user": "alice"}])
+    def test_whatIsSaidDoesNotCount(self, more: dict[str, str]) -> None:
+        """Whom the client names in CONNECT changes nothing."""
+        given = certificate(emails=["alice@example.com"])
+        grant = self.made().grantFor(hello(certificate=given, **more))
+        assert grant == Grant("A", "alice@example.com")
+
+    def test_passwordsCount(self) -> None:
+        """A password must be that of the user whom the certificate names, who may have none."""
+        given = certificate(emails=["alice@example.com"])
+        assert refuses(self.made(), hello("bob", "pw", certificate=given))
+        assert refuses(self.made(), hello("alice@example.com", "x", certificate=given))
+        given = certificate(names=["bob"])
+        assert refuses(self.made(), hello(certificate=given))
+        assert refuses(self.made(), hello("bob", "x", certificate=given))
+        assert self.made().grantFor(hello("", "pw", certificate=given)) == Grant("B", "bob")
+
+    def test_singleUser(self) -> None:
+        """A single user, and a token, are not named by certificates."""
+        given = certificate(emails=["alice@example.com"])
+        single = Identity("", Grant(user="alice@example.com"))
+        made = authorizer(mapsCertificates=True, single=single)
+        assert refuses(made, hello(certificate=given))
+        assert made.grantFor(hello("alice@example.com")) == single.grant
+
+    def test_unknown(self) -> None:
+        """A certificate that names nobody is denied, whatever the client says."""
+        given = certificate(emails=["eve@example.com"])
+        assert refuses(self.made(), hello("bob", "pw", certificate=given))
+
+    def test_withoutCertificate(self) -> None:
+        """So is a connection without one; a name alone never gets in."""
+        assert refuses(self.made(), hello("alice@example.com"))
+        assert refuses(self.made(), hello("bob", "pw"))
+
+    def test_required(self) -> None:
+        """There is no way in without a certificate, also if somebody stands for nobody."""
+        made = self.made(noAuthUser="bob")
+        assert not made.required
+        assert refuses(made, hello())
+
+    def test_connectionType(self) -> None:
+        """The user's kinds of connection hold."""
+        user = Identity("", Grant(user="alice"), frozenset({"WEBSOCKET"}))
+        made = authorizer(user, mapsCertificates=True)
+        given = certificate(names=["alice"])
+        assert refuses(made, hello(certificate=given))
+        grant = made.grantFor(hello(certificate=given, connectionType="WEBSOCKET"))
+        assert grant == user.grant

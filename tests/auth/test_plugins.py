@@ -1,0 +1,309 @@
+"""
+Tests of L{natsbroker.auth.plugins}: the ready-made authorizers in brokers in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+from twisted.cred.strcred import makeChecker
+
+from natsbroker.auth.plugins import READY_MADE, CredPlugin
+from natsbroker.broker import Broker
+from natsbroker.clients.finding import sessionsOf
+from natsbroker.errors import BrokerError
+from natsbroker.interfaces import IAuthorizerPlugin
+from natsbroker.server.reload import ReloadError
+from natsbroker.testing.memory import MemoryBroker, MemoryConnection, MemoryReactor
+from tests.auth.agents import FakeAgent
+from tests.auth.certificates import certificate
+from tests.auth.test_htpasswd import sha
+from tests.server.support import Host, logLines, settingsOf
+
+ACCOUNTS = """
+accounts {
+    SHOP { users: [ {user: anna, permissions { publish: "orders.>" }} ] }
+    OFFICE { users: [ {user: bob} ] }
+}
+"""
+
+
+def login(broker: MemoryBroker, user: str, password: str) -> MemoryConnection:
+    """A connection of a user."""
+    return broker.connect({"verbose": False, "user": user, "pass": password})
+
+
+def block(options: str) -> str:
+    """An authorization block."""
+    return f"authorization {{ {options} }}\n"
+
+
+def reload(broker: MemoryBroker, text: str) -> None:
+    """Take another configuration, at the address that there is."""
+    settings = settingsOf(text)
+    broker.broker.reload(replace(settings, host=broker.broker.settings.host))
+
+
+def account(broker: MemoryBroker, user: str) -> str:
+    """The account of a user's only connection."""
+    [found] = [
+        session.grant.account
+        for session in sessionsOf(broker.broker.clientContext.connections)
+        if session.grant is not None and session.grant.user == user
+    ]
+    return str(found)
+
+
+def test_provide() -> None:
+    """Each is a plugin with a name."""
+    assert all(map(IAuthorizerPlugin.providedBy, READY_MADE))
+    assert sorted(each.name for each in READY_MADE) == ["cred", "htpasswd", "http"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("plugin: htpasswd", "file is missing"),
+        ("plugin: htpasswd, file: 1", "file must be a string"),
+        ("plugin: htpasswd, file: x, files: y", 'unknown option "files"'),
+        ("plugin: cred", "checkers is missing"),
+        ("plugin: cred, checkers: 'nothing:x'", 'no checker "nothing" can be made'),
+        ("plugin: cred, checkers: 'memory:s3cret'", 'no checker "memory" can be made'),
+        ("plugin: cred, checkers: ['sshkey']", "no checker|checks nothing"),
+        ("plugin: cred, checkers: 'memory:a:b', x: 1", 'unknown option "x"'),
+        ("plugin: http", "url is missing"),
+        ("plugin: http, url: 'ftp://x/'", "is not one of https"),
+        ("plugin: http, url: 'https://'", "is not one of https"),
+        ("plugin: http, url: 'https://a:b@x/'", "is not one of https"),
+        ("plugin: http, url: 'https://x:99999/'", "is not one of https"),
+        ("plugin: http, url: 'https://x/#y'", "is not one of https"),
+        ("plugin: http, url: 'http://10.0.0.1/'", "insecure_http"),
+        ("plugin: http, url: 'http://example.com/'", "insecure_http"),
+        ("plugin: http, url: 'https://x/', cache: -1", "cache must be"),
+        ("plugin: http, url: 'https://x/', max_concurrent: 0", "max_concurrent must be"),
+        ("plugin: http, url: 'https://x/', ca_file: '/missing'", "No such file.*/missing"),
+        ("plugin: http, url: 'https://x/', cert_file: '/x'", "need each other"),
+        ("plugin: http, url: 'https://x/', key_file: '/x'", "need each other"),
+        ("plugin: http, url: 'https://x/', cert_file: '/x', key_file: '/x'", "No such file"),
+        ("plugin: http, url: 'https://x/', ca_file: '/dev/null'", "no certificate"),
+        ("plugin: http, url: 'https://x/', verify: false", 'unknown option "verify"'),
+    ],
+)
+def test_sections(text: str, why: str) -> None:
+    """A section that makes no sense is refused, without what may be a secret."""
+    name = text.split(",")[0].split()[1]
+    with pytest.raises(BrokerError, match=f'authorization plugin "{name}": .*({why})') as refused:
+        Host(block(text))
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "url: 'http://127.0.0.1:1/'",
+        "url: 'http://[::1]:1/x?y'",
+        "url: 'http://localhost/'",
+        "url: 'http://example.com/', insecure_http: true",
+        "url: 'https://example.com/', request_timeout: '2s', headers: {A: b}, nonce: true",
+    ],
+)
+def test_urls(text: str) -> None:
+    """https, or http to this machine, or on purpose."""
+    host = Host(block(f"plugin: http, {text}"))
+    assert host.broker.clientContext.authorizer.nonce == ("nonce" in text)
+
+
+class TestHtpasswd:
+    """Users in a file."""
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        """A file with Anna and Carl."""
+        path = tmp_path / "users"
+        path.write_text(f"anna:{sha('apple')}\ncarl:{sha('cherry')}\n")
+        return path
+
+    def text(self, path: Path) -> str:
+        """A configuration with the file."""
+        return f"authorization {{ plugin: htpasswd, file: '{path}' }}\n{ACCOUNTS}"
+
+    def test_login(self, path: Path) -> None:
+        """Who stands in the file is let in, as the user of that name."""
+        with MemoryBroker(configText=self.text(path)) as broker:
+            anna = login(broker, "anna", "apple")
+            assert account(broker, "anna") == "SHOP"
+            assert b"Permissions Violation" in anna.request(b"PUB secret 0\r\n\r\n")
+            login(broker, "carl", "cherry")
+            assert account(broker, "carl") == "$G"
+            assert login(broker, "anna", "cherry").closed == "lost"
+            assert login(broker, "bob", "").closed == "lost"
+            assert broker.connect({"verbose": False}).closed == "lost"
+
+    def test_change(self, path: Path) -> None:
+        """Who is taken out of the file is cut; others stay."""
+        with MemoryBroker(configText=self.text(path)) as broker:
+            anna, carl = login(broker, "anna", "apple"), login(broker, "carl", "cherry")
+            path.write_text(f"anna:{sha('apple')}\n")
+            broker.advance(3)
+            assert (anna.closed, carl.closed) == ("", "lost")
+
+    def test_missing(self, path: Path) -> None:
+        """Without the file the broker does not start."""
+        path.unlink()
+        reactor = MemoryReactor()  # type: ignore[no-untyped-call]
+        broker = Broker(settingsOf(self.text(path)), reactor=reactor)
+        broker.startService()
+        found: list[Any] = []
+        broker.whenReady().addErrback(found.append)
+        broker.reactor.advance(0)
+        assert found[0].check(BrokerError)
+        assert "No such file" in str(found[0].value)
+
+    def test_reload(self, path: Path) -> None:
+        """A reload takes another file, and permissions of the settings."""
+        other = path.with_name("other")
+        other.write_text(f"anna:{sha('apple')}\n")
+        with MemoryBroker(configText=self.text(path)) as broker:
+            anna, carl = login(broker, "anna", "apple"), login(broker, "carl", "cherry")
+            new = self.text(other).replace("orders.>", "secret")
+            reload(broker, new)
+            assert (anna.closed, carl.closed) == ("", "lost")
+            assert anna.request(b"PUB secret 0\r\n\r\n") == b""
+            assert b"Permissions Violation" in anna.request(b"PUB orders.1 0\r\n\r\n")
+
+    @pytest.mark.parametrize(
+        ("old", "new", "why"),
+        [
+            ("users'", "missing'", "No such file"),
+            ("file:", "files:", "unknown option|file is missing"),
+            ("plugin: htpasswd,", "plugin: http,", "not supported"),
+        ],
+    )
+    def test_wrongReload(self, path: Path, old: str, new: str, why: str) -> None:
+        """A reload that makes no sense changes nothing."""
+        with MemoryBroker(configText=self.text(path)) as broker:
+            with pytest.raises(ReloadError, match=why):
+                reload(broker, self.text(path).replace(old, new))
+            assert login(broker, "carl", "cherry").closed == ""
+
+    def test_name(self, path: Path) -> None:
+        """The log says what decides."""
+        with logLines() as lines, MemoryBroker(configText=self.text(path)):
+            pass
+        assert any("authorizer=htpasswd" in line for line in lines)
+
+
+class TestCred:
+    """Checkers of C{twisted.cred}."""
+
+    def test_named(self) -> None:
+        """Checkers are named as C{--auth} names them, and asked in order."""
+        text = "authorization { plugin: cred, checkers: ['memory:anna:apple', 'memory:bob:b'] }"
+        with MemoryBroker(configText=text + ACCOUNTS) as broker:
+            login(broker, "anna", "apple")
+            login(broker, "bob", "b")
+            assert (account(broker, "anna"), account(broker, "bob")) == ("SHOP", "OFFICE")
+            assert login(broker, "anna", "b").closed == "lost"
+
+    def test_given(self) -> None:
+        """Checkers that were made already are given to the broker."""
+        plugin = CredPlugin([makeChecker("memory:anna:apple")])
+        with MemoryBroker(configText=ACCOUNTS, authorizer=plugin) as broker:
+            login(broker, "anna", "apple")
+            assert account(broker, "anna") == "SHOP"
+            assert login(broker, "bob", "").closed == "lost"
+
+    def test_guests(self) -> None:
+        """C{no_auth_user} is who brings nothing, whatever the checkers say."""
+        text = "no_auth_user: bob\n" + ACCOUNTS
+        plugin = CredPlugin([makeChecker("memory:anna:apple")])
+        with MemoryBroker(configText=text, authorizer=plugin) as broker:
+            broker.connect({"verbose": False})
+            assert account(broker, "bob") == "OFFICE"
+            assert login(broker, "bob", "x").closed == "lost"
+
+    def test_reload(self) -> None:
+        """A reload of the settings' users holds for avatars."""
+        plugin = CredPlugin([makeChecker("memory:anna:apple:bob:b")])
+        with MemoryBroker(configText=ACCOUNTS, authorizer=plugin) as broker:
+            anna, bob = login(broker, "anna", "apple"), login(broker, "bob", "b")
+            reload(broker, ACCOUNTS.replace("{user: bob}", "{user: carl}"))
+            assert (anna.closed, bob.closed) == ("", "lost")
+
+
+class TestHTTP:
+    """A service over HTTP."""
+
+    @pytest.fixture
+    def agent(self, monkeypatch: pytest.MonkeyPatch) -> FakeAgent:
+        """What is asked instead of the service."""
+        agent = FakeAgent()
+        monkeypatch.setattr("natsbroker.auth.plugins.agentFor", lambda *a, **k: agent)
+        return agent
+
+    def test_login(self, agent: FakeAgent) -> None:
+        """The service decides about everything."""
+        text = "authorization { plugin: http, url: 'https://x/' }\n" + ACCOUNTS
+        with MemoryBroker(configText=text) as broker:
+            anna = login(broker, "anna", "apple")
+            assert json.loads(agent.requests[0][2])["connect"]["user"] == "anna"
+            agent.answer(200, b'{"user":"clerk","account":"OFFICE"}')
+            assert anna.request(b"PING\r\n") == b"PONG\r\n"
+            assert account(broker, "clerk") == "OFFICE"
+
+    @pytest.mark.parametrize(
+        ("status", "body"),
+        [
+            (403, b""),
+            (500, b""),
+            (200, b"yes"),
+            (200, b'{"user":"x","account":"NOWHERE"}'),
+            (200, b'{"user":"x","expires":0}'),
+        ],
+    )
+    def test_denied(
+        self, agent: FakeAgent, status: int, body: bytes, flushLoggedErrors: Any
+    ) -> None:
+        """A denial, a failure, nonsense, an account that is not there, a grant that has ended."""
+        with MemoryBroker(configText="authorization { plugin: http, url: 'https://x/' }") as broker:
+            anna = login(broker, "anna", "apple")
+            agent.answer(status, body)
+            broker.advance(0.1)
+            assert anna.closed == "lost"
+            flushLoggedErrors(Exception)
+
+    def test_hangs(self, agent: FakeAgent) -> None:
+        """A service that does not answer lets nobody in, and that is logged."""
+        text = "authorization { plugin: http, url: 'https://x/' }"
+        with logLines() as lines, MemoryBroker(configText=text) as broker:
+            anna = login(broker, "anna", "apple")
+            broker.advance(1.4)
+            assert anna.closed == ""
+            broker.advance(0.2)
+            assert anna.closed == "lost"
+        assert any("authorization service failed" in line for line in lines)
+
+    def test_reload(self, agent: FakeAgent) -> None:
+        """A reload takes another URL, and nothing if it makes no sense."""
+        text = "authorization { plugin: http, url: '%s' }"
+        with MemoryBroker(configText=text % "https://x/") as broker:
+            reload(broker, text % "https://y/")
+            login(broker, "anna", "apple")
+            assert agent.requests[-1][1] == "https://y/"
+            with pytest.raises(ReloadError, match="is not one of https"):
+                reload(broker, text % "nothing")
+            login(broker, "anna", "apple")
+            assert agent.requests[-1][1] == "https://y/"
+
+    def test_caFile(self, tmp_path: Path) -> None:
+        """A file of several certificates is read."""
+        pem = certificate("CN=a").public_bytes(Encoding.PEM)
+        (tmp_path / "ca.pem").write_bytes(b"remark\n" + pem + b"\n" + pem)
+        ca = f"url: 'https://x/', ca_file: '{tmp_path}/ca.pem'"
+        host = Host(block(f"plugin: http, {ca}"))
+        assert isinstance(host.broker, Broker)

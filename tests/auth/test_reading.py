@@ -1,0 +1,242 @@
+"""
+Tests for L{natsbroker.auth.reading}.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.auth.settings import (
+    Account,
+    AccountLimits,
+    Authorization,
+    Permissions,
+    SubjectPermission,
+    User,
+)
+from natsbroker.config.build import buildText
+from natsbroker.config.errors import ConfigErrors
+from tests.config.support import built, complaintsOf, settingsOf
+
+ONLY_X = Permissions(SubjectPermission(("x",)))
+
+
+class TestAuthorization:
+    """The C{authorization} block."""
+
+    def test_none(self) -> None:
+        """Without the block nobody has to say who they are."""
+        authorization = settingsOf("port: 1").authorization
+        assert authorization == Authorization()
+        assert not authorization.defined
+
+    def test_singleUser(self) -> None:
+        """A user and a password."""
+        assert settingsOf("authorization { username: a, password: b }").authorization == (
+            Authorization(True, "a", "b")
+        )
+
+    def test_token(self) -> None:
+        """A token."""
+        assert settingsOf("authorization { token: t }").authorization == Authorization(
+            True, token="t"
+        )
+
+    @pytest.mark.parametrize(("text", "seconds"), [("5", 5), ("0.5", 0.5), ("'3s'", 3), ("0", 2)])
+    def test_timeout(self, text: str, seconds: float) -> None:
+        """The timeout is a number of seconds or a duration; zero means the default."""
+        authorization = settingsOf(f"authorization {{ timeout: {text} }}").authorization
+        assert authorization.timeout == seconds
+
+    def test_timeoutWithTLS(self) -> None:
+        """With TLS the default is a second more than the time for the handshake."""
+        tls = "tls { cert_file: cert.pem, key_file: key.pem, timeout: 4 }"
+        assert settingsOf(tls).authorization.timeout == 5.0
+
+    def test_longTimeout(self) -> None:
+        """A long timeout earns a warning, because a unit without quotes makes one by accident."""
+        (warning,) = built("authorization { timeout: 1m }").warnings
+        assert str(warning).startswith("s.conf:1:17: authorization.timeout: 1e+06 seconds is long")
+
+    def test_plugin(self) -> None:
+        """A plugin gets every key that is not ours."""
+        authorization = settingsOf(
+            "authorization { plugin: ldap, url: u, timeout: 3 }"
+        ).authorization
+        assert (authorization.plugin, authorization.options) == ("ldap", {"url": "u"})
+        assert authorization.timeout == 3
+
+    def test_users(self) -> None:
+        """Users have their own permissions or the default of the block."""
+        authorization = settingsOf(
+            "authorization { default_permissions { publish: x }\n"
+            "users: [ {user: a, pass: b}, {user: c, permission: {}} ] }"
+        ).authorization
+        assert authorization.users == (
+            User("a", "b", permissions=ONLY_X),
+            User("c", permissions=Permissions()),
+        )
+
+    def test_connectionTypes(self) -> None:
+        """Kinds of connection are known by name, in any case."""
+        text = "authorization { users: [ {user: a, connection_types: [standard, MQTT]} ] }"
+        (user,) = settingsOf(text).authorization.users
+        assert user.allowed_connection_types == frozenset({"STANDARD", "MQTT"})
+
+
+class TestAccounts:
+    """The C{accounts} block."""
+
+    def test_list(self) -> None:
+        """Accounts can be a list of names."""
+        assert settingsOf("accounts: [A, B]").accounts == {"A": Account("A"), "B": Account("B")}
+
+    def test_described(self) -> None:
+        """Accounts have users, limits and default permissions of their own."""
+        accounts = settingsOf(
+            "accounts { A { users: [ {user: a, pass: b} ], default_permissions { pub: x }\n"
+            "limits { max_conn: 5, max_subs: 0, max_payload: 1k } } }"
+        ).accounts
+        assert accounts == {
+            "A": Account(
+                "A",
+                (User("a", "b", "A", ONLY_X),),
+                AccountLimits(5, 0, 1000, -1),
+                ONLY_X,
+            )
+        }
+
+    def test_sharedPermissions(self) -> None:
+        """Permissions that are written once can be used by many."""
+        accounts = settingsOf(
+            "accounts { P { publish: x }\n A { users: [ {user: a, permissions: $P} ] } }"
+        ).accounts
+        assert list(accounts) == ["A"]
+        assert accounts["A"].users[0].permissions == ONLY_X
+
+
+KEY = "UDWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435C2U4"
+ACCOUNT_KEY = "ADWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435D6HD"
+
+MISTAKES = [
+    ("authorization { user: a, token: b }", "1:1: authorization: "
+     "Cannot have a user/pass and token"),
+    ("authorization { pass: a, token: b }", "1:1: authorization: "
+     "Cannot have a user/pass and token"),
+    ("authorization { user: a, users: [] }", "1:1: authorization: "
+     "Can not have a single user/pass and a users array"),
+    ("authorization { token: a, users: [] }", "1:1: authorization: "
+     "Can not have a token and a users array"),
+    ("authorization { user: a }\naccounts { A { users: [{user: b}] } }", "1:1: authorization: "
+     "Can not have a single user/pass and accounts"),
+    ("authorization { token: a }\naccounts { A { users: [{user: b}] } }", "1:1: authorization: "
+     "Can not have a token and accounts"),
+    ("authorization { users: [ {pass: a} ] }", "1:26: authorization.users[0]: "
+     "User entry requires a user"),
+    ("authorization { users: [ {user: a},\n{user: a} ] }", "2:2: authorization.users[1]: "
+     'Duplicate user "a" detected'),
+    ("accounts { A { users: [{user: a}] } }\nauthorization { users: [{user: a}] }",
+     '2:26: authorization.users[0]: Duplicate user "a" detected'),
+    ("authorization { users: [{user: a}] }\naccounts { A { users: [{user: a}] } }",
+     '2:25: accounts.A.users[0]: Duplicate user "a" detected'),
+    ("authorization { timeout: -1 }", "1:17: authorization.timeout: is negative"),
+    ("authorization { users: [ {user: a, clients: [smoke]} ] }",
+     '1:36: authorization.users[0].allowed_connection_types: unknown connection type "SMOKE"'),
+    ("authorization { user: a, pass: '$2y$15$abc' }",
+     "1:26: authorization.pass: bcrypt cost 15 is more than 14"),
+    ("authorization { token: '$2a$31$abc' }",
+     "1:17: authorization.token: bcrypt cost 31 is more than 14"),
+    ("accounts { A { users: [ {user: a, pass: $2a$20$x } ] } }",
+     "1:35: accounts.A.users[0].pass: bcrypt cost 20 is more than 14"),
+    ("accounts: [A, A]", "1:1: accounts: Duplicate Account Entry: A"),
+    ("accounts: ['$G']", '1:1: accounts: "$G" is a Reserved Account'),
+    ("accounts { '$G': {} }", '1:12: accounts.$G: "$G" is a Reserved Account'),
+    ("accounts { A { limits { max_conn: -2 } } }",
+     "1:25: accounts.A.limits.max_connections: -2 is less than -1, which means no limit"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "complaint"), MISTAKES)
+def test_mistakes(text: str, complaint: str) -> None:
+    """Users, accounts and secrets that do not fit together are reported."""
+    assert complaintsOf(text) == [f"s.conf:{complaint}"]
+
+
+def test_nkeyWithPassword() -> None:
+    """An nkey user has no name and no password."""
+    for more in ("user: a", "pass: b"):
+        complaints = complaintsOf(f"authorization {{ users: [ {{nkey: {KEY}, {more}}} ] }}")
+        (complaint,) = complaints
+        assert "Nkey users do not take usernames or passwords" in complaint
+
+
+def test_nkeyUsers() -> None:
+    """A user with an nkey has its key for a name; permissions and accounts are as for others."""
+    users = f"[ {{nkey: {KEY}, connection_types: [standard]}}, {{user: a}} ]"
+    settings = settingsOf(f"accounts {{ A {{ users: {users} }} }}")
+    key, name = settings.users()
+    assert key == User(KEY, "", "A", None, frozenset({"STANDARD"}), nkey=True)
+    assert not name.nkey
+
+
+@pytest.mark.parametrize("key", ["UA", KEY[:-1], KEY.lower(), ACCOUNT_KEY, KEY[:-1] + "A"])
+def test_notNkeys(key: str) -> None:
+    """What is not the public key of a user is reported."""
+    (complaint,) = complaintsOf(f"authorization {{ users: [ {{nkey: {key}}} ] }}")
+    assert "Not a valid public nkey for a user" in complaint
+
+
+def test_sameNkeyTwice() -> None:
+    """A key stands for one user only."""
+    (complaint,) = complaintsOf(
+        f"accounts {{ A {{ users: [{{nkey: {KEY}}}] }}, B {{ users: [{{nkey: {KEY}}}] }} }}"
+    )
+    assert f'Duplicate nkey "{KEY}" detected' in complaint
+
+
+def test_accountNkey() -> None:
+    """An account's own key must be an account's."""
+    settingsOf(f"accounts {{ A {{ nkey: {ACCOUNT_KEY} }} }}")
+    (complaint,) = complaintsOf(f"accounts {{ A {{ nkey: {KEY} }} }}")
+    assert "Not a valid public nkey for an account" in complaint
+
+
+def test_cheapBcryptIsFine() -> None:
+    """A hash with a usual cost is a password like any other."""
+    secret = "$2b$11$3kIDaCxw.Glsl1.u5nKa6eUnNDLV5HV9tIuUp7EHhMt6Nm9myW1aS"
+    assert settingsOf(f"authorization {{ token: '{secret}' }}").authorization.token == secret
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("cluster { authorization { user: $E } }", "1:27: cluster.authorization.user"),
+        ("gateway { authorization { pass: $E } }", "1:27: gateway.authorization.pass"),
+        ("leafnodes { authorization { nkey: $E } }", "1:29: leafnodes.authorization.nkey"),
+        (
+            "leafnodes { authorization { users: [{ user: $E, pass: a }] } }",
+            "1:39: leafnodes.authorization.users[0].user",
+        ),
+    ],
+)
+def test_emptyLoginOfBlocks(text: str, place: str) -> None:
+    """Empty logins of links are errors, too, with their place."""
+    with pytest.raises(ConfigErrors) as raised:
+        buildText(text, {"E": ""}, "x.conf")
+    assert f"x.conf:{place}: is empty: everybody would be let in" in str(raised.value)
+
+
+def test_emptyPasswordOfListedUser() -> None:
+    """A listed user may have no password, as with nats-server: the name is still needed."""
+    [user] = settingsOf("authorization { users: [{ user: a, pass: '' }] }").authorization.users
+    assert (user.user, user.password) == ("a", "")
+
+
+@pytest.mark.parametrize("name", ["user", "pass", "token"])
+@pytest.mark.parametrize("text", ["$EMPTY", '""'])
+def test_emptyLogin(name: str, text: str) -> None:
+    """An empty variable where a login stands is an error, and does not open the broker."""
+    with pytest.raises(ConfigErrors) as raised:
+        buildText(f"authorization {{ {name}: {text} }}", {"EMPTY": ""}, "x.conf")
+    message = f"x.conf:1:17: authorization.{name}: is empty: everybody would be let in"
+    assert str(raised.value) == message

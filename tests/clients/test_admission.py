@@ -1,0 +1,491 @@
+"""
+Letting a client in: authorizers of all kinds, a second CONNECT, and grants that change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred, fail, succeed
+
+from natsbroker import errors
+from natsbroker.advisories import (
+    ClientConnected,
+    ClientDisconnected,
+    ClientRefused,
+)
+from natsbroker.clients.limits import Limits
+from natsbroker.subjects.permissions import (
+    PermissionSet,
+    ResponsePermission,
+    SubscribePermissions,
+)
+from natsbroker.wire.grants import Grant, Hello
+from tests.clients.lines import DENIED, msg, pub
+from tests.conftest import FlushLoggedErrors
+from tests.support import (
+    QUIET,
+    Doorkeeper,
+    Wire,
+    World,
+    onEach,
+)
+
+pytestmark = pytest.mark.usefixtures("implementation")
+
+
+@onEach
+class TestLogin:
+    """Being let in."""
+
+    def connect(self, answer: Any, required: bool = True) -> tuple[World, Wire]:
+        """A world with such an authorizer, and a client that has been greeted."""
+        world = World(authorizer=Doorkeeper(answer, required))
+        wire = world.dial()
+        wire.receive()
+        return world, wire
+
+    def test_granted(self) -> None:
+        """Who is let in gets +OK if it is verbose, and is announced."""
+        world, wire = self.connect(lambda hello: Grant("A", "me"))
+        assert wire.ask(b"CONNECT {}\r\nPING\r\n") == b"+OK\r\nPONG\r\n"
+        assert world.advisories == [ClientConnected(1, "A", "me")]
+        assert world.accounts.counts["A"] == 1
+        assert str(wire.session) == '127.0.0.1:50000 - cid:1 - "A/user:me"'
+
+    def test_whatItSaid(self) -> None:
+        """The authorizer is told what CONNECT said, with defaults, and where it came from."""
+        world, wire = self.connect(lambda hello: Grant())
+        wire.ask(b'CONNECT {"user":"me","PASS":"secret"}\r\n')
+        [hello] = world.authorizer.asked
+        assert (hello.text("user"), hello.text("pass"), hello.host) == ("me", "secret", "127.0.0.1")
+        assert (hello.options["verbose"], hello.connectionType) == (True, "STANDARD")
+
+    @pytest.mark.parametrize("error", [errors.Unauthorized("no"), ZeroDivisionError("broken")])
+    @pytest.mark.parametrize("later", [False, True])
+    def test_denied(
+        self, error: Exception, later: bool, flushLoggedErrors: FlushLoggedErrors
+    ) -> None:
+        """Who is denied, for whatever reason, is told the one text and closed."""
+
+        def answer(hello: Hello) -> Any:
+            if later:
+                return fail(error)
+            raise error
+
+        world, wire = self.connect(answer)
+        assert wire.ask(b"CONNECT {}\r\nSUB foo 1\r\n") == DENIED
+        assert wire.closed == "lost"
+        assert world.advisories == [ClientRefused(1, "127.0.0.1", "Authentication Failure")]
+        assert sum(world.accounts.counts.values()) == 0
+        assert len(flushLoggedErrors()) == isinstance(error, ZeroDivisionError)
+
+    @pytest.mark.parametrize("answer", [None, "$G", True, {}])
+    def test_garbage(self, answer: object) -> None:
+        """An answer that is no grant lets nobody in."""
+        _, wire = self.connect(lambda hello: answer)
+        assert wire.ask(b"CONNECT {}\r\n") == DENIED
+
+    def test_coroutine(self) -> None:
+        """An authorizer may be a coroutine."""
+
+        async def answer(hello: Hello) -> Grant:
+            await succeed(None)
+            return Grant()
+
+        _, wire = self.connect(answer)
+        assert wire.ask(b"CONNECT {}\r\n") == b"+OK\r\n"
+
+    def test_unknownAccount(self) -> None:
+        """A grant for an account that does not exist lets nobody in."""
+        _, wire = self.connect(lambda hello: Grant("nowhere"))
+        assert wire.ask(b"CONNECT {}\r\n") == DENIED
+        assert wire.closed == "lost"
+
+    def test_accountIsFull(self) -> None:
+        """An account that takes no more connections says so."""
+        world, wire = self.connect(lambda hello: Grant())
+        world.accounts.maximum = 1
+        assert wire.ask(QUIET + b"PING\r\n") == b"PONG\r\n"
+        second = world.dial()
+        second.receive()
+        assert second.ask(QUIET) == b"-ERR 'maximum account active connections exceeded'\r\n"
+        assert world.accounts.counts["$G"] == 1
+
+    def test_accountsFail(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """A failure in letting somebody in closes that connection, and nothing escapes."""
+        for later in (False, True):
+            grant: Deferred[Grant] = Deferred()
+            world, wire = self.connect(lambda hello, grant=grant: grant)
+
+            def explode(grant: Grant) -> Any:
+                raise ZeroDivisionError("as expected")
+
+            world.accounts.admit = explode  # type: ignore[method-assign]
+            if not later:
+                grant.callback(Grant())
+            wire.send(b"CONNECT {}\r\n")
+            if later:
+                grant.callback(Grant())
+            assert wire.receive() == b""
+            assert wire.closed == "lost"
+            assert len(flushLoggedErrors(ZeroDivisionError)) == 1
+
+    def test_waits(self) -> None:
+        """What comes while the authorizer thinks is handled when it has answered, in order."""
+        grant: Deferred[Grant] = Deferred()
+        world, wire = self.connect(lambda hello: grant)
+        assert wire.ask(QUIET + b"SUB foo 1\r\n" + pub(b"foo", b"hi")[:12]) == b""
+        assert wire.ask(pub(b"foo", b"hi")[12:] + b"PING\r\n") == b""
+        assert len(world.authorizer.asked) == 1
+        grant.callback(Grant())
+        assert wire.receive() == msg(b"foo", b"1", b"hi") + b"PONG\r\n"
+
+    def test_waitingIsBounded(self) -> None:
+        """While the authorizer thinks nothing more is read."""
+        grant: Deferred[Grant] = Deferred()
+        _, wire = self.connect(lambda hello: grant)
+        wire.send(b"CONNECT {}\r\n")
+        assert not wire.reads()
+        grant.callback(Grant())
+        assert wire.receive() == b"+OK\r\n"
+        assert wire.reads()
+
+    def test_neverAnswers(self) -> None:
+        """An authorizer that never answers lets nobody in; its answer is cancelled and ignored."""
+        cancelled: list[object] = []
+        grant: Deferred[Grant] = Deferred(cancelled.append)
+        world, wire = self.connect(lambda hello: grant)
+        wire.send(b"CONNECT {}\r\n")
+        world.advance(1.9)
+        assert wire.closed == ""
+        world.advance(0.3)
+        assert (wire.receive(), wire.closed) == (DENIED, "lost")
+        assert cancelled == [grant]
+
+    def test_goesAwayWhileWaiting(self) -> None:
+        """A client that goes away while the authorizer thinks is forgotten."""
+        grant: Deferred[Grant] = Deferred(lambda deferred: None)
+        world, wire = self.connect(lambda hello: grant)
+        wire.send(b"CONNECT {}\r\n")
+        wire.transport.hangUp()
+        world.settle()
+        assert len(world.context.connections) == 0
+        assert sum(world.accounts.counts.values()) == 0
+        assert world.clock.getDelayedCalls() == []
+
+    def test_timeout(self) -> None:
+        """Who must say who it is and does not is told so when the time is over."""
+        world, wire = self.connect(lambda hello: Grant())
+        wire.send(b"CONN")
+        world.advance(1.9)
+        assert wire.closed == ""
+        world.advance(0.3)
+        assert wire.receive() == b"-ERR 'Authentication Timeout'\r\n"
+        assert wire.closed == "lost"
+
+    def test_noTimeoutOnceIn(self) -> None:
+        """Who said it in time is left alone."""
+        world, wire = self.connect(lambda hello: Grant())
+        wire.ask(QUIET)
+        world.advance(1.9)
+        assert wire.ask(b"PING\r\n") == b"PONG\r\n"
+        world.advance(0.5)
+        assert wire.closed == ""
+
+    @pytest.mark.parametrize("first", [b"P", b"SUB foo 1\r\n", b"\r\n"])
+    def test_nothingBefore(self, first: bytes) -> None:
+        """Where a login is required anything else is refused at its first byte."""
+        world, wire = self.connect(lambda hello: Grant())
+        assert wire.ask(first) == DENIED
+        assert world.authorizer.asked == []
+
+    def test_withoutConnect(self) -> None:
+        """Where none is required the authorizer is asked with nothing at the first operation."""
+        world, wire = self.connect(lambda hello: Grant(), required=False)
+        assert world.authorizer.asked == []
+        assert wire.ask(b"PING\r\n") == b"PONG\r\n"
+        assert wire.ask(b"SUB foo 1\r\n") == b"+OK\r\n"
+        assert [dict(hello.options) for hello in world.authorizer.asked] == [{}]
+
+    def test_withoutConnectLater(self) -> None:
+        """The operation that it began with is done when the authorizer has answered."""
+        grant: Deferred[Grant] = Deferred()
+        _, wire = self.connect(lambda hello: grant, required=False)
+        assert wire.ask(b"SUB foo 1\r\n" + pub(b"foo", b"hi")) == b""
+        grant.callback(Grant())
+        assert wire.receive() == b"+OK\r\n+OK\r\n" + msg(b"foo", b"1", b"hi")
+
+    def test_withoutConnectDenied(self) -> None:
+        """Who is not let in without CONNECT is told so at the first operation."""
+        _, wire = self.connect(lambda hello: fail(errors.Unauthorized("no")), required=False)
+        assert wire.ask(pub(b"foo", b"hi")) == DENIED
+
+    def greeted(self, answer: Any = None) -> tuple[World, Wire]:
+        """A world where guests are somebody, and a client that has been greeted."""
+        doorkeeper = Doorkeeper(answer or (lambda hello: Grant("A", "guest")), deadline=True)
+        world = World(Limits(auth_timeout=2.0), doorkeeper)
+        wire = world.dial()
+        wire.receive()
+        return world, wire
+
+    @pytest.mark.parametrize("first", [b"", b"c", b"CONNECT {"])
+    def test_silentGuest(self, first: bytes) -> None:
+        """Where guests are somebody, who says nothing, or begins a CONNECT, has the time of a
+        login."""
+        world, wire = self.greeted()
+        wire.send(first)
+        world.advance(1.9)
+        assert (wire.receive(), wire.closed) == (b"", "")
+        world.advance(0.2)
+        assert wire.receive() == b"-ERR 'Authentication Timeout'\r\n"
+        assert (wire.closed, world.authorizer.asked) == ("lost", [])
+
+    @pytest.mark.parametrize("first", [b"P", b"PONG\r\n", b"+OK\r\n", b"INFO {}\r\n"])
+    def test_guest(self, first: bytes) -> None:
+        """The first byte of anything else makes the guest, who has all the time then."""
+        world, wire = self.greeted()
+        assert wire.ask(first) == b""
+        assert world.advisories == [ClientConnected(1, "A", "guest")]
+        world.advance(5)
+        assert wire.closed == ""
+
+    def test_guestDenied(self) -> None:
+        """A guest who may not come in is told so at the first byte."""
+        _, wire = self.greeted(lambda hello: fail(errors.Unauthorized("no")))
+        assert wire.ask(b"P") == DENIED
+
+    def test_guestLater(self) -> None:
+        """What a guest said while the authorizer made up its mind is done then."""
+        grant: Deferred[Grant] = Deferred()
+        _, wire = self.greeted(lambda hello: grant)
+        assert wire.ask(b"PI", b"NG\r\n") == b""
+        grant.callback(Grant("A", "guest"))
+        assert wire.receive() == b"PONG\r\n"
+
+
+@onEach
+class TestConnectAgain:
+    """CONNECT after something else."""
+
+    def test_keepsEarlySubscriptions(self) -> None:
+        """Subscriptions from before the first CONNECT stay, with the options that it says."""
+        wire = World().dial()
+        wire.receive()
+        assert wire.ask(b"SUB foo 1\r\n") == b"+OK\r\n"
+        assert wire.ask(QUIET + pub(b"foo", b"hi")) == msg(b"foo", b"1", b"hi")
+        assert wire.ask(b"SUB bar 1\r\n" + pub(b"bar", b"hi")) == b""
+
+    def test_earlySubscriptionsOfAnotherUser(self) -> None:
+        """They end if CONNECT makes it somebody else."""
+        world = World(authorizer=Doorkeeper(lambda hello: Grant("A", hello.text("user"))))
+        wire = world.dial()
+        wire.receive()
+        wire.ask(b"SUB foo 1\r\n")
+        wire.ask(b'CONNECT {"verbose":false,"pedantic":false,"user":"me"}\r\n')
+        assert wire.ask(pub(b"foo", b"hi") + b"PING\r\n") == b"PONG\r\n"
+        assert world.accounts.counts["A"] == 1
+
+    def test_dropsSubscriptions(self) -> None:
+        """A second CONNECT drops the subscriptions, keeps options that it does not name."""
+        wire = World().client()
+        wire.ask(b"SUB foo 1\r\n")
+        assert wire.ask(b"CONNECT {}\r\n" + pub(b"foo", b"hi") + b"PING\r\n") == b"PONG\r\n"
+        assert wire.ask(b"SUB foo 1\r\n" + pub(b"foo", b"hi")) == msg(b"foo", b"1", b"hi")
+
+    def test_switchesAccount(self) -> None:
+        """A second CONNECT may lead to another account; the books are right."""
+        world = World(authorizer=Doorkeeper(lambda hello: Grant(hello.text("user") or "A")))
+        wire = world.client()
+        other = world.client(b'CONNECT {"verbose":false,"pedantic":false,"user":"B"}\r\n')
+        other.ask(b"SUB foo 1\r\n")
+        wire.ask(pub(b"foo", b"1"))
+        wire.ask(b'CONNECT {"user":"B"}\r\n' + pub(b"foo", b"2"))
+        assert other.receive() == msg(b"foo", b"1", b"2")
+        assert (world.accounts.counts["A"], world.accounts.counts["B"]) == (0, 2)
+        kinds = [type(each) for each in world.advisories]
+        assert kinds == [ClientConnected, ClientConnected, ClientDisconnected, ClientConnected]
+
+    def test_deniedTheSecondTime(self) -> None:
+        """A second CONNECT that is denied closes the connection."""
+        world = World()
+        wire = world.client()
+        wire.ask(b"SUB foo 1\r\n")
+        world.authorizer.answer = lambda hello: fail(errors.Unauthorized("no"))
+        assert wire.ask(QUIET) == DENIED
+        assert len(world.accounts["$G"]) == 0
+
+    def test_secondWaits(self) -> None:
+        """While a second CONNECT waits, nothing is done in the first one's name."""
+        world = World()
+        wire, other = world.client(), world.client()
+        other.ask(b"SUB foo 1\r\n")
+        grant: Deferred[Grant] = Deferred()
+        world.authorizer.answer = lambda hello: grant
+        wire.ask(QUIET + pub(b"foo", b"hi"))
+        assert other.receive() == b""
+        grant.callback(Grant("A"))
+        assert other.receive() == b""
+
+
+@onEach
+class TestReauthorizing:
+    """Grants that may no longer hold."""
+
+    def world(self, grant: Any) -> World:
+        """A world that grants that."""
+        return World(authorizer=Doorkeeper(lambda hello: grant))
+
+    def test_same(self) -> None:
+        """Who is still let in notices nothing."""
+        world = self.world(Grant())
+        wire = world.client()
+        wire.ask(b"SUB foo 1\r\n")
+        wire.session.reauthorize()
+        assert wire.ask(pub(b"foo", b"x")) == msg(b"foo", b"1", b"x")
+        assert world.accounts.counts["$G"] == 1
+
+    def test_denied(self) -> None:
+        """Who is no longer let in is told so and closed."""
+        world = self.world(Grant())
+        wire = world.client()
+        world.authorizer.answer = lambda hello: fail(errors.Unauthorized("no"))
+        wire.session.reauthorize()
+        assert (wire.receive(), wire.closed) == (DENIED, "lost")
+
+    @pytest.mark.parametrize("error", [errors.AUTH_REVOKED, errors.ACCOUNT_EXPIRED])
+    def test_deniedForAReason(self, error: errors.WireError) -> None:
+        """Who is no longer let in is told why; who never was is told only that it is not."""
+        world = self.world(Grant())
+        wire = world.client()
+        world.authorizer.answer = lambda hello: fail(errors.Unauthorized("no", error))
+        wire.session.reauthorize()
+        assert (wire.receive(), wire.closed) == (error.line(), "lost")
+        assert wire.session.reason == error.reason
+        other = world.dial()
+        other.receive()
+        assert other.ask(b"CONNECT {}\r\n") == DENIED
+
+    @pytest.mark.parametrize(
+        ("grant", "told"), [(Grant("A", "me"), b""), (Grant(), b""), (Grant(user="other"), DENIED)]
+    )
+    def test_somebodyElse(self, grant: Grant, told: bytes) -> None:
+        """Who would be somebody else now must connect again, and is told so only as by
+        nats-server: not if it is another account, or nobody."""
+        world = self.world(Grant(user="me"))
+        wire = world.client()
+        world.authorizer.answer = lambda hello: grant
+        wire.session.reauthorize()
+        assert (wire.receive(), bool(wire.closed)) == (told, True)
+
+    def test_nobodyBecomesSomebody(self) -> None:
+        """Who was nobody can become somebody of the same account, and of no other."""
+        world = self.world(Grant())
+        wires = [world.client(), world.client()]
+        for wire, grant in zip(wires, [Grant(user="me"), Grant("A", "me")], strict=True):
+            world.authorizer.answer = lambda hello, grant=grant: grant
+            wire.session.reauthorize()
+        assert [wire.closed for wire in wires] == ["", "lost"]
+        assert wires[0].session.grant == Grant(user="me")
+
+    def test_newPermissions(self) -> None:
+        """Subscriptions that are no longer allowed end and are named; publishing follows too."""
+        world = self.world(Grant())
+        wire = world.client()
+        wire.ask(b"SUB foo 1\r\nSUB bar 2\r\nSUB baz.* 3\r\n" + pub(b"foo", b"x"))
+        world.authorizer.answer = lambda hello: Grant(
+            publish=PermissionSet(None, [b"foo"]),
+            subscribe=SubscribePermissions(None, [b"foo", b"baz.secret"]),
+        )
+        wire.session.reauthorize()
+        assert wire.receive() == (
+            b'-ERR \'Permissions Violation for Subscription to "foo" (sid "1")\'\r\n'
+        )
+        assert wire.ask(pub(b"bar", b"x")) == msg(b"bar", b"2", b"x")
+        assert wire.ask(pub(b"baz.secret", b"x") + pub(b"baz.a", b"y")) == msg(b"baz.a", b"3", b"y")
+        assert wire.ask(pub(b"foo", b"x")) == (
+            b"-ERR 'Permissions Violation for Publish to \"foo\"'\r\n"
+        )
+        world.authorizer.answer = lambda hello: Grant()
+        wire.session.reauthorize()
+        assert wire.ask(pub(b"baz.secret", b"z")) == msg(b"baz.secret", b"3", b"z")
+
+    def test_newLimits(self) -> None:
+        """A new grant's own limits are in force at once."""
+        world = self.world(Grant(maxPayload=100, maxSubscriptions=1, expires=1000.0))
+        wire = world.client()
+        wire.ask(b"SUB foo 1\r\n")
+        world.authorizer.answer = lambda hello: Grant(maxPayload=2, maxSubscriptions=2, expires=5.0)
+        wire.session.reauthorize()
+        assert wire.ask(b"SUB bar 2\r\n") == b""
+        assert wire.ask(b"SUB baz 3\r\n") == b"-ERR 'maximum subscriptions exceeded'\r\n"
+        world.advance(5.1)
+        assert b"User Authentication Expired" in wire.receive()
+
+    def test_responses(self) -> None:
+        """The permission to answer can be taken away and given."""
+        world = self.world(Grant())
+        wire, asker = world.client(), world.client()
+        wire.ask(b"SUB ask 1\r\n")
+        world.authorizer.answer = lambda hello: Grant(responses=ResponsePermission(1, 0))
+        wire.session.reauthorize()
+        asker.ask(pub(b"ask", b"?", b"here"))
+        wire.receive()
+        assert wire.ask(pub(b"here", b"1")) == b""
+        assert b"Permissions Violation" in wire.ask(pub(b"here", b"2"))
+
+    def test_waits(self) -> None:
+        """While the authorizer thinks nothing is done; what came is done in order afterwards."""
+        world = self.world(Grant())
+        wire = world.client()
+        wire.ask(b"SUB foo 1\r\n" + b"PUB foo 4\r\n12")
+        grant: Deferred[Grant] = Deferred()
+        world.authorizer.answer = lambda hello: grant
+        wire.session.reauthorize()
+        assert not wire.reads()
+        assert wire.ask(b"34\r\n", b"PING\r\n") == b""
+        grant.callback(Grant())
+        assert wire.receive() == msg(b"foo", b"1", b"1234") + b"PONG\r\n"
+
+    def test_neverAnswers(self) -> None:
+        """An authorizer that does not answer again in time ends the connection."""
+        world = self.world(Grant())
+        wire = world.client()
+        world.authorizer.answer = lambda hello: Deferred()
+        wire.session.reauthorize()
+        world.advance(2.2)
+        assert (wire.receive(), wire.closed) == (DENIED, "lost")
+
+    def test_changedMeanwhile(self) -> None:
+        """A change that comes while the authorizer thinks makes it be asked afresh."""
+        world = self.world(Grant())
+        wire = world.client()
+        first: Deferred[Grant] = Deferred()
+        world.authorizer.answer = lambda hello: first
+        wire.session.reauthorize()
+        world.authorizer.answer = lambda hello: fail(errors.Unauthorized("no"))
+        wire.session.reauthorize()
+        first.callback(Grant()) if not first.called else None
+        assert wire.receive() == DENIED
+
+    def test_changedBeforeTheFirstAnswer(self) -> None:
+        """The same while it is thinking for the first time."""
+        world = self.world(Grant())
+        wire = world.dial()
+        wire.receive()
+        first: Deferred[Grant] = Deferred()
+        world.authorizer.answer = lambda hello: first
+        wire.ask(b"CONNECT {}\r\nPING\r\n")
+        world.authorizer.answer = lambda hello: Grant("A", "me")
+        wire.session.reauthorize()
+        assert wire.receive() == b"+OK\r\nPONG\r\n"
+        assert wire.reads()
+        assert world.accounts.counts["A"] == 1
+
+    def test_notLetInYet(self) -> None:
+        """Who has not asked to be let in is not asked about."""
+        world = self.world(Grant())
+        wire = world.dial()
+        wire.session.reauthorize()
+        assert world.authorizer.asked == []

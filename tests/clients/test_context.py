@@ -1,0 +1,144 @@
+"""
+What all client connections share.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+from weakref import ref
+
+import pytest
+from twisted.internet.task import Clock
+
+from natsbroker import errors
+from natsbroker.clients.context import ClientContext, ClosedClient, Connections
+from natsbroker.clients.info import ServerInfo
+from natsbroker.clients.limits import Limits
+from tests.support import Doorkeeper, World
+
+FACTS: Any = object()
+
+
+def closed(reason: str = "Client Closed") -> ClosedClient:
+    """Somebody who is gone."""
+    return ClosedClient(FACTS, 1.0, reason)
+
+
+class TestConnections:
+    """The connections there are."""
+
+    def test_numbers(self) -> None:
+        """Numbers begin at one and are never used again."""
+        connections = Connections()
+        assert [connections.nextNumber() for _ in range(3)] == [1, 2, 3]
+        assert connections.total == 3
+
+    def test_comeAndGo(self) -> None:
+        """A connection is found by its number while it is there."""
+        connections = Connections()
+        session = object()
+        connections.add(1, session)
+        assert (len(connections), list(connections), connections.get(1)) == (1, [session], session)
+        connections.remove(1, closed(), (1, 2, 3, 4))
+        connections.remove(2, closed("Stale Connection"), (10, 20, 30, 40))
+        assert (len(connections), connections.get(1)) == (0, None)
+        assert connections.closedTraffic == [11, 22, 33, 44]
+        assert connections.ended == {"Client Closed": 1, "Stale Connection": 1}
+
+    def test_removedWhileWalked(self) -> None:
+        """Connections may go while all are walked through."""
+        connections = Connections()
+        for number in range(5):
+            connections.add(number, number)
+        for each in connections:
+            connections.remove(int(str(each)), closed(), (0, 0, 0, 0))
+        assert len(connections) == 0
+
+    def test_remembersTheLast(self) -> None:
+        """Only so many of those that are gone are remembered, the last ones."""
+        connections = Connections(remember=3)
+        for number in range(5):
+            connections.remove(number, closed(str(number)), (0, 0, 0, 0))
+        assert [each.reason for each in connections.closed] == ["2", "3", "4"]
+
+    def test_whenEmpty(self) -> None:
+        """Who waits for all to be gone is called once, when they are, or at once."""
+        connections = Connections()
+        calls: list[str] = []
+        connections.whenEmpty(lambda: calls.append("at once"))
+        connections.add(1, object())
+        connections.add(2, object())
+        connections.whenEmpty(lambda: calls.append("later"))
+        connections.remove(1, closed(), (0, 0, 0, 0))
+        assert calls == ["at once"]
+        connections.remove(2, closed(), (0, 0, 0, 0))
+        connections.add(3, object())
+        connections.remove(3, closed(), (0, 0, 0, 0))
+        assert calls == ["at once", "later"]
+
+    def test_slowConsumers(self) -> None:
+        """Slow consumers are counted by reason."""
+        connections = Connections()
+        for reason in ("a", "b", "a"):
+            connections.slowConsumer(reason)
+        assert connections.slow == {"a": 2, "b": 1}
+
+
+class TestContext:
+    """The rest."""
+
+    def make(self, **more: Any) -> ClientContext:
+        """A context of few parts."""
+        accounts: Any = None
+        return ClientContext(Clock(), accounts, Doorkeeper(), ServerInfo("", "", "", ""), **more)
+
+    def test_defaults(self) -> None:
+        """It works without observers, and with the real server's limits."""
+        context = self.make()
+        assert context.limits == Limits()
+        context.notify(None)  # type: ignore[arg-type]
+        assert len(context.nonceBytes(11)) == 11
+        assert context.nonceBytes(11) != context.nonceBytes(11)
+
+    def test_turn(self) -> None:
+        """Its turn flushes in the reactor's next one."""
+        context = self.make()
+        calls: list[str] = []
+        context.turn.atEnd(lambda: calls.append("called"))
+        clock: Any = context.reactor
+        assert calls == []
+        clock.advance(0)
+        assert calls == ["called"]
+
+    @pytest.mark.parametrize(
+        ("maximum", "there", "room"), [(0, 5, True), (2, 1, True), (2, 2, False)]
+    )
+    def test_room(self, maximum: int, there: int, room: bool) -> None:
+        """There is room below the limit, and always without one."""
+        context = self.make(limits=Limits(max_connections=maximum))
+        for number in range(there):
+            context.connections.add(number, object())
+        if room:
+            context.checkRoom()
+        else:
+            with pytest.raises(errors.ConnectionLimit) as caught:
+                context.checkRoom()
+            assert caught.value.error is errors.MAX_CONNECTIONS
+
+
+def test_nothingOfAClientIsKept() -> None:
+    """What is remembered of a client that is gone does not keep its session alive."""
+    world = World()
+    wire, other = world.client(), world.client()
+    wire.ask(b"SUB foo 1\r\nSUB bar q 2\r\n")
+    for subject in (b"foo", b"bar"):
+        other.ask(b"PUB %b 0\r\n\r\n" % subject * 2)
+    gone = ref(wire.session)
+    wire.transport.hangUp()
+    world.settle()
+    assert len(world.context.connections.closed) == 1
+    del wire
+    world.advance(5)
+    gc.collect()
+    assert gone() is None

@@ -1,0 +1,129 @@
+"""
+What the system account is told of clients that come and go.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.server.support import Client, Host
+
+ACCOUNTS = """
+accounts {
+    SYS { users: [ { user: sys, password: sys } ] }
+    A { users: [ { user: a, password: a } ] }
+}
+system_account: SYS
+server_name: here
+"""
+
+
+def login(user: str, password: str, **more: Any) -> bytes:
+    """CONNECT of a user."""
+    options = {"verbose": False, "user": user, "pass": password, **more}
+    return b"CONNECT " + json.dumps(options).encode() + b"\r\n"
+
+
+def events(client: Client) -> list[tuple[str, dict[str, Any]]]:
+    """Subject and document of each event that came."""
+    lines = client.receive().replace(b"PING\r\n", b"").split(b"\r\n")
+    found = []
+    for head, body in zip(lines[::2], lines[1::2], strict=False):
+        found.append((head.split(b" ")[1].decode(), json.loads(body)))
+    return found
+
+
+def listening(text: str = ACCOUNTS) -> tuple[Host, Client]:
+    """A broker and a client of its system account that hears everything."""
+    host = Host(text).start()
+    host.advance(1)
+    client = host.client(login("sys", "sys"))
+    client.ask(b"SUB $SYS.> 1\r\n")
+    return host, client
+
+
+class TestEvents:
+    """Each event."""
+
+    def test_connect(self) -> None:
+        """A client that is let in is described, without its password."""
+        host, listener = listening()
+        host.client(login("a", "a", name="me", lang="py", version="1.2"))
+        [(subject, event)] = events(listener)
+        assert subject == "$SYS.ACCOUNT.A.CONNECT"
+        assert list(event) == ["type", "id", "timestamp", "server", "client"]
+        assert event["type"] == "io.nats.server.advisory.v1.client_connect"
+        assert len(event["id"]) == 22
+        assert event["server"]["id"] == host.broker.serverId
+        assert event["server"]["name"] == "here"
+        client = event["client"]
+        del client["start"], client["host"]
+        assert client == {
+            "id": 2,
+            "acc": "A",
+            "user": "a",
+            "name": "me",
+            "lang": "py",
+            "ver": "1.2",
+            "name_tag": "A",
+            "kind": "Client",
+            "client_type": "nats",
+        }
+
+    def test_disconnect(self) -> None:
+        """One that goes is described with what it sent and got, and why it went."""
+        host, listener = listening()
+        client = host.client(login("a", "a"))
+        client.ask(b"SUB foo 1\r\nPUB foo 2\r\nhi\r\n")
+        events(listener)
+        client.transport.hangUp()
+        host.settle()
+        [(subject, event)] = events(listener)
+        assert subject == "$SYS.ACCOUNT.A.DISCONNECT"
+        assert event["type"] == "io.nats.server.advisory.v1.client_disconnect"
+        assert event["sent"] == event["received"] == {"msgs": 1, "bytes": 2}
+        assert event["reason"] == "Client Closed"
+        assert event["client"]["user"] == "a"
+        assert {"start", "stop"} <= set(event["client"])
+
+    def test_refused(self) -> None:
+        """One with a wrong password is told of for this server, and as a guest that left."""
+        host, listener = listening()
+        host.client(login("a", "wrong"))
+        found = events(listener)
+        assert [subject for subject, _ in found] == [
+            f"$SYS.SERVER.{host.broker.serverId}.CLIENT.AUTH.ERR",
+            "$SYS.ACCOUNT.$G.DISCONNECT",
+        ]
+        for _, event in found:
+            assert event["reason"] == "Authentication Failure"
+            assert event["client"]["acc"] == "$G"
+            assert "wrong" not in json.dumps(event)
+
+    def test_refusedForAnotherReason(self) -> None:
+        """One that never said who it is, is nobody's event."""
+        host, listener = listening()
+        silent = host.client(b"")
+        host.advance(5)
+        assert silent.closed
+        assert events(listener) == []
+
+    def test_nobodyListens(self) -> None:
+        """Without a subscriber no event is made: the next one is the first."""
+        host = Host(ACCOUNTS).start()
+        host.client(login("a", "a"))
+        listener = host.client(login("sys", "sys"))
+        listener.ask(b"SUB $SYS.> 1\r\n")
+        host.client(login("a", "a"))
+        [(_, event)] = events(listener)
+        assert event["server"]["seq"] == 1
+
+    def test_noSystemAccount(self) -> None:
+        """Without a system account there is nobody to tell, and clients come and go."""
+        host = Host("no_system_account: true").start()
+        client = host.client(b"CONNECT {}\r\nSUB > 1\r\n")
+        client.receive()
+        host.client(b"CONNECT {}\r\n").transport.hangUp()
+        host.settle()
+        assert client.receive() == b""

@@ -1,0 +1,92 @@
+"""
+The INFO line.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from natsbroker.clients.info import ServerInfo
+from natsbroker.testing.frames import INFO_KEYS
+
+INFO = ServerInfo("NID", "name", "2.15.1", "0.1")
+
+
+def read(line: bytes) -> dict[str, Any]:
+    """The fields of a line."""
+    assert line.startswith(b"INFO {") and line.endswith(b"} \r\n")
+    fields: dict[str, Any] = json.loads(line[5:])
+    return fields
+
+
+class TestLine:
+    """One line."""
+
+    def test_plain(self) -> None:
+        """A plain server's INFO has the fields that are always there, and what it is."""
+        fields = read(INFO.line(7, "10.0.0.1"))
+        assert fields == {
+            "server_id": "NID",
+            "server_name": "name",
+            "version": "2.15.1",
+            "proto": 1,
+            "go": "",
+            "host": "0.0.0.0",
+            "port": 4222,
+            "headers": True,
+            "max_payload": 1048576,
+            "client_id": 7,
+            "client_ip": "10.0.0.1",
+            "natsbroker": "0.1",
+        }
+
+    def test_everything(self) -> None:
+        """All fields come in the real server's order, ours last."""
+        full = INFO.changed(
+            git_commit="abc",
+            auth_required=True,
+            tls_required=True,
+            tls_verify=True,
+            tls_available=True,
+            jetstream=True,
+            connect_urls=("a:1", "b:2"),
+            ldm=True,
+            xkey="X",
+            nb_export=1,
+        )
+        line = full.line(1, "::1", 5, "nonce", "A", True, True)
+        fields = read(line)
+        missing = {"ip", "cluster", "cluster_dynamic", "domain", "ws_connect_urls", "api_lvl"}
+        expected = [key for key in INFO_KEYS if key not in missing]
+        assert list(fields) == [*expected, "natsbroker", "nb_export"]
+        assert fields["connect_urls"] == ["a:1", "b:2"]
+        assert (fields["max_payload"], fields["nonce"], fields["remote_account"]) == (
+            5,
+            "nonce",
+            "A",
+        )
+        assert fields["acc_is_sys"] and fields["connect_info"]
+
+    @pytest.mark.parametrize("limit", [0, -1, 5])
+    def test_ownPayload(self, limit: int) -> None:
+        """A connection's own limit is shown, also none at all."""
+        assert read(INFO.line(1, "", limit))["max_payload"] == limit
+
+    def test_falseHeaders(self) -> None:
+        """That there are no headers is said, not left out."""
+        assert read(INFO.changed(headers=False).line(1, ""))["headers"] is False
+
+    def test_oneLine(self) -> None:
+        """Whatever the server is called, INFO is one line without blanks between its parts."""
+        line = INFO.changed(server_name='a\r\n"b" \u00e9 \ud800').line(1, "")
+        assert line.count(b"\n") == 1
+        assert b'", "' not in line
+        assert "\u00e9".encode() in line
+
+    def test_changed(self) -> None:
+        """A changed INFO leaves the first as it was."""
+        assert INFO.changed(ldm=True).ldm
+        assert not INFO.ldm

@@ -1,0 +1,226 @@
+"""
+All places where clients can connect.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.error import CannotListenError
+from twisted.internet.testing import MemoryReactor
+
+from natsbroker.clients.listener import addressEndpoint
+from natsbroker.clients.listeners import Listeners
+from natsbroker.clients.protocol import ClientFactory
+from natsbroker.config.model import TLS
+from natsbroker.connections.tls import Begin, TLSClientFactory, TLSTerms
+from natsbroker.server.start import StartError
+from tests.interop.certificates import writeCertificates
+
+CONTEXT: Any = object()
+
+TERMS = TLSTerms(None)
+
+
+class Taken:
+    """An endpoint whose place is taken."""
+
+    def listen(self, factory: Any) -> Any:
+        """Fail."""
+        raise CannotListenError("127.0.0.1", 4222, OSError(98, "Address already in use"))
+
+
+def listeners(*endpoints: Any, terms: TLSTerms | None = None) -> Listeners:
+    """Listeners on a reactor in memory."""
+    reactor: Any = MemoryReactor()
+    made = [
+        addressEndpoint(reactor, "127.0.0.1", each) if isinstance(each, int) else each
+        for each in endpoints
+    ]
+    return Listeners(reactor, CONTEXT, made, terms)
+
+
+def outcome(coroutine: Any) -> list[Any]:
+    """What comes of a coroutine."""
+    found: list[Any] = []
+    ensureDeferred(coroutine).addBoth(found.append)
+    return found
+
+
+class TestOpening:
+    """All or nothing."""
+
+    def test_all(self) -> None:
+        """All listen."""
+        made: Any = listeners(1, 2)
+        assert not made.isOpen
+        assert outcome(made.open(None)) == [None]
+        assert made.isOpen
+        assert [listener.address.port for listener in made] == [1, 2]
+
+    def test_taken(self) -> None:
+        """If one place is taken, it is named, and none listens."""
+        made = listeners(1, Taken(), 3)
+        [failure] = outcome(made.open(None))
+        assert failure.check(StartError)
+        assert "127.0.0.1:4222" in failure.getErrorMessage()
+        assert not made.isOpen
+
+    def test_close(self) -> None:
+        """All are closed."""
+        made = listeners(1, 2)
+        outcome(made.open(None))
+        assert outcome(made.close()) == [None]
+        assert not made.isOpen
+
+    def test_closed(self) -> None:
+        """Those that do not listen are told by their places."""
+        made = listeners(1, 2)
+        assert made.closed() == ["client listener 1", "client listener 2"]
+        outcome(made.open(None))
+        assert made.closed() == []
+
+    def test_nowhere(self) -> None:
+        """Without any place there is nothing to open, and no address."""
+        made = listeners()
+        assert outcome(made.open(None)) == [None]
+        assert made.urls() == []
+        with pytest.raises(ValueError, match="does not listen"):
+            made.firstAddress()
+
+
+class TestAddresses:
+    """Where they listen."""
+
+    def test_first(self) -> None:
+        """Host and port of the first one."""
+        made = listeners(1, 2)
+        outcome(made.open(None))
+        assert made.firstAddress() == ("0.0.0.0", 1)
+
+    def test_urls(self) -> None:
+        """All of them as URLs."""
+        made = listeners(1, 2)
+        outcome(made.open(None))
+        assert made.urls() == ["nats://127.0.0.1:1", "nats://127.0.0.1:2"]
+
+    @pytest.mark.parametrize(("optional", "scheme"), [(False, "tls"), (True, "nats")])
+    def test_tls(self, optional: bool, scheme: str) -> None:
+        """The scheme says whether TLS is required."""
+        made = listeners(1, terms=TLSTerms(None, optional=optional))
+        outcome(made.open(None))
+        assert made.urls() == [f"{scheme}://127.0.0.1:1"]
+
+
+class TestFactories:
+    """What makes the connections."""
+
+    def kinds(self, made: Listeners) -> list[type]:
+        """The classes of the factories."""
+        return [type(listener.factory) for listener in made]
+
+    def test_plain(self) -> None:
+        """Without TLS the plain factory."""
+        assert self.kinds(listeners(1)) == [ClientFactory]
+
+    def test_tls(self) -> None:
+        """With it the other one, with the terms."""
+        made = listeners(1, terms=TERMS)
+        [factory] = [listener.factory for listener in made]
+        assert isinstance(factory, TLSClientFactory)
+        assert factory.terms is TERMS
+
+    def test_otherTerms(self) -> None:
+        """Other terms hold for the connections to come; the factory stays."""
+        made = listeners(1, terms=TERMS)
+        [before] = [listener.factory for listener in made]
+        other = TLSTerms(None, Begin.FIRST)
+        made.planTerms(other)()
+        [after] = [listener.factory for listener in made]
+        assert after is before
+        assert after.terms is other  # type: ignore[attr-defined]
+
+    def test_switch(self) -> None:
+        """TLS can be switched on and off while it listens."""
+        made = listeners(1)
+        outcome(made.open(None))
+        made.planTerms(TERMS)()
+        assert self.kinds(made) == [TLSClientFactory]
+        made.planTerms(None)()
+        assert self.kinds(made) == [ClientFactory]
+        [listener] = made
+        port: Any = listener.port
+        assert port.factory is listener.factory
+
+    def test_stays(self) -> None:
+        """Where there is none before and after, nothing changes."""
+        made = listeners(1)
+        [before] = [listener.factory for listener in made]
+        made.planTerms(None)()
+        assert [listener.factory for listener in made] == [before]
+
+    def test_described(self) -> None:
+        """Places may be described in text."""
+        made = listeners("tcp:7:interface=127.0.0.1")
+        outcome(made.open(None))
+        assert made.firstAddress()[1] == 7
+
+
+class TestSecured:
+    """Places that are described as C{ssl:...}."""
+
+    @pytest.fixture
+    def description(self, tmp_path: Path) -> str:
+        """One of them."""
+        writeCertificates(tmp_path)
+        key, certificate = tmp_path / "server-key.pem", tmp_path / "server.pem"
+        return f"ssl:7:privateKey={key}:certKey={certificate}:interface=127.0.0.1"
+
+    def termsOf(self, made: Listeners) -> list[Any]:
+        """The terms of each place."""
+        return [getattr(listener.factory, "terms", None) for listener in made]
+
+    def test_besideOthers(self, description: str) -> None:
+        """It does TLS first, with terms of its own; others do what the settings say."""
+        made = listeners(description, 8)
+        outcome(made.open(None))
+        terms, none = self.termsOf(made)
+        assert none is None
+        assert terms.begin is Begin.FIRST and not terms.optional
+        assert made.urls() == ["tls://127.0.0.1:7", "nats://127.0.0.1:8"]
+
+    def test_policy(self, description: str) -> None:
+        """What holds besides the certificates is what the settings say."""
+        policy = TLS(timeout=7.0, pinned_certs=frozenset({"ab" * 32}), connection_rate_limit=3)
+        made = Listeners(MemoryReactor(), CONTEXT, [description], None, policy)
+        [terms] = self.termsOf(made)
+        assert (terms.timeout, terms.pins, terms.rate) == (7.0, policy.pinned_certs, 3)
+
+    def test_reload(self, description: str) -> None:
+        """Its files are read anew, and it stays what it is when TLS is switched on and off."""
+        made = listeners(description, 8)
+        [before, _] = self.termsOf(made)
+        made.planTerms(TERMS, TLS(timeout=9.0))()
+        [after, other] = self.termsOf(made)
+        assert after is not before and after.creator is not before.creator
+        assert (after.timeout, other) == (9.0, TERMS)
+        made.planTerms(None)()
+        assert self.termsOf(made)[1] is None
+        assert self.termsOf(made)[0].begin is Begin.FIRST
+
+    def test_reloadFails(self, description: str, tmp_path: Path) -> None:
+        """If a file is no good any more, nothing changes."""
+        made = listeners(description, 8)
+        before = self.termsOf(made)
+        (tmp_path / "server.pem").write_text("nothing")
+        with pytest.raises(ValueError, match=r"server\.pem"):
+            made.planTerms(TERMS)
+        assert self.termsOf(made) == before
+
+    def test_missing(self) -> None:
+        """A file that is not there is named."""
+        with pytest.raises(ValueError, match="/missing"):
+            listeners("ssl:7:privateKey=/missing")

@@ -1,0 +1,221 @@
+"""
+Letting a connection in: whatever an authorizer does, the outcome is a grant or a denial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
+
+from natsbroker.clients.login import Login
+from natsbroker.errors import AUTH_REVOKED, Unauthorized
+from natsbroker.wire.grants import Grant, Hello
+from tests.conftest import FlushLoggedErrors
+from tests.server.support import logLines
+from tests.support import Doorkeeper
+
+GRANT = Grant(user="me")
+
+
+async def coroutine(value: Any) -> Any:
+    """Answer, or fail, after waiting for something that is there."""
+    await succeed(None)
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+def raises(error: Exception) -> Callable[[Hello], Any]:
+    """An authorizer's answer that is an exception."""
+
+    def answer(hello: Hello) -> Any:
+        raise error
+
+    return answer
+
+
+def ask(answer: Callable[[Hello], Any]) -> tuple[Login, list[Grant | None]]:
+    """Ask an authorizer; the outcomes are in the list."""
+    outcomes: list[Grant | None] = []
+    login = Login(outcomes.append)
+    login.ask(Doorkeeper(answer), Hello())
+    return login, outcomes
+
+
+class TestAnswers:
+    """All kinds of answers."""
+
+    @pytest.mark.parametrize(
+        "answer",
+        [lambda hello: GRANT, lambda hello: succeed(GRANT), lambda hello: coroutine(GRANT)],
+        ids=["plain", "Deferred", "coroutine"],
+    )
+    def test_grant(self, answer: Callable[[Hello], Any]) -> None:
+        """A grant lets in, be it a plain value, a Deferred's or a coroutine's."""
+        login, outcomes = ask(answer)
+        assert outcomes == [GRANT]
+        assert not login.waiting
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            raises(Unauthorized("no")),
+            lambda hello: fail(Unauthorized("no")),
+            lambda hello: coroutine(Unauthorized("no")),
+        ],
+        ids=["plain", "Deferred", "coroutine"],
+    )
+    def test_denial(self, answer: Callable[[Hello], Any]) -> None:
+        """Unauthorized denies, and is no failure of anybody."""
+        login, outcomes = ask(answer)
+        assert outcomes == [None]
+        assert not login.waiting
+
+    def test_whatIsToldOfADenial(self) -> None:
+        """A denial says what somebody is told who had been let in."""
+        for error in (Unauthorized("no", AUTH_REVOKED), Unauthorized("no")):
+            for answer in (raises(error), lambda hello, error=error: fail(error)):
+                login, _ = ask(answer)
+                assert login.denial is error.error
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            raises(ZeroDivisionError()),
+            lambda hello: fail(ZeroDivisionError()),
+            lambda hello: coroutine(ZeroDivisionError()),
+        ],
+        ids=["plain", "Deferred", "coroutine"],
+    )
+    def test_broken(
+        self, answer: Callable[[Hello], Any], flushLoggedErrors: FlushLoggedErrors
+    ) -> None:
+        """An authorizer that fails lets nobody in, and its failure is logged."""
+        _, outcomes = ask(answer)
+        assert outcomes == [None]
+        assert len(flushLoggedErrors(ZeroDivisionError)) == 1
+
+    @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+    def test_exits(self, error: type[BaseException], flushLoggedErrors: FlushLoggedErrors) -> None:
+        """An exception that is meant to end the process denies, as any other does."""
+
+        def plain(hello: Hello) -> Grant:
+            raise error
+
+        async def later() -> Grant:
+            raise error
+
+        for answer in (plain, lambda hello: later()):
+            _, outcomes = ask(answer)
+            assert outcomes == [None]
+            assert len(flushLoggedErrors(error)) == 1
+
+    def test_whatIsLogged(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """An exception's type and place are logged, its text only for debugging."""
+        for debug in (False, True):
+            with logLines(debug) as lines:
+                ask(raises(ValueError("the password is hunter2")))
+            assert len(flushLoggedErrors(ValueError)) == 1
+            assert lines[0].startswith("[ERR] The authorizer failed: denied: ValueError at ")
+            assert lines[0].endswith(" in answer")
+            assert any("hunter2" in line for line in lines) == debug
+
+    @pytest.mark.parametrize("value", [None, True, "$G", {"account": "$G"}, Grant, 1, [GRANT]])
+    def test_garbage(self, value: object) -> None:
+        """An answer that is no grant denies, however true it looks."""
+        for wrapped in (value, succeed(value), coroutine(value)):
+            _, outcomes = ask(lambda hello, wrapped=wrapped: wrapped)  # type: ignore[misc]
+            assert outcomes == [None]
+
+    def test_later(self) -> None:
+        """An answer may come later; until then the login waits."""
+        answer: Deferred[Grant] = Deferred()
+        login, outcomes = ask(lambda hello: answer)
+        assert (outcomes, login.waiting) == ([], True)
+        answer.callback(GRANT)
+        assert (outcomes, login.waiting) == ([GRANT], False)
+
+    def test_hello(self) -> None:
+        """The authorizer is asked once, with what is known of the connection."""
+        keeper = Doorkeeper()
+        hello = Hello(host="1.2.3.4")
+        Login(lambda grant: None).ask(keeper, hello)
+        assert keeper.asked == [hello]
+
+
+class TestCancelling:
+    """Nobody waits any more."""
+
+    def test_cancel(self) -> None:
+        """A login that is cancelled cancels the answer and reports nothing."""
+        cancelled: list[object] = []
+        answer: Deferred[Grant] = Deferred(cancelled.append)
+        login, outcomes = ask(lambda hello: answer)
+        login.cancel()
+        assert cancelled == [answer]
+        assert (outcomes, login.waiting) == ([], False)
+
+    def test_giveUp(self) -> None:
+        """One that takes too long is cancelled, and that is logged."""
+        answer: Deferred[Grant] = Deferred()
+        login, outcomes = ask(lambda hello: answer)
+        with logLines() as lines:
+            login.giveUp()
+        assert (answer.called, outcomes, login.waiting) == (True, [], False)
+        assert [line for line in lines if "did not answer in time: denied" in line]
+
+    @pytest.mark.parametrize("late", [GRANT, Unauthorized("no"), ZeroDivisionError(), "garbage"])
+    def test_answerAfterwards(self, late: Any) -> None:
+        """An answer that comes although nobody waits changes nothing and fails nobody."""
+        answer: Deferred[Any] = Deferred()
+        login, outcomes = ask(lambda hello: answer)
+        login.cancel()
+        if isinstance(late, Exception):
+            answer.errback(late)
+        else:
+            answer.callback(late)
+        assert outcomes == []
+
+    def test_cancellerThatRaises(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """A canceller that raises is logged and keeps nothing from going on."""
+
+        def fail(deferred: Deferred[Grant]) -> None:
+            raise SystemExit
+
+        login, outcomes = ask(lambda hello: Deferred(fail))
+        login.cancel()
+        assert (outcomes, login.waiting) == ([], False)
+        assert len(flushLoggedErrors(SystemExit)) == 1
+
+    def test_stubbornAnswer(self) -> None:
+        """An authorizer that answers because it was cancelled is not listened to."""
+        answer: Deferred[Grant] = Deferred(lambda deferred: deferred.callback(GRANT))
+        login, outcomes = ask(lambda hello: answer)
+        login.cancel()
+        assert outcomes == []
+
+    def test_coroutineIsStopped(self) -> None:
+        """A coroutine that waits is stopped."""
+        stopped: list[str] = []
+        never: Deferred[None] = Deferred()
+
+        async def answer() -> Grant:
+            try:
+                await never
+            except CancelledError:
+                stopped.append("stopped")
+                raise
+            return GRANT
+
+        login, outcomes = ask(lambda hello: answer())
+        login.cancel()
+        assert (stopped, outcomes) == (["stopped"], [])
+
+    def test_cancelAfterTheAnswer(self) -> None:
+        """Cancelling what is decided does nothing."""
+        login, outcomes = ask(lambda hello: GRANT)
+        login.cancel()
+        assert outcomes == [GRANT]

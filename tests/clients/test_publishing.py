@@ -1,0 +1,180 @@
+"""
+What a connection may publish.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker import errors
+from natsbroker.clients.publishing import PublishRules, ReplyTracker
+from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
+from natsbroker.wire.grants import Grant
+
+
+class Time:
+    """A clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def told(rules: PublishRules, subject: bytes, reply: bytes = b"") -> bytes:
+    """The line that a publisher is told; no bytes if it may publish."""
+    violation = rules.violation(subject, reply)
+    return b"" if violation is None else violation.error.line(*violation.arguments)
+
+
+class TestReservedNames:
+    """What nobody may publish."""
+
+    @pytest.mark.parametrize("subject", [b"_GR_.x.y.z", b"$GR.x", b"$NRG.x"])
+    def test_subjects(self, subject: bytes) -> None:
+        """Subjects of the traffic between servers are refused."""
+        text = b"-ERR 'Permissions Violation for Publish to \"%b\"'\r\n" % subject
+        assert told(PublishRules(Grant(), False, Time()), subject) == text
+
+    @pytest.mark.parametrize(
+        "subject",
+        [b"$SYS.foo", b"_R_.x", b"$GNR.a", b"$JS.ACK.a", b"_GR_", b"$GR", b"x_GR_.a", b"$"],
+    )
+    def test_others(self, subject: bytes) -> None:
+        """Subjects that only look alike are allowed."""
+        assert told(PublishRules(Grant(), False, Time()), subject) == b""
+
+    def test_cluster(self) -> None:
+        """The subjects of the cluster are allowed to the system account."""
+        assert told(PublishRules(Grant(), True, Time()), b"$NRG.x") == b""
+        assert told(PublishRules(Grant(), True, Time()), b"$GR.x") != b""
+
+    @pytest.mark.parametrize("reply", [b"_R_.abc", b"$JS.ACK.a.b", b"_GR_.x.y.z"])
+    def test_replies(self, reply: bytes) -> None:
+        """Reply subjects that the server makes by itself are refused."""
+        text = b"-ERR 'Permissions Violation for Publish with Reply of \"%b\"'\r\n" % reply
+        assert told(PublishRules(Grant(), False, Time()), b"foo", reply) == text
+
+    @pytest.mark.parametrize(
+        "reply", [b"rep.*", b">", b"foo..", b"$SYS.x", b"$NRG.x", b"_R_", b"$JS.ACK"]
+    )
+    def test_otherReplies(self, reply: bytes) -> None:
+        """Any other reply subject is passed on, even one that nobody can publish to."""
+        assert told(PublishRules(Grant(), False, Time()), b"foo", reply) == b""
+
+
+class TestPermissions:
+    """What one user may publish."""
+
+    def test_permissions(self) -> None:
+        """Subjects are allowed and denied; the reply subject is not looked at."""
+        grant = Grant(publish=PermissionSet([b"req.>"], [b"req.secret"]))
+        rules = PublishRules(grant, False, Time())
+        assert (
+            told(rules, b"req.a") == told(rules, b"req.*") == told(rules, b"req.a", b"nope") == b""
+        )
+        assert told(rules, b"req.secret") != b""
+        assert told(rules, b"nope") == b"-ERR 'Permissions Violation for Publish to \"nope\"'\r\n"
+
+    def test_anyBytes(self) -> None:
+        """A subject that is no text is named with its bytes as numbers."""
+        rules = PublishRules(Grant(publish=PermissionSet([])), False, Time())
+        assert b'"f\\xff\\xfe"' in told(rules, b"f\xff\xfe")
+
+    def test_permissionComesBeforeTheCluster(self) -> None:
+        """A reserved subject that is not permitted either does not use up an answer."""
+        rules = PublishRules(Grant(responses=ResponsePermission(1, 0)), False, Time())
+        assert rules.replies is not None
+        rules.replies.delivered(b"_GR_.a")
+        rules.violation(b"_GR_.a", b"")
+        assert rules.replies.allows(b"_GR_.a")
+
+
+class TestResponses:
+    """The permission to answer."""
+
+    def test_onlyAnswers(self) -> None:
+        """Who may answer, and was not given anything else, may publish answers only."""
+        rules = PublishRules(Grant(responses=ResponsePermission(2, 60)), False, Time())
+        assert rules.replies is not None
+        assert told(rules, b"_INBOX.a") != b""
+        rules.replies.delivered(b"_INBOX.a")
+        assert [told(rules, b"_INBOX.a") for _ in range(2)] == [b"", b""]
+        denied = b"-ERR 'Permissions Violation for Publish to \"_INBOX.a\"'\r\n"
+        assert told(rules, b"_INBOX.a") == denied
+
+    def test_besides(self) -> None:
+        """Answers are allowed besides what is permitted, and do not count there."""
+        grant = Grant(publish=PermissionSet([b"pub"]), responses=ResponsePermission(1, 0))
+        rules = PublishRules(grant, False, Time())
+        assert rules.replies is not None
+        rules.replies.delivered(b"pub")
+        assert [told(rules, b"pub") for _ in range(3)] == [b""] * 3
+        assert told(rules, b"other") != b""
+
+    def test_none(self) -> None:
+        """Without that permission nothing is remembered."""
+        rules = PublishRules(Grant(), False, Time())
+        assert (rules.replies, rules.permissions) == (None, None)
+
+
+class TestTracker:
+    """The requests that may be answered."""
+
+    def test_expires(self) -> None:
+        """A request may be answered until its time is over."""
+        time = Time()
+        tracker = ReplyTracker(ResponsePermission(5, 10), time)
+        tracker.delivered(b"a")
+        time.now += 10
+        assert tracker.allows(b"a")
+        time.now += 0.1
+        assert not tracker.allows(b"a")
+        assert len(tracker) == 0
+
+    def test_askedAgain(self) -> None:
+        """A new request with the same reply subject counts anew."""
+        time = Time()
+        tracker = ReplyTracker(ResponsePermission(1, 10), time)
+        for _ in range(3):
+            tracker.delivered(b"a")
+            assert tracker.allows(b"a")
+            assert not tracker.allows(b"a")
+            time.now += 8
+
+    @pytest.mark.parametrize("maximum", [0, -1])
+    def test_unlimited(self, maximum: int) -> None:
+        """Without a maximum there may be any number of answers, without a time at any time."""
+        time = Time()
+        tracker = ReplyTracker(ResponsePermission(maximum, 0), time)
+        tracker.delivered(b"a")
+        for _ in range(100):
+            time.now += 1000
+            assert tracker.allows(b"a")
+
+    def test_bounded(self) -> None:
+        """No more than the limit is remembered; the oldest request is forgotten first."""
+        tracker = ReplyTracker(ResponsePermission(), Time())
+        for number in range(ReplyTracker.LIMIT + 10):
+            tracker.delivered(b"%d" % number)
+        assert len(tracker) == ReplyTracker.LIMIT
+        assert not tracker.allows(b"9")
+        assert tracker.allows(b"10")
+
+    def test_refreshed(self) -> None:
+        """A request that was renewed is not the oldest any more."""
+        tracker = ReplyTracker(ResponsePermission(), Time())
+        tracker.delivered(b"old")
+        for number in range(ReplyTracker.LIMIT - 1):
+            tracker.delivered(b"%d" % number)
+        tracker.delivered(b"old")
+        tracker.delivered(b"one more")
+        assert tracker.allows(b"old")
+        assert not tracker.allows(b"0")
+
+
+def test_errorsStayOpen() -> None:
+    """None of these refusals closes the connection."""
+    assert not errors.PUBLISH_DENIED.closes
+    assert not errors.REPLY_DENIED.closes

@@ -1,0 +1,272 @@
+"""
+Deadlines, and receivers that lag.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.advisories import SlowConsumer
+from natsbroker.clients.limits import Limits
+from natsbroker.connections.stall import PATIENCE
+from natsbroker.wire.grants import Grant
+from tests.clients.lines import MIB, msg, pub
+from tests.support import QUIET, Doorkeeper, Wire, World, onEach
+
+pytestmark = pytest.mark.usefixtures("implementation")
+
+
+@onEach
+class TestDeadlines:
+    """What happens when time passes."""
+
+    def test_pings(self) -> None:
+        """A client that is silent is sent PINGs, and is stale when it leaves too many open."""
+        world = World(Limits(ping_interval=10.0, ping_max=2))
+        wire = world.client()
+        world.advance(2.5)
+        assert wire.receive() == b"PING\r\n"
+        world.advance(10)
+        assert wire.receive() == b"PING\r\n"
+        world.advance(9.5)
+        assert (wire.receive(), wire.closed) == (b"", "")
+        world.advance(0.6)
+        assert wire.receive() == b"-ERR 'Stale Connection'\r\n"
+        assert wire.closed == "lost"
+
+    def test_pongs(self) -> None:
+        """A client that answers stays, and the round trip is measured."""
+        world = World(Limits(ping_interval=10.0, ping_max=2))
+        wire = world.client()
+        for _ in range(6):
+            world.advance(10)
+            if wire.receive():
+                world.advance(0.2)
+                wire.send(b"PONG\r\n")
+        assert wire.closed == ""
+        assert 0.15 < wire.session.roundTrip < 10
+
+    @pytest.mark.parametrize("data", [pub(b"foo", b"x"), b"PING\r\n", b"SUB foo 1\r\n"])
+    def test_trafficIsEnough(self, data: bytes) -> None:
+        """Any operation but PONG keeps PINGs away after the first."""
+        world = World(Limits(ping_interval=10.0))
+        wire = world.client()
+        world.advance(3)
+        assert wire.ask(b"PONG\r\n") == b"PING\r\n"
+        for _ in range(10):
+            world.advance(5)
+            assert b"PING" not in wire.ask(data)
+
+    def test_beforeLogin(self) -> None:
+        """A client that never says CONNECT is asked too."""
+        world = World(Limits(ping_interval=1.0, ping_max=1))
+        wire = world.dial()
+        wire.receive()
+        world.advance(5)
+        assert wire.receive() == b"PING\r\n-ERR 'Stale Connection'\r\n"
+
+    def test_expires(self) -> None:
+        """A grant that ends closes the connection then."""
+        world = World(authorizer=Doorkeeper(lambda hello: Grant(expires=50.0)))
+        wire = world.client()
+        world.advance(49.9)
+        wire.receive()
+        assert wire.closed == ""
+        world.advance(0.2)
+        assert wire.receive() == b"-ERR 'User Authentication Expired'\r\n"
+
+    def test_expiredAlready(self) -> None:
+        """A grant that has ended already lets nobody stay."""
+        world = World(authorizer=Doorkeeper(lambda hello: Grant(expires=50.0)))
+        world.clock.advance(100)
+        wire = world.dial()
+        wire.receive()
+        wire.send(QUIET)
+        world.advance(0.1)
+        assert wire.receive() == b"-ERR 'User Authentication Expired'\r\n"
+
+    def test_writeDeadline(self) -> None:
+        """A client that takes nothing for too long is cut without a word."""
+        world = World(Limits(write_deadline=3.0))
+        wire, other = world.client(), world.client()
+        wire.ask(b"SUB foo 1\r\n")
+        wire.transport.taking = False
+        other.ask(pub(b"foo", b"x" * 200_000))
+        world.advance(2.9)
+        assert wire.closed == ""
+        world.advance(0.2)
+        assert (wire.receive(), wire.closed) == (b"", "aborted")
+        assert wire.session.reason == "Slow Consumer (Write Deadline)"
+        assert world.context.connections.slow == {"Slow Consumer (Write Deadline)": 1}
+
+    def test_writeDeadlineAtTheBeginningOfTime(self) -> None:
+        """That holds also where the clock began at zero."""
+        world = World(Limits(write_deadline=3.0))
+        wire = world.dial()
+        wire.session.writeBlocked()
+        world.advance(3.1)
+        assert wire.closed == "aborted"
+
+    def test_takesInTime(self) -> None:
+        """A client that takes what waits before that stays."""
+        world = World(Limits(write_deadline=3.0))
+        wire, other = world.client(), world.client()
+        wire.ask(b"SUB foo 1\r\n")
+        for _ in range(3):
+            wire.transport.taking = False
+            other.ask(pub(b"foo", b"x" * 200_000))
+            world.advance(2)
+            wire.transport.taking = True
+            assert len(wire.receive()) > 200_000
+            world.advance(2)
+        assert wire.closed == ""
+
+    def test_nothingIsLeft(self) -> None:
+        """When all connections have gone there are no timers."""
+        world = World()
+        for number in range(5):
+            wire = world.client()
+            wire.ask(b"SUB foo 1\r\n") if number % 2 else wire.ask(b"FOO\r\n")
+            wire.transport.hangUp()
+        world.advance(2)
+        assert len(world.context.connections) == 0
+        assert world.clock.getDelayedCalls() == []
+
+
+def lagging(world: World, messages: int = 0) -> tuple[Wire, Wire]:
+    """
+    @return: a receiver that takes nothing any more, and a publisher that has sent it some messages
+        of 600 kB.
+    """
+    slow, publisher = world.client(), world.client()
+    slow.ask(b"SUB foo 1\r\n")
+    slow.transport.taking = False
+    for _ in range(messages):
+        publisher.ask(pub(b"foo", b"x" * 600_000))
+    return slow, publisher
+
+
+@onEach
+class TestSlowReceivers:
+    """Receivers that lag, and those who publish to them."""
+
+    def test_cut(self) -> None:
+        """A receiver for which too much waits is cut without a word; others notice nothing."""
+        world = World(Limits(max_pending=300_000, stall=False))
+        slow, good, publisher = (world.client() for _ in range(3))
+        for each in (slow, good):
+            each.ask(b"SUB foo 1\r\n")
+        slow.transport.taking = False
+        for _ in range(10):
+            publisher.ask(pub(b"foo", b"x" * 100_000))
+            assert len(good.receive()) > 100_000
+        assert (slow.receive(), slow.closed) == (b"", "aborted")
+        assert slow.session.reason == "Slow Consumer (Pending Bytes)"
+        assert world.context.connections.slow == {"Slow Consumer (Pending Bytes)": 1}
+        assert [each for each in world.advisories if isinstance(each, SlowConsumer)] == [
+            SlowConsumer(slow.session.cid, 300_000, "Slow Consumer (Pending Bytes)")
+        ]
+        assert len(world.accounts["$G"]) == 1
+
+    def test_memoryIsBounded(self) -> None:
+        """No more than the limit and one transport's buffer waits for a receiver."""
+        world = World(Limits(max_pending=300_000, stall=False))
+        slow, publisher = lagging(world)
+        for _ in range(200):
+            publisher.ask(pub(b"foo", b"x" * 5000))
+            assert slow.session.outbox.pending <= 300_000
+            assert slow.transport.waiting <= 80_000
+
+    def test_publisherWaits(self) -> None:
+        """A publisher is not read while a receiver that it reached has more than 1 MiB waiting."""
+        world = World()
+        slow, publisher, other = (world.client() for _ in range(3))
+        slow.ask(b"SUB foo 1\r\n")
+        slow.transport.taking = False
+        for _ in range(3):
+            publisher.ask(pub(b"foo", b"x" * 600_000))
+        assert not publisher.reads()
+        assert other.ask(b"PING\r\n" + pub(b"bar", b"x")) == b"PONG\r\n"
+        assert other.reads()
+        slow.transport.taking = True
+        assert len(slow.receive()) > 1_800_000
+        assert publisher.reads()
+        assert publisher.ask(b"PING\r\n") == b"PONG\r\n"
+
+    def test_patienceEnds(self) -> None:
+        """A publisher goes on after a while; the receiver is not waited for again."""
+        world = World()
+        slow, publisher = lagging(world, 3)
+        world.advance(PATIENCE + 0.05)
+        assert publisher.reads()
+        assert slow.session.outbox.lagging
+        publisher.ask(pub(b"foo", b"x" * 600_000))
+        assert publisher.reads()
+        assert slow.closed == ""
+
+    def test_waitsAgainForOneThatCaughtUp(self) -> None:
+        """A receiver that has caught up is waited for again."""
+        world = World()
+        slow, publisher = world.client(), world.client()
+        slow.ask(b"SUB foo 1\r\n")
+        for _ in range(2):
+            slow.transport.taking = False
+            for _ in range(3):
+                publisher.ask(pub(b"foo", b"x" * 600_000))
+            assert not publisher.reads()
+            world.advance(PATIENCE + 0.05)
+            slow.transport.taking = True
+            slow.receive()
+            assert publisher.reads()
+
+    def test_receiverGoes(self) -> None:
+        """A publisher that waits goes on when the receiver goes away."""
+        world = World()
+        slow, publisher = lagging(world, 3)
+        slow.transport.hangUp()
+        world.settle()
+        assert publisher.reads()
+
+    def test_publisherGoes(self) -> None:
+        """A publisher that waits may go away; nothing is left of the wait."""
+        world = World()
+        slow, publisher = lagging(world, 3)
+        publisher.transport.hangUp()
+        world.advance(1)
+        assert world.accounts.counts["$G"] == 1
+        slow.transport.taking = True
+        assert len(slow.receive()) > 1_800_000
+
+    def test_switchedOff(self) -> None:
+        """Where the settings say so no publisher waits for anybody."""
+        world = World(Limits(stall=False))
+        _, publisher = lagging(world, 4)
+        assert publisher.reads()
+
+    def test_nothingIsLost(self) -> None:
+        """A receiver that stops and goes on gets everything, in order."""
+        world = World()
+        slow, publisher = world.client(), world.client()
+        slow.ask(b"SUB foo 1\r\n")
+        got = b""
+        for number in range(60):
+            slow.transport.taking = number % 3 == 0
+            publisher.ask(pub(b"foo", b"%06d" % number * 5000))
+            got += slow.receive()
+            world.advance(0.2)
+        slow.transport.taking = True
+        got += slow.receive()
+        assert got.replace(b"PING\r\n", b"") == b"".join(
+            msg(b"foo", b"1", b"%06d" % number * 5000) for number in range(60)
+        )
+
+    def test_itsOwnMessages(self) -> None:
+        """A client that publishes to itself and takes nothing waits for itself, then is cut."""
+        world = World(Limits(max_pending=4 * MIB))
+        wire = world.client()
+        wire.ask(b"SUB foo 1\r\n")
+        wire.transport.taking = False
+        for _ in range(20):
+            wire.ask(pub(b"foo", b"x" * 600_000))
+            world.advance(PATIENCE + 0.05)
+        assert wire.closed == "aborted"

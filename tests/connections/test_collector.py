@@ -1,0 +1,111 @@
+"""
+Tests for L{natsbroker.connections.collector} and its compiled twin.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.wire.values import Message, Run
+from tests.support import COMPILED, PURE, Names, RunRecorder, needsCompiled, onEach, using
+
+ORIGINS = (object(), object())
+
+
+class Broken(RunRecorder):
+    """A subscriber that raises."""
+
+    def deliverRuns(self, runs: list[tuple[Run, Any]]) -> None:
+        """Fail."""
+        raise ZeroDivisionError
+
+
+def message(body: bytes, subject: bytes = b"s", reply: bytes = b"") -> Message:
+    """A message."""
+    return Message(subject, body, reply)
+
+
+@onEach
+def test_oneCall(names: Names) -> None:
+    """What a turn brings comes in one call when the turn ends, alike messages together."""
+    recorder = RunRecorder()
+    turn = names.Turn(lambda call: None)
+    collector = names.Collector(recorder, turn, print)
+    turn.enter()
+    for each in (message(b"a"), message(b"b"), message(b"c", reply=b"r"), message(b"d")):
+        collector.deliver(each, b"1")
+    collector.deliver(message(b"e"), b"2")
+    assert recorder.runs == []
+    turn.leave()
+    assert recorder.runs == [[b"a", b"b"], [b"c"], [b"d"], [b"e"]]
+    assert recorder.tags == [b"1"] * 4 + [b"2"]
+    turn.enter()
+    collector.deliver(message(b"f"), b"2")
+    turn.leave()
+    assert recorder.runs[4:] == [[b"f"]]
+
+
+@onEach
+def test_end(names: Names) -> None:
+    """When a subscription ends, what came before it is delivered first."""
+    recorder = RunRecorder()
+    later: list[Any] = []
+    collector = names.Collector(recorder, names.Turn(later.append), print)
+    collector.deliver(message(b"a"), b"1")
+    collector.subscriptionEnded(b"1")
+    assert (recorder.runs, recorder.ended) == ([[b"a"]], [b"1"])
+    later[0]()
+    assert recorder.runs == [[b"a"]]
+
+
+@onEach
+def test_raises(names: Names) -> None:
+    """What a subscriber raises is told of, and the next turn is not affected."""
+    failures: list[str] = []
+    turn = names.Turn(lambda call: None)
+    collector = names.Collector(Broken(), turn, failures.append)
+    for count in (1, 2):
+        turn.enter()
+        collector.deliver(message(b"a"), b"1")
+        turn.leave()
+        assert failures == ["A batch subscriber failed"] * count
+
+
+@needsCompiled
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"s", b"s", b"t"]),
+            st.sampled_from([b"", b"r", b"R"]),
+            st.sampled_from([0, 0, 12]),
+            st.sampled_from(ORIGINS),
+            st.sampled_from("xy"),
+        ),
+        max_size=12,
+    )
+)
+def test_same(sent: list[tuple[bytes, bytes, int, object, str]]) -> None:
+    """Both make the same runs of the same messages, and the messages come back as they were."""
+    found = []
+    for names in (PURE, COMPILED):
+        assert names is not None
+        recorder = RunRecorder()
+        turn = names.Turn(lambda call: None)
+        with using(names):
+            collector = names.Collector(recorder, turn, print)
+            turn.enter()
+            for place, (subject, reply, header, origin, tag) in enumerate(sent):
+                body = b"NATS/1.0\r\n\r\n"[:header] + b"%d" % place
+                collector.deliver(Message(subject, body, reply, header, origin), tag)
+            turn.leave()
+        found.append((recorder.runs, [fields(each, tag) for each, tag in recorder.got]))
+    assert found[0] == found[1]
+    assert [each[:5] for each in found[0][1]] == sent
+
+
+def fields(each: Message, tag: str) -> tuple[Any, ...]:
+    """What a message says, with its payload at the end."""
+    return (each.subject, each.reply, each.headerLength, each.origin, tag, each.payload)

@@ -1,0 +1,70 @@
+"""
+Listening sockets that are open before the reactor is loaded.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from twisted.internet.protocol import Factory
+from twisted.internet.testing import MemoryReactor
+
+from natsbroker.clients.listener import Listener, OpenSocketEndpoint, describe
+from natsbroker.connections.opensocket import ANYWHERE, openSocket, takesBoth
+
+
+def freePort() -> int:
+    """A port that the kernel chose."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_listens() -> None:
+    """Clients can connect as soon as the socket is there."""
+    port = freePort()
+    opened = openSocket("127.0.0.1", port)
+    assert opened is not None
+    with opened, socket.create_connection(("127.0.0.1", port), 10):
+        assert opened.getsockname() == ("127.0.0.1", port)
+
+
+def test_everywhere() -> None:
+    """The host for all addresses stands for those of IPv6 too, where the machine has them."""
+    opened = openSocket(ANYWHERE, freePort())
+    assert opened is not None
+    with opened:
+        assert (opened.family == socket.AF_INET6) is takesBoth()
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "127.0.0.1"])
+def test_cannotListen(host: str) -> None:
+    """An address that cannot be had gives no socket; what listens in the ordinary way says why."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert openSocket(host, taken.getsockname()[1]) is None
+
+
+def test_standardLibraryOnly() -> None:
+    """The module loads nothing that takes long."""
+    program = "import natsbroker.connections.opensocket, sys; print('twisted' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", ANYWHERE])
+def test_adopted(host: str) -> None:
+    """The reactor takes the socket over, and the address is the one of the settings."""
+    opened = openSocket(host, freePort())
+    assert opened is not None
+    family, number, factory = opened.family, opened.fileno(), Factory()
+    reactor: Any = MemoryReactor()
+    listener = Listener(OpenSocketEndpoint(reactor, opened, host), factory)
+    listener.open()
+    assert reactor.adoptedPorts == [(number, family, factory)]
+    assert opened.fileno() == -1
+    if host == ANYWHERE:
+        assert describe(listener.address) == "0.0.0.0:1234"

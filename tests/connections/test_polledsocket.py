@@ -1,0 +1,189 @@
+"""
+Where a socket and a conversation meet: the order of their ends, without a socket.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+
+from natsbroker import hot
+from natsbroker.connections.polledsocket import Joint
+from tests.support import COMPILED, needsCompiled, using
+
+pytestmark = needsCompiled
+
+
+class Talk:
+    """
+    A conversation that writes down what it is told.
+    """
+
+    def __init__(self, turn: Any) -> None:
+        assert COMPILED is not None
+        self.decoder = COMPILED.Decoder()
+        self.outbox = COMPILED.Outbox(turn, self, lambda data: None, 1 << 26)
+        self.told: list[str] = []
+
+    def proceed(self) -> None:
+        """See L{natsbroker.connections.polledsocket.Conversation.proceed}."""
+        self.told.append(f"{self.decoder.pending} bytes")
+
+    def writeBlocked(self) -> None:
+        """See L{natsbroker.connections.polledsocket.Conversation.writeBlocked}."""
+        self.told.append("blocked")
+
+    def writeProgressed(self) -> None:
+        """See L{natsbroker.connections.polledsocket.Conversation.writeProgressed}."""
+        self.told.append("progressed")
+
+    def inputEnded(self) -> None:
+        """See L{natsbroker.connections.polledsocket.Conversation.inputEnded}."""
+        self.told.append("ended")
+
+    def internalFailure(self) -> None:
+        """See L{natsbroker.connections.polledsocket.Conversation.internalFailure}."""
+        self.told.append(f"failed with {sys.exc_info()[1]!r}")
+
+    def outboxOverflowed(self) -> None:
+        """Not in these tests."""
+        raise AssertionError("too much was put in")
+
+    def outboxFailed(self) -> None:
+        """Not in these tests."""
+        raise AssertionError("sending failed")
+
+
+class Desk:
+    """
+    A joint over one end of a pair of sockets.
+
+    @ivar ends: with what it was ended.
+    """
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        self.poller = hot.Poller(turn)
+        self.talk = Talk(turn)
+        self.ours, self.theirs = socket.socketpair()
+        self.ours.setblocking(False)
+        self.theirs.setblocking(False)
+        self.ends: list[Failure] = []
+        clock: Any = self.clock
+        self.joint = Joint(self.poller, self.ours.fileno(), self.talk, clock, self.ends.append)
+
+    def run(self) -> list[str]:
+        """
+        Let happen what is ready.
+
+        @return: what the conversation was told.
+        """
+        self.poller.run()
+        self.clock.advance(0)
+        told, self.talk.told = self.talk.told, []
+        return told
+
+    def fill(self) -> None:
+        """Say more than the socket takes."""
+        self.talk.outbox.write(b"x" * 10_000_000)
+        self.clock.advance(0)
+
+    def drain(self) -> int:
+        """Take all that was said."""
+        total = 0
+        for _ in range(10_000):
+            self.run()
+            try:
+                total += len(self.theirs.recv(1 << 20))
+            except BlockingIOError:
+                if not self.talk.outbox.pending:
+                    break
+        return total
+
+    def close(self) -> None:
+        """Close everything."""
+        self.joint.forget()
+        self.poller.close()
+        self.ours.close()
+        self.theirs.close()
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    """A joint that is closed afterwards."""
+    assert COMPILED is not None
+    with using(COMPILED):
+        made = Desk()
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def test_input(desk: Desk) -> None:
+    """Input is in the decoder when the conversation is told, unless it is not wanted."""
+    desk.theirs.send(b"PING\r\n")
+    assert desk.run() == ["6 bytes"]
+    desk.joint.setReading(False)
+    desk.theirs.send(b"PING\r\n")
+    assert desk.run() == []
+    desk.joint.setReading(True)
+    assert desk.run() == ["12 bytes"]
+
+
+def test_finish(desk: Desk) -> None:
+    """An orderly end comes when all was sent: later, once, and however often it is asked for."""
+    desk.fill()
+    assert desk.run() == ["blocked"]
+    desk.joint.finish()
+    desk.joint.finish()
+    assert (desk.run(), desk.ends) == ([], [])
+    assert desk.drain() == 10_000_000
+    desk.run()
+    assert [each.type for each in desk.ends] == [ConnectionDone]
+
+
+def test_finishAtOnce(desk: Desk) -> None:
+    """Where nothing waits, the end does not come from within the call that asks for it."""
+    desk.joint.finish()
+    assert desk.ends == []
+    desk.run()
+    assert len(desk.ends) == 1
+    desk.theirs.send(b"late")
+    assert desk.run() == []
+
+
+def test_peerEnds(desk: Desk) -> None:
+    """A peer that sends no more is told of once."""
+    desk.theirs.shutdown(socket.SHUT_WR)
+    assert desk.run() == ["ended"]
+    assert (desk.run(), desk.ends) == ([], [])
+
+
+def test_lost(desk: Desk) -> None:
+    """A peer that is gone altogether ends the connection."""
+    desk.fill()
+    desk.run()
+    desk.theirs.close()
+    for _ in range(3):
+        desk.run()
+    assert [each.type for each in desk.ends] == [ConnectionLost]
+
+
+def test_forgotten(desk: Desk) -> None:
+    """What is forgotten does nothing any more, and no end comes that was on its way."""
+    desk.joint.finish()
+    desk.joint.forget()
+    desk.joint.forget()
+    desk.joint.setReading(True)
+    desk.joint.useLane(None)
+    desk.theirs.send(b"late")
+    assert (desk.run(), desk.ends, len(desk.poller)) == ([], [], 0)

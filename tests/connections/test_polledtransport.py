@@ -1,0 +1,342 @@
+"""
+Routes over plain TCP with compiled buffers, with real sockets and a reactor of the tests' own.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.endpoints import TCP4ClientEndpoint
+
+from natsbroker.connections.polledtransport import FastStream, overHub
+from natsbroker.connections.unsent import unsentBy
+from natsbroker.links.compression import Compression
+from natsbroker.links.protocol import LinkFactory
+from natsbroker.links.s2stream import S2Decoder
+from natsbroker.testing.transport import MemoryTransport
+from natsbroker.wire.values import Message
+from tests.links.s2frames import BEGIN, plain
+from tests.routes.clusters import Node, connect, info, target
+from tests.support import COMPILED, needsCompiled, using
+
+if sys.platform == "linux":
+    from twisted.internet.epollreactor import EPollReactor
+
+    from natsbroker.connections.poller import Hub
+
+pytestmark = [
+    needsCompiled,
+    pytest.mark.skipif(sys.platform != "linux", reason="epoll is Linux's"),
+]
+
+#: How long anything may take on a busy machine, in seconds.
+PATIENCE = 20.0
+
+
+class Place:
+    """
+    A member that listens for others, and dials them.
+    """
+
+    def __init__(self, mode: str = "accept") -> None:
+        makeReactor: Any = EPollReactor
+        self.reactor: Any = makeReactor()
+        self.node = Node(clock=self.reactor, compression=Compression(mode))
+        self.hub = Hub(self.reactor, self.node.turn)
+        self.node.context.hub = self.hub
+        factory = LinkFactory(self.node.cluster.routeFor(None), None)
+        self.port = self.reactor.listenTCP(0, factory, interface="127.0.0.1")
+        self.sockets: list[socket.socket] = []
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Run the reactor until something holds."""
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < end, "it never happened"
+            self.reactor.iterate(0.01)
+
+    def kept(self, peer: socket.socket) -> socket.socket:
+        """A peer's socket that never blocks, and is closed in the end."""
+        peer.setblocking(False)
+        self.sockets.append(peer)
+        return peer
+
+    def dialled(self) -> socket.socket:
+        """A peer that dials, and is taken for a member."""
+        peer = self.kept(socket.create_connection(("127.0.0.1", self.port.getHost().port)))
+        peer.send(connect() + info() + b"PING\r\n")
+        assert self.read(peer, b"PONG\r\n").startswith(b"INFO ")
+        return peer
+
+    def compressing(self) -> socket.socket:
+        """A peer that has agreed on S2."""
+        peer = self.kept(socket.create_connection(("127.0.0.1", self.port.getHost().port)))
+        introduction = info(compression="s2_fast")
+        peer.send(connect() + introduction + BEGIN + plain(introduction + b"PING\r\n"))
+        stream = self.read(peer, plain(b"PONG\r\n"))
+        assert stream.startswith(b"INFO ") and stream.count(BEGIN) >= 1
+        return peer
+
+    def unpacked(self, peer: socket.socket, end: bytes) -> bytes:
+        """What a peer is told in S2, up to an end."""
+        decoder, data = S2Decoder(), b""
+
+        def there() -> bool:
+            nonlocal data
+            try:
+                decoder.feed(peer.recv(1 << 20))
+            except BlockingIOError:
+                pass
+            while not decoder.isStarved:
+                data += decoder.read(1 << 20)
+            return data.endswith(end)
+
+        self.until(there)
+        return data
+
+    def read(self, peer: socket.socket, end: bytes) -> bytes:
+        """What a peer is told, up to an end."""
+        data = b""
+
+        def there() -> bool:
+            nonlocal data
+            try:
+                data += peer.recv(1 << 20)
+            except BlockingIOError:
+                pass
+            return data.endswith(end)
+
+        self.until(there)
+        return data
+
+    @property
+    def stream(self) -> Any:
+        """What the only route writes to."""
+        (route,) = self.node.cluster
+        peer: Any = route.peer
+        return peer._stream
+
+    def stop(self) -> None:
+        """Close everything."""
+        self.node.cluster.close(lambda: None)
+        self.until(lambda: not len(self.node.cluster))
+        assert len(self.hub.poller) == 0
+        for each in self.sockets:
+            each.close()
+        self.port.stopListening()
+        self.hub.close()
+        for _ in range(3):
+            self.reactor.iterate(0)
+        for reader in self.reactor.removeAll():
+            reader.connectionLost(None)
+        for call in self.reactor.getDelayedCalls():
+            call.cancel()
+        self.reactor._poller.close()
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    """A member that is stopped afterwards."""
+    assert COMPILED is not None
+    with using(COMPILED):
+        made = Place()
+        try:
+            yield made
+        finally:
+            made.stop()
+
+
+def test_accepted(place: Place) -> None:
+    """A route that was accepted goes through the hub, and messages pass both ways."""
+    peer = place.dialled()
+    assert type(place.stream) is FastStream
+    assert len(place.hub.poller) == 1
+    peer.send(b"RS+ A foo\r\nPING\r\n")
+    place.read(peer, b"PONG\r\n")
+    place.node.bus().publish(Message(b"foo", b"there"))
+    assert place.read(peer, b"there\r\n") == b"RMSG A foo 5\r\nthere\r\n"
+
+
+def test_dialled(place: Place) -> None:
+    """So does one that we dialled."""
+    listening = place.kept(socket.create_server(("127.0.0.1", 0)))
+    number = listening.getsockname()[1]
+    endpoint = TCP4ClientEndpoint(place.reactor, "127.0.0.1", number)
+    endpoint.connect(LinkFactory(place.node.cluster.routeFor(target(number)), None))
+    found: list[socket.socket] = []
+
+    def accepted() -> bool:
+        try:
+            found.append(listening.accept()[0])
+        except BlockingIOError:
+            pass
+        return bool(found)
+
+    place.until(accepted)
+    peer = place.kept(found[0])
+    assert place.read(peer, b"\r\n").startswith(b"CONNECT ")
+    assert type(place.stream) is FastStream
+    peer.send(info() + b"PING\r\n")
+    place.read(peer, b"PONG\r\n")
+    assert place.node.peers() == ["peer"]
+
+
+def test_large(place: Place) -> None:
+    """More than any buffer holds waits for the peer to take it, and comes in order."""
+    peer = place.dialled()
+    peer.send(b"RS+ A foo\r\nPING\r\n")
+    place.read(peer, b"PONG\r\n")
+    bodies = [bytes([number]) * 1_000_000 for number in range(8)]
+    for body in bodies:
+        place.node.bus().publish(Message(b"foo", body))
+    expected = b"".join(b"RMSG A foo 1000000\r\n%b\r\n" % body for body in bodies)
+    assert place.read(peer, bodies[-1] + b"\r\n") == expected
+
+
+def test_refused(place: Place) -> None:
+    """A peer that is refused gets the reason before the end."""
+    peer = place.kept(socket.create_connection(("127.0.0.1", place.port.getHost().port)))
+    peer.send(b"NONSENSE\r\n")
+    data = b""
+
+    def ended() -> bool:
+        nonlocal data
+        try:
+            more = peer.recv(1 << 16)
+        except BlockingIOError:
+            return False
+        data += more
+        return not more
+
+    place.until(ended)
+    assert data.endswith(b"-ERR 'Authorization Violation'\r\n")
+    place.until(lambda: not len(place.node.cluster))
+
+
+@pytest.mark.parametrize("isAbrupt", [False, True])
+def test_peerGoes(place: Place, isAbrupt: bool) -> None:
+    """A peer that goes, politely or not, is forgotten at once, with its socket."""
+    peer = place.dialled()
+    peer.send(b"RS+ A foo\r\nPING\r\n")
+    place.read(peer, b"PONG\r\n")
+    if isAbrupt:
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()
+    place.until(lambda: not len(place.node.cluster))
+    assert not place.node.bus().hasInterest(b"foo")
+    assert len(place.hub.poller) == 0
+
+
+def test_cut(place: Place) -> None:
+    """A peer that takes nothing is cut when too much waits for it."""
+    place.node.context.limits = type(place.node.context.limits)(max_pending=1_000_000)
+    peer = place.dialled()
+    peer.send(b"RS+ A foo\r\nPING\r\n")
+    place.read(peer, b"PONG\r\n")
+    for _ in range(40):
+        place.node.bus().publish(Message(b"foo", b"x" * 500_000))
+        place.reactor.iterate(0)
+    place.until(lambda: not len(place.node.cluster))
+    assert len(place.hub.poller) == 0
+
+
+def test_paused(place: Place) -> None:
+    """Input that is not wanted now is there later."""
+    peer = place.dialled()
+    place.stream.pauseProducing()
+    peer.send(b"PING\r\n")
+    for _ in range(3):
+        place.reactor.iterate(0)
+    with pytest.raises(BlockingIOError):
+        peer.recv(10)
+    place.stream.resumeProducing()
+    assert place.read(peer, b"PONG\r\n") == b"PONG\r\n"
+
+
+def test_otherTransports(place: Place) -> None:
+    """What is no plain TCP connection, or has no hub, stays as it is."""
+    route: Any = None
+    transport = MemoryTransport(place.reactor, route, route)
+    assert overHub(place.hub, transport, route) is transport
+    peer = place.dialled()
+    plain = place.stream._transport
+    assert overHub(None, plain, route) is plain
+    peer.close()
+
+
+class TestRelay:
+    """A protocol between the socket and the conversation, as S2 is."""
+
+    def test_messages(self, place: Place) -> None:
+        """The connection stays in the hub, and messages pass both ways."""
+        peer = place.compressing()
+        assert type(place.stream) is FastStream and len(place.hub.poller) == 1
+        peer.send(plain(b"RS+ A foo\r\nPI") + plain(b"NG\r\n"))
+        place.unpacked(peer, b"PONG\r\n")
+        place.node.bus().publish(Message(b"foo", b"there" * 1000))
+        said = place.unpacked(peer, b"there\r\n")
+        assert said == b"RMSG A foo 5000\r\n" + b"there" * 1000 + b"\r\n"
+
+    def test_large(self, place: Place) -> None:
+        """More than the socket takes waits, is known to wait, and comes in order."""
+        peer = place.compressing()
+        peer.send(plain(b"RS+ A foo\r\nPING\r\n"))
+        place.unpacked(peer, b"PONG\r\n")
+        bodies = [random.Random(number).randbytes(1_000_000) for number in range(9)]
+        (route,) = place.node.cluster
+        for body in bodies:
+            place.node.bus().publish(Message(b"foo", body))
+            place.reactor.iterate(0)
+        waiting = unsentBy(place.stream)
+        assert waiting and route.outbox.pending >= waiting
+        expected = b"".join(b"RMSG A foo 1000000\r\n%b\r\n" % body for body in bodies)
+        assert place.unpacked(peer, bodies[-1] + b"\r\n") == expected
+        place.until(lambda: not route.outbox.pending)
+
+    def test_refused(self, place: Place) -> None:
+        """A peer gets the reason before the end."""
+        peer = place.compressing()
+        peer.send(plain(b"NONSENSE\r\n"))
+        place.unpacked(peer, b"-ERR 'Unknown Protocol Operation'\r\n")
+        place.until(lambda: not len(place.node.cluster) and not len(place.hub.poller))
+
+    @pytest.mark.parametrize("isAbrupt", [False, True])
+    def test_peerGoes(self, place: Place, isAbrupt: bool) -> None:
+        """A peer that goes is forgotten at once, with its socket."""
+        peer = place.compressing()
+        if isAbrupt:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.close()
+        place.until(lambda: not len(place.node.cluster) and not len(place.hub.poller))
+
+    def test_cut(self, place: Place) -> None:
+        """A peer that takes nothing is cut when too much waits for it."""
+        place.node.context.limits = type(place.node.context.limits)(max_pending=1_000_000)
+        peer = place.compressing()
+        peer.send(plain(b"RS+ A foo\r\nPING\r\n"))
+        place.unpacked(peer, b"PONG\r\n")
+        for number in range(40):
+            place.node.bus().publish(Message(b"foo", random.Random(number).randbytes(500_000)))
+            place.reactor.iterate(0)
+        place.until(lambda: not len(place.node.cluster))
+        assert len(place.hub.poller) == 0
+
+    def test_paused(self, place: Place) -> None:
+        """Input that is not wanted now is there later."""
+        peer = place.compressing()
+        (route,) = place.node.cluster
+        route.peer.pauseReading()
+        peer.send(plain(b"PING\r\n"))
+        for _ in range(3):
+            place.reactor.iterate(0)
+        with pytest.raises(BlockingIOError):
+            peer.recv(10)
+        route.peer.resumeReading()
+        assert place.unpacked(peer, b"PONG\r\n") == b"PONG\r\n"

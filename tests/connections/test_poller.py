@@ -1,0 +1,445 @@
+"""
+Plain TCP connections with compiled buffers, over real sockets and a reactor of the tests' own.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from twisted.internet.protocol import ServerFactory
+
+from natsbroker import hot
+from natsbroker.clients.context import ClientContext
+from natsbroker.clients.info import ServerInfo
+from natsbroker.clients.limits import Limits
+from natsbroker.clients.protocol import ClientFactory
+from natsbroker.wire.values import Kind
+from tests.conftest import FlushLoggedErrors
+from tests.support import COMPILED, QUIET, Accounts, Doorkeeper, needsCompiled, using
+
+if sys.platform == "linux":
+    from twisted.internet.epollreactor import EPollReactor
+
+    from natsbroker.connections import poller
+
+pytestmark = [
+    needsCompiled,
+    pytest.mark.skipif(sys.platform != "linux", reason="epoll is Linux's"),
+]
+
+#: How long anything may take on a busy machine, in seconds.
+PATIENCE = 20.0
+
+
+class Server:
+    """
+    A port whose connections go through a hub.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        makeReactor: Any = EPollReactor
+        self.reactor: Any = makeReactor()
+        self.turn: Any = hot.Turn(lambda call: self.reactor.callLater(0, call))
+        self.accounts = Accounts(self.turn, Random(1), ("$G",))
+        info = ServerInfo("ID", "name", "2.15.1", "0")
+        self.context = ClientContext(
+            self.reactor, self.accounts, Doorkeeper(), info, limits, self.turn
+        )
+        self.port = self.reactor.listenTCP(0, ClientFactory(self.context), interface="127.0.0.1")
+        self.hub = poller.Hub(self.reactor, self.turn)
+        assert poller.takeOver(self.port, self.hub)
+        self.peers: list[Peer] = []
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Run the reactor until something holds."""
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < end, "it never happened"
+            self.reactor.iterate(0.01)
+
+    def dial(self) -> Peer:
+        """Connect a client that says nothing."""
+        before = self.context.connections.total
+        peer = Peer(self, socket.create_connection(("127.0.0.1", self.port.getHost().port)))
+        self.peers.append(peer)
+        self.until(lambda: self.context.connections.total > before)
+        peer.session = self.context.connections.get(before + 1)
+        return peer
+
+    def client(self) -> Peer:
+        """Connect a client and let it in."""
+        peer = self.dial()
+        assert peer.read(1).startswith(b"INFO ")
+        assert peer.ask(QUIET + b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
+        return peer
+
+    def stop(self) -> None:
+        """Close everything."""
+        for peer in self.peers:
+            peer.socket.close()
+        self.until(lambda: not len(self.context.connections))
+        self.port.stopListening()
+        self.hub.close()
+        for _ in range(3):
+            self.reactor.iterate(0)
+        for reader in self.reactor.removeAll():
+            reader.connectionLost(None)
+        assert self.reactor.getDelayedCalls() == []
+        self.reactor._poller.close()
+
+
+class Peer:
+    """
+    A client with a real socket, which never blocks.
+    """
+
+    def __init__(self, server: Server, connection: socket.socket) -> None:
+        self.server = server
+        self.socket = connection
+        self.socket.setblocking(False)
+        self.session: Any = None
+        self.data = b""
+        self.ended = False
+
+    def _poll(self) -> None:
+        try:
+            while data := self.socket.recv(1 << 16):
+                self.data += data
+            self.ended = True
+        except BlockingIOError:
+            pass
+        except ConnectionResetError:
+            self.ended = True
+
+    def read(self, count: int) -> bytes:
+        """At least so many bytes, and what has come with them."""
+
+        def enough() -> bool:
+            self._poll()
+            return len(self.data) >= count or self.ended
+
+        self.server.until(enough)
+        data, self.data = self.data, b""
+        return data
+
+    def readUntil(self, end: bytes) -> bytes:
+        """All bytes up to an end."""
+
+        def there() -> bool:
+            self._poll()
+            return self.data.endswith(end) or self.ended
+
+        self.server.until(there)
+        data, self.data = self.data, b""
+        return data
+
+    def send(self, data: bytes) -> None:
+        """Send, letting the server run while the socket is full."""
+        view = memoryview(data)
+
+        def sent() -> bool:
+            nonlocal view
+            try:
+                view = view[self.socket.send(view) :]
+            except BlockingIOError:
+                pass
+            return not view
+
+        self.server.until(sent)
+
+    def ask(self, data: bytes, end: bytes) -> bytes:
+        """Send, and read up to an end."""
+        self.send(data)
+        return self.readUntil(end)
+
+    def readToEnd(self) -> bytes:
+        """Everything up to the end of the connection."""
+
+        def done() -> bool:
+            self._poll()
+            return self.ended
+
+        self.server.until(done)
+        data, self.data = self.data, b""
+        return data
+
+
+@pytest.fixture
+def limits() -> Limits:
+    """The limits of the server."""
+    return Limits()
+
+
+@pytest.fixture
+def server(limits: Limits) -> Iterator[Server]:
+    """A server that is stopped afterwards."""
+    assert COMPILED is not None
+    with using(COMPILED):
+        made = Server(limits)
+        try:
+            yield made
+        finally:
+            made.stop()
+
+
+def pub(subject: bytes, body: bytes) -> bytes:
+    """A PUB."""
+    return b"PUB %b %d\r\n%b\r\n" % (subject, len(body), body)
+
+
+class TestTalk:
+    """Bytes in both directions."""
+
+    def test_isFast(self, server: Server) -> None:
+        """Connections of a port that was taken over are ours; the session cannot tell."""
+        peer = server.client()
+        assert type(peer.session.peer.transport) is poller.FastServer
+        assert len(server.hub.poller) == 1
+
+    def test_messages(self, server: Server) -> None:
+        """Messages reach other connections, on the lane and off it, in order."""
+        one, two = server.client(), server.client()
+        one.ask(b"SUB foo 1\r\nPING\r\n", b"PONG\r\n")
+        two.send(pub(b"foo", b"1") + b"PING\r\n" + pub(b"foo", b"2") + pub(b"foo", b"3"))
+        assert two.readUntil(b"PONG\r\n") == b"PONG\r\n"
+        expected = b"".join(b"MSG foo 1 1\r\n%d\r\n" % number for number in (1, 2, 3))
+        assert one.read(len(expected)) == expected
+
+    def test_pieces(self, server: Server) -> None:
+        """A message that comes in pieces is put together."""
+        peer = server.client()
+        peer.ask(b"SUB foo 1\r\nPING\r\n", b"PONG\r\n")
+        data = pub(b"foo", b"hello") + b"PING\r\n"
+        for place in range(len(data)):
+            peer.send(data[place : place + 1])
+            server.reactor.iterate(0)
+        assert peer.readUntil(b"PONG\r\n") == b"MSG foo 1 5\r\nhello\r\nPONG\r\n"
+
+    def test_large(self, server: Server) -> None:
+        """Messages larger than any buffer pass."""
+        one, two = server.client(), server.client()
+        one.ask(b"SUB foo 1\r\nPING\r\n", b"PONG\r\n")
+        body = bytes(range(256)) * 4000
+        for _ in range(3):
+            two.send(pub(b"foo", body))
+            assert one.readUntil(body + b"\r\n") == b"MSG foo 1 %d\r\n%b\r\n" % (len(body), body)
+
+    def test_rest(self, server: Server) -> None:
+        """A publish whose end comes with the next read stays on the lane, wherever it is cut."""
+        one, two = server.client(), server.client()
+        one.ask(b"SUB foo 1\r\nPING\r\n", b"PONG\r\n")
+        two.session._dispatch = {}
+        line, message = b"PUB foo 1000\r\n", pub(b"foo", b"x" * 1000)
+        expected = b"MSG foo 1 1000\r\n" + b"x" * 1000 + b"\r\n"
+        for place in (len(line), len(line) + 500, len(message) - 2, len(message) - 1):
+            two.send(message + message[:place])
+            assert one.read(len(expected)) == expected
+            two.send(message[place:])
+            assert one.read(len(expected)) == expected
+
+    def test_together(self, server: Server) -> None:
+        """What comes for many connections at once is sent before the turn is over."""
+        peers = [server.client() for _ in range(3)]
+        server.turn.enter()
+        for _ in range(8):
+            for peer in peers:
+                peer.session.outbox.write(b"x" * 100_000)
+        waiting = sum(peer.session.outbox.pending for peer in peers)
+        server.turn.leave()
+        assert waiting < 2_400_000
+        assert all(len(peer.read(800_000)) == 800_000 for peer in peers)
+
+    def test_manyConnections(self, server: Server) -> None:
+        """Connections come and go by the dozen."""
+        for _ in range(3):
+            peers = [server.client() for _ in range(40)]
+            for peer in peers:
+                peer.ask(b"SUB foo 1\r\nPING\r\n", b"PONG\r\n")
+            peers[0].send(pub(b"foo", b"x"))
+            assert all(peer.read(1) == b"MSG foo 1 1\r\nx\r\n" for peer in peers)
+            for peer in peers:
+                peer.socket.close()
+            server.until(lambda: not len(server.context.connections))
+            assert len(server.hub.poller) == 0
+            assert len(server.accounts["$G"]) == 0
+
+
+class TestSlowReceivers:
+    """Receivers whose socket is full."""
+
+    def fill(self, server: Server) -> tuple[Peer, Peer, bytes]:
+        """A receiver that does not read, and a publisher that has sent it much."""
+        slow, publisher = server.client(), server.client()
+        slow.ask(b"SUB foo 1\r\nPING\r\n", b"PONG\r\n")
+        message = pub(b"foo", b"x" * 100_000)
+        for _ in range(60):
+            publisher.send(message)
+        return slow, publisher, message
+
+    def test_nothingIsLost(self, server: Server) -> None:
+        """What the socket does not take at once is sent when it does."""
+        slow, publisher, message = self.fill(server)
+        server.until(lambda: slow.session.outbox.pending > 0)
+        total = 60 * len(b"MSG foo 1 100000\r\n" + message[-100_002:])
+        got = slow.read(total)
+        assert len(got) == total
+        assert got == (b"MSG foo 1 100000\r\n" + message[-100_002:]) * 60
+        assert slow.session.outbox.pending == 0
+        assert publisher.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
+
+    @pytest.mark.parametrize("limits", [Limits(max_pending=500_000, stall=False)])
+    def test_cut(self, server: Server, limits: Limits) -> None:
+        """A receiver for which too much waits is cut."""
+        slow, publisher, _ = self.fill(server)
+        server.until(lambda: slow.session.reason)
+        assert slow.session.reason == "Slow Consumer (Pending Bytes)"
+        server.until(lambda: len(server.context.connections) == 1)
+        assert publisher.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
+
+    @pytest.mark.parametrize("limits", [Limits(write_deadline=0.3, stall=False)])
+    def test_writeDeadline(self, server: Server, limits: Limits) -> None:
+        """A receiver that takes nothing for too long is cut."""
+        slow, _, _ = self.fill(server)
+        server.until(lambda: slow.session.reason)
+        assert slow.session.reason == "Slow Consumer (Write Deadline)"
+
+    def test_publisherIsHeld(self, server: Server) -> None:
+        """A publisher is not read while its receiver must catch up, and then goes on."""
+        slow, publisher, _ = self.fill(server)
+        server.until(lambda: slow.session.outbox.lagging or slow.session.outbox.pending > 0)
+        publisher.send(b"PING\r\n")
+        slow.read(60 * 100_000)
+        assert publisher.readUntil(b"PONG\r\n") == b"PONG\r\n"
+
+
+class TestTheEnd:
+    """How connections end."""
+
+    def test_error(self, server: Server) -> None:
+        """A violation is told and the connection closed."""
+        peer = server.client()
+        peer.send(b"FOO\r\n")
+        assert peer.readToEnd() == b"-ERR 'Unknown Protocol Operation'\r\n"
+
+    def test_errorBehindMuch(self, server: Server) -> None:
+        """What waits is sent before the end if the peer takes it."""
+        peer = server.client()
+        body = b"x" * 100_000
+        peer.send(b"SUB foo 1\r\n" + pub(b"foo", body) * 50 + b"FOO\r\n")
+        got = peer.readToEnd()
+        assert got.count(b"MSG foo 1") == 50
+        assert got.endswith(body + b"\r\n-ERR 'Unknown Protocol Operation'\r\n")
+
+    def test_left(self, server: Server) -> None:
+        """A peer that closes is forgotten."""
+        peer = server.client()
+        session = peer.session
+        peer.socket.close()
+        server.until(lambda: not len(server.context.connections))
+        assert session.reason == "Client Closed"
+
+    def test_reset(self, server: Server) -> None:
+        """A peer that resets the connection is forgotten, also while it is not read."""
+        peer = server.client()
+        peer.session.peer.pauseReading()
+        peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.socket.close()
+        peer.session.peer.resumeReading()
+        server.until(lambda: not len(server.context.connections))
+
+    def test_halfClosed(self, server: Server) -> None:
+        """A peer that only stops to send still gets the answers."""
+        peer = server.client()
+        peer.socket.send(b"PING\r\n" * 3)
+        peer.socket.shutdown(socket.SHUT_WR)
+        assert peer.readToEnd() == b"PONG\r\n" * 3
+
+    def test_notRead(self, server: Server) -> None:
+        """A connection that is not read gets nothing until it is read again."""
+        peer = server.client()
+        peer.session.peer.pauseReading()
+        peer.send(b"PING\r\n")
+        for _ in range(5):
+            server.reactor.iterate(0.01)
+        assert peer.session.decoder.received == len(QUIET + b"PING\r\n")
+        peer.session.peer.resumeReading()
+        assert peer.readUntil(b"PONG\r\n") == b"PONG\r\n"
+
+    def test_failure(self, server: Server, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """A failure in one connection is logged and does not harm the others."""
+        peer, other = server.client(), server.client()
+
+        class Broken:
+            def deliver(self, message: object, tag: object) -> None:
+                raise ZeroDivisionError("as expected")
+
+        account: Any = server.accounts["$G"]
+        account.subscribe(Kind.INTERNAL, b"foo", Broken(), None, b"", 1)
+        peer.send(pub(b"foo", b"x"))
+        server.until(lambda: flushLoggedErrors(ZeroDivisionError))
+        assert other.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
+
+
+class TestHub:
+    """The reader of all connections in the reactor."""
+
+    @pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit])
+    def test_pollerRaises(
+        self,
+        server: Server,
+        error: type[BaseException],
+        flushLoggedErrors: FlushLoggedErrors,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """An exception of the poller is logged and is trouble, and the reader stays."""
+        peer = server.client()
+
+        class Broken:
+            def fileno(self) -> int:
+                return int(working.fileno())
+
+            def run(self) -> None:
+                raise error
+
+        working = server.hub.poller
+        monkeypatch.setattr(server.hub, "poller", Broken())
+        peer.send(b"PING\r\n")
+        server.until(lambda: flushLoggedErrors(error))
+        assert server.hub.trouble == "reading and writing connections fails"
+        monkeypatch.setattr(server.hub, "poller", working)
+        assert peer.readUntil(b"PONG\r\n") == b"PONG\r\n"
+        assert server.hub.trouble == ""
+        flushLoggedErrors(error)
+
+    def test_reactorDropsIt(self, server: Server, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """A reactor that drops the reader because of an exception watches it again."""
+        peer = server.client()
+        server.reactor._disconnectSelectable(server.hub, MemoryError(), True)
+        assert len(flushLoggedErrors(MemoryError)) == 1
+        assert server.hub.trouble == ""
+        assert peer.ask(b"PING\r\n", b"PONG\r\n") == b"PONG\r\n"
+
+    def test_removed(self, server: Server) -> None:
+        """A reader that is not in the reactor is trouble."""
+        server.reactor.removeReader(server.hub)
+        assert server.hub.trouble == "the reactor does not watch the connections"
+        server.reactor.addReader(server.hub)
+
+
+class TestTakingOver:
+    """Which ports go through the hub."""
+
+    def test_others(self, server: Server) -> None:
+        """A port of another kind of factory is left alone."""
+        factory: Any = ServerFactory()
+        port = server.reactor.listenTCP(0, factory, interface="127.0.0.1")
+        assert not poller.takeOver(port, server.hub)
+        assert not poller.takeOver(object(), server.hub)
+        port.stopListening()

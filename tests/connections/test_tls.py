@@ -1,0 +1,532 @@
+"""
+TLS on client connections: when it begins, and what becomes of those who do not begin it.
+
+The handshakes themselves are tried in tests/connections/test_tlscontext.py and, with sockets, by
+the rows of the conformance table; here a transport only writes down that it is to shake hands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from OpenSSL import SSL
+from twisted.internet.address import IPv4Address
+from twisted.internet.error import ConnectionLost
+from twisted.internet.interfaces import (
+    IHandshakeListener,
+    IOpenSSLServerConnectionCreator,
+    ISSLTransport,
+)
+from twisted.python.failure import Failure
+from zope.interface import directlyProvides
+from zope.interface.verify import verifyObject
+
+from natsbroker.clients.limits import Limits
+from natsbroker.connections.tls import (
+    Begin,
+    ConnectionCreator,
+    TLSClientFactory,
+    TLSClientProtocol,
+    TLSTerms,
+)
+from natsbroker.testing.transport import MemoryTransport
+from tests.auth.certificates import certificate
+from tests.server.support import logLines
+from tests.support import QUIET, Doorkeeper, World
+
+CREATOR: Any = object()
+HELLO = b"\x16\x03\x01"
+
+
+class Secure(MemoryTransport):
+    """
+    A transport that can do TLS, as far as its protocol can see.
+
+    @ivar started: what C{startTLS} was called with.
+    @ivar clear: what had been written before.
+    @ivar handshake: what the TLS layer got.
+    """
+
+    def __init__(self, clock: Any, protocol: Any, peer: Any) -> None:
+        super().__init__(clock, protocol, peer)
+        self.protocol = self
+        self.transport = self
+        self.started: list[Any] = []
+        self.clear = b""
+        self.handshake = b""
+        self.peerCertificate: Any = None
+
+    def startTLS(self, creator: Any) -> None:
+        """See L{twisted.internet.interfaces.ITLSTransport.startTLS}."""
+        self.started.append(creator)
+        self.clear = bytes(self._waiting) + bytes(self._taken)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Take a part of the handshake."""
+        self.handshake += data
+
+    def getPeerCertificate(self) -> Any:
+        """See L{twisted.internet.interfaces.ISSLTransport.getPeerCertificate}."""
+        return self.peerCertificate
+
+
+class Given:
+    """A certificate as pyOpenSSL gives it."""
+
+    def __init__(self) -> None:
+        self.certificate = certificate("CN=alice")
+
+    def to_cryptography(self) -> Any:
+        """The certificate."""
+        return self.certificate
+
+    @property
+    def pin(self) -> str:
+        """What settings call it."""
+        key = self.certificate.public_key()
+        data = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return hashlib.sha256(data).hexdigest()
+
+
+class Peer:
+    """
+    A client of a listener with some terms.
+    """
+
+    def __init__(self, begin: Begin, world: World | None = None, **terms: Any) -> None:
+        self.world = world or World()
+        self.begin = begin
+        isBeforeUs = begin is Begin.BEFORE_US
+        asked = TLSTerms(CREATOR, Begin.AFTER_INFO if isBeforeUs else begin, **terms)
+        self.factory = TLSClientFactory(self.world.context, asked)
+        address = IPv4Address("TCP", "127.0.0.1", 50000)
+        self.protocol = self.factory.buildProtocol(address)
+        self.transport = Secure(self.world.clock, self.protocol, address)
+        if isBeforeUs:
+            directlyProvides(self.transport, ISSLTransport)
+        self.transport.connect()
+
+    def ask(self, data: bytes) -> bytes:
+        """Send bytes and give what comes."""
+        self.transport.send(data)
+        return self.receive()
+
+    def receive(self) -> bytes:
+        """What has come since the last call."""
+        self.world.settle()
+        return self.transport.take()
+
+    def shake(self, shown: Any = None) -> None:
+        """Finish the handshake."""
+        assert self.transport.started == [CREATOR] or self.begin is Begin.BEFORE_US
+        self.transport.peerCertificate = shown
+        self.protocol.handshakeCompleted()
+
+    @property
+    def isShaking(self) -> bool:
+        """Whether a handshake was begun."""
+        return bool(self.transport.started)
+
+    @property
+    def closed(self) -> Any:
+        """How the connection ended."""
+        self.world.settle()
+        return self.transport.closed
+
+    @property
+    def reason(self) -> str:
+        """The closed reason."""
+        assert self.protocol.session is not None
+        return self.protocol.session.reason
+
+
+def works(peer: Peer) -> bool:
+    """Whether a client is served."""
+    return peer.ask(QUIET + b"PING\r\n") == b"PONG\r\n"
+
+
+class TestAfterInfo:
+    """INFO in the clear, then the handshake."""
+
+    def test_sameTurn(self) -> None:
+        """The handshake begins in the turn in which INFO is written, and after it."""
+        peer = Peer(Begin.AFTER_INFO)
+        assert peer.isShaking
+        assert peer.transport.clear.startswith(b"INFO {")
+        peer.receive()
+        peer.shake()
+        assert works(peer)
+
+    def test_late(self) -> None:
+        """Who does not shake hands in time is cut without a word."""
+        peer = Peer(Begin.AFTER_INFO, timeout=0.5)
+        peer.receive()
+        peer.world.advance(0.45)
+        assert not peer.closed
+        with logLines() as lines:
+            peer.world.advance(0.1)
+        assert peer.closed == "aborted"
+        assert peer.receive() == b""
+        assert peer.reason == "TLS Handshake Failure"
+        assert any("TLS handshake error: handshake timeout" in line for line in lines)
+
+    def test_inTime(self) -> None:
+        """Who did is not cut later."""
+        peer = Peer(Begin.AFTER_INFO, timeout=0.5)
+        peer.receive()
+        peer.shake()
+        peer.world.advance(1.0)
+        assert works(peer)
+
+    def test_full(self) -> None:
+        """One too many is refused in the clear."""
+        peer = Peer(Begin.AFTER_INFO, World(Limits(max_connections=1)))
+        other = Peer(Begin.AFTER_INFO, peer.world)
+        assert other.receive().endswith(b"-ERR 'maximum connections exceeded'\r\n")
+        assert not other.isShaking
+
+    def test_loginTime(self) -> None:
+        """The time to log in counts from the end of the handshake."""
+        world = World(Limits(auth_timeout=1.0), Doorkeeper(required=True))
+        peer = Peer(Begin.AFTER_INFO, world)
+        peer.receive()
+        world.advance(0.9)
+        peer.shake()
+        world.advance(0.9)
+        assert not peer.closed
+        world.advance(0.2)
+        assert peer.receive() == b"-ERR 'Authentication Timeout'\r\n"
+
+
+class TestFirst:
+    """The handshake, then INFO."""
+
+    def test_order(self) -> None:
+        """Nothing is written before the handshake; INFO comes after it."""
+        peer = Peer(Begin.FIRST)
+        assert peer.isShaking and peer.transport.clear == b""
+        assert peer.receive() == b""
+        peer.shake()
+        assert peer.receive().startswith(b"INFO ")
+        assert works(peer)
+
+    def test_late(self) -> None:
+        """Who does not begin is cut and never sees INFO."""
+        peer = Peer(Begin.FIRST, timeout=0.5)
+        peer.world.advance(0.6)
+        assert (peer.closed, peer.receive()) == ("aborted", b"")
+
+    def test_full(self) -> None:
+        """One too many is not shaken hands with."""
+        world = World(Limits(max_connections=1))
+        world.client()
+        peer = Peer(Begin.FIRST, world)
+        assert not peer.isShaking
+        assert peer.receive().endswith(b"-ERR 'maximum connections exceeded'\r\n")
+
+
+class TestFirstOrInfo:
+    """The handshake if it comes soon, else INFO."""
+
+    def test_quick(self) -> None:
+        """A client that begins gets INFO after it; nothing of the handshake is lost."""
+        peer = Peer(Begin.FIRST_OR_INFO, fallback=0.3)
+        assert peer.ask(HELLO) == b""
+        assert (peer.isShaking, peer.transport.handshake) == (True, HELLO)
+        peer.shake()
+        assert peer.receive().startswith(b"INFO ")
+        peer.world.advance(1.0)
+        assert works(peer)
+
+    def test_waits(self) -> None:
+        """One that waits gets INFO in the clear after the delay, and then shakes hands."""
+        peer = Peer(Begin.FIRST_OR_INFO, fallback=0.3)
+        peer.world.advance(0.25)
+        assert peer.receive() == b""
+        peer.world.advance(0.1)
+        assert peer.transport.clear.startswith(b"INFO ")
+        assert peer.isShaking
+        peer.receive()
+        peer.shake()
+        assert works(peer)
+
+    def test_plain(self) -> None:
+        """One that waits may stay in the clear where that is allowed."""
+        peer = Peer(Begin.FIRST_OR_INFO, fallback=0.3, optional=True)
+        peer.world.advance(0.35)
+        assert peer.receive().startswith(b"INFO ")
+        assert not peer.isShaking
+        assert works(peer)
+
+    def test_gone(self) -> None:
+        """One that leaves meanwhile leaves nothing behind."""
+        peer = Peer(Begin.FIRST_OR_INFO, fallback=0.3)
+        peer.transport.hangUp()
+        assert peer.closed == "left"
+        peer.world.advance(1.0)
+        assert peer.world.clock.getDelayedCalls() == []
+
+
+class TestByClient:
+    """The client's first byte decides."""
+
+    def test_plain(self) -> None:
+        """What is no handshake is served in the clear."""
+        peer = Peer(Begin.BY_CLIENT)
+        assert peer.receive().startswith(b"INFO ")
+        assert works(peer)
+        assert not peer.isShaking
+
+    def test_tls(self) -> None:
+        """What is one is shaken hands with; nothing of it is lost."""
+        peer = Peer(Begin.BY_CLIENT)
+        peer.receive()
+        peer.ask(HELLO)
+        assert (peer.isShaking, peer.transport.handshake) == (True, HELLO)
+        peer.shake()
+        assert works(peer)
+
+    def test_onlyTheFirst(self) -> None:
+        """Later bytes decide nothing."""
+        peer = Peer(Begin.BY_CLIENT)
+        peer.receive()
+        assert works(peer)
+        assert peer.ask(HELLO + b"\r\n") == b"-ERR 'Unknown Protocol Operation'\r\n"
+        assert not peer.isShaking
+
+
+class TestBeforeUs:
+    """A transport that does TLS by itself, whatever the terms say."""
+
+    def test_afterHandshake(self) -> None:
+        """The client is greeted when the handshake is over."""
+        peer = Peer(Begin.BEFORE_US)
+        assert peer.receive() == b""
+        peer.shake()
+        assert peer.receive().startswith(b"INFO ")
+        assert works(peer)
+        assert not peer.isShaking
+
+    def test_late(self) -> None:
+        """Who does not shake hands in time is cut."""
+        peer = Peer(Begin.BEFORE_US, timeout=0.5)
+        peer.world.advance(0.6)
+        assert peer.closed == "aborted"
+
+
+class TestCertificates:
+    """The client's certificate."""
+
+    def test_authorizer(self) -> None:
+        """The authorizer is shown it."""
+        world, shown = World(), Given()
+        peer = Peer(Begin.AFTER_INFO, world)
+        peer.receive()
+        peer.shake(shown)
+        assert works(peer)
+        assert world.authorizer.asked[0].certificate == shown.certificate
+
+    def test_none(self) -> None:
+        """Without one it is shown none."""
+        world = World()
+        peer = Peer(Begin.AFTER_INFO, world)
+        peer.receive()
+        peer.shake()
+        assert works(peer)
+        assert world.authorizer.asked[0].certificate is None
+
+    def test_pinned(self) -> None:
+        """A key that is pinned gets in."""
+        shown = Given()
+        peer = Peer(Begin.FIRST, pins=frozenset({"00" * 32, shown.pin}))
+        peer.shake(shown)
+        peer.receive()
+        assert works(peer)
+
+    @pytest.mark.parametrize("shown", [None, Given()])
+    def test_notPinned(self, shown: Any) -> None:
+        """Another key, or none, is cut before it is greeted."""
+        peer = Peer(Begin.FIRST, pins=frozenset({"00" * 32}))
+        peer.shake(shown)
+        assert (peer.closed, peer.receive()) == ("aborted", b"")
+        assert peer.reason == "TLS Handshake Failure"
+
+
+class TestPinsChange:
+    """Other keys are pinned while a connection is there."""
+
+    def shaken(self, **terms: Any) -> Peer:
+        """A client that showed its certificate."""
+        peer = Peer(Begin.AFTER_INFO, **terms)
+        peer.receive()
+        peer.shake(Given())
+        return peer
+
+    def repin(self, peer: Peer, *pins: str) -> None:
+        """Pin other keys."""
+        peer.factory.terms = replace(peer.factory.terms, pins=frozenset(pins))
+        peer.protocol.termsChanged()
+
+    def test_gone(self) -> None:
+        """One whose key is no longer among them is cut, as if it had not shaken hands."""
+        peer = self.shaken(pins=frozenset({Given().pin}))
+        assert works(peer)
+        with logLines() as lines:
+            self.repin(peer, "00" * 32)
+        assert (peer.closed, peer.reason) == ("aborted", "TLS Handshake Failure")
+        assert any("certificate not pinned any more" in line for line in lines)
+
+    @pytest.mark.parametrize("pins", [(), ("00" * 32, Given().pin)])
+    def test_stays(self, pins: tuple[str, ...]) -> None:
+        """One whose key is among them stays, and so does everybody where none are pinned."""
+        peer = self.shaken()
+        self.repin(peer, *pins)
+        assert works(peer)
+
+    def test_withoutCertificate(self) -> None:
+        """One that showed none is cut when some are pinned."""
+        peer = Peer(Begin.AFTER_INFO)
+        peer.receive()
+        peer.shake()
+        self.repin(peer, Given().pin)
+        assert peer.closed == "aborted"
+
+    def test_clear(self) -> None:
+        """One that may be and is in the clear is not asked for a key."""
+        peer = Peer(Begin.BY_CLIENT)
+        peer.receive()
+        assert works(peer)
+        self.repin(peer, Given().pin)
+        assert works(peer)
+
+    def test_shaking(self) -> None:
+        """One that still shakes hands is judged by what it began with."""
+        peer = Peer(Begin.AFTER_INFO)
+        peer.receive()
+        self.repin(peer, "00" * 32)
+        peer.shake(Given())
+        assert works(peer)
+
+
+class TestInfo:
+    """What INFO says of TLS."""
+
+    @pytest.mark.parametrize("begin", [Begin.FIRST, Begin.BEFORE_US])
+    def test_inside(self, begin: Begin) -> None:
+        """Inside TLS it says that TLS is required, also where that holds for this place only."""
+        peer = Peer(begin)
+        peer.shake()
+        info = json.loads(peer.receive()[5:])
+        assert info["tls_required"] is True
+        assert "tls_available" not in info
+
+    def test_available(self) -> None:
+        """Where the settings leave it to the client, INFO says only that."""
+        peer = Peer(Begin.FIRST_OR_INFO, optional=True)
+        peer.world.context.info = peer.world.context.info.changed(tls_available=True)
+        peer.ask(HELLO)
+        peer.shake()
+        info = json.loads(peer.receive()[5:])
+        assert info["tls_available"] is True
+        assert "tls_required" not in info
+
+    def test_plain(self) -> None:
+        """A plain listener's says nothing of it."""
+        assert b"tls_" not in World().dial().receive()
+
+
+class TestFailures:
+    """Handshakes that fail."""
+
+    @pytest.mark.parametrize(
+        ("error", "text"),
+        [
+            (SSL.Error([("SSL routines", "", "wrong version number")]), "wrong version number"),
+            (SSL.Error([]), "unexpected EOF"),
+            (ConnectionLost("reset"), "reset"),
+        ],
+    )
+    def test_log(self, error: Exception, text: str) -> None:
+        """The reason is logged, and monitoring shows that it was the handshake."""
+        peer = Peer(Begin.AFTER_INFO)
+        peer.receive()
+        with logLines() as lines:
+            peer.protocol.connectionLost(Failure(error))
+        assert any("TLS handshake error: " in line and text in line for line in lines)
+        [closed] = peer.world.context.connections.closed
+        assert closed.reason == "TLS Handshake Failure"
+        peer.world.advance(3.0)
+        assert peer.world.clock.getDelayedCalls() == []
+
+    def test_afterwards(self) -> None:
+        """A connection that is lost after the handshake is an ordinary end."""
+        peer = Peer(Begin.AFTER_INFO)
+        peer.receive()
+        peer.shake()
+        peer.transport.hangUp()
+        assert peer.closed == "left"
+        [closed] = peer.world.context.connections.closed
+        assert closed.reason == "Client Closed"
+
+
+class TestRate:
+    """Handshakes a second."""
+
+    def test_throttled(self) -> None:
+        """More than the rate are refused in nats-server's words, until the next second."""
+        world = World()
+        factory = TLSClientFactory(world.context, TLSTerms(CREATOR, rate=2))
+        assert [factory.allowHandshake(1.0) for _ in range(3)] == [True, True, False]
+        assert factory.allowHandshake(2.0)
+
+    def test_answer(self) -> None:
+        """The client is told so in the clear."""
+        peer = Peer(Begin.AFTER_INFO, rate=1)
+        address = IPv4Address("TCP", "127.0.0.1", 50001)
+        protocol = peer.factory.buildProtocol(address)
+        transport = Secure(peer.world.clock, protocol, address)
+        transport.connect()
+        peer.world.settle()
+        told = transport.take()
+        assert told.endswith(b"-ERR 'Connection throttling is active. Please try again later.'\r\n")
+        assert transport.started == []
+
+    def test_unlimited(self) -> None:
+        """Without a rate there is none."""
+        factory = TLSClientFactory(World().context, TLSTerms(CREATOR))
+        assert all(factory.allowHandshake(1.0) for _ in range(1000))
+
+
+class TestTerms:
+    """Terms change."""
+
+    def test_connectionsToCome(self) -> None:
+        """A connection keeps the terms that it began with."""
+        world = World()
+        factory = TLSClientFactory(world.context, TLSTerms(CREATOR, Begin.FIRST_OR_INFO))
+        address = IPv4Address("TCP", "127.0.0.1", 50000)
+        protocol = factory.buildProtocol(address)
+        factory.terms = replace(factory.terms, begin=Begin.FIRST)
+        assert protocol._terms.begin is Begin.FIRST_OR_INFO
+        assert factory.buildProtocol(address)._terms.begin is Begin.FIRST
+
+
+def test_interfaces() -> None:
+    """Protocol and creator provide what Twisted asks for."""
+    world = World()
+    factory = TLSClientFactory(world.context, TLSTerms(CREATOR))
+    verifyObject(IHandshakeListener, TLSClientProtocol(world.context, factory))
+    creator = ConnectionCreator(SSL.Context(SSL.TLS_SERVER_METHOD))
+    verifyObject(IOpenSSLServerConnectionCreator, creator)
+    assert isinstance(creator.serverConnectionForTLS(None), SSL.Connection)
+
+
+def test_infoIsWhole() -> None:
+    """The INFO in the clear is one whole line."""
+    peer = Peer(Begin.AFTER_INFO)
+    assert json.loads(peer.transport.clear[5:])["client_id"] == 1

@@ -1,0 +1,373 @@
+"""
+From a C{tls} block to an OpenSSL context, tried with real handshakes in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib.metadata import requires, version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from OpenSSL import SSL
+
+from natsbroker.config.build_tls import CIPHER_SUITES
+from natsbroker.config.model import TLS
+from natsbroker.connections.tls import Begin
+from natsbroker.connections.tlscontext import (
+    TLSError,
+    bothContextsFrom,
+    contextFrom,
+    diallingContextFrom,
+    termsFrom,
+)
+from natsbroker.connections.tlsrecords import SealedConnection
+from tests.interop.certificates import writeCertificates
+from tests.server.support import logLines
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with an authority and certificates, and those of another authority beside it."""
+    folder = tmp_path_factory.mktemp("tls")
+    writeCertificates(folder)
+    (folder / "other").mkdir()
+    writeCertificates(folder / "other")
+    yield folder
+
+
+def settings(folder: Path, **more: Any) -> TLS:
+    """A block with the server's certificate."""
+    pair = (str(folder / "server.pem"), str(folder / "server-key.pem"))
+    return replace(TLS(certs=(pair,)), **more)
+
+
+def verifying(folder: Path) -> TLS:
+    """The same for clients with certificates."""
+    return settings(folder, verify=True, ca_file=str(folder / "ca.pem"))
+
+
+def clientContext(folder: Path | None = None) -> SSL.Context:
+    """A client, with a certificate if there is a folder of one."""
+    context = SSL.Context(SSL.TLS_CLIENT_METHOD)
+    if folder is not None:
+        context.use_certificate_file(str(folder / "client.pem"))
+        context.use_privatekey_file(str(folder / "client-key.pem"))
+    return context
+
+
+class Handshake:
+    """
+    Two ends of a connection in memory.
+    """
+
+    def __init__(self, server: SSL.Context, client: SSL.Context, name: bytes = b"") -> None:
+        self.server = SealedConnection(server, None)
+        self.server.set_accept_state()
+        self.client = SSL.Connection(client, None)
+        self.client.set_connect_state()
+        if name:
+            self.client.set_tlsext_host_name(name)
+
+    def run(self) -> Handshake:
+        """
+        Shake hands.
+
+        @raise SSL.Error: if either end refuses.
+        """
+        waiting = [self.client, self.server]
+        for _ in range(10):
+            for end in list(waiting):
+                try:
+                    end.do_handshake()
+                    waiting.remove(end)
+                except SSL.WantReadError:
+                    pass
+            self.exchange()
+        assert waiting == []
+        return self
+
+    def exchange(self) -> None:
+        """Carry bytes both ways."""
+        for source, target in ((self.client, self.server), (self.server, self.client)):
+            while True:
+                try:
+                    target.bio_write(source.bio_read(1 << 16))
+                except SSL.WantReadError:
+                    break
+
+    def refused(self) -> bool:
+        """Whether it fails."""
+        try:
+            self.run()
+        except SSL.Error:
+            return True
+        return False
+
+
+class TestVersions:
+    """Versions of the protocol."""
+
+    def test_newest(self, folder: Path) -> None:
+        """Both ends take the newest."""
+        done = Handshake(contextFrom(settings(folder)), clientContext()).run()
+        assert done.client.get_protocol_version_name() == "TLSv1.3"
+
+    def test_older(self, folder: Path) -> None:
+        """TLS 1.2 is taken by default, with forward secrecy and authenticated encryption."""
+        client = clientContext()
+        client.set_max_proto_version(SSL.TLS1_2_VERSION)
+        done = Handshake(contextFrom(settings(folder)), client).run()
+        cipher = done.client.get_cipher_name() or ""
+        assert cipher.startswith("ECDHE-") and ("GCM" in cipher or "POLY1305" in cipher)
+
+    def test_tooOld(self, folder: Path) -> None:
+        """TLS 1.1 is not."""
+        client = clientContext()
+        client.set_cipher_list(b"ALL:@SECLEVEL=0")
+        client.set_min_proto_version(SSL.TLS1_VERSION)
+        client.set_max_proto_version(SSL.TLS1_1_VERSION)
+        assert Handshake(contextFrom(settings(folder)), client).refused()
+
+    def test_minimum(self, folder: Path) -> None:
+        """Nor is TLS 1.2 where 1.3 is the least."""
+        client = clientContext()
+        client.set_max_proto_version(SSL.TLS1_2_VERSION)
+        assert Handshake(contextFrom(settings(folder, min_version="1.3")), client).refused()
+
+
+class TestCiphers:
+    """Cipher suites and curves."""
+
+    @pytest.mark.parametrize("suite", [each for each in CIPHER_SUITES if "ECDSA" in each])
+    def test_eachOlder(self, folder: Path, suite: str) -> None:
+        """Each suite of TLS 1.2 that settings may name is the one that is used."""
+        client = clientContext()
+        client.set_max_proto_version(SSL.TLS1_2_VERSION)
+        client.set_cipher_list(b"ALL")
+        done = Handshake(contextFrom(settings(folder, cipher_suites=(suite,))), client).run()
+        cipher = (done.client.get_cipher_name() or "").replace("-", "")
+        kind, _, bits = suite.partition("_WITH_")[2].partition("_")
+        assert kind in cipher and bits[:3].strip("_") in cipher
+
+    def test_eachNewer(self, folder: Path) -> None:
+        """So is each of TLS 1.3, and then nothing older is taken."""
+        for suite in ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"):
+            context = contextFrom(settings(folder, cipher_suites=(suite,)))
+            assert Handshake(context, clientContext()).run().client.get_cipher_name() == suite
+            old = clientContext()
+            old.set_max_proto_version(SSL.TLS1_2_VERSION)
+            assert Handshake(context, old).refused()
+
+    def test_notOffered(self, folder: Path) -> None:
+        """A client that offers only others is refused."""
+        client = clientContext()
+        client.set_max_proto_version(SSL.TLS1_2_VERSION)
+        client.set_cipher_list(b"ECDHE-ECDSA-AES256-GCM-SHA384")
+        suite = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+        context = contextFrom(settings(folder, cipher_suites=(suite,)))
+        assert Handshake(context, client).refused()
+
+    def test_staticKeys(self, folder: Path) -> None:
+        """Without forward secrecy nothing is taken by default."""
+        client = clientContext()
+        client.set_max_proto_version(SSL.TLS1_2_VERSION)
+        client.set_cipher_list(b"AES128-GCM-SHA256:AES256-SHA")
+        assert Handshake(contextFrom(settings(folder)), client).refused()
+
+    def test_curve(self, folder: Path) -> None:
+        """A curve that settings name is the one that is used."""
+        context = contextFrom(settings(folder, curve_preferences=("CurveP384",)))
+        done = Handshake(context, clientContext()).run()
+        assert (done.client.get_group_name() or "").lower() in ("secp384r1", "p-384")
+
+    def test_unknown(self, folder: Path) -> None:
+        """What OpenSSL does not know is refused by name."""
+        with pytest.raises(TLSError, match=r"curve_preferences.*CurveP999"):
+            contextFrom(settings(folder, curve_preferences=("CurveP999",)))
+        with pytest.raises(TLSError, match="cipher_suites"):
+            contextFrom(settings(folder, cipher_suites=("TLS_RSA_WITH_RC4_128_SHA",)))
+
+
+class TestClients:
+    """Certificates of clients."""
+
+    def test_notAsked(self, folder: Path) -> None:
+        """By default no client needs one, and one that is there is not looked at."""
+        context = contextFrom(settings(folder))
+        assert Handshake(context, clientContext()).run()
+        done = Handshake(context, clientContext(folder / "other")).run()
+        assert done.server.get_peer_certificate() is None
+
+    def test_shown(self, folder: Path) -> None:
+        """Where they are verified, one of our authority gets in."""
+        done = Handshake(contextFrom(verifying(folder)), clientContext(folder)).run()
+        assert done.server.get_peer_certificate() is not None
+
+    def test_missing(self, folder: Path) -> None:
+        """None does not."""
+        assert Handshake(contextFrom(verifying(folder)), clientContext()).refused()
+
+    def test_otherAuthority(self, folder: Path) -> None:
+        """Nor does one of another authority."""
+        client = clientContext(folder / "other")
+        assert Handshake(contextFrom(verifying(folder)), client).refused()
+
+    def test_noResumption(self, folder: Path) -> None:
+        """A session of a listener that asks for nothing is no way into one that does."""
+        client = clientContext()
+        client.set_max_proto_version(SSL.TLS1_2_VERSION)
+        done = Handshake(contextFrom(settings(folder)), client).run()
+        session = done.client.get_session()
+        again = Handshake(contextFrom(verifying(folder)), client)
+        if session is not None:
+            again.client.set_session(session)
+        assert again.refused()
+
+
+class TestRenegotiation:
+    """Changing the terms on the way."""
+
+    def test_refused(self, folder: Path) -> None:
+        """A client cannot renegotiate."""
+        client = clientContext()
+        client.set_max_proto_version(SSL.TLS1_2_VERSION)
+        done = Handshake(contextFrom(settings(folder)), client).run()
+        done.client.renegotiate()
+        with pytest.raises(SSL.Error) as error:
+            for _ in range(4):
+                try:
+                    done.client.do_handshake()
+                except SSL.WantReadError:
+                    pass
+                done.exchange()
+                try:
+                    done.server.recv(1)
+                except SSL.WantReadError:
+                    pass
+                done.exchange()
+        assert "renegotiation" in str(error.value)
+
+
+class TestNames:
+    """Several certificates."""
+
+    @pytest.mark.parametrize(
+        ("asked", "shown"),
+        [(b"localhost", "server"), (b"LocalHost", "server"), (b"x.org", "client"), (b"", "client")],
+    )
+    def test_chosen(self, folder: Path, asked: bytes, shown: str) -> None:
+        """The first certificate that is for the name is shown, else the first of all."""
+        pairs = tuple(
+            (str(folder / f"{name}.pem"), str(folder / f"{name}-key.pem"))
+            for name in ("client", "server")
+        )
+        done = Handshake(contextFrom(TLS(certs=pairs)), clientContext(), asked).run()
+        certificate = done.client.get_peer_certificate()
+        assert certificate is not None
+        expected = x509.load_pem_x509_certificate((folder / f"{shown}.pem").read_bytes())
+        assert certificate.to_cryptography() == expected
+
+    def test_failing(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """If choosing fails, so does the handshake (CVE-2026-27448): nobody comes in by it."""
+
+        def fail(*arguments: object) -> None:
+            raise ZeroDivisionError("chosen badly")
+
+        monkeypatch.setattr("natsbroker.connections.tlscontext._choose", fail)
+        pairs = tuple(
+            (str(folder / f"{name}.pem"), str(folder / f"{name}-key.pem"))
+            for name in ("client", "server")
+        )
+        shaking = Handshake(contextFrom(TLS(certs=pairs)), clientContext(), b"localhost")
+        with pytest.raises((SSL.Error, ZeroDivisionError)):
+            shaking.run()
+
+    def test_library(self) -> None:
+        """The package demands a pyOpenSSL that fails so."""
+        needed = [each for each in requires("natsbroker") or () if "pyopenssl" in each.lower()]
+        assert needed == ["pyOpenSSL>=26.0"]
+        assert int(version("pyOpenSSL").partition(".")[0]) >= 26
+
+
+class TestFiles:
+    """Files that are no good."""
+
+    def test_missing(self, folder: Path) -> None:
+        """A file that is not there is named."""
+        broken = TLS(certs=((str(folder / "none.pem"), str(folder / "server-key.pem")),))
+        with pytest.raises(TLSError, match=r"cert_file .*none\.pem"):
+            contextFrom(broken)
+
+    def test_otherKey(self, folder: Path) -> None:
+        """So is a key of another certificate."""
+        broken = TLS(certs=((str(folder / "server.pem"), str(folder / "client-key.pem")),))
+        with pytest.raises(TLSError, match=r"client-key\.pem"):
+            contextFrom(broken)
+
+    def test_place(self, folder: Path) -> None:
+        """The block is told with its place, for dialling too."""
+        pair = (str(folder / "server.pem"), str(folder / "client-key.pem"))
+        broken = TLS(certs=(pair,), place="x.conf:3:5: leafnodes.remotes[0].tls")
+        place = r"^x\.conf:3:5: leafnodes\.remotes\[0\]\.tls: key_file"
+        makers: list[Callable[[TLS], object]] = [contextFrom, bothContextsFrom, diallingContextFrom]
+        for make in makers:
+            with pytest.raises(TLSError, match=place):
+                make(broken)
+
+    def test_noAuthority(self, folder: Path) -> None:
+        """So is an authority that is none."""
+        with pytest.raises(TLSError, match="ca_file"):
+            contextFrom(settings(folder, verify=True, ca_file=str(folder / "server-key.pem")))
+
+    @pytest.mark.parametrize(("mode", "isTold"), [(0o600, False), (0o400, False), (0o644, True)])
+    def test_readers(self, folder: Path, mode: int, isTold: bool) -> None:
+        """A key that others can read is used, as by nats-server, and the log says so."""
+        key = folder / "server-key.pem"
+        key.chmod(mode)
+        try:
+            with logLines() as lines:
+                contextFrom(settings(folder))
+        finally:
+            key.chmod(0o600)
+        said = [line for line in lines if "server-key.pem can be used by others" in line]
+        assert len(said) == isTold
+        assert all(line.startswith("[WRN]") and f"mode {mode:04o}" in line for line in said)
+
+    def test_none(self) -> None:
+        """There must be a certificate."""
+        with pytest.raises(TLSError, match="no certificate"):
+            contextFrom(TLS())
+
+
+class TestTerms:
+    """How a listener does TLS."""
+
+    @pytest.mark.parametrize(
+        ("first", "fallback", "optional", "begin"),
+        [
+            (False, 0.0, False, Begin.AFTER_INFO),
+            (False, 0.0, True, Begin.BY_CLIENT),
+            (True, 0.0, False, Begin.FIRST),
+            (True, 0.0, True, Begin.FIRST),
+            (True, 0.3, False, Begin.FIRST_OR_INFO),
+            (True, 0.3, True, Begin.FIRST_OR_INFO),
+        ],
+    )
+    def test_begin(
+        self, folder: Path, first: bool, fallback: float, optional: bool, begin: Begin
+    ) -> None:
+        """The beginning follows from handshake_first and allow_non_tls."""
+        block = settings(folder, handshake_first=first, handshake_first_fallback=fallback)
+        terms = termsFrom(block, optional)
+        assert (terms.begin, terms.optional) == (begin, optional)
+
+    def test_rest(self, folder: Path) -> None:
+        """The rest is taken over."""
+        pins = frozenset({"ab" * 32})
+        block = settings(folder, timeout=7.0, pinned_certs=pins, connection_rate_limit=3)
+        terms = termsFrom(block, False)
+        assert (terms.timeout, terms.pins, terms.rate) == (7.0, pins, 3)

@@ -1,0 +1,326 @@
+"""
+Many TLS records at a time: everything arrives, in order, and errors stay what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from OpenSSL import SSL
+
+from natsbroker.config.model import TLS
+from natsbroker.connections.tls import Begin
+from natsbroker.connections.tlscontext import contextFrom
+from natsbroker.connections.tlsrecords import Records
+from tests.connections.test_tls import Peer
+from tests.connections.test_tlscontext import Handshake
+from tests.interop.tls.authority import authority, issue
+from tests.support import COMPILED, PURE, Names, needsCompiled, onEach, pieces, using
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> SSL.Context:
+    """What a server needs."""
+    folder = tmp_path_factory.mktemp("sealing")
+    issue(authority(), "CN=localhost").write(folder, "shown")
+    return contextFrom(TLS(certs=((str(folder / "shown.pem"), str(folder / "shown-key.pem")),)))
+
+
+def shake(context: SSL.Context) -> Handshake:
+    """Two ends that have shaken hands."""
+    return Handshake(context, SSL.Context(SSL.TLS_CLIENT_METHOD)).run()
+
+
+@pytest.fixture
+def shaken(context: SSL.Context) -> Handshake:
+    """Two ends that have shaken hands."""
+    return shake(context)
+
+
+def drained(take: Callable[[int], bytes]) -> bytes:
+    """All that a connection gives now."""
+    found = b""
+    while True:
+        try:
+            found += take(1 << 16)
+        except SSL.WantReadError:
+            return found
+
+
+def said(connection: SSL.Connection, data: bytes) -> bytes:
+    """What a connection sends for some bytes."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[connection.send(rest) :]
+    return drained(connection.bio_read)
+
+
+class Layer:
+    """
+    What stands between an OpenSSL connection and a transport, as far as L{Records} can see.
+    """
+
+    def __init__(self) -> None:
+        self.disconnecting = False
+        self.transport = self
+        self.wires: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Take encrypted bytes."""
+        self.wires.append(data)
+
+
+@onEach
+class TestRecords:
+    """Encrypting all that is written at once."""
+
+    def records(self, names: Names, shaken: Handshake, layer: Layer) -> Records:
+        """Of the server's end."""
+        with using(names):
+            seal = shaken.server.seal()
+        assert (seal is None) == (names is PURE)
+        return Records(shaken.server, layer, seal)
+
+    @pytest.mark.parametrize("size", [1, 16384, 16385, 1_000_000])
+    def test_all(self, names: Names, shaken: Handshake, size: int) -> None:
+        """Everything arrives, in order, and the transport is called once."""
+        layer = Layer()
+        records = self.records(names, shaken, layer)
+        data = bytes(range(256)) * (size // 256) + bytes(size % 256)
+        assert records.write(data) == b""
+        assert len(layer.wires) == 1
+        shaken.client.bio_write(layer.wires[0])
+        assert drained(shaken.client.recv) == data
+
+    def test_closing(self, names: Names, shaken: Handshake) -> None:
+        """What is written while the connection closes is the layer's to drop."""
+        layer = Layer()
+        layer.disconnecting = True
+        assert self.records(names, shaken, layer).write(b"x") == b"x"
+        assert layer.wires == []
+
+    def test_failure(self, names: Names, shaken: Handshake) -> None:
+        """Where OpenSSL refuses, the layer meets that with the rest; what went before is sent."""
+        layer = Layer()
+        shaken.server.shutdown()
+        assert self.records(names, shaken, layer).write(b"x") == b"x"
+        assert len(layer.wires) == 1
+
+    def test_before(self, names: Names, shaken: Handshake) -> None:
+        """More than was to be expected may be in the BIO: all of it is sent, in order."""
+        layer = Layer()
+        records = self.records(names, shaken, layer)
+        before = bytes(range(250)) * 400
+        rest = memoryview(before)
+        while rest:
+            rest = rest[shaken.server.send(rest) :]
+        assert records.write(b"after") == b""
+        shaken.client.bio_write(b"".join(layer.wires))
+        assert drained(shaken.client.recv) == before + b"after"
+
+    def test_handedBack(self, names: Names, shaken: Handshake) -> None:
+        """A connection whose rest was handed to the layer leaves everything to it."""
+        with using(names):
+            peer = Peer(Begin.AFTER_INFO)
+            peer.protocol.connection = shaken.server
+            peer.shake()
+            shaken.server.shutdown()
+            peer.receive()
+            peer.protocol.write(b"one")
+            peer.protocol.write(b"two")
+            assert peer.receive().endswith(b"onetwo")
+
+
+class Reader:
+    """
+    The server's end, with a decoder that takes what comes.
+
+    @ivar came: what was in the decoder, each time that there was something.
+    """
+
+    def __init__(self, shaken: Handshake) -> None:
+        assert COMPILED is not None
+        self.came: list[bytes] = []
+        self.server = shaken.server
+        self.decoder = COMPILED.Decoder(1 << 22, 1 << 22)
+        with using(COMPILED):
+            self.seal = shaken.server.seal()
+        self.server.readInto(self.seal, self.decoder, self.proceed)
+
+    def proceed(self) -> None:
+        """Take the lines that there are."""
+        while True:
+            frame = self.decoder.next()
+            if frame is None:
+                return
+            self.came.append(frame[4])
+
+    def take(self, wires: bytes) -> None:
+        """Have bytes come, as Twisted's layer does."""
+        self.server.bio_write(wires)
+        with pytest.raises(SSL.WantReadError):
+            self.server.recv(1 << 15)
+
+
+def publishes(*payloads: bytes) -> bytes:
+    """The frames of messages."""
+    return b"".join(b"PUB a %d\r\n%b\r\n" % (len(each), each) for each in payloads)
+
+
+@needsCompiled
+class TestReading:
+    """Decrypting all that came at once."""
+
+    @given(st.data())
+    def test_anySplit(self, context: SSL.Context, data: st.DataObject) -> None:
+        """However the bytes are written and cut, all messages are there once, in order."""
+        payloads = data.draw(st.lists(st.binary(max_size=40_000), min_size=1, max_size=6))
+        text = publishes(*payloads)
+        places = st.lists(st.integers(1, len(text)), max_size=4)
+        shaken = shake(context)
+        reader = Reader(shaken)
+        written = [said(shaken.client, each) for each in pieces(text, data.draw(places))]
+        wires = b"".join(written)
+        cuts = data.draw(st.lists(st.integers(1, len(wires)), max_size=4))
+        for each in pieces(wires, cuts):
+            reader.take(each)
+        assert reader.came == payloads
+        assert reader.decoder.received == len(text)
+
+    def test_much(self, shaken: Handshake) -> None:
+        """More than fits the buffer that all share is handled a part at a time."""
+        reader = Reader(shaken)
+        payloads = [bytes([number]) * 1_000_000 for number in range(3)]
+        reader.take(said(shaken.client, publishes(*payloads)))
+        assert reader.came == payloads
+        assert reader.decoder.pending == 0
+
+    def test_answer(self, shaken: Handshake) -> None:
+        """What is handled may be answered over the same connection meanwhile."""
+        reader = Reader(shaken)
+        layer = Layer()
+        records = Records(shaken.server, layer, reader.seal)
+
+        def answer() -> None:
+            reader.proceed()
+            while reader.came:
+                records.write(reader.came.pop(0))
+
+        shaken.server.readInto(reader.seal, reader.decoder, answer)
+        for payload in (b"one", b"x" * 300_000):
+            reader.take(said(shaken.client, publishes(payload)))
+        shaken.client.bio_write(b"".join(layer.wires))
+        assert drained(shaken.client.recv) == b"one" + b"x" * 300_000
+
+    def test_another(self, context: SSL.Context, shaken: Handshake) -> None:
+        """The input of another connection may come while one's is handled: they do not mix."""
+        other = shake(context)
+        reader, second = Reader(shaken), Reader(other)
+
+        def meanwhile() -> None:
+            second.take(said(other.client, publishes(b"b" * 5000)))
+            reader.proceed()
+
+        shaken.server.readInto(reader.seal, reader.decoder, meanwhile)
+        whole = publishes(b"a" * 5000, b"c" * 5000)
+        for part in (whole[:7000], whole[7000:]):
+            reader.take(said(shaken.client, part))
+        assert reader.came == [b"a" * 5000, b"c" * 5000]
+        assert second.came == [b"b" * 5000] * 2
+
+    def test_closed(self, shaken: Handshake) -> None:
+        """What came before the end is handled before it is told."""
+        reader = Reader(shaken)
+        wires = said(shaken.client, publishes(b"last"))
+        shaken.client.shutdown()
+        shaken.server.bio_write(wires + drained(shaken.client.bio_read))
+        with pytest.raises(SSL.ZeroReturnError):
+            shaken.server.recv(1)
+        assert reader.came == [b"last"]
+
+    def test_broken(self, context: SSL.Context, shaken: Handshake) -> None:
+        """
+        A record that was tampered with is told as without a decoder, after what came before it,
+        and concerns nobody else.
+        """
+        errors = []
+        for each in (shake(context), shaken):
+            reader = Reader(each) if each is shaken else None
+            good = said(each.client, publishes(b"good"))
+            bad = bytearray(said(each.client, publishes(b"bad")))
+            bad[-1] ^= 1
+            each.server.bio_write(good + bytes(bad))
+            with pytest.raises(SSL.Error) as caught:
+                while each.server.recv(100):
+                    pass
+            errors.append(str(caught.value))
+        assert reader is not None and reader.came == [b"good"]
+        assert errors[0] == errors[1]
+        unconcerned = shake(context)
+        with pytest.raises(SSL.WantReadError):
+            unconcerned.server.recv(1)
+
+    def test_after(self, shaken: Handshake) -> None:
+        """A connection that was told to forget the decoder returns what comes."""
+        reader = Reader(shaken)
+        shaken.server.forget()
+        shaken.server.bio_write(said(shaken.client, b"x"))
+        assert shaken.server.recv(10) == b"x"
+        assert reader.came == []
+
+    def test_failed(self, shaken: Handshake) -> None:
+        """A failure of whoever handles the input leaves the buffer to others."""
+        reader = Reader(shaken)
+
+        def fail() -> None:
+            raise LookupError
+
+        shaken.server.readInto(reader.seal, reader.decoder, fail)
+        shaken.server.bio_write(said(shaken.client, publishes(b"kept")))
+        with pytest.raises(LookupError):
+            shaken.server.recv(1)
+        shaken.server.readInto(reader.seal, reader.decoder, reader.proceed)
+        reader.take(said(shaken.client, publishes(b"next")))
+        assert reader.came == [b"kept", b"next"]
+
+
+class TestSeals:
+    """Whether there is one."""
+
+    def test_notCompiled(self, shaken: Handshake) -> None:
+        """Without the lane there is none."""
+        with using(PURE):
+            assert shaken.server.seal() is None
+
+    @needsCompiled
+    def test_nowhere(self, shaken: Handshake, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where cryptography does not tell where OpenSSL is, there is none either."""
+        assert COMPILED is not None
+        monkeypatch.setattr("natsbroker.connections.tlsrecords._functions", tuple)
+        with using(COMPILED):
+            assert shaken.server.seal() is None
+
+    @needsCompiled
+    @pytest.mark.parametrize("missing", range(5))
+    def test_addresses(self, missing: int) -> None:
+        """No address may be missing."""
+        assert COMPILED is not None
+        addresses = [8] * 5
+        addresses[missing] = 0
+        with pytest.raises(ValueError, match="an address is missing"):
+            COMPILED.Seal(None, *addresses)
+
+    @needsCompiled
+    def test_switchedOff(self, shaken: Handshake) -> None:
+        """Settings that leave the lane out leave this out, too."""
+        assert COMPILED is not None
+        with using(COMPILED):
+            peer = Peer(Begin.AFTER_INFO)
+            peer.world.context.fastLane = False
+            peer.protocol.connection = shaken.server
+            peer.shake()
+        shaken.server.bio_write(said(shaken.client, b"PING\r\n"))
+        assert shaken.server.recv(10) == b"PING\r\n"

@@ -1,0 +1,356 @@
+"""
+What a peer causes, within one turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from natsbroker import errors, hot
+from natsbroker.clients.limits import Limits
+from natsbroker.connections.backlog import SHARE
+from natsbroker.connections.turns import TurnTaker
+from natsbroker.subjects.permissions import SubscribePermissions
+from natsbroker.wire.grants import Grant
+from tests.conftest import FlushLoggedErrors
+from tests.server.support import logLines
+from tests.support import QUIET, Doorkeeper, Names, World, onEach, using
+
+#: Says hello without wanting its own messages back.
+SILENT = b'CONNECT {"verbose":false,"pedantic":false,"echo":false}\r\n'
+
+#: How many shares a turn may use: it ends with its last operation, which may look for the receivers
+#: of one subject.
+SLACK = 4
+
+
+class Owner:
+    """
+    Whose outbox it is that is written to.
+    """
+
+    def outboxOverflowed(self) -> None:
+        """See L{hot.Outbox}."""
+
+    def outboxFailed(self) -> None:
+        """See L{hot.Outbox}."""
+
+
+class Taker(TurnTaker):
+    """
+    Our side of a conversation of which nothing is known.
+
+    @ivar closed: for which reasons it was closed.
+    @ivar waited: whom it was told to wait for.
+    @ivar written: what was sent.
+    """
+
+    def __init__(self) -> None:
+        self._beginTurns(hot.Turn(lambda call: None))
+        self.closed: list[str] = []
+        self.waited: list[Any] = []
+        self.written: list[bytes] = []
+        self.outbox = hot.Outbox(self._turn, Owner(), self.written.append, 64 << 20)
+
+    def proceed(self) -> None:
+        """See L{TurnTaker.proceed}."""
+
+    def _setReading(self, isWanted: bool) -> None:
+        """See L{TurnTaker}."""
+
+    def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
+        """See L{TurnTaker.close}."""
+        self.closed.append(error.reason)
+
+    def _waitFor(self, outbox: hot.Outbox) -> None:
+        self.waited.append(outbox)
+
+    def take(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Have something happen."""
+        self._inTurn(call, *arguments)
+
+    def atEnd(self, call: Callable[[], None]) -> None:
+        """Have something happen when the turn ends."""
+        self._turn.atEnd(call)
+
+    def __str__(self) -> str:
+        return "somebody"
+
+
+def fail() -> None:
+    """Something fails."""
+    raise RuntimeError("a test")
+
+
+def test_turn() -> None:
+    """What is written goes out together, when all is done."""
+    taker = Taker()
+
+    def call(*words: bytes) -> None:
+        for word in words:
+            taker.outbox.write(word)
+        assert taker.written == []
+
+    taker.take(call, b"a", b"b")
+    assert b"".join(taker.written) == b"ab"
+    assert (taker.closed, taker.waited) == ([], [])
+
+
+def test_congested() -> None:
+    """Who fills an outbox that holds much is told to wait for it, once."""
+    taker = Taker()
+    taker.outbox.pause()
+    taker.take(taker.outbox.write, b"x" * (2 << 20))
+    taker.take(lambda: None)
+    assert taker.waited == [taker.outbox]
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_exits(error: type[BaseException], flushLoggedErrors: FlushLoggedErrors) -> None:
+    """An exception that is meant to end the process ends the connection, and the turn is over."""
+    taker = Taker()
+
+    def call() -> None:
+        raise error
+
+    taker.take(call)
+    assert taker.closed == ["Internal Client"]
+    assert len(flushLoggedErrors(error)) == 1
+    taker.take(taker.outbox.write, b"a")
+    assert taker.written == [b"a"]
+
+
+def test_outboxFailed() -> None:
+    """Where sending raised, the connection is cut."""
+    taker = Taker()
+    taker.outboxFailed()
+    assert taker.closed == ["Internal Client"]
+
+
+def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
+    """What fails closes the conversation, and what was written before goes out."""
+    taker = Taker()
+
+    def call() -> None:
+        taker.outbox.write(b"a")
+        fail()
+
+    with logLines() as lines:
+        taker.take(call)
+    assert (taker.closed, taker.written) == (["Internal Client"], [b"a"])
+    assert lines[0] == "[FTL] somebody - Internal failure"
+    assert len(flushLoggedErrors(RuntimeError)) == 1
+
+
+def test_failureAtEnd(flushLoggedErrors: FlushLoggedErrors) -> None:
+    """What fails at the end of the turn is logged."""
+    taker = Taker()
+    with logLines() as lines:
+        taker.take(taker.atEnd, fail)
+    assert taker.closed == []
+    assert lines[0] == "[FTL] somebody - What its input caused failed"
+    assert len(flushLoggedErrors(RuntimeError)) == 1
+
+
+def publishes(count: int, subject: bytes = b"e") -> bytes:
+    """So many messages without a payload."""
+    return b"PUB %b 0\r\n\r\n" % subject * count
+
+
+def subscriptions(count: int, form: bytes) -> bytes:
+    """So many lines of a form, in which C{#} stands for the number."""
+    return b"".join(form.replace(b"#", b"%d" % number) for number in range(count))
+
+
+#: What costs far more than a share: what is subscribed to first, what is sent then, and whether
+#: the sender has its own messages back.
+FLOODS = [
+    pytest.param(subscriptions(1500, b"SUB e #\r\n"), publishes(60), True, id="fan-out"),
+    pytest.param(subscriptions(5000, b"SUB e #\r\n"), publishes(60), False, id="echo off"),
+    pytest.param(subscriptions(800, b"SUB e g# #\r\n"), publishes(100), True, id="groups"),
+    pytest.param(b"", b"SUB a..b 1\r\n" * 2000, True, id="errors"),
+    pytest.param(b"", subscriptions(5000, b"SUB e.# #\r\n"), True, id="subscriptions"),
+    pytest.param(
+        subscriptions(5000, b"SUB e.# #\r\n"),
+        subscriptions(5000, b"UNSUB #\r\n"),
+        True,
+        id="unsubscriptions",
+    ),
+]
+
+
+class Room(World):
+    """
+    A world whose turns wait until they are let go on, a round at a time.
+    """
+
+    def __init__(
+        self,
+        fastLane: bool,
+        limits: Limits | None = None,
+        authorizer: Doorkeeper | None = None,
+    ) -> None:
+        self.soon: list[Callable[[], None]] = []
+        super().__init__(limits, authorizer, fastLane=fastLane, schedule=self.soon.append)
+
+    @property
+    def work(self) -> int:
+        """What was done so far."""
+        return int(self.context.turn.work)
+
+    def round(self) -> None:
+        """Have what waits go on, once."""
+        before = self.work
+        calls, self.soon[:] = list(self.soon), []
+        for call in calls:
+            call()
+        assert self.work - before < SLACK * SHARE
+
+    def finish(self) -> int:
+        """
+        Go on until nothing waits.
+
+        @return: how many rounds it took.
+        """
+        rounds = 0
+        while self.soon:
+            self.round()
+            rounds += 1
+        return rounds
+
+
+@onEach
+@pytest.mark.parametrize("fastLane", [True, False], ids=["lane", "readable"])
+class TestShares:
+    """What a client sends keeps no other client waiting, in units of work."""
+
+    @pytest.mark.parametrize(("first", "flood", "echo"), FLOODS)
+    def test_others(
+        self, names: Names, fastLane: bool, first: bytes, flood: bytes, echo: bool
+    ) -> None:
+        """A turn ends with its share, another client is answered at once, and nothing is lost."""
+        with using(names):
+            room = Room(fastLane)
+            noisy, other = room.client(QUIET if echo else SILENT), room.client()
+            noisy.send(first)
+            room.finish()
+            before = room.work
+            noisy.send(flood + b"PING\r\n")
+            assert room.work - before < SLACK * SHARE
+            assert not noisy.reads()
+            got, rounds = b"", 0
+            while room.soon:
+                assert other.ask(b"PING\r\n") == b"PONG\r\n"
+                room.round()
+                got += noisy.receive()
+                rounds += 1
+            assert rounds > 1
+            assert noisy.reads()
+            lines = got.splitlines()
+            assert lines.pop() == b"PONG"
+            if b"PUB" in flood and echo:
+                assert got.count(b"MSG e ") == first.count(b"\n") * flood.count(b"PUB")
+            else:
+                assert lines == [b"-ERR 'Invalid Subject'"] * flood.count(b"..")
+
+    def test_oneMessage(self, names: Names, fastLane: bool) -> None:
+        """One message to many receivers is delivered in several turns, in order for each."""
+        with using(names):
+            room = Room(fastLane)
+            noisy, other = room.client(), room.client()
+            other.send(subscriptions(40000, b"SUB e #\r\n"))
+            room.finish()
+            noisy.send(b"PUB e 1\r\n1\r\nPUB e 1\r\n2\r\n")
+            got = other.receive()
+            assert got.count(b"MSG e ") < 40000
+            other.send(b"UNSUB 39999\r\n")
+            while room.soon:
+                room.round()
+                got += other.receive()
+            assert (got.count(b" 1\r\n1\r\n"), got.count(b" 1\r\n2\r\n")) == (39999, 39999)
+            assert got.rindex(b"\r\n1\r\n") < got.index(b"\r\n2\r\n")
+
+    def test_aLaneThatChanges(self, names: Names, fastLane: bool) -> None:
+        """A message that is on its way reaches each receiver once if the lane is given up."""
+        with using(names):
+            room = Room(fastLane)
+            noisy, other = room.client(), room.client()
+            other.send(subscriptions(40000, b"SUB e #\r\n"))
+            room.finish()
+            noisy.send(b"PUB e 1\r\n1\r\n")
+            noisy.session.limitsChanged()
+            room.finish()
+            assert other.receive().count(b"MSG e ") == 40000
+
+    def test_requests(self, names: Names, fastLane: bool) -> None:
+        """That nobody responds is known when all receivers were asked."""
+        with using(names):
+            room = Room(fastLane)
+            noisy = room.client(
+                b'CONNECT {"verbose":false,"echo":false,"headers":true,"no_responders":true}\r\n'
+            )
+            noisy.send(b"SUB r 1\r\n" + subscriptions(40000, b"SUB e 2#\r\n"))
+            room.finish()
+            noisy.send(b"PUB e r 0\r\n\r\n")
+            room.finish()
+            assert noisy.receive().startswith(b"HMSG r 1 ")
+
+    def test_theEnd(self, names: Names, fastLane: bool) -> None:
+        """What was read before a client left is published, and its subscriptions end in turns."""
+        with using(names):
+            room = Room(fastLane)
+            noisy, other = room.client(SILENT), room.client()
+            other.send(b"SUB last 1\r\n")
+            noisy.send(subscriptions(5000, b"SUB e #\r\n"))
+            room.finish()
+            noisy.send(publishes(60) + b"PUB last 0\r\n\r\n")
+            noisy.protocol.connectionLost()
+            assert len(room.context.connections) == 2
+            assert room.finish() > 1
+            assert other.receive() == b"MSG last 1 0\r\n\r\n"
+            assert len(room.context.connections) == 1
+            assert len(list(room.accounts["$G"].subscriptions())) == 1
+
+    def test_permissions(self, names: Names, fastLane: bool) -> None:
+        """Other permissions take hold of many subscriptions in turns; the last ones count."""
+        with using(names):
+            allowed = [b">"]
+            keeper = Doorkeeper(lambda hello: Grant(subscribe=SubscribePermissions(allowed)))
+            room = Room(fastLane, authorizer=keeper)
+            noisy, other = room.client(), room.client()
+            noisy.send(
+                subscriptions(4000, b"SUB a.# a#\r\n") + subscriptions(2000, b"SUB b.# b#\r\n")
+            )
+            room.finish()
+            noisy.receive()
+            for allowed[0] in (b"a.*", b">", b"b.*"):
+                before = room.work
+                noisy.session.reauthorize()
+                assert room.work - before < SLACK * SHARE
+            assert other.ask(b"PING\r\n") == b"PONG\r\n"
+            assert room.finish() > 1
+            left = {each.pattern[:2] for each in room.accounts["$G"].subscriptions()}
+            assert left == {b"b."}
+            assert (
+                noisy.receive().count(b"-ERR 'Permissions Violation for Subscription to \"a.")
+                == 4000
+            )
+
+    def test_closed(self, names: Names, fastLane: bool) -> None:
+        """A connection whose outbox overflows is out of the match before its subscriptions end."""
+        with using(names):
+            room = Room(fastLane, Limits(max_pending=2000))
+            noisy, other = room.client(), room.client()
+            noisy.send(subscriptions(5000, b"SUB e #\r\n"))
+            room.finish()
+            noisy.receive()
+            noisy.transport.taking = False
+            noisy.send(b"PING\r\n")
+            other.send(publishes(1))
+            room.finish()
+            assert noisy.closed
+            matches = room.accounts["$G"].matcher.match(b"e")
+            assert matches.plain == ()

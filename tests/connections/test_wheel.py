@@ -1,0 +1,213 @@
+"""
+The deadlines of all connections on one timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.task import Clock
+
+from natsbroker.connections.wheel import DeadlineWheel
+from tests.conftest import FlushLoggedErrors
+
+WIDTH = DeadlineWheel.WIDTH
+
+
+class Sleeper:
+    """
+    Somebody who wants to be called.
+
+    @ivar called: when that was.
+    """
+
+    def __init__(self, again: Callable[[float], float | None] = lambda now: None) -> None:
+        self.called: list[float] = []
+        self._again = again
+
+    def deadlinePassed(self, now: float) -> float | None:
+        """Write it down."""
+        self.called.append(now)
+        return self._again(now)
+
+
+def advance(clock: Clock, seconds: float) -> None:
+    """Let time pass in small steps."""
+    for _ in range(round(seconds / 0.01)):
+        clock.advance(0.01)
+
+
+class TestWheel:
+    """One wheel."""
+
+    @pytest.mark.parametrize("when", [0.0, 0.01, 0.05, 0.1, 0.99, 3.333])
+    def test_onTime(self, when: float) -> None:
+        """Everybody is called once, not before the time and not much later."""
+        clock = Clock()
+        sleeper = Sleeper()
+        DeadlineWheel(clock).schedule(sleeper, when)
+        advance(clock, 5)
+        [called] = sleeper.called
+        assert when <= called + 1e-6
+        assert called <= when + WIDTH + 0.01
+
+    def test_oneTimer(self) -> None:
+        """However many wait, there is one delayed call; when nobody does there is none."""
+        clock = Clock()
+        wheel = DeadlineWheel(clock)
+        assert clock.getDelayedCalls() == []
+        sleepers = [Sleeper() for _ in range(1000)]
+        for number, sleeper in enumerate(sleepers):
+            wheel.schedule(sleeper, 1 + number / 100)
+        assert len(clock.getDelayedCalls()) == 1
+        for sleeper in sleepers:
+            wheel.forget(sleeper)
+        assert clock.getDelayedCalls() == []
+
+    def test_againLater(self) -> None:
+        """Whoever wants to be called again much later does not hold up those in between."""
+        clock = Clock()
+        wheel = DeadlineWheel(clock)
+        often, between = Sleeper(lambda now: now + 100), Sleeper()
+        wheel.schedule(often, 1)
+        wheel.schedule(between, 2)
+        advance(clock, 3)
+        assert (len(often.called), len(between.called)) == (1, 1)
+
+    def test_replaced(self) -> None:
+        """A later request replaces an earlier one, to an earlier or a later time."""
+        clock = Clock()
+        wheel = DeadlineWheel(clock)
+        sooner, later = Sleeper(), Sleeper()
+        wheel.schedule(sooner, 5)
+        wheel.schedule(sooner, 1)
+        wheel.schedule(later, 1)
+        wheel.schedule(later, 5)
+        advance(clock, 2)
+        assert (len(sooner.called), len(later.called)) == (1, 0)
+        advance(clock, 4)
+        assert (len(sooner.called), len(later.called)) == (1, 1)
+
+    def test_forgotten(self) -> None:
+        """Who is forgotten is not called; forgetting a stranger is harmless."""
+        clock = Clock()
+        wheel = DeadlineWheel(clock)
+        gone, there = Sleeper(), Sleeper()
+        wheel.schedule(gone, 1)
+        wheel.schedule(there, 1)
+        wheel.forget(gone)
+        wheel.forget(gone)
+        wheel.forget(Sleeper())
+        advance(clock, 2)
+        assert (gone.called, len(there.called)) == ([], 1)
+
+    def test_again(self) -> None:
+        """Who asks for it is called again, also if the time that it names is past already."""
+        clock = Clock()
+        wheel = DeadlineWheel(clock)
+        steady = Sleeper(lambda now: now + 1 if now < 3.5 else None)
+        hasty = Sleeper(lambda now: now - 100 if len(hasty.called) < 5 else None)
+        wheel.schedule(steady, 1)
+        wheel.schedule(hasty, 1)
+        advance(clock, 6)
+        assert len(steady.called) == 4
+        assert len(hasty.called) == 5
+
+    def test_forgottenByAnother(self) -> None:
+        """Who is forgotten by somebody called at the same time is not called."""
+        clock = Clock()
+        wheel = DeadlineWheel(clock)
+        sleepers: list[Sleeper] = []
+
+        def forgetOthers(now: float) -> None:
+            for each in sleepers:
+                wheel.forget(each)
+
+        sleepers += [Sleeper(forgetOthers) for _ in range(3)]
+        for each in sleepers:
+            wheel.schedule(each, 1)
+        advance(clock, 2)
+        assert sum(len(each.called) for each in sleepers) == 1
+
+    def test_schedulesOthers(self) -> None:
+        """Somebody called may schedule others, for now or later."""
+        clock = Clock()
+        wheel = DeadlineWheel(clock)
+        soon, later = Sleeper(), Sleeper()
+
+        def schedule(now: float) -> None:
+            wheel.schedule(soon, now)
+            wheel.schedule(later, now + 1)
+
+        wheel.schedule(Sleeper(schedule), 1)
+        advance(clock, 3)
+        assert (len(soon.called), len(later.called)) == (1, 1)
+
+    def test_longSleepOfTheReactor(self) -> None:
+        """After a long time without the reactor everybody is called once, in order."""
+        clock = Clock()
+        wheel = DeadlineWheel(clock)
+        order: list[int] = []
+        for number in (3, 1, 2):
+            wheel.schedule(Sleeper(lambda now, number=number: order.append(number)), number)  # type: ignore[misc]
+        clock.advance(100)
+        assert order == [1, 2, 3]
+
+    def test_failure(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """Somebody whose call fails does not keep the others from theirs."""
+        clock = Clock()
+        wheel = DeadlineWheel(clock)
+
+        def fail(now: float) -> None:
+            raise RuntimeError("as expected")
+
+        others = [Sleeper(), Sleeper()]
+        wheel.schedule(others[0], 1)
+        wheel.schedule(Sleeper(fail), 1)
+        wheel.schedule(others[1], 1)
+        advance(clock, 2)
+        assert [len(each.called) for each in others] == [1, 1]
+        assert len(flushLoggedErrors(RuntimeError)) == 1
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.floats(0, 3), st.booleans(), st.floats(0, 0.5)), max_size=20
+    )
+)
+def test_everybodyInTime(steps: list[tuple[int, float, bool, float]]) -> None:
+    """For any requests, everybody is called at the time last asked for, or never if forgotten."""
+    clock = Clock()
+    wheel = DeadlineWheel(clock)
+    sleepers = [Sleeper() for _ in range(5)]
+    wanted: dict[int, float] = {}
+
+    def check() -> None:
+        now = clock.seconds()
+        for who, sleeper in enumerate(sleepers):
+            if sleeper.called:
+                called = sleeper.called.pop()
+                assert sleeper.called == []
+                assert called >= wanted.pop(who) - 1e-6
+            elif who in wanted:
+                assert now <= wanted[who] + WIDTH + 0.02
+
+    for who, delay, forgets, passes in steps:
+        if forgets:
+            wheel.forget(sleepers[who])
+            wanted.pop(who, None)
+        else:
+            wanted[who] = clock.seconds() + delay
+            wheel.schedule(sleepers[who], wanted[who])
+        end = clock.seconds() + passes
+        while clock.seconds() < end:
+            clock.advance(0.01)
+            check()
+    for _ in range(350):
+        clock.advance(0.01)
+        check()
+    assert wanted == {}
+    assert clock.getDelayedCalls() == []

@@ -1,0 +1,215 @@
+"""
+A stage for the broker's side of the pipeline: a bus, a clock, logs in memory, somebody who asks.
+
+Promises: everything but the network is the real thing; time moves only when the test moves it.
+Must never know: what is tested on it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import count
+from random import Random
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from natsbroker import hot
+from natsbroker.accounts.account import Account
+from natsbroker.export.service import PipelineService
+from natsbroker.interfaces import ILogCatalogue, IOrigin, IStreamLog, ISubscriber
+from natsbroker.storage.memory import MemoryStore
+from natsbroker.wire.columnar import Frame, readFrame, valuesOf
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import ClientInfo, Kind, Message
+from tests.support import Router
+
+SECOND = 1_000_000_000
+BEGINNING = 1_700_000_000 * SECOND
+
+
+def result(deferred: Deferred[Any]) -> Any:
+    """What a Deferred has fired with."""
+    found: list[Any] = []
+    deferred.addBoth(found.append)
+    assert found, "the Deferred has not fired"
+    if isinstance(found[0], Failure):
+        found[0].raiseException()
+    return found[0]
+
+
+@implementer(IOrigin)
+class Connection:
+    """Whom a request comes from."""
+
+    def __init__(self, grant: Grant | None = None) -> None:
+        self.grant = grant
+
+    def clientInfo(self, isDetailed: bool) -> ClientInfo:
+        """See L{IOrigin}."""
+        return ClientInfo()
+
+
+@implementer(IStreamLog)
+class PlainLog:
+    """A log that can be read and nothing else, as a simple store of somebody else has it."""
+
+    def __init__(self, inner: Any) -> None:
+        self.name = inner.name
+        self.identity = inner.identity
+        self.append = inner.append
+        self.read = inner.read
+        self.bounds = inner.bounds
+        self.sequenceAt = inner.sequenceAt
+
+    @property
+    def nextSequence(self) -> int:
+        """See L{IStreamLog}."""
+        return int(self.bounds().last + 1)
+
+
+@implementer(ILogCatalogue)
+class Shelf:
+    """The logs of a store, all of them."""
+
+    kind = "CHANNEL"
+    realm = "test-cluster"
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+        self.logs: dict[str, Any] = {}
+
+    def names(self) -> list[str]:
+        """See L{ILogCatalogue}."""
+        return sorted(self.logs)
+
+    def find(self, name: str) -> Any:
+        """See L{ILogCatalogue}."""
+        return self.logs.get(name)
+
+    def states(self) -> Any:
+        """See L{ILogCatalogue}."""
+        return self.store.states("pipeline")
+
+
+@implementer(ISubscriber)
+class Inbox:
+    """Where answers come."""
+
+    def __init__(self, subject: bytes) -> None:
+        self.subject = subject
+        self.got: list[bytes] = []
+        self.subscription: Any = None
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        """See L{ISubscriber}."""
+        self.got.append(message.payload)
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """See L{ISubscriber}."""
+
+
+class Stage:
+    """
+    A service over some logs.
+
+    @ivar clock: its time.
+    @ivar shelf: its logs.
+    """
+
+    def __init__(self, maxPayload: int = 1 << 20) -> None:
+        self.clock = Clock()
+        turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        self.account = Account("A", Router(), turn, Random(1))
+        self.bus = self.account.busFor(Kind.CLIENT)
+        self.store = MemoryStore(self.clock, now=self.now)
+        self.shelf = Shelf(self.store)
+        self.maxPayload = maxPayload
+        self._inboxes = count(1)
+        self._ticks = 0.0
+        self.service = self._makeService()
+        result(self.service.begin(self.shelf))
+
+    def _makeService(self) -> PipelineService:
+        return PipelineService(
+            self.account.busFor(Kind.INTERNAL),
+            self.clock,
+            self._monotonic,
+            self.now,
+            lambda: self.maxPayload,
+        )
+
+    def _monotonic(self) -> float:
+        """A clock by which each step takes a millisecond, so that there is a rest after it."""
+        self._ticks += 0.001
+        return self._ticks
+
+    def now(self) -> int:
+        """The wall clock."""
+        return BEGINNING + round(self.clock.seconds() * SECOND)
+
+    def log(self, name: str, payloads: Sequence[bytes] = (), isPlain: bool = False) -> Any:
+        """A log on the shelf, with messages a second apart."""
+        log = result(self.store.open(name))
+        subject = name.encode()
+        entries = [(subject, b"", each, (n + 1) * SECOND) for n, each in enumerate(payloads)]
+        result(log.append(entries))
+        self.shelf.logs[name] = PlainLog(log) if isPlain else log
+        return log
+
+    def restart(self) -> None:
+        """End the service, and begin with another one."""
+        result(self.service.end())
+        self.service = self._makeService()
+        result(self.service.begin(self.shelf))
+
+    # Asking.
+
+    def send(self, call: str, question: Any = None, origin: object = None) -> Inbox:
+        """Ask, and let nothing happen yet."""
+        inbox = Inbox(b"_INBOX.%d" % next(self._inboxes))
+        inbox.subscription = self.bus.subscribe(inbox.subject, inbox)
+        payload = question if isinstance(question, bytes) else json.dumps(question or {}).encode()
+        message = Message(f"$NB.API.CHANNEL.{call}".encode(), payload, inbox.subject, origin=origin)
+        self.bus.publish(message)
+        self.clock.advance(0)
+        return inbox
+
+    def ask(self, call: str, question: Any = None, origin: object = None) -> dict[str, Any]:
+        """Ask, and give the one answer."""
+        inbox = self.send(call, question, origin)
+        self.settle()
+        assert len(inbox.got) == 1, inbox.got
+        answer = json.loads(inbox.got[0])
+        assert isinstance(answer, dict)
+        return answer
+
+    def refused(self, call: str, question: Any = None) -> tuple[int, str]:
+        """Ask, and give the number and text of the refusal."""
+        error = self.ask(call, question)["error"]
+        assert error["code"] in (400, 404, 410, 429, 500, 501, 503)
+        return error["err_code"], error["description"]
+
+    def export(self, name: str, **question: Any) -> list[Frame]:
+        """Ask for a range, and give the frames."""
+        inbox = self.send(f"EXPORT.test-cluster.{name}", question)
+        self.settle()
+        return [readFrame(each) for each in inbox.got]
+
+    def settle(self, seconds: float = 1.0) -> None:
+        """Let a moment pass, in small steps."""
+        for _ in range(400):
+            self.clock.advance(seconds / 400)
+
+
+def payloadsOf(frames: Sequence[Frame]) -> dict[int, bytes]:
+    """The payloads of some frames by sequence."""
+    found: dict[int, bytes] = {}
+    for frame in frames:
+        values = valuesOf(frame.payloadEnds.cast("i").tolist(), frame.payloads)
+        found.update(zip(frame.sequences.cast("Q").tolist(), values, strict=True))
+    return found

@@ -1,0 +1,210 @@
+"""
+Requests under C{$NB.API.>}: who is answered what.
+"""
+
+from __future__ import annotations
+
+import pytest
+from twisted.internet.defer import Deferred
+from zope.interface.verify import verifyObject
+
+from natsbroker.interfaces import ILogUser, ISubscriber
+from natsbroker.storage.memory import MemoryLog
+from natsbroker.subjects.permissions import SubscribePermissions
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Message
+from tests.conftest import FlushLoggedErrors
+from tests.export.support import SECOND, Connection, Stage, result
+
+
+@pytest.fixture
+def stage() -> Stage:
+    """A service with two channels."""
+    made = Stage()
+    made.log("orders.eu", [b"one", b"two", b"three"])
+    made.log("orders.us", [b"four"])
+    return made
+
+
+def test_provides(stage: Stage) -> None:
+    """It works with logs, and listens."""
+    assert verifyObject(ILogUser, stage.service)
+    assert verifyObject(ISubscriber, stage.service)
+
+
+class TestNames:
+    """Which logs there are."""
+
+    def test_all(self, stage: Stage) -> None:
+        """All of them, sorted."""
+        answer = stage.ask("NAMES.test-cluster")
+        assert answer == {"total": 2, "names": ["orders.eu", "orders.us"], "more": False}
+
+    def test_some(self, stage: Stage) -> None:
+        """Those that a pattern matches, behind one that is known already."""
+        assert stage.ask("NAMES.test-cluster", {"pattern": "*.us"})["names"] == ["orders.us"]
+        answer = stage.ask("NAMES.test-cluster", {"after": "orders.eu"})
+        assert answer == {"total": 2, "names": ["orders.us"], "more": False}
+
+    def test_many(self) -> None:
+        """A thousand at once."""
+        stage = Stage()
+        log = stage.log("x")
+        stage.shelf.logs = {f"c{n:04}": log for n in range(1500)}
+        first = stage.ask("NAMES.test-cluster")
+        assert (first["total"], len(first["names"]), first["more"]) == (1500, 1000, True)
+        rest = stage.ask("NAMES.test-cluster", {"after": first["names"][-1]})
+        assert (len(rest["names"]), rest["more"]) == (500, False)
+
+    @pytest.mark.parametrize("pattern", ["", "a..b", "a b", 7, "\ud800"])
+    def test_badPattern(self, stage: Stage, pattern: object) -> None:
+        """What is no subject matches nothing and is refused."""
+        assert stage.refused("NAMES.test-cluster", {"pattern": pattern})[0] == 20001
+
+
+class TestInfo:
+    """The state of one log."""
+
+    def test_state(self, stage: Stage) -> None:
+        """What it holds, and what tells it from others of its name."""
+        answer = stage.ask("INFO.test-cluster.orders.eu")
+        log = stage.shelf.logs["orders.eu"]
+        assert answer == {
+            "name": "orders.eu",
+            "identity": f"{log.identity:016x}",
+            "first": 1,
+            "last": 3,
+            "messages": 3,
+            "bytes": 3 * len("orders.eu") + len("onetwothree"),
+            "last_time": 3 * SECOND,
+            "holds": [],
+        }
+
+    def test_plain(self, stage: Stage) -> None:
+        """A log that cannot be held says nothing of holds."""
+        stage.log("plain", isPlain=True)
+        assert "holds" not in stage.ask("INFO.test-cluster.plain")
+
+    def test_madeAgain(self, stage: Stage) -> None:
+        """Who asks about a log that was deleted and made again is told so."""
+        before = stage.ask("INFO.test-cluster.orders.us")["identity"]
+        result(stage.store.drop("orders.us"))
+        stage.log("orders.us", [b"x"])
+        assert stage.ask("INFO.test-cluster.orders.us")["identity"] != before
+        number, text = stage.refused("INFO.test-cluster.orders.us", {"identity": before})
+        assert number == 20004
+        assert text == "channel orders.us was deleted and made again: its sequences are others"
+
+    def test_missing(self, stage: Stage) -> None:
+        """There may be none of that name."""
+        expected = 20003, "there is no channel orders.de"
+        assert stage.refused("INFO.test-cluster.orders.de") == expected
+
+
+class TestFind:
+    """A place in time."""
+
+    @pytest.mark.parametrize(("when", "sequence"), [(0, 1), (2 * SECOND, 2), (4 * SECOND, 4)])
+    def test_sequence(self, stage: Stage, when: int, sequence: int) -> None:
+        """The first sequence that is not older; behind the last if all are."""
+        answer = stage.ask("FIND.test-cluster.orders.eu", {"time": when})
+        assert answer == {"sequence": sequence, "last": 3}
+
+    def test_storeFails(self, stage: Stage) -> None:
+        """What the store says is passed on."""
+        result(stage.store.close())
+        expected = 20006, "the store fails: the store is closed"
+        assert stage.refused("FIND.test-cluster.orders.eu", {"time": 0}) == expected
+
+
+class TestRefused:
+    """What is not served."""
+
+    @pytest.mark.parametrize(
+        "call", ["EMPTY.test-cluster.orders.eu", "NAMES.test-cluster.x", "INFO.test-cluster"]
+    )
+    def test_noSuchRequest(self, stage: Stage, call: str) -> None:
+        """A request that there is not is refused by its name."""
+        verb = call.partition(".")[0]
+        assert stage.refused(call) == (20002, f"there is no request {verb}")
+
+    @pytest.mark.parametrize("payload", [b"{", b"[1]", b"7", b"\xff", b"[" * 100_000])
+    def test_noObject(self, stage: Stage, payload: bytes) -> None:
+        """What is no JSON object is refused."""
+        expected = 20001, "bad request: a JSON object is expected"
+        assert stage.refused("INFO.test-cluster.orders.eu", payload) == expected
+
+    def test_otherCluster(self, stage: Stage) -> None:
+        """Who asks another cluster is not answered."""
+        assert stage.send("INFO.other.orders.eu").got == []
+
+    def test_unforeseen(
+        self, stage: Stage, monkeypatch: pytest.MonkeyPatch, flushLoggedErrors: FlushLoggedErrors
+    ) -> None:
+        """What nobody thought of is logged, and answered without details."""
+
+        def broken(self: MemoryLog) -> None:
+            raise ZeroDivisionError("secret")
+
+        monkeypatch.setattr(MemoryLog, "bounds", broken)
+        expected = 20010, "the request failed: the log of the broker says why"
+        for call in ("INFO", "EXPORT"):
+            question = {"start": 1} if call == "EXPORT" else {}
+            assert stage.refused(f"{call}.test-cluster.orders.eu", question) == expected
+        assert len(flushLoggedErrors(ZeroDivisionError)) == 2
+
+
+class TestAskers:
+    """To whom answers go."""
+
+    def test_noReply(self, stage: Stage) -> None:
+        """Without a reply subject nothing is done."""
+        stage.bus.publish(
+            Message(b"$NB.API.CHANNEL.HOLD.test-cluster.orders.eu", b'{"name":"a","floor":1}')
+        )
+        stage.settle()
+        assert stage.shelf.logs["orders.eu"].holds() == {}
+
+    def test_mayListen(self, stage: Stage) -> None:
+        """Who may listen where the answer goes gets it; who may not, does not."""
+        grant = Grant(subscribe=SubscribePermissions([b"_INBOX.>"]))
+        assert "names" in stage.ask("NAMES.test-cluster", origin=Connection(grant))
+        grant = Grant(subscribe=SubscribePermissions([b"other.>"]))
+        assert stage.send("NAMES.test-cluster", origin=Connection(grant)).got == []
+
+    @pytest.mark.parametrize("origin", [Connection(None), object()])
+    def test_notLetIn(self, stage: Stage, origin: object) -> None:
+        """Who is not let in, or not known, is not answered."""
+        assert stage.send("NAMES.test-cluster", origin=origin).got == []
+
+
+class TestEnd:
+    """The service that serves the logs ends."""
+
+    def test_nothingIsLeft(self, stage: Stage) -> None:
+        """No subscription and no timer is left, and nobody is answered."""
+        held = {"name": "a", "floor": 1, "seconds": 100}
+        stage.ask("HOLD.test-cluster.orders.eu", held)
+        stage.log("long", [b"x"] * 10_000)
+        inbox = stage.send("EXPORT.test-cluster.long", {"start": 1})
+        waiting = stage.send("EXPORT.test-cluster.orders.eu", {"start": 1})
+        result(stage.service.end())
+        stage.settle()
+        assert (len(inbox.got), waiting.got) == (1, [])
+        assert stage.clock.getDelayedCalls() == []
+        assert stage.send("NAMES.test-cluster").got == []
+
+    def test_endsBeforeItBegan(self) -> None:
+        """A service whose beginning failed can be ended."""
+        stage = Stage()
+        result(stage.service.end())
+        result(stage.service.end())
+
+    def test_whatWaitsIsCancelled(self, stage: Stage) -> None:
+        """What waits for the store is given up without a word."""
+        cancelled: list[object] = []
+        log = stage.shelf.logs["orders.eu"]
+        log.sequenceAt = lambda _: Deferred(cancelled.append)
+        inbox = stage.send("FIND.test-cluster.orders.eu", {"time": 1})
+        result(stage.service.end())
+        assert (len(cancelled), inbox.got) == (1, [])

@@ -1,0 +1,228 @@
+"""
+Brokers that are joined to other clusters, in memory, and peers that say what the test says.
+
+Promises: nothing happens but by the test's doing; what is dialled is written down, or reaches
+another broker in the same test; what passes over connections is not looked at.
+Must never know: what a test is about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from twisted.internet.task import Clock
+
+from natsbroker.client.pipe import connectPipe
+from natsbroker.gateways.gateway import GatewayLink
+from natsbroker.gateways.gateways import Gateways
+from natsbroker.gateways.remote import Remote
+from natsbroker.gateways.terms import GatewayTarget, GatewayTerms, RemoteTerms
+from natsbroker.links.context import LinkLimits
+from natsbroker.links.protocol import LinkProtocol
+from natsbroker.routes.terms import Identity
+from natsbroker.wire.serverinfo import ServerDocument
+from tests.links.linkpeers import LinkNode, LinkWire, said
+
+CONNECT = {
+    "echo": False,
+    "verbose": False,
+    "pedantic": False,
+    "tls_required": False,
+    "headers": False,
+    "name": "PEER",
+    "cluster": "",
+    "gateway": "B",
+}
+
+INFO = {
+    "server_id": "PEER",
+    "server_name": "peer",
+    "version": "2.15.1",
+    "proto": 3,
+    "go": "",
+    "host": "127.0.0.1",
+    "port": 7777,
+    "headers": True,
+    "max_payload": 1048576,
+    "gateway": "B",
+    "gateway_urls": ["127.0.0.1:7777"],
+    "gateway_url": "127.0.0.1:7777",
+    "gateway_nrp": True,
+    "gateway_iom": True,
+}
+
+
+def connect(**changes: Any) -> bytes:
+    """A CONNECT line of a peer."""
+    return said(b"CONNECT", CONNECT, changes)
+
+
+def info(**changes: Any) -> bytes:
+    """An INFO line of a peer."""
+    return said(b"INFO", INFO, changes)
+
+
+def remote(name: str, *ports: int) -> RemoteTerms:
+    """A cluster that the settings name."""
+    return RemoteTerms(name, tuple(GatewayTarget(name, "127.0.0.1", port) for port in ports))
+
+
+class SilentTraffic:
+    """
+    Makes traffic of which nothing passes.
+
+    @ivar commands: what peers asked for.
+    """
+
+    def __init__(self) -> None:
+        self.commands: list[ServerDocument] = []
+        self.distances: list[float] = []
+        self.begun = 0
+        self.ended = 0
+        self.changes = 0
+        self.handlers: dict[int, Any] = {}
+        self.understands = True
+
+    def arriving(self, link: GatewayLink) -> SilentTraffic:
+        """See L{natsbroker.gateways.gateways.Traffic.arriving}."""
+        return self
+
+    leaving = arriving
+
+    def commanded(self, document: ServerDocument) -> bool:
+        """A peer asks for something."""
+        self.commands.append(document)
+        return self.understands
+
+    def begin(self) -> None:
+        """A connection is agreed on."""
+        self.begun += 1
+
+    def placed(self, seconds: float) -> None:
+        """A peer is so far."""
+        self.distances.append(seconds)
+
+    def figures(self) -> dict[str, Any]:
+        """Nothing is decided."""
+        return {"A": {"mode": "optimistic", "interest": 2, "queues": 1}}
+
+    def interests(self, account: str) -> list[tuple[bytes, bytes]]:
+        """Little is wanted."""
+        return [(b"foo", b"")]
+
+    def accountsChanged(self) -> None:
+        """There may be other accounts."""
+        self.changes += 1
+
+    def end(self) -> None:
+        """A connection ends."""
+        self.ended += 1
+
+
+class Neighbourhood:
+    """
+    Other members of the same cluster.
+
+    @ivar names: how they are called.
+    @ivar told: the INFOs that they were told.
+    """
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.told: list[dict[str, Any]] = []
+
+    def isNamed(self, name: str) -> bool:
+        """See L{natsbroker.gateways.gateways.Neighbours.isNamed}."""
+        return name in self.names
+
+    def tell(self, line: bytes) -> None:
+        """See L{natsbroker.gateways.gateways.Neighbours.tell}."""
+        self.told.append(json.loads(line[5:]))
+
+
+class Joined(LinkNode):
+    """
+    A broker with a gateway.
+
+    @ivar dialled: which clusters it wanted to dial, and after how many seconds.
+    @ivar network: others that can be dialled, by their ports.
+    """
+
+    def __init__(
+        self,
+        name: str = "A",
+        port: int = 7222,
+        remotes: Iterable[RemoteTerms] = (),
+        clock: Clock | None = None,
+        limits: LinkLimits | None = None,
+        traffic: Any = None,
+        **terms: Any,
+    ) -> None:
+        super().__init__(clock, Random(7), limits)
+        self.traffic = traffic or SilentTraffic()
+        self.neighbours = Neighbourhood()
+        self.dialled: list[tuple[str, float]] = []
+        self.network: dict[int, Joined] = {}
+        url = f"127.0.0.1:{port}"
+        self.port = port
+        self.gateways = Gateways(
+            self.context,
+            Identity(f"ID-{name}-{port}", f"{name}-{port}", "2.15.1", "0.1.0", "127.0.0.1", port),
+            GatewayTerms(name, remotes=tuple(remotes), **terms),
+            self.traffic,
+            self.neighbours,
+            self._dial,
+        )
+        self.gateways.url = url
+
+    def _dial(self, remote: Remote, after: float) -> None:
+        self.dialled.append((remote.name, after))
+        if self.network:
+            self.clock.callLater(after, self._reach, remote)
+
+    def _reach(self, remote: Remote) -> None:
+        for target in remote.shuffled(self.random):
+            other = self.network.get(target.port)
+            if other is not None:
+                ours = LinkProtocol(self.gateways.dialling(remote, target), None)
+                theirs = LinkProtocol(other.gateways.accepting, None)
+                connectPipe(self.clock, ours, theirs)
+                return
+        self.gateways.unreachable(remote)
+
+    def accepted(self) -> GatewayWire:
+        """A connection from somebody who dialled us."""
+        return GatewayWire(self, LinkProtocol(self.gateways.accepting, None))
+
+    def dialling(self, name: str = "B", port: int = 7777) -> GatewayWire:
+        """A connection to somebody whom we dialled."""
+        target = GatewayTarget(name, "127.0.0.1", port)
+        found = self.gateways.remotes.setdefault(name, Remote(name, remote(name, port)))
+        return GatewayWire(self, LinkProtocol(self.gateways.dialling(found, target), None))
+
+    def arrived(self, **changes: Any) -> GatewayWire:
+        """A peer that has dialled us and was let in."""
+        wire = self.accepted()
+        wire.send(connect(gateway=changes.get("gateway", "B")) + info(**changes))
+        return wire
+
+    def reached(self, name: str = "B", **changes: Any) -> GatewayWire:
+        """A peer that we dialled and that is the right one."""
+        wire = self.dialling(name)
+        wire.send(info(**{"gateway": name, **changes}))
+        return wire
+
+
+class GatewayWire(LinkWire):
+    """
+    A member of another cluster.
+    """
+
+
+def internet(*nodes: Joined) -> None:
+    """Let brokers reach each other by their ports."""
+    for node in nodes:
+        node.network = {other.port: other for other in nodes if other is not node}

@@ -1,0 +1,301 @@
+"""
+What one other cluster is told of this one's interest in an account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker import hot
+from natsbroker.accounts.account import Account
+from natsbroker.gateways.advertiser import Telling
+from natsbroker.gateways.policies import SwitchingPolicy
+from natsbroker.gateways.tables import InterestTable
+from natsbroker.subjects.grammar import matches
+from natsbroker.testing.strategies import literalSubjects, patterns
+from natsbroker.wire.dialects.gateway import (
+    accountOf,
+    commandLine,
+    splitInterest,
+    splitLost,
+)
+from natsbroker.wire.serverinfo import GatewayCommand, parseDocument
+from natsbroker.wire.values import Kind
+from tests.support import Router
+
+START = commandLine("HERE", GatewayCommand.ALL_SUBS_START, b"A")
+COMPLETE = commandLine("HERE", GatewayCommand.ALL_SUBS_COMPLETE, b"A")
+
+
+class Told:
+    """
+    Another cluster that writes down what it is told.
+    """
+
+    def __init__(self, switchAfter: int = 1000, isBegun: bool = True, **arguments: Any) -> None:
+        self.lines: list[bytes] = []
+        self.soon: list[Callable[[], None]] = []
+        turn = hot.Turn(self.soon.append)
+        self.account = Account("A", Router(), turn)
+        self.telling = Telling(b"A", "HERE", self.lines.append, turn, **arguments)
+        if isBegun:
+            self.begin()
+        self._policy = SwitchingPolicy(switchAfter)
+
+    def begin(self) -> None:
+        """Tell what there is."""
+        self.telling.begin(self.account.busFor(Kind.GATEWAY))
+
+    def subscribe(self, pattern: bytes, queue: bytes = b"") -> Any:
+        """Make a subscription in the account."""
+        return self.account.subscribe(Kind.CLIENT, pattern, object(), b"", queue, 1)
+
+    def finish(self) -> None:
+        """Let turns go on until nothing is left."""
+        while self.soon:
+            self.soon.pop(0)()
+
+    def send(self, subject: bytes) -> None:
+        """Send something that nobody wants."""
+        self.telling.refuse(subject, lambda n: self._policy.switches("T", "A", n), 7.0)
+
+    def take(self) -> list[bytes]:
+        """What was said since the last call."""
+        lines, self.lines[:] = list(self.lines), []
+        return lines
+
+
+def test_groups() -> None:
+    """Queue groups are always told, whatever the mode, and weigh one."""
+    told = Told()
+    told.telling.interestGained(b"a", b"q", 3)
+    told.telling.interestWeightChanged(b"a", b"q", 4)
+    told.telling.interestLost(b"a", b"q")
+    assert told.take() == [b"RS+ A a q 1\r\n", b"RS- A a q\r\n"]
+
+
+def test_plainIsNotTold() -> None:
+    """As long as nothing was refused, plain interest is taken for granted."""
+    told = Told()
+    told.telling.interestGained(b"a", b"", 1)
+    told.telling.interestLost(b"a", b"")
+    assert told.take() == []
+
+
+def test_account() -> None:
+    """An account with no interest at all is refused once, and taken back with the first."""
+    told = Told()
+    for subject in (b"a", b"b", b"a"):
+        told.send(subject)
+    assert told.take() == [b"A- A\r\n"]
+    told.telling.interestGained(b"a", b"", 1)
+    told.telling.interestGained(b"b", b"", 1)
+    assert told.take() == [b"A+ A\r\n"]
+
+
+def test_accountAndGroup() -> None:
+    """A queue group takes the refusal back too."""
+    told = Told()
+    told.send(b"a")
+    told.telling.interestGained(b"a", b"q", 1)
+    told.telling.interestGained(b"b", b"", 1)
+    assert told.take() == [b"A- A\r\n", b"A+ A\r\n", b"RS+ A a q 1\r\n"]
+
+
+def test_refusedBefore() -> None:
+    """An account that was refused when it was not known is taken back with the first interest."""
+    told = Told(isRefused=True)
+    told.telling.interestGained(b"a", b"", 1)
+    assert told.take() == [b"A+ A\r\n"]
+
+
+def test_subjects() -> None:
+    """A subject is refused once, and taken back when somebody wants it, by itself or a pattern."""
+    told = Told()
+    told.telling.interestGained(b"other", b"", 1)
+    for subject in (b"a.1", b"a.1", b"a.2", b"b"):
+        told.send(subject)
+    assert told.take() == [b"RS- A a.1\r\n", b"RS- A a.2\r\n", b"RS- A b\r\n"]
+    told.telling.interestGained(b"a.*", b"", 1)
+    told.telling.interestGained(b"b", b"", 1)
+    told.telling.interestGained(b"c", b"", 1)
+    assert told.take() == [b"RS+ A a.*\r\n", b"RS+ A b\r\n"]
+    told.send(b"a.1")
+    assert told.take() == [b"RS- A a.1\r\n"]
+
+
+def test_switch() -> None:
+    """After so many refusals everything is told, in the real server's lines; then every change."""
+    told = Told(switchAfter=2)
+    told.telling.interestGained(b"want", b"", 1)
+    told.telling.interestGained(b"group", b"q", 1)
+    told.take()
+    for number in range(5):
+        told.send(b"x.%d" % number)
+    assert told.take() == [
+        b"RS- A x.0\r\n",
+        b"RS- A x.1\r\n",
+        START,
+        b"RS+ A want\r\n",
+        COMPLETE,
+    ]
+    told.telling.interestGained(b"more", b"", 1)
+    told.telling.interestLost(b"want", b"")
+    assert told.take() == [b"RS+ A more\r\n", b"RS- A want\r\n"]
+    figures = told.telling.figures()
+    assert (figures["mode"], figures["switched"], figures["switches"]) == ("interest-only", 7.0, 1)
+    assert told.telling.interests() == [(b"more", b""), (b"group", b"q")]
+
+
+def test_tellAll() -> None:
+    """Everything may be told at once, but only once; a refused account is told of too."""
+    told = Told()
+    told.send(b"a")
+    told.telling.tellAll(1.0)
+    told.telling.tellAll(2.0)
+    told.telling.interestGained(b"a", b"", 1)
+    assert told.take() == [b"A- A\r\n", START, COMPLETE, b"RS+ A a\r\n"]
+    assert told.telling.figures()["switched"] == 1.0
+
+
+def test_mostRefused() -> None:
+    """What was forgotten is said once more."""
+    told = Told(mostRefused=2)
+    told.telling.interestGained(b"other", b"", 1)
+    for subject in (b"a", b"b", b"c", b"c", b"a"):
+        told.send(subject)
+    assert told.take() == [b"RS- A a\r\n", b"RS- A b\r\n", b"RS- A c\r\n", b"RS- A a\r\n"]
+    assert told.telling.figures()["no_interest"] == 2
+
+
+#: What happens: somebody subscribes, unsubscribes, or something is sent.
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("+"), patterns()),
+        st.tuples(st.just("-"), st.integers(0, 5)),
+        st.tuples(st.just("!"), literalSubjects()),
+    ),
+    max_size=30,
+)
+
+
+def understood(table: InterestTable, policy: SwitchingPolicy, line: bytes) -> InterestTable:
+    """What a table becomes of a line."""
+    name, _, rest = line[:-2].partition(b" ")
+    if name in (b"A+", b"A-"):
+        return policy.accountWanted(table, name == b"A+")
+    if name == b"INFO":
+        document = parseDocument(rest)
+        assert accountOf(document) == b"A"
+        return policy.listed(table, document.gateway_cmd == GatewayCommand.ALL_SUBS_COMPLETE)
+    interest = splitInterest(rest) if name == b"RS+" else splitLost(rest)
+    assert interest is not None
+    change = policy.gained if name == b"RS+" else policy.lost
+    return change(table, interest.pattern, interest.queue)
+
+
+@given(STEPS, st.integers(0, 4))
+def test_isUnderstood(steps: list[tuple[str, Any]], switchAfter: int) -> None:
+    """
+    Whoever believes what it is told never withholds what somebody wants, in any mode and in any
+    moment of a switch; and what nobody wants comes at most once before that is said.
+    """
+    told, policy = Told(switchAfter), SwitchingPolicy()
+    table = policy.connected("HERE", "A", False)
+    there: dict[bytes, None] = {}
+    sent: list[bytes] = []
+    for sign, what in steps:
+        if sign == "+" and what not in there:
+            there[what] = None
+            told.telling.interestGained(what, b"", 1)
+        elif sign == "-" and what < len(there):
+            pattern = list(there)[what]
+            del there[pattern]
+            told.telling.interestLost(pattern, b"")
+        elif sign == "!":
+            wanted = any(matches(pattern, what) for pattern in there)
+            isSent, _ = table.match(what)
+            assert isSent or not wanted
+            if isSent and not wanted:
+                told.send(what)
+                sent.append(what)
+        for line in told.take():
+            table = understood(table, policy, line)
+            for pattern in there:
+                tokens = [b"x" if each in (b"*", b">") else each for each in pattern.split(b".")]
+                literal = b".".join(tokens)
+                assert table.match(literal)[0], (line, pattern)
+        if sign == "!" and sent and sent[-1] == what:
+            assert not table.match(what)[0] or any(matches(each, what) for each in there)
+
+
+class TestShares:
+    """Many subscriptions are told of in shares of work."""
+
+    COUNT = 5000
+
+    def crowded(self) -> tuple[Told, list[Any]]:
+        """Many subscriptions, and a connection to another cluster that begins."""
+        told = Told(isBegun=False)
+        subscriptions = [told.subscribe(b"a.%d" % number) for number in range(self.COUNT)]
+        return told, subscriptions
+
+    def known(self, lines: list[bytes]) -> set[bytes]:
+        """What the other cluster takes for interest, which is never ended before it began."""
+        known = set()
+        for line in lines:
+            sign, _, pattern, *_ = line.split()
+            if sign == b"RS+":
+                known.add(pattern)
+            elif sign == b"RS-":
+                known.remove(pattern)
+        return known
+
+    @pytest.mark.parametrize("switchesAt", [0, 1, 2, None])
+    def test_completeAfterAll(self, switchesAt: int | None) -> None:
+        """ALL_SUBS_COMPLETE follows the last line, also if the switch comes during the listing."""
+        told, subscriptions = self.crowded()
+        told.begin()
+        rounds = 0
+        while told.soon and rounds != switchesAt:
+            told.soon.pop(0)()
+            rounds += 1
+        told.telling.tellAll(1.0)
+        assert COMPLETE not in told.lines
+        assert told.telling.figures()["mode"] == "transitioning"
+        for place in (0, self.COUNT // 2, self.COUNT - 1):
+            subscriptions[place].cancel()
+        told.subscribe(b"a.0")
+        told.subscribe(b"new")
+        told.finish()
+        lines = told.take()
+        assert (lines.count(START), lines.count(COMPLETE)) == (1, 1)
+        listed = lines[lines.index(START) + 1 : lines.index(COMPLETE)]
+        there = {each.pattern for each in told.account.subscriptions()}
+        assert self.known(listed) == there
+        assert lines[-1] == COMPLETE
+        assert told.telling.figures()["mode"] == "interest-only"
+
+    def test_accountIsKeptWhileListed(self) -> None:
+        """An account is not given up as unwanted before all its interest is known."""
+        told, _ = self.crowded()
+        told.begin()
+        told.send(b"unwanted")
+        told.finish()
+        assert told.take() == [b"RS- A unwanted\r\n"]
+
+    def test_end(self) -> None:
+        """A connection that ends is sent no more of the list."""
+        told, _ = self.crowded()
+        told.begin()
+        told.finish()
+        told.telling.tellAll(1.0)
+        told.take()
+        told.telling.end()
+        told.finish()
+        assert told.take() == []

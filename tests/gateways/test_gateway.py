@@ -1,0 +1,274 @@
+"""
+How a connection between clusters is agreed on.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from natsbroker.links.context import LinkLimits
+from tests.gateways.gatewaypeers import CONNECT, Joined, connect, info
+from tests.routes.clusters import everything
+
+
+class TestAccepting:
+    """Somebody dials us."""
+
+    def test_first(self) -> None:
+        """We say who we are before anything was said to us, in the real server's members."""
+        wire = Joined().accepted()
+        said = wire.take()
+        assert said.startswith(b"INFO {") and said.endswith(b"}\r\n")
+        document = json.loads(said[5:])
+        assert document.pop("natsbroker") == "0.1.0"
+        assert document == {
+            "server_id": "ID-A-7222",
+            "server_name": "A-7222",
+            "version": "2.15.1",
+            "proto": 2,
+            "go": "",
+            "host": "127.0.0.1",
+            "port": 7222,
+            "headers": True,
+            "max_payload": 1048576,
+            "gateway": "A",
+            "gateway_urls": ["127.0.0.1:7222"],
+            "gateway_url": "127.0.0.1:7222",
+            "gateway_nrp": True,
+        }
+
+    def test_tellsAll(self) -> None:
+        """A policy that tells everything at once is announced."""
+        (said,) = Joined(tellsAll=True).accepted().documents()
+        assert said["gateway_iom"] is True
+
+    def test_letIn(self) -> None:
+        """Who says the right things is a gateway, and dialled back."""
+        node = Joined()
+        wire = node.arrived()
+        assert not wire.closed and list(node.gateways.inbound.values()) == [wire.link]
+        assert wire.link.gateway == "B" and wire.link.remote == "peer"
+        assert node.dialled == [("B", 0.0)]
+        wire.take()
+        wire.send(b"PING\r\n")
+        assert wire.lines() == [b"PONG"]
+
+    @pytest.mark.parametrize("user, password", [("u", "x"), ("x", "p"), ("", ""), ("u", "")])
+    def test_password(self, user: str, password: str) -> None:
+        """Who says a wrong user or password is told that, and closed."""
+        node = Joined(user="u", password="p")
+        wire = node.accepted()
+        assert wire.documents()[0]["auth_required"] is True
+        wire.send(connect(user=user, **{"pass": password}) + info())
+        assert wire.lines() == [b"-ERR 'Authorization Violation'"]
+        assert wire.closed == "Authentication Failure" and not node.gateways.inbound
+
+    def test_rightPassword(self) -> None:
+        """The right one is fine."""
+        node = Joined(user="u", password="p")
+        wire = node.accepted()
+        wire.send(connect(user="u", **{"pass": "p"}) + info())
+        assert not wire.closed and wire.link.credentials == ("u", "p")
+
+    @pytest.mark.parametrize(
+        "early", [b"PING\r\n", info(), b"RS+ A foo\r\n", b"A- A\r\n", b"RMSG A b 0\r\n\r\n", b"x"]
+    )
+    def test_early(self, early: bytes) -> None:
+        """Nothing may be said before CONNECT."""
+        wire = Joined().accepted()
+        wire.send(early)
+        assert wire.lines() == [b"-ERR 'Authorization Violation'"]
+        assert wire.closed == "Authentication Failure"
+
+    def test_silent(self) -> None:
+        """Who says nothing is closed, and so is who says only half of it."""
+        node = Joined(limits=LinkLimits(handshake=2.0))
+        wire, half = node.accepted(), node.accepted()
+        half.send(connect())
+        node.settle(2.3)
+        assert wire.lines() == [b"-ERR 'Authentication Timeout'"]
+        assert wire.closed == half.closed == "Authentication Timeout"
+
+    def test_wrongPort(self) -> None:
+        """A client or a route is told where it is."""
+        wire = Joined().accepted()
+        wire.send(b'CONNECT {"lang":"go","name":"x"}\r\n')
+        assert wire.lines() == [b"-ERR 'attempted to connect to gateway port'"]
+        assert wire.closed == "Incorrect Port"
+
+    def test_unknown(self) -> None:
+        """With a list of those who may come, others may not; a name on the list is fine."""
+        node = Joined(rejectsUnknown=True)
+        wire = node.accepted()
+        with everything() as said:
+            wire.send(connect())
+        assert wire.lines() == [b"-ERR 'Connection to gateway \"A\" rejected'"]
+        assert wire.closed == "Wrong Gateway" and not node.dialled
+        assert any('Rejecting connection from gateway "B"' in line for line in said)
+        node.dialling("B")
+        assert not node.arrived().closed
+
+    def test_ourName(self) -> None:
+        """Nobody else has our name: what such a cluster sent would be taken for our own."""
+        wire = Joined().accepted()
+        wire.send(connect(gateway="A"))
+        assert wire.closed == "Wrong Gateway"
+
+    def test_otherName(self) -> None:
+        """The name in INFO is the one that was let in."""
+        wire = Joined().accepted()
+        wire.send(connect() + info(gateway="C"))
+        assert wire.closed == "Wrong Gateway"
+
+    @pytest.mark.parametrize("name", ["A-7222", "neighbour"])
+    def test_sameServerName(self, name: str) -> None:
+        """A server that is called as one of our own cluster is not let in."""
+        node = Joined()
+        node.neighbours.names.add("neighbour")
+        with everything() as said:
+            wire = node.arrived(server_name=name)
+        assert wire.closed == "Duplicate Server Name"
+        assert any(f'Remote server has a duplicate name: "{name}"' in line for line in said)
+
+    @pytest.mark.parametrize("line", [b"CONNECT {\r\n", b"CONNECT\r\n", b'CONNECT {"name":1}\r\n'])
+    def test_nonsense(self, line: bytes) -> None:
+        """A CONNECT that is none ends the connection without a word, and so does such an INFO."""
+        wire, other = Joined().accepted(), Joined().accepted()
+        wire.take()
+        wire.send(line)
+        assert wire.take() == b"" and wire.closed == "Protocol Violation"
+        other.send(connect() + b"INFO {x\r\n")
+        assert other.closed == "Protocol Violation"
+
+    @pytest.mark.parametrize("line", [b"RS+ A foo\r\n", b"RS- A foo\r\n", b"A+ A\r\n", b"A- A\r\n"])
+    def test_wrongDirection(self, line: bytes) -> None:
+        """Interest is told only by who was dialled."""
+        wire = Joined().arrived()
+        wire.take()
+        wire.send(line)
+        assert wire.take() == b"" and wire.closed == "Protocol Violation"
+
+    def test_ends(self) -> None:
+        """What passed over a connection ends with it, once."""
+        node = Joined()
+        wire = node.arrived()
+        wire.hangUp()
+        assert node.traffic.ended == 1 and not node.gateways.inbound and not len(node.gateways)
+
+
+class TestDialling:
+    """We dial somebody."""
+
+    def test_silentFirst(self) -> None:
+        """Nothing is said before the peer has said who it is."""
+        assert Joined().dialling().take() == b""
+
+    def test_introduction(self) -> None:
+        """Then CONNECT and INFO are, in the real server's members, and a PING."""
+        node = Joined(user="u", password="p")
+        wire = node.reached()
+        connecting, informing, ping, rest = wire.take().split(b"\r\n")
+        said = json.loads(connecting.removeprefix(b"CONNECT "))
+        assert said == {
+            **{name: value for name, value in CONNECT.items() if name != "cluster"},
+            "user": "u",
+            "pass": "p",
+            "name": "ID-A-7222",
+            "gateway": "A",
+        }
+        assert json.loads(informing.removeprefix(b"INFO "))["gateway_url"] == "127.0.0.1:7222"
+        assert (ping, rest) == (b"PING", b"")
+        assert node.gateways.outbound == {"B": wire.link} and wire.link.gateway == "B"
+
+    def test_ownUser(self) -> None:
+        """The user of a URL comes before that of our settings."""
+        node = Joined(user="u", password="p")
+        wire = node.dialling()
+        link = wire.link
+        object.__setattr__(link.target, "user", "x")
+        object.__setattr__(link.target, "password", "y")
+        assert node.gateways.connectOptions(link)["user"] == "x"
+        assert node.gateways.connectOptions(link)["pass"] == "y"
+
+    def test_noGateway(self) -> None:
+        """Who is no gateway is told so."""
+        node = Joined()
+        wire = node.dialling()
+        wire.send(info(gateway=""))
+        assert wire.lines() == [b"-ERR 'Attempt to connect to gateway \"B\" using wrong port'"]
+        assert wire.closed == "Incorrect Port"
+
+    def test_wrongGateway(self) -> None:
+        """Who is another gateway is told whom we wanted."""
+        node = Joined()
+        with everything() as said:
+            wire = node.dialling()
+            wire.send(info(gateway="C"))
+        assert wire.lines() == [
+            b'-ERR \'Connection from "A" rejected, wanted to connect to "B", this is "C"\''
+        ]
+        assert wire.closed == "Wrong Gateway"
+        wanted = 'Failing connection to gateway "B", remote gateway name is "C"'
+        assert any(wanted in line for line in said)
+
+    def test_sameServerName(self) -> None:
+        """Nor is a server dialled that is called as one of our own cluster."""
+        wire = Joined().dialling()
+        wire.send(info(server_name="A-7222"))
+        assert wire.closed == "Duplicate Server Name"
+
+    @pytest.mark.parametrize(
+        "line", [b"RMSG A foo 2\r\nhi\r\n", b"HMSG A foo 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"]
+    )
+    def test_wrongDirection(self, line: bytes) -> None:
+        """Messages are sent only by who dialled."""
+        wire = Joined().reached()
+        wire.take()
+        wire.send(line)
+        assert wire.take() == b"" and wire.closed == "Protocol Violation"
+
+    def test_silent(self) -> None:
+        """A peer that never says who it is is given up, and dialled again."""
+        node = Joined(limits=LinkLimits(handshake=2.0))
+        wire = node.dialling()
+        node.settle(2.3)
+        assert wire.closed == "Authentication Timeout" and node.dialled == [("B", 1.0)]
+
+    def test_refused(self) -> None:
+        """An error of the peer's ends the connection."""
+        node = Joined()
+        wire = node.reached()
+        with everything() as said:
+            wire.send(b"-ERR 'Authorization Violation'\r\n")
+        assert wire.closed == "Parse Error" and not node.gateways.outbound
+        assert any(
+            "Gateway Error \"'Authorization" in line or "Authorization" in line for line in said
+        )
+
+    def test_stale(self) -> None:
+        """A peer that answers no PING is given up."""
+        node = Joined(limits=LinkLimits(ping_interval=1.0, ping_max=2))
+        wire = node.reached()
+        node.settle(5.0)
+        assert wire.closed == "Stale Connection"
+        assert wire.take().count(b"PING\r\n") == 3
+
+    def test_ends(self) -> None:
+        """The connection is nobody's the moment it ends."""
+        node = Joined()
+        node.reached().hangUp()
+        assert not node.gateways.outbound and node.traffic.ended == 1
+
+
+@pytest.mark.parametrize(
+    "document", [{"gateway_cmd": "x"}, {"gateway_urls": [None]}, {"gateway": 1}, {"gateway_iom": 1}]
+)
+def test_wrongTypes(document: dict[str, Any]) -> None:
+    """An INFO with something of a wrong type ends the connection, on either side."""
+    for wire in (Joined().dialling(), Joined().accepted()):
+        wire.send(connect() if wire.link.gateway == "" else b"PING\r\n")
+        wire.send(info(**document))
+        assert wire.closed == "Protocol Violation"

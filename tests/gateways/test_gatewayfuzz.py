@@ -1,0 +1,152 @@
+"""
+Gateways under input that nobody would send, in every state of a connection, dialled and accepted.
+
+Nothing escapes and no failure is logged; nothing is kept of a connection that is gone; and whatever
+was said before, others are not harmed.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from twisted.internet.task import Clock
+
+from natsbroker import hot
+from natsbroker.accounts.account import Account
+from natsbroker.gateways.policies import SwitchingPolicy
+from natsbroker.gateways.replies import ReplyNames
+from natsbroker.gateways.traffic import GatewayTraffic
+from natsbroker.interfaces import IMessageBus
+from natsbroker.wire.values import Kind
+from tests.gateways.gatewaypeers import GatewayWire, Joined, connect, info
+from tests.routes.clusters import Doors
+from tests.support import Recorder, Router
+
+SEEDS = [
+    connect(),
+    info(),
+    info(gateway_cmd=1, gateway="C", gateway_urls=["127.0.0.1:9", "x", ""]),
+    info(gateway_cmd=2, gateway_cmd_payload="QQ=="),
+    info(gateway_cmd=3, gateway_cmd_payload="QQ=="),
+    info(gateway_cmd=2, gateway_cmd_payload="*"),
+    b"RS+ A foo\r\n",
+    b"RS+ A foo.> q 1\r\n",
+    b"RS- A foo\r\n",
+    b"RS- A foo.> q\r\n",
+    b"A+ A\r\n",
+    b"A- A\r\n",
+    b"A- NOPE\r\n",
+    b"RMSG A foo 2\r\nhi\r\n",
+    b"RMSG A foo _GR_.AAAAAA.BBBBBB.x 2\r\nhi\r\n",
+    b"RMSG A _GR_.AAAAAA.BBBBBB.foo 2\r\nhi\r\n",
+    b"RMSG A $GR.AAAA.foo 2\r\nhi\r\n",
+    b"RMSG A foo + r q 2\r\nhi\r\n",
+    b"RMSG NOPE foo | q 2\r\nhi\r\n",
+    b"HMSG A foo 12 14\r\nNATS/1.0\r\n\r\nhi\r\n",
+    b"PING\r\n",
+    b"PONG\r\n",
+    b"+OK\r\n",
+]
+
+TOKENS = [
+    b" ",
+    b"\r\n",
+    b"\x00",
+    b"\xff",
+    b".",
+    b"*",
+    b">",
+    b"|",
+    b"+",
+    b"-1",
+    b"{",
+    b'"',
+    b"[" * 99,
+]
+
+
+class Doorways(Doors):
+    """
+    The doors to accounts for gateways.
+    """
+
+    def __init__(self, turn: Any, clock: Any) -> None:
+        self._clock = clock
+        self._turn = turn
+        super().__init__(turn, ["A", "B"])
+
+    def add(self, name: str) -> None:
+        """See L{Doors.add}."""
+        self.accounts[name] = Account(name, Router(), self._turn, Random(1), self._clock)
+
+    def door(self, account: str) -> IMessageBus | None:
+        """See L{natsbroker.routes.interest.AccountDoors.door}."""
+        found = self.accounts.get(account)
+        return None if found is None else found.busFor(Kind.GATEWAY)
+
+
+def made() -> tuple[Joined, Doorways]:
+    """A broker with accounts, in one of which somebody listens."""
+    turn = hot.Turn(lambda call: None)
+    clock = Clock()
+    doors = Doorways(turn, clock)
+    member: Any = lambda server, account: None  # noqa: E731
+    traffic = GatewayTraffic(
+        "A", doors, SwitchingPolicy(3), ReplyNames("A", "ID"), member, lambda: 1.0
+    )
+    node = Joined(traffic=traffic, clock=clock)
+    for subject, queue in ((b"foo", b""), (b"foo.*", b"q"), (b"ears", b"")):
+        doors.accounts["A"].busFor(Kind.CLIENT).subscribe(subject, Recorder(), None, queue)
+    return node, doors
+
+
+def opened(node: Joined, state: int) -> GatewayWire:
+    """A connection in one of its states."""
+    if state == 0:
+        return node.accepted()
+    if state == 1:
+        return node.arrived()
+    return node.dialling() if state == 2 else node.reached()
+
+
+def mutated(random: Random) -> bytes:
+    """Something that a gateway could say, and some things that none would."""
+    data = bytearray(b"".join(random.choices(SEEDS, k=random.randint(1, 6))))
+    for _ in range(random.choice([0, 0, 1, 3])):
+        place = random.randrange(len(data) + 1)
+        action = random.randrange(3)
+        if action == 0:
+            data[place:place] = random.choice(TOKENS)
+        elif action == 1:
+            del data[place : place + random.randint(1, 9)]
+        else:
+            data[place : place + 1] = bytes([random.randrange(256)])
+    return bytes(data)
+
+
+@pytest.mark.parametrize("state", range(4), ids=["accepted", "let-in", "dialling", "reached"])
+def test_survives(state: int) -> None:
+    """Whatever is said, it is dealt with, and forgotten with the connection."""
+    random = Random(state)
+    node, doors = made()
+    before = {name: len(account) for name, account in doors.accounts.items()}
+    for _ in range(400):
+        wire = opened(node, state)
+        data = mutated(random)
+        cut = random.randrange(len(data) + 1)
+        for piece in (data[:cut], data[cut:]):
+            wire.transport.send(piece)
+        node.settle()
+        wire.transport.take()
+        if wire.transport.connected:
+            wire.hangUp()
+        node.settle(0.0)
+    node.settle(2.0)
+    assert len(node.gateways) == 0 and not node.gateways.inbound and not node.gateways.outbound
+    assert {name: len(account) for name, account in doors.accounts.items()} == before
+    wire = node.arrived()
+    wire.take()
+    wire.send(b"RMSG A foo 2\r\nhi\r\nPING\r\n")
+    assert wire.lines() == [b"PONG"]

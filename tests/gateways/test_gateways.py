@@ -1,0 +1,199 @@
+"""
+Which clusters there are, who is connected to whom, and how they find each other.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.links.context import LinkLimits
+from natsbroker.wire.serverinfo import parseDocument
+from tests.gateways.gatewaypeers import Joined, info, internet, remote
+from tests.routes.clusters import everything
+
+
+def settled(*nodes: Joined, seconds: float = 3.0) -> None:
+    """Let brokers on one clock find each other."""
+    for node in nodes:
+        node.gateways.solicit()
+    nodes[0].settle(seconds)
+
+
+def outbound(node: Joined) -> list[str]:
+    """The clusters that a broker has dialled."""
+    return sorted(node.gateways.outbound)
+
+
+def inbound(node: Joined) -> list[str]:
+    """The clusters that have dialled it."""
+    return sorted(link.gateway for link in node.gateways.inbound.values())
+
+
+class TestFinding:
+    """Two or more clusters of one broker each."""
+
+    def test_dialledBack(self) -> None:
+        """Who is dialled dials back, so that messages can go both ways."""
+        one = Joined("A", 1, [remote("B", 2)])
+        two = Joined("B", 2, clock=one.clock)
+        internet(one, two)
+        settled(one, two)
+        assert outbound(one) == inbound(one) == ["B"]
+        assert outbound(two) == inbound(two) == ["A"]
+
+    def test_both(self) -> None:
+        """Two that dial each other at once have one connection each way."""
+        one = Joined("A", 1, [remote("B", 2)])
+        two = Joined("B", 2, [remote("A", 1)], clock=one.clock)
+        internet(one, two)
+        settled(one, two)
+        assert len(one.gateways) == len(two.gateways) == 2
+
+    def test_gossip(self) -> None:
+        """Two that know the same third find each other, and the third is dialled once."""
+        three = Joined("C", 3)
+        one = Joined("A", 1, [remote("C", 3)], clock=three.clock)
+        two = Joined("B", 2, [remote("C", 3)], clock=three.clock)
+        internet(one, two, three)
+        settled(one, two, three)
+        for node, others in ((one, ["B", "C"]), (two, ["A", "C"]), (three, ["A", "B"])):
+            assert outbound(node) == inbound(node) == others
+
+    def test_ownName(self) -> None:
+        """One list for all clusters will do: nobody dials himself."""
+        node = Joined("A", 1, [remote("A", 1), remote("B", 2)])
+        node.gateways.solicit()
+        assert node.dialled == [("B", 0.0)]
+
+    def test_rejected(self) -> None:
+        """With a list of those who may come, others are not dialled either, whoever tells."""
+        node = Joined("A", 1, [remote("B", 2)], rejectsUnknown=True)
+        wire = node.reached("B")
+        wire.send(info(gateway="C", gateway_cmd=1, gateway_urls=["127.0.0.1:3"]))
+        document = parseDocument(b'{"gateway":"C","gateway_cmd":1,"gateway_urls":["x:1"]}')
+        node.gateways.gossip.heard(document, "PEER")
+        assert list(node.gateways.remotes) == ["B"] and not node.dialled
+
+    def test_placesUnknown(self) -> None:
+        """A cluster that is nowhere is not dialled, and neither is one at no place."""
+        node = Joined("A", 1)
+        node.arrived(gateway_urls=[])
+        node.gateways.learned("C", ["x", "y:0", "z:99999", "[::1"])
+        assert not node.gateways.remotes and not node.dialled
+
+
+class TestCommands:
+    """What a peer that we dialled asks for."""
+
+    def test_interest(self) -> None:
+        """What is about interest is for the traffic."""
+        node = Joined()
+        wire = node.reached()
+        wire.send(info(gateway_cmd=2, gateway_cmd_payload="QQ=="))
+        assert [each.gateway_cmd_payload for each in node.traffic.commands] == ["QQ=="]
+        assert not wire.closed
+
+    def test_unknown(self) -> None:
+        """What nobody knows is logged."""
+        node = Joined()
+        node.traffic.understands = False
+        wire = node.reached()
+        with everything() as said:
+            wire.send(info(gateway_cmd=9))
+        assert any('Received unknown command 9 from gateway "B"' in line for line in said)
+
+    @pytest.mark.parametrize("changes, reason", [({"gateway": "C"}, "Wrong Gateway")])
+    def test_otherName(self, changes: dict[str, str], reason: str) -> None:
+        """A gateway does not change its name."""
+        wire = Joined().reached()
+        wire.send(info(**changes))
+        assert wire.closed == reason
+
+    def test_noName(self) -> None:
+        """Nor loses it."""
+        wire = Joined().reached()
+        wire.send(info(gateway=""))
+        assert wire.closed == "Incorrect Port"
+
+
+class TestEnding:
+    """Connections that end."""
+
+    def test_redialled(self) -> None:
+        """Who was dialled is dialled again: a second later if the settings name it, else at once;
+        who dialled us will do so by himself."""
+        node = Joined("A", 1, [remote("B", 7777)])
+        node.gateways.learned("C", ["127.0.0.1:3"])
+        node.dialled.clear()
+        explicit, implicit = node.reached("B"), node.reached("C", server_name="c")
+        dialled = node.arrived(gateway="D", server_name="d", gateway_urls=[])
+        for wire in (explicit, implicit, dialled):
+            wire.hangUp()
+        assert node.dialled == [("B", 1.0), ("C", 0.05)]
+
+    def test_backOff(self) -> None:
+        """Who lets nobody in is dialled less and less often, until it does."""
+        node = Joined("A", 1, [remote("B", 7777)], limits=LinkLimits(handshake=1.0))
+        for _ in range(8):
+            node.dialling("B").hangUp()
+        assert [after for _, after in node.dialled] == [1, 2, 4, 8, 16, 30, 30, 30]
+        node.reached("B").hangUp()
+        assert node.dialled[-1] == ("B", 1.0)
+
+    def test_second(self) -> None:
+        """A second connection to a cluster is closed, and not dialled again."""
+        node = Joined()
+        first = node.reached()
+        second = node.reached()
+        assert second.closed == "Wrong Gateway" and not first.closed and not node.dialled
+        assert node.gateways.outbound == {"B": first.link}
+
+    def test_unreachable(self) -> None:
+        """A cluster that others told of and that does not answer is forgotten; the settings' is
+        not, nor one that is connected to us."""
+        node = Joined("A", 1, [remote("B", 2)])
+        node.gateways.learned("C", ["127.0.0.1:3"])
+        node.arrived(gateway="D", server_name="d", gateway_urls=["127.0.0.1:4"])
+        node.dialled.clear()
+        for name in ("B", "C", "D"):
+            node.gateways.unreachable(node.gateways.remotes[name])
+        assert sorted(node.gateways.remotes) == ["B", "D"]
+        assert [name for name, _ in node.dialled] == ["D"]
+
+    def test_forgottenStays(self) -> None:
+        """A connection to a cluster that was forgotten meanwhile is not made again."""
+        node = Joined()
+        node.gateways.learned("C", ["127.0.0.1:3"])
+        wire = node.dialling("C")
+        del node.gateways.remotes["C"]
+        node.dialled.clear()
+        wire.hangUp()
+        assert not node.dialled
+
+    def test_close(self) -> None:
+        """All connections end at once, and nothing is dialled any more."""
+        node = Joined("A", 1, [remote("B", 2)])
+        done: list[None] = []
+        wires = [node.reached("B"), node.arrived(gateway="C", server_name="c")]
+        node.dialled.clear()
+        node.gateways.close(lambda: done.append(None))
+        node.settle(2.0)
+        assert [wire.closed for wire in wires] == ["Server Shutdown"] * 2
+        assert done == [None] and not node.dialled
+        late, more = node.accepted(), node.dialling("B")
+        assert late.closed == more.closed == "Server Shutdown"
+        node.gateways.close(lambda: done.append(None))
+
+    def test_closeEmpty(self) -> None:
+        """Without connections there is nothing to wait for."""
+        done: list[None] = []
+        Joined().gateways.close(lambda: done.append(None))
+        assert done == [None]
+
+
+def test_accounts() -> None:
+    """All connections hear that accounts have changed."""
+    node = Joined()
+    node.reached(), node.arrived(gateway="C", server_name="c"), node.accepted()
+    node.gateways.accountsChanged()
+    assert node.traffic.changes == 2

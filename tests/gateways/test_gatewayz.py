@@ -1,0 +1,199 @@
+"""Tests for L{natsbroker.gateways.gatewayz}; key sets are held against nats-server's elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from natsbroker.gateways.facts import GatewayFacts
+from natsbroker.links.views import GatewayLinkView
+from natsbroker.monitoring.formats import uptime
+from tests.monitoring.staging import BEGIN, Stage
+
+FACTS = GatewayFacts(7, "10.0.0.1", 7222, 0.0, 0.0, 0.001, 1, (2, 3, 4, 5), 6, "ID")
+
+
+@dataclass
+class Link:
+    """
+    A connection that a test makes up.
+    """
+
+    isConfigured: bool = False
+    switchAfter: int = 1000
+    figures: dict[str, dict[str, Any]] = field(default_factory=dict)
+    wanted: list[tuple[bytes, bytes]] = field(default_factory=list)
+    name: str = "ID"
+
+    def facts(self) -> GatewayFacts:
+        """See L{GatewayLinkView.facts}."""
+        return replace(FACTS, name=self.name)
+
+    def accounts(self) -> Mapping[str, Mapping[str, Any]]:
+        """See L{GatewayLinkView.accounts}."""
+        return self.figures
+
+    def interests(self, account: str) -> Iterable[tuple[bytes, bytes]]:
+        """See L{GatewayLinkView.interests}."""
+        return self.wanted if account == "A" else ()
+
+
+@dataclass
+class Links:
+    """
+    The gateways that a test makes up.
+    """
+
+    out: list[tuple[str, GatewayLinkView]]
+    into: list[tuple[str, GatewayLinkView]]
+    name: str = "GA"
+    host: str = "h"
+    port: int = 1
+
+    def outbound(self) -> Iterable[tuple[str, GatewayLinkView]]:
+        """See L{natsbroker.links.views.GatewaysView.outbound}."""
+        return self.out
+
+    def inbound(self) -> Iterable[tuple[str, GatewayLinkView]]:
+        """See L{natsbroker.links.views.GatewaysView.inbound}."""
+        return self.into
+
+
+def staged() -> Stage:
+    """
+    A broker that reaches B and C, and that two members of B have dialled.
+    """
+    figures = {
+        "A": {
+            "mode": "optimistic",
+            "no_interest": 3,
+            "interest": 0,
+            "queues": 2,
+            "switches": 0,
+            "switched": 0.0,
+        },
+        "B": {
+            "mode": "interest-only",
+            "no_interest": 0,
+            "interest": 5,
+            "queues": 1,
+            "switches": 1,
+            "switched": 1.5,
+        },
+    }
+    stage = Stage()
+    one = Link(True, figures=figures, wanted=[(b"foo.*", b""), (b"bar", b"q")])
+    stage.model.gatewayz.gateways = Links(
+        [("B", one), ("C", Link())], [("B", Link(figures=figures)), ("B", Link())]
+    )
+    return stage
+
+
+def test_without() -> None:
+    """Without gateways the page is there, and empty."""
+    page = Stage().page("/gatewayz")
+    assert (page["outbound_gateways"], page["inbound_gateways"]) == ({}, {})
+    assert list(page) == ["server_id", "now", "outbound_gateways", "inbound_gateways"]
+
+
+def test_connections() -> None:
+    """Every connection is there, by the name of the cluster, and those that came in a list."""
+    page = staged().page("/gatewayz")
+    assert (page["name"], page["host"], page["port"]) == ("GA", "h", 1)
+    assert [(name, row["configured"]) for name, row in page["outbound_gateways"].items()] == [
+        ("B", True),
+        ("C", False),
+    ]
+    assert [len(rows) for rows in page["inbound_gateways"].values()] == [2]
+    row = page["outbound_gateways"]["B"]
+    assert row["connection"]["cid"] == 7 and "accounts" not in row
+
+
+def test_connection() -> None:
+    """All that is known of a connection, in the real server's order and units."""
+    stage = Stage()
+    stage.model.gatewayz.gateways = Links([("B", Link()), ("C", Link(name=""))], [])
+    rows = stage.page("/gatewayz")["outbound_gateways"]
+    row = rows["B"]["connection"]
+    age = uptime(BEGIN)
+    assert list(row.items()) == [
+        ("cid", 7),
+        ("kind", "Gateway"),
+        ("ip", "10.0.0.1"),
+        ("port", 7222),
+        ("start", "1970-01-01T00:00:00Z"),
+        ("last_activity", "1970-01-01T00:00:00Z"),
+        ("rtt", "1ms"),
+        ("uptime", age),
+        ("idle", age),
+        ("pending_bytes", 1),
+        ("in_msgs", 2),
+        ("out_msgs", 4),
+        ("in_bytes", 3),
+        ("out_bytes", 5),
+        ("subscriptions", 6),
+        ("name", "ID"),
+    ]
+    assert "name" not in rows["C"]["connection"]
+
+
+def test_accounts() -> None:
+    """What was decided for each account, in the real server's words, and what is ours."""
+    row = staged().page("/gatewayz", accs="1")["outbound_gateways"]["B"]
+    assert row["accounts"] == [
+        {
+            "name": "A",
+            "interest_mode": "Optimistic",
+            "no_interest_count": 3,
+            "interest_only_threshold": 1000,
+            "num_subs": 2,
+            "num_queue_subs": 2,
+        },
+        {
+            "name": "B",
+            "interest_mode": "Interest-Only",
+            "interest_only_threshold": 1000,
+            "num_subs": 6,
+            "num_queue_subs": 1,
+            "switches": 1,
+            "last_switch": "1970-01-01T00:00:01.5Z",
+        },
+    ]
+
+
+def test_oneAccount() -> None:
+    """An account that is named is shown alone, without asking for accounts."""
+    page = staged().page("/gatewayz", acc_name="B")
+    assert [each["name"] for each in page["outbound_gateways"]["B"]["accounts"]] == ["B"]
+    assert "accounts" not in page["outbound_gateways"]["C"]
+
+
+def test_subscriptions() -> None:
+    """What is known to be wanted is listed if that is asked for."""
+    row = staged().page("/gatewayz", acc_name="A", subs="1")["outbound_gateways"]["B"]
+    assert row["accounts"][0]["subscriptions_list"] == ["foo.*", "bar"]
+    row = staged().page("/gatewayz", acc_name="A", subs="detail")["outbound_gateways"]["B"]
+    detail = row["accounts"][0]["subscriptions_list_detail"]
+    assert [(each["subject"], each.get("qgroup")) for each in detail] == [
+        ("foo.*", None),
+        ("bar", "q"),
+    ]
+
+
+def test_oneGateway() -> None:
+    """A cluster that is named is shown alone; one that nobody knows is null, as there."""
+    page = staged().page("/gatewayz", gw_name="C")
+    assert list(page["outbound_gateways"]) == ["C"] and page["inbound_gateways"] == {}
+    page = staged().page("/gatewayz", gw_name="X")
+    assert page["outbound_gateways"] is None and page["inbound_gateways"] == {}
+
+
+@pytest.mark.parametrize("name", ["accs", "subs"])
+def test_refused(name: str) -> None:
+    """A truth value that is none is refused in the real server's words."""
+    text = Stage().refusal("/gatewayz", **{name: "x"})
+    wanted = f"Error decoding boolean for '{name}': strconv.ParseBool: parsing \"x\": "
+    assert text == wanted + "invalid syntax"

@@ -1,0 +1,112 @@
+"""
+Who is told of which clusters, and of where their members are.
+"""
+
+from __future__ import annotations
+
+import json
+
+from natsbroker.wire.serverinfo import parseDocument
+from tests.gateways.gatewaypeers import Joined, info, remote
+from tests.routes.clusters import everything
+
+
+def test_toInbound() -> None:
+    """Who dials us is told of all others that we know."""
+    node = Joined("A", 1, [remote("C", 3, 4)])
+    told = node.arrived().documents()[1:]
+    assert told == [
+        {
+            "server_id": "ID-A-1",
+            "server_name": "",
+            "version": "",
+            "proto": 0,
+            "go": "",
+            "host": "",
+            "port": 0,
+            "headers": False,
+            "max_payload": 0,
+            "gateway": "C",
+            "gateway_urls": ["127.0.0.1:3", "127.0.0.1:4"],
+            "gateway_cmd": 1,
+        }
+    ]
+
+
+def test_toNeighbours() -> None:
+    """The members of our cluster are told of every cluster that we reach."""
+    node = Joined("A", 1)
+    wire = node.reached("B")
+    (told,) = node.neighbours.told
+    assert (told["server_id"], told["server_name"]) == ("GWID-A-1", "A-1")
+    assert (told["gateway"], told["gateway_cmd"]) == ("B", 1)
+    assert told["gateway_urls"] == ["127.0.0.1:7777"]
+    wire.send(info(gateway_urls=["127.0.0.1:8"]))
+    assert node.neighbours.told[1]["gateway_urls"] == ["127.0.0.1:8"]
+
+
+def test_fromNeighbours() -> None:
+    """A cluster that a member tells of is dialled; one that is known gets more places."""
+    node = Joined("A", 1)
+    for port in (5, 6):
+        text = b'{"gateway":"C","gateway_cmd":1,"gateway_urls":["127.0.0.1:%d"]}' % port
+        node.gateways.gossip.heard(parseDocument(text), "PEER")
+    assert node.dialled == [("C", 0.0)]
+    assert node.gateways.remotes["C"].places == ["127.0.0.1:5", "127.0.0.1:6"]
+
+
+def test_strangeNews() -> None:
+    """A member that says something else of a cluster is logged."""
+    node = Joined("A", 1)
+    with everything() as said:
+        node.gateways.gossip.heard(parseDocument(b'{"gateway":"C","gateway_cmd":9}'), "PEER")
+    assert any("Unknown command 9 from server PEER" in line for line in said)
+
+
+def test_newNeighbour() -> None:
+    """A new member is told of the clusters that we reach; other clusters of where it is."""
+    node = Joined("A", 1, [remote("C", 3)])
+    wire = node.arrived()
+    node.reached("B", server_name="other")
+    wire.take()
+    said: list[bytes] = []
+    node.gateways.gossip.memberJoined("127.0.0.1:9", said.append)
+    assert [json.loads(line[5:])["gateway"] for line in said] == ["B"]
+    (told,) = wire.documents()
+    assert told["gateway_urls"] == ["127.0.0.1:1", "127.0.0.1:9"]
+    assert told["gateway"] == "A" and told["gateway_url"] == "127.0.0.1:1"
+    node.gateways.gossip.memberLeft("127.0.0.1:9")
+    (told,) = wire.documents()
+    assert told["gateway_urls"] == ["127.0.0.1:1"]
+
+
+def test_samePlace() -> None:
+    """Two members behind one address are at one place until both are gone."""
+    node = Joined("A", 1)
+    for _ in range(2):
+        node.gateways.gossip.memberJoined("balancer:1", lambda line: None)
+    assert node.gateways.gossip.urls() == ["127.0.0.1:1", "balancer:1"]
+    node.gateways.gossip.memberLeft("balancer:1")
+    assert node.gateways.gossip.urls() == ["127.0.0.1:1", "balancer:1"]
+    node.gateways.gossip.memberLeft("balancer:1")
+    node.gateways.gossip.memberLeft("nobody:1")
+    assert node.gateways.gossip.urls() == ["127.0.0.1:1"]
+
+
+def test_nowhere() -> None:
+    """A member without a gateway is no place."""
+    node = Joined("A", 1)
+    node.gateways.gossip.memberJoined("", lambda line: None)
+    assert node.gateways.gossip.urls() == ["127.0.0.1:1"]
+
+
+def test_leaving() -> None:
+    """Who is about to go sends others to the members that stay, if there are any."""
+    node = Joined("A", 1)
+    node.gateways.gossip.memberJoined("127.0.0.1:9", lambda line: None)
+    wire = node.arrived()
+    wire.take()
+    node.gateways.leave()
+    assert wire.documents()[0]["gateway_urls"] == ["127.0.0.1:9"]
+    node.gateways.gossip.memberLeft("127.0.0.1:9")
+    assert wire.documents()[0]["gateway_urls"] == ["127.0.0.1:1"]

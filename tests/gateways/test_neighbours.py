@@ -1,0 +1,135 @@
+"""
+The members of our own cluster, as gateways know them.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from natsbroker.accounts.account import Account
+from natsbroker.gateways.neighbours import ClusterNeighbours
+from natsbroker.wire.serverinfo import ServerDocument
+from natsbroker.wire.values import Message
+from tests.routes.clusters import Node, everything, info
+from tests.support import Router
+
+
+class Heard:
+    """
+    Writes down what a cluster tells gateways.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def memberJoined(self, url: str, say: Any) -> None:
+        """See L{natsbroker.routes.news.GatewayNews.memberJoined}."""
+        self.events.append(("joined", url))
+        say(b"INFO hello\r\n")
+
+    def memberLeft(self, url: str) -> None:
+        """See L{natsbroker.routes.news.GatewayNews.memberLeft}."""
+        self.events.append(("left", url))
+
+    def heard(self, document: ServerDocument, who: str) -> None:
+        """See L{natsbroker.routes.news.GatewayNews.heard}."""
+        self.events.append((document.gateway, who))
+
+
+def hashOf(name: str) -> bytes:
+    """What stands for a server."""
+    return b"#" + name.encode()
+
+
+def test_alone() -> None:
+    """Without a cluster there is nobody."""
+    nobody = ClusterNeighbours(None, hashOf)
+    nobody.tell(b"x")
+    assert not nobody.isNamed("") and nobody.way(b"#PEER", "A") is None
+
+
+def test_members() -> None:
+    """Each member is told once, over whichever connection, and its name is taken."""
+    node = Node()
+    neighbours = ClusterNeighbours(node.cluster, hashOf)
+    assert not neighbours.isNamed("peer")
+    wire = node.joined()
+    neighbours.tell(b"PING\r\n")
+    assert wire.lines() == [b"PING"]
+    assert neighbours.isNamed("peer") and not neighbours.isNamed("other")
+
+
+def test_news() -> None:
+    """Members that come and go, and what they tell of other clusters, is heard."""
+    node = Node()
+    node.cluster.gateways = heard = Heard()
+    wire = node.joined(gateway_url="h:1")
+    wire.send(info(server_id="GWx", gateway="B", gateway_cmd=1, gateway_urls=["b:1"]))
+    wire.hangUp()
+    assert heard.events == [("joined", "h:1"), ("B", "PEER"), ("left", "h:1")]
+    assert not node.dialled
+
+
+def test_said() -> None:
+    """A new member hears what gateways have to tell; our INFO says where ours is."""
+    node = Node()
+    node.cluster.gateways = Heard()
+    wire = node.accepted()
+    assert "gateway_url" not in wire.documents()[0]
+    node.cluster.identity = type(node.cluster.identity)("ID-n1", "n1", "", "", gateway_url="h:1")
+    assert node.accepted().documents()[0]["gateway_url"] == "h:1"
+
+
+def test_notConfigured() -> None:
+    """A member that speaks of gateways to one without is complained of."""
+    wire = Node().joined()
+    with everything() as said:
+        wire.send(info(server_id="GWx", gateway="B", gateway_cmd=1, gateway_urls=["b:1"]))
+    wanted = 'Received information about gateway "B" from PEER, but gateway is not configured'
+    assert any(wanted in line for line in said)
+    assert not wire.closed
+
+
+def test_way() -> None:
+    """A member is found by what stands for its id, with the connection that the account takes."""
+    node = Node()
+    neighbours = ClusterNeighbours(node.cluster, hashOf)
+    wire = node.joined()
+    wire.take()
+    way = neighbours.way(b"#PEER", "A")
+    assert way is not None and neighbours.way(b"#OTHER", "A") is None
+    way.forward(Message(b"_GR_.AAAAAA.BBBBBB.foo", b"hi"), ())
+    assert wire.lines() == [b"RMSG A _GR_.AAAAAA.BBBBBB.foo 2", b"hi"]
+
+
+class Taking:
+    """
+    Takes what leads back.
+    """
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[str, bytes, bytes, bytes, bool]] = []
+
+    def take(self, account: str, message: Message, isFromMember: bool) -> bool:
+        """See L{natsbroker.gateways.replyrouter.LedBack.take}."""
+        self.taken.append((account, message.subject, message.reply, message.via, isFromMember))
+        return message.subject.startswith(b"_GR_.")
+
+
+def test_ledBack() -> None:
+    """An answer that a member passes on is taken, and clients do not see what leads back."""
+    node = Node()
+    taking: Any = Taking()
+    node.cluster.ledBack = taking
+    clock: Any = node.clock
+    node.doors.accounts["A"] = Account("A", Router(), node.turn, Random(1), clock)
+    ears = node.subscribe(b"foo")
+    wire = node.joined()
+    prefix = b"_GR_.AAAAAA.BBBBBB."
+    wire.send(b"RMSG A %bfoo 2\r\nhi\r\nRMSG A foo %br 2\r\nho\r\n" % (prefix, prefix))
+    assert taking.taken == [
+        ("A", prefix + b"foo", b"", b"", True),
+        ("A", b"foo", b"r", prefix, True),
+    ]
+    assert [(each.body, each.reply) for each, _ in ears.got] == [(b"ho", b"r")]

@@ -1,0 +1,95 @@
+"""
+The gateway interest policies that nobody needs to install, and how others are found.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from zope.interface import implementer
+from zope.interface.verify import verifyObject
+
+from natsbroker.gateways.policies import InterestOnlyPolicy, SwitchingPolicy
+from natsbroker.gateways.policyplugins import READY_MADE, switchAfterOf
+from natsbroker.interfaces import IGatewayInterestPolicy, IGatewayPolicyPlugin
+from natsbroker.server.plugins import PluginError, Plugins
+from tests.server.support import settingsOf
+
+
+@implementer(IGatewayPolicyPlugin)
+class Mine:
+    """A third party's."""
+
+    name = "mine"
+
+    def makePolicy(self, host: Any, section: Any) -> Any:
+        """See L{IGatewayPolicyPlugin.makePolicy}."""
+        if "bad" in section:
+            raise ValueError("bad is bad")
+        return InterestOnlyPolicy() if "good" in section else "no policy"
+
+
+def policyOf(interest: str = "", given: Any = None) -> Any:
+    """What a block makes."""
+    text = f"gateway {{ name: A, listen: '127.0.0.1:1', interest {{ {interest} }} }}"
+    plugins = Plugins(lambda interface: [Mine()])
+    host: Any = None
+    return plugins.gatewayPolicy(host, settingsOf(text), given, lambda: READY_MADE)
+
+
+def test_default() -> None:
+    """Without a word it begins optimistically, and switches after a thousand refusals."""
+    policy = policyOf()
+    assert isinstance(policy, SwitchingPolicy) and policy.switchAfter == 1000
+    assert policyOf("switch_after: 5").switchAfter == 5
+    assert policyOf("plugin: switching, switch_after: 5").switchAfter == 5
+
+
+def test_interestOnly() -> None:
+    """One tells everything."""
+    assert policyOf("plugin: interest-only").tellsAll
+
+
+def test_optimistic() -> None:
+    """One never does, of its own accord."""
+    policy = policyOf("plugin: optimistic")
+    assert not policy.tellsAll and not policy.switches("B", "A", 1_000_000)
+
+
+@pytest.mark.parametrize("plugin", READY_MADE, ids=lambda each: each.name)
+def test_provide(plugin: Any) -> None:
+    """They are what they say."""
+    verifyObject(IGatewayPolicyPlugin, plugin)
+    verifyObject(IGatewayInterestPolicy, plugin.makePolicy(None, {}))
+
+
+@pytest.mark.parametrize(
+    "interest, problem",
+    [
+        ("plugin: nobody", 'no IGatewayPolicyPlugin named "nobody"'),
+        ("plugin: mine, bad: 1", 'gateway policy "mine": bad is bad'),
+        ("plugin: mine", 'gateway policy "mine" makes no policy'),
+        ("plugin: interest-only, x: 1", 'unknown field "x"'),
+        ("plugin: optimistic, switch_after: 1", 'unknown field "switch_after"'),
+    ],
+)
+def test_refused(interest: str, problem: str) -> None:
+    """What makes no sense is said."""
+    with pytest.raises(PluginError, match=problem):
+        policyOf(interest)
+
+
+def test_others() -> None:
+    """A third party's is found by its name, or given as an object or as what makes one."""
+    assert isinstance(policyOf("plugin: mine, good: 1"), InterestOnlyPolicy)
+    policy = InterestOnlyPolicy()
+    assert policyOf(given=policy) is policy
+    assert isinstance(policyOf("plugin: nobody, good: 1", given=Mine()), InterestOnlyPolicy)
+
+
+def test_noCount() -> None:
+    """A truth value is no count, and neither is a negative one."""
+    for value in (True, -1, 1.5):
+        with pytest.raises(ValueError, match="count"):
+            switchAfterOf({"switch_after": value})

@@ -1,0 +1,180 @@
+"""
+Tests for L{natsbroker.gateways.reading}.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.gateways.settings import Gateway, InterestPolicy, RemoteGateway
+from tests.config.support import built, complaintsOf
+
+
+def gatewayOf(text: str) -> Gateway:
+    """The settings of a gateway block."""
+    gateway = built(f"gateway {{ name: A, {text} }}").settings.gateway
+    assert gateway is not None
+    return gateway
+
+
+def errorsOf(text: str) -> list[str]:
+    """What is wrong with a gateway block, without its place in the file."""
+    return [each.split(": ", 1)[1] for each in complaintsOf(f"gateway {{ {text} }}")]
+
+
+def test_absent() -> None:
+    """Without the block there is no gateway."""
+    assert built("port: 4222").settings.gateway is None
+
+
+def test_empty() -> None:
+    """An empty block is none either, as with nats-server."""
+    gateway = built("gateway {}").settings.gateway
+    assert gateway == Gateway() and not Gateway().isOn
+
+
+def test_everything() -> None:
+    """Every setting can be given, under nats-server's names."""
+    gateway = gatewayOf(
+        """
+        listen: "10.0.0.1:7222", advertise: "h:1"
+        authorization { user: u, password: p, timeout: 3 }
+        connect_retries: 4, connect_backoff: true, write_deadline: "4s"
+        reject_unknown: true, insecure_listen: false
+        interest { switch_after: 7 }
+        gateways: [
+            { name: B, url: "nats://u:p@b:1" }
+            { name: C, urls: ["nats://c:2", "d:3"] }
+        ]
+        """
+    )
+    assert gateway == Gateway(
+        name="A",
+        host="10.0.0.1",
+        port=7222,
+        user="u",
+        password="p",
+        timeout=3.0,
+        advertise="h:1",
+        connect_retries=4,
+        connect_backoff=True,
+        write_deadline=4.0,
+        reject_unknown_cluster=True,
+        interest=InterestPolicy("", {"switch_after": 7}),
+        gateways=(
+            RemoteGateway("B", ("nats://u:p@b:1",)),
+            RemoteGateway("C", ("nats://c:2", "d:3")),
+        ),
+    )
+
+
+def test_policy() -> None:
+    """What a plugin is told is its own affair."""
+    gateway = gatewayOf("port: 1, host: localhost, interest { plugin: mine, regions: [eu], n: 1 }")
+    assert gateway.interest == InterestPolicy("mine", {"regions": ["eu"], "n": 1})
+
+
+def test_tls() -> None:
+    """Gateways always show each other their certificates, also those with a TLS of their own."""
+    files = "{ cert_file: cert.pem, key_file: key.pem }"
+    gateway = gatewayOf(f"port: 1, tls {files}, gateways: [ {{name: B, url: 'b:1', tls {files}}} ]")
+    assert gateway.tls is not None and gateway.tls.verify
+    (remote,) = gateway.gateways
+    assert remote.tls is not None and remote.tls.verify
+
+
+LOCAL = "name: A, listen: '127.0.0.1:1'"
+
+
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        ("listen: '127.0.0.1:1'", "gateway.name: gateway has no name"),
+        ("name: 'a b', listen: '127.0.0.1:1'", "gateway.name: gateway name cannot contain spaces"),
+        (
+            "name: A",
+            'gateway.listen: gateway "A" has no port specified (select -1 for random port)',
+        ),
+        (f"{LOCAL}, gateways: [{{url: 'b:1'}}]", "gateway in the list 0 has no name"),
+        (f"{LOCAL}, gateways: [{{name: B}}]", 'gateway "B" has no URL'),
+        (
+            f"{LOCAL}, gateways: [{{name: B, url: 'b:1'}}, {{name: B, url: 'b:2'}}]",
+            'gateway "B" is there twice',
+        ),
+        (
+            f"{LOCAL}, gateways: [{{name: B, url: 'nats://u:canary@b'}}]",
+            "error parsing gateway url: it needs a host and a port",
+        ),
+        (
+            f"{LOCAL}, gateways: [{{name: B, url: 'b:1', tls {{}}}}]",
+            "gateways need 'cert_file' and 'key_file'",
+        ),
+        (f"{LOCAL}, tls {{}}", "gateways need 'cert_file' and 'key_file'"),
+        (f"{LOCAL}, authorization {{ user: u }}", "a user needs a password, and a password a user"),
+        (
+            f"{LOCAL}, authorization {{ user: u, password: '$2a$11$abc' }}",
+            "gateways are dialled with the password, so it cannot be a hash",
+        ),
+        (f"{LOCAL}, connect_retries: -1", "value can not be negative"),
+        (f"{LOCAL}, interest {{ switch_after: -1 }}", "switch_after can not be negative"),
+        (f"{LOCAL}, advertise: 'a:b:c'", 'could not parse address string "a:b:c"'),
+        ("name: A, listen: '127.0.0.1:70000'", "invalid port 70000"),
+    ],
+)
+def test_nonsense(text: str, error: str) -> None:
+    """What makes no sense is said, and no password with it."""
+    found = errorsOf(text)
+    assert any(each.endswith(error) for each in found), found
+    assert "canary" not in "".join(found)
+
+
+@pytest.mark.parametrize("text", ["listen: 7222", 'listen: "10.0.0.1:7222"', "port: -1"])
+def test_open(text: str) -> None:
+    """A listener that other machines reach must not make a gateway of everybody."""
+    (error,) = errorsOf(f"name: A, {text}")
+    assert error.startswith("gateway.listen: other machines reach")
+    for guard in (
+        "insecure_listen: true",
+        "authorization { user: u, password: p }",
+        "tls { cert_file: cert.pem, key_file: key.pem }",
+    ):
+        assert gatewayOf(f"{text}, {guard}").isOn
+
+
+def test_permissions() -> None:
+    """Permissions are ignored, as with nats-server, but not without a word."""
+    text = f"gateway {{ {LOCAL}, authorization {{ user: u, password: p, permissions {{}} }} }}"
+    (warning,) = built(text).warnings
+    assert "gateways have no permissions" in str(warning)
+
+
+@pytest.mark.parametrize(
+    "text, error",
+    [
+        (
+            "write_timeout: retry",
+            "gateway.write_timeout: not supported yet (write timeout policies)",
+        ),
+        (
+            "tls { cert_file: cert.pem, key_file: key.pem, verify_and_map: true }",
+            "gateway.tls.verify_and_map: not supported yet (users of gateways by certificate)",
+        ),
+        (
+            "gateways: [{name: B, url: 'b:1', tls { cert_file: cert.pem, key_file: key.pem, "
+            "cert_store: x }}]",
+            "gateway.gateways[0].tls.cert_store: not supported yet (certificate stores)",
+        ),
+    ],
+)
+def test_notYet(text: str, error: str) -> None:
+    """What is not there is refused by its name."""
+    assert errorsOf(f"{LOCAL}, {text}") == [error]
+
+
+def test_clusterName() -> None:
+    """A cluster without a name has its gateway's; with another one, something is wrong."""
+    gateway = f"gateway {{ {LOCAL} }}"
+    settings = built(f"cluster {{ port: 1, host: localhost }}\n{gateway}").settings
+    assert settings.cluster is not None and settings.cluster.name == "A"
+    (error,) = complaintsOf(f"cluster {{ name: B, port: 1, host: localhost }}\n{gateway}")
+    assert error.endswith("cluster name conflicts between cluster and gateway definitions")

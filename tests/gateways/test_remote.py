@@ -1,0 +1,61 @@
+"""
+Where another cluster is.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from natsbroker.gateways.remote import Remote
+from natsbroker.gateways.terms import GatewayTarget, GatewayTerms
+from tests.gateways.gatewaypeers import remote
+
+
+def test_places() -> None:
+    """What the settings say stays, what others say is replaced, and each place counts once."""
+    found = Remote("B", remote("B", 1, 2))
+    assert not found.isImplicit
+    found.update(["127.0.0.1:2", "127.0.0.1:3"])
+    assert sorted(found.places) == ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"]
+    found.update(["nats://[::1]:4"])
+    assert sorted(found.places) == ["127.0.0.1:1", "127.0.0.1:2", "[::1]:4"]
+    found.update([])
+    assert "[::1]:4" in found.places
+    found.learn(["h:5", "nonsense"])
+    assert len(found.places) == 4
+
+
+def test_settingsWin() -> None:
+    """The user that the settings name for a place is not lost because a peer names the place."""
+    terms = remote("B", 1)
+    target = GatewayTarget("B", "127.0.0.1", 1, "u", "p")
+    found = Remote("B", type(terms)("B", (target,)))
+    found.update(["127.0.0.1:1"])
+    assert found.targets == [target]
+
+
+def test_shuffled() -> None:
+    """Places are tried in any order."""
+    found = Remote("B", remote("B", *range(1, 9)))
+    orders = {tuple(each.port for each in found.shuffled(Random(seed))) for seed in range(5)}
+    assert len(orders) > 1 and all(sorted(order) == list(range(1, 9)) for order in orders)
+
+
+def test_certified() -> None:
+    """Who is dialled by an address may have a certificate for a name of that cluster."""
+    found = Remote("B", None)
+    found.learn(["127.0.0.1:1"])
+    (address,) = found.targets
+    assert found.certified(address) == "127.0.0.1"
+    found.learn(["b.example:1"])
+    assert found.certified(address) == "b.example"
+    assert found.certified(found.targets[1]) == "b.example"
+
+
+def test_tls() -> None:
+    """A cluster that only others named is dialled as our settings say for all."""
+    ours, theirs = object(), object()
+    terms = GatewayTerms("A", tls=ours)  # type: ignore[arg-type]
+    assert Remote("B", None).tls(terms) is ours
+    named = remote("B", 1)
+    assert Remote("B", type(named)("B", (), theirs)).tls(terms) is theirs  # type: ignore[arg-type]

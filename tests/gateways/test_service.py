@@ -1,0 +1,306 @@
+"""
+A broker's part in a super-cluster, on a reactor in memory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.address import IPv4Address
+
+from natsbroker.accounts.registry import LinkDoors
+from natsbroker.gateways.service import GatewayService
+from natsbroker.server.reload import ReloadError
+from natsbroker.server.start import StartError
+from natsbroker.testing.transport import MemoryTransport
+from natsbroker.wire.values import Kind
+from tests.gateways.gatewaypeers import connect, info
+from tests.interop.certificates import writeCertificates
+from tests.links.linkhosts import LinkHost, occupy
+from tests.server.support import Host, logLines, settingsOf
+
+GATEWAY = """
+    server_name: n1, listen: "127.0.0.1:4222", accounts { A {} }
+    gateway {
+        name: A, listen: "127.0.0.1:7222"
+        %s
+    }
+    %s
+"""
+
+CLUSTER = 'cluster { listen: "127.0.0.1:6222", pool_size: -1 }'
+
+REMOTES = 'gateways: [ {name: A, url: "a:1"}, {name: B, urls: ["127.0.0.1:7001"]} ]'
+
+
+class Edge(LinkHost):
+    """
+    A broker with a gateway.
+    """
+
+    def __init__(self, text: str = "", more: str = "", **arguments: Any) -> None:
+        super().__init__(GATEWAY % (text, more), **arguments)
+
+    def start(self) -> Edge:
+        """See L{Host.start}."""
+        super().start()
+        return self
+
+    @property
+    def service(self) -> GatewayService:
+        """Its part in the super-cluster."""
+        assert self.broker.gateways is not None
+        return self.broker.gateways
+
+    def peer(self, **changes: Any) -> MemoryTransport:
+        """Somebody dials it and is let in."""
+        name = changes.get("gateway", "B")
+        return self.accepted(7222, connect(gateway=name) + info(**changes))
+
+
+class TestListening:
+    """Beginning."""
+
+    def test_start(self) -> None:
+        """It listens for clusters before it listens for members, which learn where, and says so."""
+        with logLines(False) as lines:
+            host = Edge(more=CLUSTER).start()
+        assert [each[0] for each in host.reactor.tcpServers] == [4222, 7222, 6222]
+        assert lines[-7:] == [
+            "[INF] Listening for client connections on 0.0.0.0:4222",
+            "[INF] Gateway name is A",
+            "[INF] Listening for gateways connections on 0.0.0.0:7222",
+            '[INF] Address for gateway "A" is 127.0.0.1:7222',
+            "[INF] Cluster name is A",
+            "[INF] Listening for route connections on 0.0.0.0:6222",
+            "[INF] Server is ready",
+        ]
+        assert host.broker.addresses()["gateway"] == ["nats-gw://127.0.0.1:7222"]
+        assert host.service.port == 7222
+        assert b'"gateway_url":"127.0.0.1:7222"' in host.accepted(6222).take()
+
+    def test_taken(self) -> None:
+        """A port that is taken is told in the real server's words, and nothing runs."""
+        host = Edge()
+        occupy(host.reactor, 7222)
+        with pytest.raises(StartError) as raised:
+            host.start()
+        assert str(raised.value) == (
+            "Error listening on gateway port: 7222 - "
+            "listen tcp 127.0.0.1:7222: bind: address already in use"
+        )
+
+    def test_none(self) -> None:
+        """An empty block is no gateway."""
+        assert Host("gateway {}").broker.gateways is None
+
+    def test_advertised(self) -> None:
+        """Others may be told to come somewhere else."""
+        host = Edge('advertise: "gw.example:7"').start()
+        said = host.accepted(7222).take()
+        assert b'"host":"gw.example","port":7' in said
+        assert b'"gateway_urls":["gw.example:7"],"gateway_url":"gw.example:7"' in said
+
+
+class TestDialling:
+    """Whom the settings name, and whom others tell of."""
+
+    def test_dials(self) -> None:
+        """They are dialled a second after it listens, each by one at a time, and not ourselves."""
+        host = Edge(REMOTES).start()
+        host.settle()
+        assert host.dialled() == []
+        host.reactor.advance(1.0)
+        assert host.dialled() == [("127.0.0.1", 7001)]
+        host.reactor.advance(3)
+        assert len(host.dialled()) == 1
+        wire = host.answered()
+        assert wire.take() == b""
+        wire.send(info())
+        host.settle()
+        assert wire.take().startswith(b'CONNECT {"echo":false')
+
+    def test_everyPlace(self) -> None:
+        """All places of a cluster are tried before there is a pause."""
+        host = Edge('gateways: [ {name: B, urls: ["127.0.0.1:1", "127.0.0.1:2"]} ]').start()
+        host.reactor.advance(1.0)
+        with logLines() as lines:
+            host.refuse()
+            host.refuse()
+        assert sorted(host.dialled()) == [("127.0.0.1", 1), ("127.0.0.1", 2)]
+        assert [line for line in lines if "[ERR]" in line] == [
+            '[ERR] Error trying to connect to explicit gateway "B" (attempt 1): '
+            "Connection was refused by other side."
+        ]
+        host.reactor.advance(1.2)
+        assert len(host.dialled()) == 3
+
+    def test_lost(self) -> None:
+        """One that was reached and is lost is dialled again."""
+        host = Edge(REMOTES).start()
+        host.reactor.advance(1.0)
+        wire = host.answered()
+        wire.send(info())
+        wire.hangUp()
+        host.settle()
+        host.reactor.advance(1.2)
+        assert len(host.dialled()) == 2
+
+    @pytest.mark.parametrize("text, count", [("", 1), ("connect_retries: 2", 3)])
+    def test_told(self, text: str, count: int) -> None:
+        """One that others told of is dialled as often as the settings say, and forgotten."""
+        host = Edge(text).start()
+        peer = host.peer(gateway_urls=[])
+        host.service.gateways.learned("C", ["127.0.0.1:7009"])
+        host.settle()
+        host.reactor.advance(0.1)
+        for attempt in range(1, 5):
+            if attempt <= count:
+                host.refuse()
+            host.reactor.advance(1.2)
+        assert host.dialled() == [("127.0.0.1", 7009)] * count
+        assert "C" not in host.service.gateways.remotes and peer.connected
+
+    def test_name(self) -> None:
+        """A name is looked up."""
+        host = Edge('gateways: [ {name: B, url: "b.example:7001"} ]')
+        host.reactor.installNameResolver(_Resolver())
+        host.start()
+        host.reactor.advance(1.0)
+        host.settle()
+        assert ("10.0.0.7", 7001) in host.dialled()
+
+    def test_stopped(self) -> None:
+        """Nobody is dialled any more by a broker that has stopped, not even for the first time."""
+        host = Edge(REMOTES).start()
+        host.broker.stopService()
+        host.reactor.advance(5)
+        assert host.dialled() == []
+        other = Edge(REMOTES).start()
+        other.reactor.advance(1.0)
+        other.broker.stopService()
+        other.reactor.advance(5)
+        assert len(other.dialled()) == 1
+
+
+class _Resolver:
+    """
+    Finds every name at the same place.
+    """
+
+    def resolveHostName(
+        self, receiver: Any, name: str, portNumber: int = 0, *_: Any, **__: Any
+    ) -> Any:
+        """See L{twisted.internet.interfaces.IHostnameResolver}."""
+        receiver.resolutionBegan(None)
+        receiver.addressResolved(IPv4Address("TCP", "10.0.0.7", portNumber))
+        receiver.resolutionComplete()
+        return receiver
+
+
+class TestPassing:
+    """What passes."""
+
+    def test_messages(self) -> None:
+        """Messages go over the connection that we dialled, and come over the other one."""
+        host = Edge(REMOTES).start()
+        host.reactor.advance(1.0)
+        client = host.client()
+        out = host.answered()
+        out.send(info(gateway_iom=False))
+        peer = host.peer(gateway_iom=False)
+        out.take(), peer.take()
+        client.ask(b"SUB foo 1\r\nSUB bar q 2\r\n")
+        assert peer.take() == b"RS+ $G bar q 1\r\n"
+        peer.send(b"RMSG $G foo rep 2\r\nhi\r\nRMSG $G bar | q 2\r\nho\r\nRMSG $G no 0\r\n\r\n")
+        assert client.receive() == b"MSG foo 1 rep 2\r\nhi\r\nMSG bar 2 2\r\nho\r\n"
+        assert peer.take() == b"RS- $G bar\r\nRS- $G no\r\n"
+        client.ask(b"PUB x 2\r\nhe\r\n")
+        assert out.take() == b"RMSG $G x 2\r\nhe\r\n"
+
+    def test_answers(self) -> None:
+        """The answer to what another cluster asked goes back under the name that it gave."""
+        host = Edge(REMOTES).start()
+        host.reactor.advance(1.0)
+        client = host.client(b'CONNECT {"verbose":false}\r\nSUB svc 1\r\n')
+        out = host.answered()
+        out.send(info())
+        peer = host.peer()
+        out.take(), peer.take()
+        names = host.service.gateways.remotes["B"].name
+        assert names == "B"
+        peer.send(b"RMSG $G svc _GR_.AAAAAA.BBBBBB._INBOX.1 2\r\nhi\r\n")
+        assert client.receive() == b"MSG svc 1 _INBOX.1 2\r\nhi\r\n"
+
+    def test_lameDuck(self) -> None:
+        """A broker that leaves sends other clusters to the other members."""
+        host = Edge(more=CLUSTER).start()
+        peer = host.peer()
+        host.service.gateways.gossip.memberJoined("127.0.0.1:9", lambda line: None)
+        peer.take()
+        host.broker.lameDuck()
+        host.settle()
+        assert b'"gateway_urls":["127.0.0.1:9"]' in peer.take()
+
+
+class TestReloading:
+    """Other settings."""
+
+    def test_fixed(self) -> None:
+        """What concerns gateways needs a restart, as with nats-server."""
+        host = Edge(REMOTES).start()
+        for text in ("", REMOTES + ", connect_retries: 3", 'gateways: [ {name: B, url: "x:1"} ]'):
+            with pytest.raises(ReloadError, match="config reload not supported for Gateway"):
+                host.broker.reload(settingsOf(GATEWAY % (text, "")))
+        host.broker.reload(settingsOf(GATEWAY % (REMOTES, "debug: true")))
+        with pytest.raises(ReloadError, match="config reload not supported for Gateway"):
+            host.broker.reload(settingsOf("listen: '127.0.0.1:4222', server_name: n1"))
+
+    def test_none(self) -> None:
+        """Nor can a gateway be added."""
+        host = Host("port: 4222")
+        host.start()
+        with pytest.raises(ReloadError, match="config reload not supported for Gateway"):
+            host.broker.reload(settingsOf('port: 4222, gateway { name: A, listen: "127.0.0.1:1" }'))
+
+    def test_tls(self, tmp_path: Path) -> None:
+        """Certificates can be others from now on."""
+        writeCertificates(tmp_path)
+        text = (
+            f"tls {{ cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/server-key.pem', "
+            f"ca_file: '{tmp_path}/ca.pem', timeout: %d }}"
+        )
+        host = Edge(text % 2).start()
+        before = host.factory(7222).tls
+        host.broker.reload(settingsOf(GATEWAY % (text % 3, "")))
+        after = host.factory(7222).tls
+        assert before is not after and after.timeout == 3.0
+        assert host.service.gateways.terms.tls is after
+
+    def test_accounts(self) -> None:
+        """An account that a reload brings is one for other clusters, too."""
+        host = Edge().start()
+        peer = host.peer()
+        peer.take()
+        assert "C" not in LinkDoors(host.broker.accounts, Kind.GATEWAY).names()
+        text = (GATEWAY % ("", "")).replace("A {}", "A {}, C {}")
+        host.broker.reload(settingsOf(text))
+        host.settle()
+        door = LinkDoors(host.broker.accounts, Kind.GATEWAY).door("C")
+        assert door is not None and door.account == "C"
+        assert b'"gateway_cmd":2,"gateway_cmd_payload":"Qw=="' in peer.take()
+
+
+def test_insecure(tmp_path: Path) -> None:
+    """Certificates that nobody looks at are warned of."""
+    writeCertificates(tmp_path)
+    files = (
+        f"cert_file: '{tmp_path}/server.pem', key_file: '{tmp_path}/server-key.pem', "
+        f"ca_file: '{tmp_path}/ca.pem', insecure: true"
+    )
+    with logLines(False) as lines:
+        Edge(f"gateways: [ {{name: B, url: 'b:1', tls {{ {files} }}}} ]").start()
+    warned = [line for line in lines if "[WRN]" in line]
+    assert any("solicited gateways will not be verified" in line for line in warned)

@@ -1,0 +1,216 @@
+"""
+Brokers with leafnodes in memory: all connections of each on a clock that only the test moves, and
+peers that say what the test says.
+
+Promises: nothing happens but by the test's doing; what is dialled again is written down.
+Must never know: what a test is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from twisted.internet.task import Clock
+from zope.interface import implementer
+
+from natsbroker.accounts.account import Account
+from natsbroker.advisories import Advisory
+from natsbroker.client.pipe import connectPipe
+from natsbroker.interfaces import IAuthorizer, IMessageBus
+from natsbroker.leafnodes.leafnode import Leaf
+from natsbroker.leafnodes.leafnodes import Leafs
+from natsbroker.leafnodes.protocol import LeafProtocol
+from natsbroker.leafnodes.remote import LeafRemote
+from natsbroker.leafnodes.terms import LeafTerms, LeafURL, RemoteTerms
+from natsbroker.links.context import LinkLimits
+from natsbroker.routes.terms import Identity
+from natsbroker.wire.grants import Grant, Hello
+from natsbroker.wire.values import Kind
+from tests.links.linkpeers import AccountNode, LinkWire, said
+from tests.support import Router
+
+INFO = {
+    "server_id": "PEER",
+    "server_name": "peer",
+    "version": "2.15.1",
+    "proto": 3,
+    "headers": True,
+    "client_id": 7,
+    "nonce": "abc",
+    "leafnode_urls": ["127.0.0.1:7777"],
+    "info_on_connect": True,
+}
+
+
+@implementer(IAuthorizer)
+class Decider:
+    """
+    Decides who is let in.
+
+    @ivar hellos: who asked.
+    @ivar answer: what it answers, or raises.
+    """
+
+    required = True
+    nonce = True
+    deadline = 0.0
+
+    def __init__(self) -> None:
+        self.hellos: list[Hello] = []
+        self.answer: Any = Grant("A", "u")
+
+    def grantFor(self, hello: Hello) -> Any:
+        """See L{IAuthorizer.grantFor}."""
+        self.hellos.append(hello)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def watchRevocations(self, revoked: Any) -> Any:
+        """See L{IAuthorizer.watchRevocations}."""
+        return lambda: None
+
+
+class Doors:
+    """
+    The accounts of a broker.
+
+    @ivar counts: how many leafnodes each has.
+    @ivar refusal: what is raised instead of letting somebody in.
+    """
+
+    def __init__(self, turn: Any, clock: Any, names: Iterable[str]) -> None:
+        self.accounts = {name: Account(name, Router(), turn, Random(1), clock) for name in names}
+        self.counts = dict.fromkeys(names, 0)
+        self.refusal: Exception | None = None
+
+    def admit(self, grant: Grant, kind: Kind) -> IMessageBus:
+        """See L{natsbroker.leafnodes.leafnodes.LeafDoors.admit}."""
+        if self.refusal is not None:
+            raise self.refusal
+        bus = self.accounts[grant.account].busFor(kind)
+        self.counts[grant.account] += 1
+        return bus
+
+    def dismiss(self, grant: Grant) -> None:
+        """See L{natsbroker.leafnodes.leafnodes.LeafDoors.dismiss}."""
+        self.counts[grant.account] -= 1
+
+
+class Broker(AccountNode):
+    """
+    A broker, as far as leafnodes are concerned.
+
+    @ivar redialled: whom it wanted to dial again, and after how many seconds more.
+    @ivar advisories: what it told observers.
+    """
+
+    def __init__(
+        self,
+        name: str = "hub",
+        clock: Clock | None = None,
+        cluster: str = "",
+        limits: LinkLimits | None = None,
+        accounts: Iterable[str] = ("$G", "A", "B"),
+        **terms: Any,
+    ) -> None:
+        super().__init__(clock, Random(name), limits)
+        self.doors = Doors(self.turn, self.clock, accounts)
+        self.decider = Decider()
+        self.redialled: list[tuple[LeafRemote, float]] = []
+        self.advisories: list[Advisory] = []
+        self.leafs = Leafs(
+            self.context,
+            Identity(f"ID-{name}", name, "2.15.1", "0.1", "127.0.0.1", 7422, f"{name}:7422"),
+            self.doors,
+            LeafTerms(**terms),
+            lambda: IAuthorizer(self.decider),
+            lambda: cluster,
+            lambda remote: self.redialled.append((remote, remote.takeDelay())),
+            self.advisories.append,
+            lambda count: b"n" * count,
+        )
+
+    def remote(self, **changes: Any) -> LeafRemote:
+        """Somebody to dial."""
+        terms = {"urls": (LeafURL("127.0.0.1", 7777, "u", "p"),), "account": "A", **changes}
+        return LeafRemote(RemoteTerms(**terms), Random(1))
+
+    def accepted(self) -> Wire:
+        """A connection from somebody who dialled us."""
+        return Wire(self, LeafProtocol(self.leafs.accepted, None))
+
+    def dialling(self, remote: LeafRemote | None = None) -> Wire:
+        """A connection to somebody whom we dialled."""
+        target = remote or self.remote()
+        return Wire(self, LeafProtocol(self.leafs.dialled(target), None, target.name))
+
+    def spoke(self, **changes: Any) -> Wire:
+        """A peer that dialled us and was let in."""
+        wire = self.accepted()
+        wire.send(connect(**changes))
+        wire.take()
+        return wire
+
+    def hub(self, remote: LeafRemote | None = None, **changes: Any) -> Wire:
+        """A peer that we dialled and that let us in."""
+        wire = self.dialling(remote)
+        wire.send(info(**changes))
+        wire.send(info(**{"connect_info": True, "remote_account": "A", **changes}))
+        wire.take()
+        return wire
+
+    def join(
+        self, hub: Broker, account: str = "A", theirs: str = "A", **changes: Any
+    ) -> LeafRemote:
+        """
+        Dial another broker on the same clock.
+
+        @param theirs: the account that it lets us into.
+        """
+        hub.decider.answer = Grant(theirs, "u")
+        remote = self.remote(account=account, **changes)
+        ours = LeafProtocol(self.leafs.dialled(remote), None, remote.name)
+        connectPipe(self.clock, LeafProtocol(hub.leafs.accepted, None), ours)
+        self.settle()
+        return remote
+
+
+def connect(**changes: Any) -> bytes:
+    """A CONNECT line of a peer."""
+    usual = {
+        "version": "2.15.1",
+        "name": "peer",
+        "server_id": "PEER",
+        "headers": True,
+        "remote_account": "X",
+        "protocol": 3,
+    }
+    return said(b"CONNECT", usual, changes)
+
+
+def info(**changes: Any) -> bytes:
+    """An INFO line of a peer."""
+    left = {name: value for name, value in INFO.items() if changes.get(name, value) is not None}
+    return said(b"INFO", left, {name: each for name, each in changes.items() if each is not None})
+
+
+class Wire(LinkWire):
+    """
+    A leafnode, or whom we are one of.
+    """
+
+    #: The beacon is one, too.
+    INTRODUCTIONS = (b"INFO", b"CONNECT", b"LS+ $LDS.")
+
+    @property
+    def leaf(self) -> Leaf:
+        """Our side of it."""
+        assert isinstance(self.link, Leaf)
+        return self.link
+
+    def isOpen(self) -> bool:
+        """Whether it is there."""
+        return not self.leaf.reason

@@ -1,0 +1,350 @@
+"""
+How a leafnode connection that we dialled is agreed on.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from natsbroker.leafnodes.terms import LeafURL
+from natsbroker.links.compression import Compression
+from natsbroker.wire.values import Kind
+from tests.leafnodes.leaves import Broker, info
+from tests.server.support import logLines
+
+
+class TestAgreeing:
+    """Who says what, and when."""
+
+    def test_connect(self) -> None:
+        """Nothing is said before the peer has said who it is; then we do."""
+        broker = Broker("spoke", cluster="LC")
+        wire = broker.dialling()
+        assert wire.take() == b""
+        wire.send(info())
+        (said,) = wire.documents(b"CONNECT")
+        assert (said["user"], said["pass"], said["name"]) == ("u", "p", "spoke")
+        assert (said["remote_account"], said["cluster"]) == ("A", "LC")
+        assert said["headers"] and "is_hub" not in said and "auth_token" not in said
+        assert said["compress_mode"] == "not supported"
+        assert wire.leaf.name == "peer" and len(broker.leafs) == 0
+
+    def test_agreed(self) -> None:
+        """Interest is told when the peer has let us in."""
+        broker = Broker("spoke")
+        broker.subscribe(b"foo")
+        wire = broker.dialling()
+        wire.send(info())
+        assert b"LS+" not in wire.take()
+        wire.send(info(connect_info=True, remote_account="R"))
+        assert wire.lines() == [b"LS+ foo"]
+        assert wire.leaf.kind is Kind.HUB and wire.leaf.remoteAccount == "R"
+        assert len(broker.leafs) == 1 and broker.doors.counts["A"] == 1
+
+    def test_oldPeer(self) -> None:
+        """A peer that does not answer CONNECT with INFO has let us in at once."""
+        broker = Broker("spoke")
+        broker.subscribe(b"foo")
+        wire = broker.dialling()
+        wire.send(info(info_on_connect=None))
+        assert wire.lines() == [b"LS+ foo"]
+
+    def test_token(self) -> None:
+        """A user without a password is a token too."""
+        broker = Broker("spoke")
+        wire = broker.dialling(broker.remote(urls=(LeafURL("h", 1, "t"),)))
+        wire.send(info())
+        (said,) = wire.documents(b"CONNECT")
+        assert (said["user"], said["auth_token"]) == ("t", "t") and "pass" not in said
+
+    def test_credentials(self) -> None:
+        """What proves who we are is made for the peer's nonce."""
+        broker = Broker("spoke")
+        remote = broker.remote(credentials=lambda nonce: {"jwt": "J", "sig": nonce[::-1]})
+        wire = broker.dialling(remote)
+        wire.send(info(nonce="abc"))
+        (said,) = wire.documents(b"CONNECT")
+        assert (said["jwt"], said["sig"]) == ("J", "cba")
+
+    def test_noCredentials(self) -> None:
+        """Without them there is no connection, and the log says why."""
+
+        def missing(nonce: str) -> Any:
+            raise ValueError("no such file")
+
+        broker = Broker("spoke")
+        with logLines() as lines:
+            wire = broker.dialling(broker.remote(credentials=missing))
+            wire.send(info())
+        assert b"CONNECT" not in wire.take() and wire.closed == "Internal Client"
+        assert any("no such file" in line for line in lines)
+        assert len(broker.redialled) == 1
+
+    def test_isHub(self) -> None:
+        """We may be the hub although we dial."""
+        broker = Broker("hub")
+        wire = broker.dialling(broker.remote(isHub=True))
+        wire.send(info())
+        assert wire.documents(b"CONNECT")[0]["is_hub"] is True
+        assert wire.leaf.kind is Kind.SPOKE
+
+    @pytest.mark.parametrize("missing", ["client_id", "leafnode_urls"])
+    def test_wrongPort(self, missing: str) -> None:
+        """Nobody whose port is no leafnode port learns who we are."""
+        broker = Broker("spoke")
+        wire = broker.dialling()
+        wire.send(info(**{missing: None}))
+        assert wire.take() == b"" and wire.closed == "Incorrect Port"
+
+    @pytest.mark.parametrize("line", [b"INFO {\r\n", b'INFO {"client_id":"x"}\r\n', b"PUB x 1\r\n"])
+    def test_nonsense(self, line: bytes) -> None:
+        """Nor does who says what makes no sense."""
+        wire = Broker("spoke").dialling()
+        wire.send(line)
+        assert b"CONNECT" not in wire.take() and wire.closed == "Protocol Violation"
+
+    def test_clusterWithBlanks(self) -> None:
+        """A cluster has no blanks in its name."""
+        wire = Broker("spoke").dialling()
+        wire.send(info(cluster="a b"))
+        assert wire.lines() == [b"-ERR 'cluster name cannot contain spaces'"]
+
+    def test_silent(self) -> None:
+        """A peer that says nothing is given up."""
+        broker = Broker("spoke")
+        wire = broker.dialling()
+        broker.settle(1.2)
+        assert wire.closed == "Read Error" and wire.take() == b""
+        assert len(broker.redialled) == 1
+
+    def test_stale(self) -> None:
+        """So is one that does not let us in."""
+        broker = Broker("spoke")
+        wire = broker.dialling()
+        wire.send(info())
+        wire.take()
+        broker.settle(2.2)
+        assert wire.lines() == [b"-ERR 'Stale Leaf Node Connection - Closing'"]
+        assert wire.closed == "Stale Connection"
+
+    def test_full(self) -> None:
+        """Our account may be missing."""
+        broker = Broker("spoke")
+        broker.doors.refusal = KeyError("A")
+        with logLines() as lines:
+            wire = broker.hub()
+        assert wire.closed == "Missing Account"
+        assert any("Unable to lookup account A" in line for line in lines)
+
+
+class TestPermissions:
+    """What the peer lets pass holds here too."""
+
+    def test_imports(self) -> None:
+        """Interest in what we may not have is not told, and its messages are dropped."""
+        broker = Broker("spoke")
+        ear = broker.subscribe(b">")
+        broker.subscribe(b"no.a")
+        broker.subscribe(b"in.a")
+        wire = broker.dialling()
+        permissions = {"import": {"allow": ["in.*"], "deny": ["in.x"]}}
+        wire.send(info())
+        wire.take()
+        wire.send(info(connect_info=True, **permissions))
+        assert sorted(wire.lines()) == [b"LS+ >", b"LS+ in.a"]
+        wire.send(b"LMSG in.a 1\r\n1\r\nLMSG no.a 1\r\n2\r\nLMSG in.x 1\r\n3\r\n")
+        assert [each.body for each, _ in ear.got] == [b"1"] and not wire.closed
+
+    def test_exports(self) -> None:
+        """What we may not give is not sent."""
+        broker = Broker("spoke")
+        wire = broker.hub(export={"deny": ["no"]})
+        wire.send(b"LS+ *\r\nLS+ no\r\n")
+        assert (broker.publish(b"no"), broker.publish(b"ok")) == (0, 1)
+        assert wire.lines() == [b"LMSG ok 2", b"hi"] and not wire.closed
+
+    def test_denied(self) -> None:
+        """What our settings do not want is neither asked for nor taken, nor given."""
+        broker = Broker("spoke")
+        ear = broker.subscribe(b"*.a")
+        broker.subscribe(b"no.a")
+        remote = broker.remote(denyImports=(b"no.>",), denyExports=(b"secret.>",))
+        wire = broker.dialling(remote)
+        wire.send(info())
+        assert wire.documents(b"CONNECT")[0]["deny_pub"] == ["no.>"]
+        wire.send(info(connect_info=True))
+        assert wire.lines() == [b"LS+ *.a"]
+        wire.send(b"LMSG no.a 1\r\n1\r\nLMSG ok.a 1\r\n2\r\nLS+ secret.>\r\nLS+ ok.b\r\n")
+        assert [each.body for each, _ in ear.got] == [b"2"]
+        assert (broker.publish(b"secret.x"), broker.publish(b"ok.b")) == (0, 1)
+
+    def test_changed(self) -> None:
+        """They can change."""
+        broker = Broker("spoke")
+        broker.subscribe(b"a")
+        broker.subscribe(b"b")
+        wire = broker.hub()
+        wire.send(info(**{"import": {"allow": ["a"]}}))
+        assert b"LS- b" in wire.lines()
+        wire.send(info(**{"import": {"deny": ["a"]}}))
+        assert {b"LS- a", b"LS+ b"} <= set(wire.lines())
+
+    def test_nonsense(self) -> None:
+        """Those that make no sense end the connection."""
+        broker = Broker("spoke")
+        wire = broker.hub(broker.remote(), **{"import": {"allow": ["a..b"]}})
+        assert wire.closed == "Protocol Violation"
+
+
+class TestRefusals:
+    """A peer that refuses us is left in peace for a while."""
+
+    @pytest.mark.parametrize(
+        "text, pause",
+        [
+            ('Loop detected for leafnode account="A". Delaying attempt to reconnect', 30.0),
+            ("remote leafnode has same cluster name", 30.0),
+            ('connection rejected since minimum version required is "2.20.0"', 5.0),
+            ('Permissions Violation for Publish to "x"', 30.0),
+            ("Authorization Violation", 0.0),
+            ("maximum subscriptions exceeded", 0.0),
+        ],
+    )
+    def test_pause(self, text: str, pause: float) -> None:
+        """For how long depends on what it says."""
+        broker = Broker("spoke")
+        remote = broker.remote()
+        wire = broker.hub(remote)
+        with logLines() as lines:
+            wire.send(b"-ERR '%b'\r\n" % text.encode())
+            wire.transport.hangUp()
+            broker.settle()
+        assert broker.redialled == [(remote, pause)]
+        assert any(f'Leafnode Error "{text[:10]}' in line for line in lines)
+
+    def test_staysOpen(self) -> None:
+        """An error that is none of these ends nothing by itself."""
+        wire = Broker("spoke").hub()
+        wire.send(b"-ERR 'maximum subscriptions exceeded'\r\n")
+        assert not wire.closed
+
+    def test_ourLoop(self) -> None:
+        """When it is us who find a loop, we wait, too."""
+        broker = Broker("spoke")
+        remote = broker.remote()
+        wire = broker.hub(remote)
+        wire.send(b"LS+ %b\r\n" % broker.leafs.beaconOf("A"))
+        (line,) = wire.lines()
+        assert line.endswith(b'leafnode account="A". Delaying attempt to reconnect for 30s\'')
+        assert broker.redialled == [(remote, 30.0)]
+
+
+class TestAddresses:
+    """The peer tells where else it is."""
+
+    def test_learned(self) -> None:
+        """What it tells is dialled next, before what the settings say."""
+        broker = Broker("spoke")
+        remote = broker.remote()
+        broker.hub(
+            remote, leafnode_urls=["127.0.0.1:7777", "10.0.0.1:1", "[::1]:2", "x", "y:99999"]
+        )
+        assert [str(each) for each in remote.urls] == ["10.0.0.1:1", "[::1]:2", "127.0.0.1:7777"]
+
+    def test_ignored(self) -> None:
+        """Unless the settings say that it does not matter."""
+        broker = Broker("spoke")
+        remote = broker.remote(learns=False)
+        broker.hub(remote, leafnode_urls=["10.0.0.1:1"])
+        assert [str(each) for each in remote.urls] == ["127.0.0.1:7777"]
+
+
+class TestCompression:
+    """We say which compression we want before our CONNECT, if the hub offers any."""
+
+    def dialled(self, mode: str = "s2_fast") -> tuple[Broker, Any]:
+        """Somebody whom we dial with compression."""
+        broker = Broker("spoke")
+        wanted = Compression(mode, (0.01,) if mode == "s2_auto" else ())
+        return broker, broker.dialling(broker.remote(compression=wanted))
+
+    @pytest.mark.parametrize(
+        "mode, peer, shown, level",
+        [
+            ("s2_fast", "s2_auto", "s2_fast", "s2_fast"),
+            ("s2_auto", "accept", "s2_auto", "s2_uncompressed"),
+            ("accept", "s2_best", "s2_best", "s2_best"),
+        ],
+    )
+    def test_agreed(self, mode: str, peer: str, shown: str, level: str) -> None:
+        """CONNECT follows in S2, when the hub has said INFO in it, and uses that INFO's nonce."""
+        broker, wire = self.dialled(mode)
+        broker.subscribe(b"foo")
+        wire.send(info(compression=peer))
+        said = wire.take()
+        told = json.loads(said[5:])
+        assert (told["client_id"], told["compression"]) == (7, shown) and told["server_id"] == ""
+        wire.squeeze(info(compression=peer, nonce="second"))
+        before, said = wire.unpack()
+        assert before == b"" and said.startswith(b"CONNECT ")
+        assert json.loads(said[8:])["compress_mode"] == level
+        wire.squeeze(info(connect_info=True, remote_account="A"))
+        assert b"LS+ foo\r\n" in wire.unpack()[1]
+        assert wire.leaf.compression.level == level
+
+    @pytest.mark.parametrize(
+        "mode, peer, level",
+        [("s2_fast", None, "not supported"), ("s2_auto", "off", "off"), ("off", "s2_fast", "off")],
+    )
+    def test_without(self, mode: str, peer: str | None, level: str) -> None:
+        """Where one side wants none, CONNECT comes at once, and says so."""
+        _, wire = self.dialled(mode)
+        wire.send(info(compression=peer))
+        (said,) = wire.documents(b"CONNECT")
+        assert said["compress_mode"] == level == wire.leaf.compression.level
+
+    def test_unknown(self) -> None:
+        """A mode that nobody knows ends the connection."""
+        _, wire = self.dialled()
+        wire.send(info(compression="gzip"))
+        assert wire.lines() == [b"-ERR 'unsupported route compression mode \"gzip\"'"]
+
+    def test_silent(self) -> None:
+        """A hub that does not say INFO in S2 soon is given up, without a word."""
+        broker, wire = self.dialled()
+        wire.send(info(compression="s2_fast"))
+        wire.take()
+        broker.settle(1.2)
+        assert wire.take() == b"" and wire.closed == "Read Error"
+
+    @pytest.mark.parametrize("mode", ["s2_fast", "s2_auto", "accept", "off"])
+    @pytest.mark.parametrize("hub", ["s2_best", "accept", "not supported"])
+    def test_pair(self, mode: str, hub: str) -> None:
+        """Two of ours agree, and messages pass both ways."""
+        above = Broker("hub", compression=Compression(hub))
+        below = Broker("spoke", clock=above.clock)
+        wanted = Compression(mode, (0.01,) if mode == "s2_auto" else ())
+        heard = above.subscribe(b"up"), below.subscribe(b"down")
+        below.join(above, compression=wanted)
+        below.publish(b"up", b"x" * 1000)
+        above.publish(b"down", b"y" * 1000)
+        assert heard[0].bodies == [b"x" * 1000]
+        assert heard[1].bodies == [b"y" * 1000]
+        levels = [leaf.compression.level for broker in (above, below) for leaf in broker.leafs]
+        assert [each.startswith("s2") for each in levels] in ([True, True], [False, False])
+
+    def test_reload(self) -> None:
+        """A remote's compression is that of its connection alone."""
+        above = Broker("hub", compression=Compression("accept"))
+        below = Broker("spoke", clock=above.clock)
+        remote = below.join(above, compression=Compression("s2_fast"))
+        (leaf,) = below.leafs
+        below.leafs.useCompression(Compression("s2_best"))
+        assert leaf.compression.level == "s2_fast"
+        below.leafs.useCompression(Compression("s2_best"), remote)
+        assert leaf.compression.level == "s2_best"
+        below.leafs.useCompression(Compression("off"), remote)
+        assert leaf.reason == "Client Closed"

@@ -1,0 +1,231 @@
+"""
+All leafnode connections of a broker, and brokers that are connected in this way.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from twisted.internet.task import Clock
+
+from natsbroker.leafnodes.dialling import DialledLeaf
+from natsbroker.wire.values import Kind
+from tests.leafnodes.leaves import Broker
+
+
+class TestBoth:
+    """Two brokers."""
+
+    @pytest.fixture
+    def pair(self) -> tuple[Broker, Broker]:
+        """A hub and a spoke, whose account B is the hub's A."""
+        clock = Clock()
+        hub, spoke = Broker("hub", clock), Broker("spoke", clock, cluster="LC")
+        spoke.join(hub, "B", "A")
+        return hub, spoke
+
+    def test_messages(self, pair: tuple[Broker, Broker]) -> None:
+        """They pass in both directions, and stay in their account."""
+        hub, spoke = pair
+        above, below = hub.subscribe(b"up.*"), spoke.subscribe(b"down.>", account="B")
+        other = spoke.subscribe(b">", account="A")
+        assert spoke.publish(b"up.x", account="B") == 1 and hub.publish(b"down.x.y") == 1
+        hub.settle()
+        assert (len(above.got), len(below.got), other.got) == (1, 1, [])
+
+    def test_unsubscribing(self, pair: tuple[Broker, Broker]) -> None:
+        """What nobody wants any more is not sent."""
+        hub, spoke = pair
+        ear = hub.subscribe(b"foo")
+        assert spoke.publish(b"foo", account="B") == 1
+        ear.subscription.cancel()
+        hub.settle()
+        assert spoke.publish(b"foo", account="B") == 0
+
+    def test_groups(self, pair: tuple[Broker, Broker]) -> None:
+        """One member of a group gets a message, one of the same side if there is one."""
+        hub, spoke = pair
+        members = [hub.subscribe(b"foo", b"q"), spoke.subscribe(b"foo", b"q", "B")]
+        for _ in range(10):
+            hub.publish(b"foo", b"hub")
+            spoke.publish(b"foo", b"spoke", "B")
+        assert [{each.body for each, _ in member.got} for member in members] == [
+            {b"hub"},
+            {b"spoke"},
+        ]
+        assert [len(member.got) for member in members] == [10, 10]
+        members[0].subscription.cancel()
+        for _ in range(10):
+            hub.publish(b"foo", b"hub")
+        assert len(members[1].got) == 20
+
+    def test_closed(self, pair: tuple[Broker, Broker]) -> None:
+        """When one ends, the other forgets what it stood for, and dials again."""
+        hub, spoke = pair
+        hub.subscribe(b"foo")
+        done: list[bool] = []
+        hub.leafs.close(lambda: done.append(True))
+        hub.settle()
+        assert done and spoke.publish(b"foo", account="B") == 0
+        assert len(spoke.redialled) == 1 and not hub.redialled
+        hub.leafs.close(lambda: done.append(True))
+        assert len(done) == 2
+
+    def test_lameDuck(self, pair: tuple[Broker, Broker]) -> None:
+        """A hub that leaves says so."""
+        hub, spoke = pair
+        hub.leafs.leave()
+        hub.settle()
+        assert hub.leafs.document()["ldm"] is True and len(spoke.leafs) == 1
+
+    def test_urls(self, pair: tuple[Broker, Broker]) -> None:
+        """A spoke learns where else it can connect, as that changes."""
+        hub, spoke = pair
+        (leaf,) = spoke.leafs
+        assert isinstance(leaf, DialledLeaf)
+        hub.leafs.useUrls(["10.0.0.1:1", "10.0.0.2:2"])
+        hub.settle()
+        assert [str(each) for each in leaf.target.urls][:2] == ["10.0.0.1:1", "10.0.0.2:2"]
+
+
+def chain(*names: str) -> list[Broker]:
+    """Brokers of which each is the hub of the one before."""
+    clock = Clock()
+    brokers = [Broker(name, clock, cluster=name) for name in names]
+    for spoke, hub in itertools.pairwise(brokers):
+        spoke.join(hub)
+    return brokers
+
+
+class TestTopologies:
+    """More than two."""
+
+    def test_chain(self) -> None:
+        """A message passes a chain from end to end, once, in either direction."""
+        brokers = chain("a", "b", "c", "d")
+        ears = [broker.subscribe(b"foo") for broker in brokers]
+        for broker in brokers:
+            broker.publish(b"foo", broker.leafs.identity.server_name.encode())
+        for ear in ears:
+            assert sorted(each.body for each, _ in ear.got) == [b"a", b"b", b"c", b"d"]
+        ears[0].subscription.cancel()
+        ears[0].got.clear()
+        brokers[3].settle()
+        brokers[3].publish(b"foo")
+        assert ears[0].got == []
+
+    def test_chainOfGroups(self) -> None:
+        """One member of a group in a chain gets each message."""
+        brokers = chain("a", "b", "c", "d")
+        members = [brokers[0].subscribe(b"foo", b"q"), brokers[3].subscribe(b"foo", b"q")]
+        for number in range(20):
+            brokers[number % 4].publish(b"foo", b"%d" % number)
+        got = [each.body for member in members for each, _ in member.got]
+        assert len(got) == len(set(got)) == 20
+
+    def test_siblings(self) -> None:
+        """Spokes of one hub hear each other through it."""
+        clock = Clock()
+        hub, one, two = (Broker(name, clock, cluster=name) for name in ("hub", "one", "two"))
+        one.join(hub)
+        two.join(hub)
+        ears = [broker.subscribe(b"foo") for broker in (hub, one, two)]
+        one.publish(b"foo")
+        assert [len(ear.got) for ear in ears] == [1, 1, 1]
+
+    def test_isolatedSiblings(self) -> None:
+        """Unless they shall not."""
+        clock = Clock()
+        hub = Broker("hub", clock, isIsolated=True)
+        one, two = (Broker(name, clock, cluster=name) for name in ("one", "two"))
+        one.join(hub)
+        two.join(hub)
+        ears = [broker.subscribe(b"foo") for broker in (one, two)]
+        one.publish(b"foo", b"1")
+        hub.publish(b"foo", b"h")
+        assert [[each.body for each, _ in ear.got] for ear in ears] == [[b"1", b"h"], [b"h"]]
+
+    def test_twoUplinks(self) -> None:
+        """A spoke of two hubs that know nothing of each other has the messages of both."""
+        clock = Clock()
+        spoke, one, two = (Broker(name, clock, cluster=name) for name in ("spoke", "one", "two"))
+        spoke.join(one)
+        spoke.join(two)
+        ears = [broker.subscribe(b"foo") for broker in (spoke, one, two)]
+        one.publish(b"foo", b"1")
+        two.publish(b"foo", b"2")
+        assert [each.body for each, _ in ears[0].got] == [b"1", b"2"]
+        spoke.publish(b"foo", b"s")
+        assert [sum(each.body == b"s" for each, _ in ear.got) for ear in ears] == [1, 1, 1]
+        assert not any(broker.redialled for broker in (spoke, one, two))
+
+    def test_loop(self) -> None:
+        """Three that are each other's hubs are told apart from a chain, and the loop is opened."""
+        clock = Clock()
+        brokers = [Broker(name, clock, cluster=name) for name in ("a", "b", "c")]
+        for spoke, hub in ((0, 1), (1, 2), (2, 0)):
+            brokers[spoke].join(brokers[hub])
+        brokers[0].settle()
+        delays = [delay for broker in brokers for _, delay in broker.redialled]
+        assert delays and set(delays) == {30.0}
+
+    def test_self(self) -> None:
+        """Nobody is a leafnode of its own."""
+        broker = Broker("a")
+        broker.join(broker)
+        broker.settle()
+        assert len(broker.leafs) == 0 and [delay for _, delay in broker.redialled] == [30.0]
+
+    @pytest.mark.parametrize("kind", [Kind.ROUTE, Kind.GATEWAY])
+    def test_fromCluster(self, kind: Kind) -> None:
+        """What comes from our cluster is passed on to spokes."""
+        clock = Clock()
+        hub, spoke = Broker("hub", clock), Broker("spoke", clock, cluster="LC")
+        spoke.join(hub)
+        ear = spoke.subscribe(b"foo")
+        bus: Any = hub.doors.accounts["A"].busFor(kind)
+        bus.post(b"foo", b"hi")
+        hub.settle()
+        assert len(ear.got) == 1
+
+
+class TestDuplicates:
+    """The same leafnode twice."""
+
+    def test_replaced(self) -> None:
+        """The older connection goes."""
+        broker = Broker()
+        old, new = broker.spoke(cluster="LC"), broker.spoke(cluster="LC")
+        assert old.lines() == [b"-ERR 'Duplicate Remote LeafNode Connection'"]
+        assert old.closed == "Duplicate Remote LeafNode Connection" and not new.closed
+
+    @pytest.mark.parametrize(
+        "changes",
+        [{"name": "x"}, {"cluster": "x"}, {"remote_account": "y"}, {"remote_account": ""}],
+    )
+    def test_others(self, changes: dict[str, str]) -> None:
+        """Those that differ stay."""
+        broker = Broker()
+        wires = [broker.spoke(cluster="LC"), broker.spoke(**{"cluster": "LC", **changes})]
+        assert not any(wire.closed for wire in wires)
+
+
+def test_redialling() -> None:
+    """It is known who is connected, and who can be hung up."""
+    broker = Broker("spoke")
+    remote = broker.remote()
+    assert not broker.leafs.isDialled(remote)
+    wire = broker.hub(remote)
+    assert broker.leafs.isDialled(remote)
+    broker.leafs.hangUp(remote)
+    assert wire.closed == "Client Closed" and not broker.leafs.isDialled(remote)
+
+
+def test_closing() -> None:
+    """Nobody joins who comes too late."""
+    broker = Broker()
+    broker.leafs.close(lambda: None)
+    wire = broker.accepted()
+    assert wire.closed == "Server Shutdown"

@@ -1,0 +1,169 @@
+"""
+When a handshake begins on leafnode connections.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from OpenSSL import SSL
+from twisted.internet.address import IPv4Address
+
+from natsbroker.leafnodes.protocol import LeafFactory, LeafProtocol
+from natsbroker.leafnodes.terms import LeafTLS
+from natsbroker.links.tls import LinkTLS
+from natsbroker.testing.transport import MemoryTransport
+from tests.leafnodes.leaves import Broker, info
+
+
+class Secure(MemoryTransport):
+    """
+    A transport that says when a handshake began, and lets the test end it.
+
+    @ivar began: how many bytes had been said by then; negative before.
+    """
+
+    began = -1
+
+    def startTLS(self, creator: Any) -> None:
+        """See L{twisted.internet.interfaces.ITLSTransport}."""
+        self.began = len(self.said())
+
+    def said(self) -> bytes:
+        """All that was said so far."""
+        return bytes(self._waiting) + bytes(self._taken)
+
+    def getPeerCertificate(self) -> None:
+        """Nobody shows one."""
+
+    @property
+    def protocol(self) -> Any:
+        """Takes input before the handshake is over."""
+        return self
+
+    def dataReceived(self, data: bytes) -> None:
+        """Input of the handshake."""
+
+
+def terms(**more: Any) -> LeafTLS:
+    """TLS, as far as these tests need it."""
+    context = cast(SSL.Context, None)
+    return LeafTLS(LinkTLS(context, context, 2.0, insecure=True), **more)
+
+
+@pytest.fixture
+def broker() -> Broker:
+    """Somebody with leafnodes."""
+    return Broker()
+
+
+def joined(broker: Broker, protocol: LeafProtocol) -> Secure:
+    """A connection."""
+    transport = Secure(broker.clock, protocol, IPv4Address("TCP", "127.0.0.9", 5))
+    transport.connect()
+    broker.settle()
+    return transport
+
+
+class TestAccepting:
+    """Others dial us."""
+
+    def made(self, broker: Broker, **more: Any) -> tuple[LeafProtocol, Secure]:
+        """A connection of somebody who dialled us."""
+        protocol = LeafFactory(broker.leafs.accepted, terms(**more)).buildProtocol(None)
+        protocol._tls = _NoCreator()  # type: ignore[assignment]
+        return protocol, joined(broker, protocol)
+
+    def test_afterInfo(self, broker: Broker) -> None:
+        """INFO is the last that is said in the clear."""
+        _, transport = self.made(broker)
+        assert transport.said().startswith(b"INFO ") and transport.began == len(transport.said())
+
+    def test_first(self, broker: Broker) -> None:
+        """INFO may come after the handshake."""
+        protocol, transport = self.made(broker, isFirst=True)
+        assert (transport.began, transport.said()) == (0, b"")
+        protocol.handshakeCompleted()
+        broker.settle()
+        assert transport.said().startswith(b"INFO ") and protocol.isSecured
+
+    def test_fallBack(self, broker: Broker) -> None:
+        """Who does not begin soon gets INFO first."""
+        _, transport = self.made(broker, isFirst=True, fallback=0.5)
+        assert (transport.began, transport.said()) == (-1, b"")
+        broker.settle(0.6)
+        assert transport.said().startswith(b"INFO ") and transport.began == len(transport.said())
+
+    def test_noFallBack(self, broker: Broker) -> None:
+        """Who does begin gets none."""
+        _, transport = self.made(broker, isFirst=True, fallback=0.5)
+        transport.send(b"\x16\x03")
+        broker.settle(0.6)
+        assert (transport.began, transport.said()) == (0, b"")
+
+    def test_late(self, broker: Broker) -> None:
+        """A handshake that takes too long ends the connection."""
+        protocol, transport = self.made(broker)
+        broker.settle(2.2)
+        assert protocol.link is not None and protocol.link.reason == "TLS Handshake Failure"
+        assert transport.closed == "aborted"
+
+
+class TestDialling:
+    """We dial others."""
+
+    def made(self, broker: Broker, **more: Any) -> tuple[LeafProtocol, Secure]:
+        """A connection to somebody whom we dialled."""
+        factory = LeafFactory(broker.leafs.dialled(broker.remote(tls=terms(**more))), terms(**more))
+        factory._name = "h"
+        protocol = factory.buildProtocol(None)
+        protocol._tls = _NoCreator()  # type: ignore[assignment]
+        return protocol, joined(broker, protocol)
+
+    @pytest.mark.parametrize("ours, theirs", [(True, None), (False, True), (True, True)])
+    def test_afterInfo(self, broker: Broker, ours: bool, theirs: bool | None) -> None:
+        """Who we are is said only after the handshake, if either side asks for one."""
+        protocol, transport = self.made(broker, isRequired=ours)
+        transport.send(info(tls_required=theirs))
+        broker.settle()
+        assert (transport.began, transport.said()) == (0, b"")
+        protocol.handshakeCompleted()
+        broker.settle()
+        assert transport.said().startswith(b"CONNECT ")
+
+    def test_notAtAll(self, broker: Broker) -> None:
+        """If neither does, there is none."""
+        _, transport = self.made(broker, isRequired=False)
+        transport.send(info())
+        broker.settle()
+        assert transport.began == -1 and transport.said().startswith(b"CONNECT ")
+
+    def test_first(self, broker: Broker) -> None:
+        """It may come before INFO."""
+        protocol, transport = self.made(broker, isFirst=True)
+        assert transport.began == 0
+        protocol.handshakeCompleted()
+        transport.send(info(tls_required=True))
+        broker.settle()
+        assert transport.said().startswith(b"CONNECT ") and transport.began == 0
+
+    def test_injected(self, broker: Broker) -> None:
+        """What somebody put behind INFO in the clear is not taken for the peer's."""
+        protocol, transport = self.made(broker)
+        transport.send(info() + info(connect_info=True))
+        broker.settle()
+        assert protocol.link is not None and protocol.link.reason == "TLS Handshake Failure"
+        assert transport.said() == b""
+
+
+class _NoCreator:
+    """TLS without OpenSSL."""
+
+    timeout = 2.0
+    insecure = True
+    pins: frozenset[str] = frozenset()
+
+    def creator(self, name: str | None, owner: Any = None) -> Any:
+        """See L{LinkTLS.creator}."""
+        return None

@@ -1,0 +1,176 @@
+"""
+Tests for L{natsbroker.leafnodes.reading}.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.config.errors import NotSupportedYet
+from natsbroker.leafnodes.reading import seedOf
+from natsbroker.leafnodes.settings import Leafnodes, LeafUser, RemoteLeaf
+from natsbroker.links.compressionsettings import Compression
+from tests.config.support import built, complaintsOf
+from tests.config.support import errorsOf as mistakesIn
+
+SEED = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
+KEY = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
+
+
+def leafnodesOf(text: str, more: str = "accounts { A {}, B {} }") -> Leafnodes:
+    """The settings of a leafnodes block."""
+    leafnodes = built(f"{more}\nleafnodes {{ {text} }}").settings.leafnodes
+    assert leafnodes is not None
+    return leafnodes
+
+
+def errorsOf(text: str, more: str = "") -> list[str]:
+    """What is wrong with a leafnodes block, without its place in the file."""
+    return [each.split(": ", 1)[1] for each in complaintsOf(f"{more}\nleafnodes {{ {text} }}")]
+
+
+def test_absent() -> None:
+    """Without the block there are none."""
+    assert built("port: 4222").settings.leafnodes is None
+
+
+def test_empty() -> None:
+    """An empty block has all defaults, and listens nowhere."""
+    assert leafnodesOf("") == Leafnodes() and Leafnodes().port == 0
+
+
+def test_everything() -> None:
+    """Every setting can be given, under nats-server's names."""
+    leafnodes = leafnodesOf(
+        """
+        listen: "10.0.0.1:7422", advertise: "h:1", no_advertise: true, min_version: "2.9.0"
+        authorization { timeout: 3, users: [ {user: u, pass: p, account: A}, {user: v, pass: q} ] }
+        reconnect: "2s", dial_timeout: "3s", isolate: true, compression: best, write_deadline: "4s"
+        remotes: [
+            {
+                urls: ["nats-leaf://u:p@a:1", "tls://b"], account: B, hub: true, no_randomize: true
+                deny_imports: [x, "y.>"], deny_exports: z, isolate: true, request_isolation: true
+                first_info_timeout: "5s", dial_timeout: "6s", disabled: true, credentials: "/c"
+                ignore_discovered_servers: true, compression: off
+            }
+        ]
+        """
+    )
+    assert leafnodes == Leafnodes(
+        host="10.0.0.1",
+        port=7422,
+        users=(LeafUser("u", "p", "A"), LeafUser("v", "q")),
+        timeout=3.0,
+        remotes=(
+            RemoteLeaf(
+                ("nats-leaf://u:p@a:1", "tls://b"),
+                "B",
+                "/c",
+                hub=True,
+                deny_imports=("x", "y.>"),
+                deny_exports=("z",),
+                no_randomize=True,
+                isolate=True,
+                request_isolation=True,
+                first_info_timeout=5.0,
+                dial_timeout=6.0,
+                disabled=True,
+                ignore_discovered_servers=True,
+                compression=Compression("off"),
+            ),
+        ),
+        reconnect=2.0,
+        dial_timeout=3.0,
+        advertise="h:1",
+        no_advertise=True,
+        min_version="2.9.0",
+        isolate=True,
+        write_deadline=4.0,
+        compression=Compression("s2_best"),
+    )
+
+
+def test_compression() -> None:
+    """The block's compression is not that of its remotes; each follows the round trip by itself."""
+    auto = Compression("s2_auto", (0.01, 0.05, 0.1))
+    leafnodes = leafnodesOf("compression: off, remotes: [ {url: h}, {url: i, compression: on} ]")
+    assert leafnodes.compression == Compression("off") and Leafnodes().compression == auto
+    assert [each.compression for each in leafnodes.remotes] == [auto, auto]
+
+
+def test_single() -> None:
+    """There may be one user, or one key, with an account."""
+    one = leafnodesOf("port: 1, authorization { user: u, pass: p, account: A }")
+    assert (one.user, one.password, one.account) == ("u", "p", "A")
+    assert leafnodesOf(f"port: 1, authorization {{ nkey: {KEY} }}").nkey == KEY
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("remotes: [ {} ]", "a remote needs a url"),
+        ('remotes: [ {url: "ws://h:1"} ]', "leafnodes over WebSocket (ws://) are not supported"),
+        ('remotes: [ {url: "http://h:1"} ]', "error parsing leafnode url"),
+        ("remotes: [ {url: h, nkey: x} ]", "Remote leafnode nkey is not a valid seed"),
+        (
+            f"remotes: [ {{url: h, nkey: {SEED}, creds: f}} ]",
+            "Remote leafnode can not have both creds and nkey defined",
+        ),
+        ("remotes: [ {url: h, deny_imports: 'a..b'} ]", 'subject "a..b" is not a valid subject'),
+        (
+            "remotes: [ {url: h, account: X} ]",
+            'cannot find local account "X" specified in leafnode',
+        ),
+        ("remotes: [ {url: h}, {url: h} ]", "duplicate remote"),
+        ("remotes: [ {url: h, dial_timeout: '-1s'} ]", "value can not be negative"),
+        (
+            "port: 1, authorization { user: u, pass: p, users: [ {user: a, pass: b} ] }",
+            "can not have a single user/pass and a users array",
+        ),
+        (
+            f"port: 1, authorization {{ nkey: {KEY}, users: [ {{user: a, pass: b}} ] }}",
+            "can not have a single nkey and a users array",
+        ),
+        (
+            "port: 1, authorization { users: [ {user: a, pass: b}, {user: a, pass: c} ] }",
+            'duplicate user "a" detected in leafnode authorization',
+        ),
+        ("port: 1, authorization { nkey: U1 }", "Not a valid public nkey"),
+        (
+            "port: 1, authorization { user: u, pass: p, account: X }",
+            'cannot find local account "X" specified in leafnode authorization',
+        ),
+        ("port: 1, min_version: '2.7.9'", "the minimum version should be at least 2.8.0"),
+        ("port: 1, min_version: x", "invalid leafnode's minimum version"),
+        ("port: 1, advertise: 'h:99999'", "port"),
+        ("port: 1, tls {}", "leafnodes that connect here need 'cert_file' and 'key_file'"),
+        ("port: 99999", "port"),
+        ("reconnect: '-1s'", "value can not be negative"),
+    ],
+)
+def test_mistakes(text: str, problem: str) -> None:
+    """What makes no sense is refused, in nats-server's words where it has some."""
+    assert any(problem in each for each in errorsOf(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "remotes: [ {url: h, proxy { url: p } } ]",
+        "remotes: [ {url: h, ws_compression: true} ]",
+        "remotes: [ {url: h, jetstream_cluster_migrate: true} ]",
+        "authorization { proxy_required: true }",
+        "write_timeout: close",
+    ],
+)
+def test_notYet(text: str) -> None:
+    """What is not done is refused by name."""
+    found = mistakesIn(f"leafnodes {{ {text} }}")
+    assert [type(each) for each in found] == [NotSupportedYet]
+
+
+def test_seed() -> None:
+    """Seeds of users are known from anything else."""
+    assert seedOf(SEED) is not None and len(seedOf(SEED) or b"") == 32
+    for text in (KEY, SEED[:-1] + "A", "", "!", "SO" + SEED[2:]):
+        assert seedOf(text) is None

@@ -1,0 +1,169 @@
+"""
+What may pass between a hub and a spoke.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.leafnodes.rules import (
+    Gate,
+    LeafRules,
+    apartFor,
+    hubRules,
+    permissionsOf,
+    spokeRules,
+)
+from natsbroker.subjects.grammar import matches
+from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions, Verdict
+from natsbroker.testing.strategies import literalSubjects, patterns
+from natsbroker.wire.grants import Grant
+
+PATTERNS = st.lists(patterns(), max_size=3)
+
+
+class TestGate:
+    """One direction."""
+
+    @pytest.mark.parametrize(
+        "allow, deny, pattern, queue, verdict",
+        [
+            (None, [], b"a", b"", Verdict.ALLOWED),
+            ([b"a.>"], [], b"a.b", b"", Verdict.ALLOWED),
+            ([b"a.>"], [], b"b", b"", Verdict.DENIED),
+            ([b"a.>"], [], b">", b"", Verdict.FILTERED),
+            ([b"a.>"], [], b"b.*", b"", Verdict.DENIED),
+            (None, [b"a"], b"*", b"", Verdict.FILTERED),
+            (None, [b"a.*"], b"a.*", b"", Verdict.DENIED),
+            ([b"a.b"], [b"a.*"], b"*.*", b"", Verdict.FILTERED),
+            ([b"a q"], [], b"a", b"q", Verdict.ALLOWED),
+            ([b"a q"], [], b"a", b"r", Verdict.DENIED),
+            ([b"a q"], [], b"*", b"q", Verdict.FILTERED),
+        ],
+    )
+    def test_verdict(
+        self,
+        allow: list[bytes] | None,
+        deny: list[bytes],
+        pattern: bytes,
+        queue: bytes,
+        verdict: Verdict,
+    ) -> None:
+        """Interest stands if anything that it matches passes."""
+        assert Gate(allow, deny).verdict(pattern, queue) is verdict
+
+    @given(st.none() | PATTERNS, PATTERNS, patterns(), literalSubjects())
+    def test_agree(
+        self, allow: list[bytes] | None, deny: list[bytes], pattern: bytes, subject: bytes
+    ) -> None:
+        """Whatever a pattern matches that passes, interest in the pattern stands."""
+        gate = Gate(allow, deny)
+        isAllowed = allow is None or any(matches(each, subject) for each in allow)
+        passes = isAllowed and not any(matches(each, subject) for each in deny)
+        assert gate.allows(subject) is passes
+        if passes and matches(pattern, subject):
+            assert gate.verdict(pattern) is not Verdict.DENIED
+        if matches(pattern, subject) and gate.verdict(pattern) is Verdict.ALLOWED:
+            assert passes
+
+    def test_bounded(self) -> None:
+        """Not every answer is remembered for ever."""
+        gate = Gate([b"a.*"])
+        assert all(gate.allows(b"a.%d" % number) for number in range(5000))
+
+    def test_nonsense(self) -> None:
+        """A pattern must be one."""
+        with pytest.raises(ValueError, match="not a subject"):
+            Gate([b"a..b"])
+
+    def test_equal(self) -> None:
+        """Two with the same entries are the same."""
+        assert Gate([b"a"]) == Gate([b"a"]) and Gate([b"a"]) != Gate() and Gate().isOpen
+
+
+class TestRules:
+    """Both directions."""
+
+    def test_hub(self) -> None:
+        """A hub goes by its user, and by what the spoke refuses."""
+        grant = Grant(publish=PermissionSet([b"up"]), subscribe=SubscribePermissions([b"down.*"]))
+        rules = hubRules(grant, [b"down.x"])
+        assert (rules.mayCome(b"up"), rules.mayCome(b"down.a")) == (True, False)
+        assert rules.takes(b"down.a") is Verdict.ALLOWED
+        assert rules.takes(b"down.x") is Verdict.DENIED
+        assert rules.takes(b"down.*") is Verdict.FILTERED
+        assert (rules.mayTell(b"up"), rules.mayTell(b"down.a")) == (True, False)
+        free = hubRules(Grant(), [b"x"])
+        assert free.mayCome(b"anything") and free.takes(b"x") is Verdict.DENIED
+
+    def test_spoke(self) -> None:
+        """A spoke goes by what it is told, and by its settings."""
+        rules = spokeRules({"allow": ("a.*",), "deny": ()}, None, [b"a.x"], [b"secret"])
+        assert (rules.mayCome(b"a.b"), rules.mayCome(b"a.x"), rules.mayCome(b"b")) == (
+            True,
+            False,
+            False,
+        )
+        assert rules.takes(b"b") is Verdict.ALLOWED and rules.takes(b"secret") is Verdict.DENIED
+
+    @pytest.mark.parametrize("subject", [b"$LDS.x", b"_GR_.x", b"$GR.x"])
+    def test_always(self, subject: bytes) -> None:
+        """Some interest always passes."""
+        rules = LeafRules(Gate(()), Gate(()))
+        assert rules.mayTell(subject) and rules.takes(subject) is Verdict.ALLOWED
+
+    @pytest.mark.parametrize("subject", [b"_R_.x.y", b"$JS.ACK.x"])
+    def test_answers(self, subject: bytes) -> None:
+        """So do answers."""
+        assert LeafRules(Gate(()), Gate(())).mayCome(subject)
+
+    def test_told(self) -> None:
+        """What a hub says is what a spoke understands."""
+        grant = Grant(
+            publish=PermissionSet([b"a", b"b"], [b"c"]),
+            subscribe=SubscribePermissions(None, [b"d q"]),
+        )
+        said = permissionsOf(grant)
+        assert said == {"import": {"deny": ["d q"]}, "export": {"allow": ["a", "b"], "deny": ["c"]}}
+        hub, spoke = hubRules(grant), spokeRules(said["import"], said["export"])
+        assert hub.incoming == spoke.outgoing and hub.outgoing == spoke.incoming
+        assert permissionsOf(Grant()) == {}
+
+
+CLIENTS = (b"$JS.API.>", b"$KV.>", b"$OBJ.>")
+SERVERS = (b"$JSC.>", b"$NRG.>")
+
+
+class TestJetStream:
+    """What of JetStream stays on its side."""
+
+    @pytest.mark.parametrize("domains", [("", ""), ("hub", ""), ("hub", "leaf"), ("hub", "hub")])
+    def test_account(self, domains: tuple[str, str]) -> None:
+        """Requests without a domain, whatever the domains are."""
+        assert apartFor("A", "SYS", domains, True, {}) == CLIENTS
+        assert apartFor("A", "", domains, False, {"A": "hub", "B": ""}) == CLIENTS
+
+    def test_oneJetStream(self) -> None:
+        """Nothing for an account whose default is no domain."""
+        assert apartFor("A", "SYS", ("", ""), False, {"A": ""}) == ()
+
+    @pytest.mark.parametrize(
+        ("domains", "extends", "defaults", "isApart"),
+        [
+            (("hub", "hub"), False, {}, False),
+            (("hub", "leaf"), True, {}, True),
+            (("", "hub"), True, {}, True),
+            (("", ""), False, {}, True),
+            (("", ""), True, {}, False),
+            (("hub", "hub"), True, {"A": ""}, True),
+            (("hub", "hub"), True, {"A": "x"}, False),
+        ],
+    )
+    def test_system(
+        self, domains: tuple[str, str], extends: bool, defaults: dict[str, str], isApart: bool
+    ) -> None:
+        """The system account's traffic passes within one domain."""
+        found = apartFor("SYS", "SYS", domains, extends, defaults)
+        assert found == (CLIENTS + SERVERS if isApart else ())

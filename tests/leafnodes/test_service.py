@@ -1,0 +1,266 @@
+"""
+A broker's leafnode connections, on a reactor in memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from natsbroker import errors
+from natsbroker.auth.settings import AccountLimits
+from natsbroker.leafnodes.service import LeafAccounts
+from natsbroker.server.reload import ReloadError
+from natsbroker.server.start import StartError
+from natsbroker.testing.transport import MemoryTransport
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Kind
+from tests.leafnodes.leaves import connect, info
+from tests.links.linkhosts import LinkHost, occupy
+from tests.server.support import Host, logLines, settingsOf
+
+TEXT = """
+    server_name: n1, listen: "127.0.0.1:4222"
+    accounts { A { users: [ {user: a, password: a} ] }, B { users: [ {user: b, password: b} ] } }
+    leafnodes { %s }
+"""
+
+HUB = 'listen: "127.0.0.1:7422"'
+SPOKE = 'remotes: [ {url: "nats-leaf://u:p@10.0.0.1:7422", account: B} ]'
+
+
+class Leafy(LinkHost):
+    """
+    A broker with leafnodes.
+    """
+
+    def __init__(self, text: str, **arguments: Any) -> None:
+        super().__init__(TEXT % text, **arguments)
+
+    def start(self) -> Leafy:
+        """See L{Host.start}."""
+        super().start()
+        self.settle()
+        return self
+
+    def peer(self, **changes: Any) -> MemoryTransport:
+        """Somebody dials it."""
+        return self.accepted(7422, connect(**{"user": "a", "pass": "a", **changes}))
+
+    def answer(self, place: int = -1, **changes: Any) -> MemoryTransport:
+        """Somebody whom it dials lets it in."""
+        return self.answered(place, info(**changes) + info(connect_info=True, **changes))
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.reactor.pump([seconds / 10] * 10)
+        self.settle()
+
+    def reload(self, text: str) -> None:
+        """Take another block."""
+        self.broker.reload(settingsOf(TEXT % text))
+        self.settle()
+
+
+class TestHub:
+    """Others dial it."""
+
+    def test_letIn(self) -> None:
+        """Whoever may be a client may be a leafnode, in the same account."""
+        host = Leafy(HUB).start()
+        peer = host.peer()
+        peer.take()
+        peer.send(b"LS+ foo\r\n")
+        client = host.dial()
+        client.ask(b'CONNECT {"user":"a","pass":"a","verbose":false}\r\nPUB foo 2\r\nhi\r\n')
+        assert peer.take() == b"LMSG foo 2\r\nhi\r\n"
+        assert host.broker.accounts.leafnodes("A") == 1
+
+    def test_refused(self) -> None:
+        """Whoever may not, may not."""
+        host = Leafy(HUB).start()
+        peer = host.peer(**{"pass": "x"})
+        assert b"-ERR 'Authorization Violation'" in peer.take()
+
+    def test_ownUsers(self) -> None:
+        """Leafnodes may have users of their own."""
+        host = Leafy(HUB + ", authorization { user: l, pass: m, account: B }").start()
+        assert b"-ERR 'Authorization Violation'" in host.peer().take()
+        host.peer(**{"user": "l", "pass": "m"})
+        assert host.broker.accounts.leafnodes("B") == 1
+
+    def test_places(self) -> None:
+        """It says where it listens."""
+        with logLines() as lines:
+            host = Leafy(HUB + ", advertise: 'h:1'").start()
+        assert host.broker.addresses()["leafnodes"] == ["nats-leaf://127.0.0.1:7422"]
+        assert any("Listening for leafnode connections on" in line for line in lines)
+        assert "[INF] Advertise address for leafnode is set to h:1" in lines
+        peer = host.peer()
+        assert b'"leafnode_urls":["h:1"]' in peer.take()
+
+    def test_taken(self) -> None:
+        """A place that is taken stops the broker."""
+        host = Leafy(HUB)
+        occupy(host.reactor, 7422)
+        with pytest.raises(StartError, match="Error listening on leafnode port: 7422"):
+            host.start()
+
+    def test_stop(self) -> None:
+        """Nobody stays when it stops."""
+        host = Leafy(HUB).start()
+        peer = host.peer()
+        host.broker.stopService()
+        host.settle()
+        assert peer.closed and host.broker.accounts.leafnodes("A") == 0
+
+    def test_limit(self) -> None:
+        """An account may have so many leafnodes."""
+        host = Leafy(HUB)
+        host.broker.accounts.include("A", AccountLimits(max_leafnodes=1))
+        doors = LeafAccounts(host.broker.accounts)
+        assert doors.admit(Grant("A"), Kind.SPOKE).account == "A"
+        with pytest.raises(errors.ConnectionLimit, match="maximum account active connections"):
+            doors.admit(Grant("A"), Kind.HUB)
+        doors.dismiss(Grant("A"))
+        doors.admit(Grant("A"), Kind.HUB)
+
+    def test_revoked(self) -> None:
+        """A user whom a reload takes away is closed."""
+        host = Leafy(HUB).start()
+        peer = host.peer()
+        text = (TEXT % HUB).replace("user: a, password: a", "user: a, password: other")
+        host.broker.reload(settingsOf(text))
+        host.settle()
+        assert peer.closed
+
+
+class TestSpoke:
+    """It dials others."""
+
+    def test_dials(self) -> None:
+        """It dials, joins its account, and says who it is."""
+        host = Leafy(SPOKE).start()
+        assert host.dialled() == [("10.0.0.1", 7422)]
+        hub = host.answer()
+        said = hub.take()
+        assert b'"user":"u","pass":"p"' in said and b'"cluster":"n1"' in said
+        assert host.broker.accounts.leafnodes("B") == 1
+
+    def test_again(self) -> None:
+        """It dials again when it cannot connect, or is lost, a little later each time."""
+        host = Leafy(SPOKE).start()
+        with logLines() as lines:
+            host.refuse()
+        assert any("Error trying to connect to leafnode remote" in line for line in lines)
+        host.wait(0.5)
+        assert len(host.dialled()) == 1
+        host.wait(2.0)
+        assert len(host.dialled()) == 2
+        hub = host.answer()
+        hub.hangUp()
+        host.wait(0.5)
+        assert len(host.dialled()) == 2
+        host.wait(2.0)
+        assert len(host.dialled()) == 3
+
+    def test_otherAddress(self) -> None:
+        """Each address has its turn, and what the peer tells of, too."""
+        urls = "remotes: [ {urls: ['nats://10.0.0.1:1', 'nats://10.0.0.2:2'], no_randomize: true} ]"
+        host = Leafy(urls).start()
+        host.refuse()
+        host.wait(2.5)
+        assert host.dialled() == [("10.0.0.1", 1), ("10.0.0.2", 2)]
+        hub = host.answer(leafnode_urls=["10.0.0.9:9"])
+        hub.hangUp()
+        host.wait(2.5)
+        assert host.dialled()[-1] == ("10.0.0.9", 9)
+
+    def test_pause(self) -> None:
+        """A peer that found a loop is left in peace for a while."""
+        host = Leafy(SPOKE).start()
+        hub = host.answer()
+        hub.send(b"-ERR 'Loop detected for leafnode'\r\n")
+        host.wait(29.0)
+        assert len(host.dialled()) == 1
+        host.wait(9.0)
+        assert len(host.dialled()) == 2
+
+    def test_disabled(self) -> None:
+        """A remote may be there only for later."""
+        host = Leafy("remotes: [ {url: h, disabled: true} ]").start()
+        assert host.dialled() == []
+
+
+class TestReload:
+    """Other settings."""
+
+    def test_remotes(self) -> None:
+        """Remotes come and go; those that stay are left alone."""
+        other = '{url: "nats://10.0.0.2:2", account: A}'
+        host = Leafy(SPOKE).start()
+        hub = host.answer()
+        host.reload(SPOKE.replace("]", f", {other} ]"))
+        assert host.dialled()[-1] == ("10.0.0.2", 2) and not hub.disconnecting
+        host.answer()
+        host.reload(f"remotes: [ {other} ]")
+        host.wait(5.0)
+        service = host.broker.leafnodes
+        assert not hub.connected and len(host.dialled()) == 2
+        assert service is not None and len(service.leafs) == 1
+
+    def test_disabling(self) -> None:
+        """One can be disabled, and enabled again."""
+        host = Leafy(SPOKE).start()
+        hub = host.answer()
+        host.reload(SPOKE.replace("}", ", disabled: true}"))
+        host.wait(5.0)
+        assert hub.closed and len(host.dialled()) == 1
+        host.reload(SPOKE)
+        host.wait(0.5)
+        assert len(host.dialled()) == 2
+
+    def test_compression(self) -> None:
+        """The compression of the block, and of each remote, takes hold of what is connected."""
+        host = Leafy(f"{HUB}, compression: fast, {SPOKE}").start()
+        host.peer()
+        host.answer()
+        service = host.broker.leafnodes
+        assert service is not None
+        dialled, accepted = sorted(service.leafs, key=lambda each: not each.isDialled)
+        assert dialled.compression.wanted.mode == "s2_auto"
+        assert accepted.compression.wanted.mode == "s2_fast"
+        with logLines() as lines:
+            host.reload(f"{HUB}, compression: off, {SPOKE.replace('}', ', compression: best}')}")
+        assert dialled.compression.wanted.mode == "s2_best"
+        assert accepted.compression.wanted.mode == "off"
+        assert service.leafs.terms.compression.mode == "off"
+        said = [each for each in lines if "Compression value is" in each]
+        assert "Reloaded: LeafNode Compression value is: {off []}" in said[0]
+        assert 'account="B" Compression value is: {s2_best []}' in said[1] and "u:p" not in said[1]
+
+    @pytest.mark.parametrize(
+        "before, after",
+        [
+            (HUB, HUB.replace("7422", "7423")),
+            (HUB, HUB + ", isolate: true"),
+            (HUB, HUB + ", authorization { user: x, pass: y }"),
+            (HUB, SPOKE + ", " + HUB.replace("127.0.0.1", "127.0.0.2")),
+            (SPOKE, SPOKE.replace("}", ", hub: true}")),
+        ],
+    )
+    def test_refused(self, before: str, after: str) -> None:
+        """What cannot change while it runs is refused, and nothing changes."""
+        host = Leafy(before).start()
+        with pytest.raises(ReloadError, match="config reload not supported for LeafNode"):
+            host.reload(after)
+        assert host.broker.settings.leafnodes == settingsOf(TEXT % before).leafnodes
+
+    def test_fromNothing(self) -> None:
+        """Remotes can be added to a broker that had none."""
+        host = Host("port: 4222, server_name: n1, accounts { A {}, B {} }").start()
+        text = "port: 4222, server_name: n1, accounts { A {}, B {} }\nleafnodes { %s }"
+        host.broker.reload(settingsOf(text % SPOKE))
+        host.settle()
+        assert [each[0] for each in host.reactor.tcpClients] == ["10.0.0.1"]

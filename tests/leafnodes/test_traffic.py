@@ -1,0 +1,266 @@
+"""
+What passes over a leafnode connection.
+"""
+
+from __future__ import annotations
+
+import pytest
+from zope.interface.verify import verifyObject
+
+from natsbroker.interfaces import ILinkSubscriber, IOrigin, IOutboxLink
+from natsbroker.subjects.permissions import PermissionSet, ResponsePermission
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Kind
+from tests.leafnodes.leaves import Broker, connect
+from tests.support import LinkRecorder
+
+
+class TestTelling:
+    """What the peer is told of our interest."""
+
+    @pytest.mark.parametrize("kind", list(Kind))
+    def test_spoke(self, kind: Kind) -> None:
+        """A spoke is told of everything that messages reach from here."""
+        broker = Broker()
+        broker.doors.accounts["A"].busFor(kind).subscribe(b"foo", LinkRecorder(), b"")
+        wire = broker.accepted()
+        wire.send(connect())
+        assert wire.lines() == ([] if kind is Kind.LOCAL else [b"LS+ foo"])
+
+    @pytest.mark.parametrize("kind", list(Kind))
+    def test_hub(self, kind: Kind) -> None:
+        """A hub is told of what we serve."""
+        broker = Broker("spoke")
+        wire = broker.hub()
+        broker.doors.accounts["A"].busFor(kind).subscribe(b"foo", LinkRecorder(), b"")
+        isOurs = kind in (Kind.CLIENT, Kind.INTERNAL, Kind.SPOKE)
+        assert wire.lines() == ([b"LS+ foo"] if isOurs else [])
+
+    @pytest.mark.parametrize("isHub", [False, True])
+    def test_jetstream(self, isHub: bool) -> None:
+        """
+        Requests to JetStream without a domain go to neither side, also where the other side wants
+        everything; a hub takes those that come, as it takes those to its domain.
+        """
+        broker = Broker()
+        wire = broker.hub() if isHub else broker.spoke()
+        wire.send(b"LS+ >\r\n")
+        wire.take()
+        assert broker.publish(b"$JS.API.INFO") == broker.publish(b"$KV.B.k") == 0
+        assert broker.publish(b"$JS.hub.API.INFO") == broker.publish(b"foo") == 1
+        wire.take()
+        api = broker.subscribe(b"$JS.API.>")
+        wire.send(b"LMSG $JS.API.INFO 2\r\nhi\r\n")
+        assert api.bodies == ([] if isHub else [b"hi"])
+        assert wire.lines() == ([] if isHub else [b"LS+ $JS.API.>"])
+
+    def test_defaultDomain(self) -> None:
+        """Where an account's default is no domain, its requests pass."""
+        broker = Broker(defaultDomains={"A": ""})
+        wire = broker.hub()
+        wire.send(b"LS+ >\r\n")
+        assert broker.publish(b"$JS.API.INFO") == 1
+
+    @pytest.mark.parametrize(("theirs", "isApart"), [("hub", False), ("leaf", True)])
+    def test_domain(self, theirs: str, isApart: bool) -> None:
+        """The domains that both sides say decide about the system account."""
+        broker = Broker(domain="hub", system="A")
+        broker.decider.answer = Grant("A")
+        wire = broker.spoke(domain=theirs)
+        wire.send(b"LS+ >\r\n")
+        assert broker.publish(b"$NRG.x") == (0 if isApart else 1)
+
+    def test_groups(self) -> None:
+        """Of a queue group it is told the weight, and every change of it."""
+        broker = Broker()
+        wire = broker.spoke()
+        first = broker.subscribe(b"foo", b"q")
+        second = broker.subscribe(b"foo", b"q")
+        first.subscription.cancel()
+        second.subscription.cancel()
+        assert wire.lines() == [b"LS+ foo q 1", b"LS+ foo q 2", b"LS+ foo q 1", b"LS- foo q"]
+
+    def test_weightsOfOthers(self) -> None:
+        """A group behind another leafnode counts with its weight."""
+        broker = Broker()
+        one, other = broker.spoke(name="one"), broker.spoke(name="other")
+        one.send(b"LS+ foo q 3\r\n")
+        one.send(b"LS+ foo q 5\r\n")
+        assert other.lines() == [b"LS+ foo q 3", b"LS+ foo q 5"]
+        one.send(b"LS- foo q\r\n")
+        assert other.lines() == [b"LS- foo q"] and one.lines() == []
+
+    def test_isolated(self) -> None:
+        """One that is isolated hears nothing of other leafnodes."""
+        broker = Broker()
+        one, other = broker.spoke(name="one", isolate=True), broker.spoke(name="other")
+        for wire in (one, other):
+            wire.send(b"LS+ foo\r\n")
+        broker.subscribe(b"bar")
+        assert (one.lines(), other.lines()) == ([b"LS+ bar"], [b"LS+ foo", b"LS+ bar"])
+
+    def test_sameCluster(self) -> None:
+        """Leafnodes of one cluster tell each other by themselves."""
+        broker = Broker()
+        wires = [broker.spoke(name=name, cluster="LC") for name in ("one", "two")]
+        third = broker.spoke(name="three", cluster="other")
+        wires[0].send(b"LS+ foo\r\n")
+        assert (wires[1].lines(), third.lines()) == ([], [b"LS+ foo"])
+
+    def test_beacons(self) -> None:
+        """What tells loops is passed on by those who pass on nothing else of a hub's."""
+        broker = Broker("spoke")
+        hubs = [broker.hub(cluster=name) for name in ("C1", "C2")]
+        hubs[0].send(b"LS+ $LDS.x\r\nLS+ foo\r\n")
+        lines = hubs[1].take().split(b"\r\n")
+        assert b"LS+ $LDS.x" in lines and b"LS+ foo" not in lines
+
+
+class TestMessages:
+    """Messages in both directions."""
+
+    def test_frames(self) -> None:
+        """A message has its reply subject, its headers, and the groups that were chosen."""
+        broker = Broker()
+        wire = broker.spoke()
+        wire.send(b"LS+ foo\r\nLS+ foo q 1\r\n")
+        broker.publish(b"foo", b"hi", reply=b"r")
+        broker.publish(b"foo", b"NATS/1.0\r\n\r\nhi", headerLength=12)
+        assert wire.take() == (
+            b"LMSG foo + r q 2\r\nhi\r\nHMSG foo | q 12 14\r\nNATS/1.0\r\n\r\nhi\r\n"
+        )
+
+    def test_noHeaders(self) -> None:
+        """Who does not understand headers gets none."""
+        broker = Broker()
+        wire = broker.spoke(headers=False)
+        wire.send(b"LS+ foo\r\n")
+        broker.publish(b"foo", b"NATS/1.0\r\n\r\nhi", headerLength=12)
+        assert wire.take() == b"LMSG foo 2\r\nhi\r\n"
+
+    def test_once(self) -> None:
+        """However many subscriptions match, it gets a message once."""
+        broker = Broker()
+        wire = broker.spoke()
+        wire.send(b"LS+ foo\r\nLS+ *\r\nLS+ >\r\n")
+        broker.publish(b"foo")
+        assert wire.lines() == [b"LMSG foo 2", b"hi"]
+
+    def test_noEcho(self) -> None:
+        """Nothing comes back, nor goes to another leafnode of the same cluster."""
+        broker = Broker()
+        names = {"one": "LC", "two": "LC", "three": "", "four": "D"}
+        wires = {name: broker.spoke(name=name, cluster=names[name]) for name in names}
+        for wire in wires.values():
+            wire.send(b"LS+ foo\r\n")
+            wire.take()
+        for wire in wires.values():
+            wire.take()
+        wires["one"].send(b"LMSG foo 2\r\nhi\r\n")
+        got = {name: wire.lines() for name, wire in wires.items()}
+        message = [b"LMSG foo 2", b"hi"]
+        assert got == {"one": [], "two": [], "three": message, "four": message}
+
+    @pytest.mark.parametrize(
+        "line, plain, member",
+        [
+            (b"LMSG foo 2", 1, 0),
+            (b"LMSG foo r 2", 1, 0),
+            (b"LMSG foo | q 2", 1, 1),
+            (b"LMSG foo + r q 2", 1, 1),
+            (b"LMSG foo | other 2", 1, 0),
+        ],
+    )
+    def test_chosen(self, line: bytes, plain: int, member: int) -> None:
+        """The sender has chosen the groups."""
+        broker = Broker()
+        ears = broker.subscribe(b"foo"), broker.subscribe(b"foo", b"q")
+        broker.spoke().send(line + b"\r\nhi\r\n")
+        assert [len(ear.got) for ear in ears] == [plain, member]
+
+    def test_nearest(self) -> None:
+        """A group's own members come first, then those of the cluster, then leafnodes."""
+        broker = Broker()
+        account = broker.doors.accounts["A"]
+        wire, route = broker.spoke(), LinkRecorder()
+        wire.send(b"LS+ foo q 9\r\n")
+        account.busFor(Kind.ROUTE).subscribe(b"foo", route, b"", b"q")
+        wire.take()
+        for _ in range(5):
+            broker.publish(b"foo")
+        assert (len(route.got), wire.lines()) == (5, [])
+        member = broker.subscribe(b"foo", b"q")
+        broker.publish(b"foo")
+        assert (len(route.got), len(member.got)) == (5, 1)
+
+    @pytest.mark.parametrize("cluster, lines", [("", [b"LMSG foo | q 2", b"hi"]), ("C2", [])])
+    def test_lastMemberGone(self, cluster: str, lines: list[bytes]) -> None:
+        """
+        What was on its way to a queue group whose last member here is gone goes back, unless the
+        hub is one of a cluster: as nats-server does.
+        """
+        broker = Broker()
+        hub = broker.hub(cluster=cluster)
+        hub.send(b"LS+ foo q 1\r\n")
+        member = broker.subscribe(b"foo", b"q")
+        member.subscription.cancel()
+        hub.take()
+        hub.send(b"LMSG foo | q 2\r\nhi\r\n")
+        assert (hub.lines(), member.got) == (lines, [])
+
+    def test_afterwards(self) -> None:
+        """A message for who is gone is for nobody."""
+        broker = Broker()
+        wire = broker.spoke()
+        wire.send(b"LS+ foo\r\n")
+        target = wire.leaf.traffic
+        wire.transport.hangUp()
+        broker.settle()
+        assert broker.publish(b"foo") == 0 and target is not None and len(target.interest) == 0
+
+    @pytest.mark.parametrize(
+        "line", [b"LS+", b"LS+ a b", b"LS+ a b x", b"LS+ a b 1 2", b"LS-", b"LS- a b c", b"LMSG a"]
+    )
+    def test_nonsense(self, line: bytes) -> None:
+        """What makes no sense ends the connection."""
+        wire = Broker().spoke()
+        wire.send(line + b" \r\n")
+        assert wire.closed == "Protocol Violation"
+
+    def test_loop(self) -> None:
+        """Interest of ours that comes back ends it."""
+        broker = Broker()
+        wire = broker.spoke()
+        wire.send(b"LS+ %b\r\n" % broker.leafs.beaconOf("A"))
+        (line,) = wire.lines()
+        assert line.startswith(b'-ERR \'Loop detected for leafnode account="A"')
+
+
+class TestOrigin:
+    """What stands for the peer."""
+
+    def test_interfaces(self) -> None:
+        """It is a link that the lane may write to, and an origin."""
+        broker = Broker()
+        traffic = broker.spoke().leaf.traffic
+        assert traffic is not None
+        assert verifyObject(IOutboxLink, traffic.target) and verifyObject(IOrigin, traffic.target)
+        assert traffic.target.clientInfo(False).acc == "A"
+        assert traffic.target.clientInfo(True).kind == "Leafnode"
+
+    def test_answers(self) -> None:
+        """Who may only answer may answer just what was asked."""
+        broker = Broker()
+        grant = Grant("A", publish=PermissionSet(()), responses=ResponsePermission(1, 10.0))
+        broker.decider.answer = grant
+        ear = broker.subscribe(b">")
+        wire = broker.spoke()
+        traffic = wire.leaf.traffic
+        assert traffic is not None and verifyObject(ILinkSubscriber, traffic.target)
+        assert not IOutboxLink.providedBy(traffic.target)
+        wire.send(b"LS+ ask\r\n")
+        broker.publish(b"ask", reply=b"inbox")
+        wire.send(b"LMSG inbox 2\r\nok\r\n")
+        assert [each.subject for each, _ in ear.got] == [b"ask", b"inbox"] and wire.isOpen()
+        wire.send(b"LMSG inbox 2\r\nok\r\n")
+        assert len(ear.got) == 2 and wire.closed == "Protocol Violation"

@@ -1,0 +1,96 @@
+"""
+Clients with real outboxes, on either lane, at a broker in memory.
+
+Promises: what they hear is written by their outboxes, byte for byte; a mouth publishes as a session
+does, what the lane takes first.
+Must never know: what a test is about, or where the messages go.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from zope.interface import implementer
+
+from natsbroker.interfaces import IOutboxSubscriber
+from natsbroker.wire import ops
+from natsbroker.wire.values import Message
+from tests.support import Names
+
+__all__ = ["Ear", "Home", "Mouth"]
+
+
+class Home(Protocol):
+    """
+    Where a client is: a broker with a bus for clients.
+    """
+
+    @property
+    def turn(self) -> Any:
+        """In which outboxes write."""
+
+    def bus(self) -> Any:
+        """The door for clients."""
+
+
+@implementer(IOutboxSubscriber)
+class Ear:
+    """
+    A client with an outbox.
+
+    @ivar heard: the bytes that it got.
+    """
+
+    def __init__(self, names: Names, home: Home) -> None:
+        self.heard = b""
+        self.outbox = names.Outbox(home.turn, self, self._write, 1 << 24)
+        self.outbox.headers = True
+
+    def _write(self, data: bytes) -> None:
+        self.heard += data
+
+    def deliver(self, message: Message, tag: Any) -> None:
+        """See L{natsbroker.interfaces.ISubscriber.deliver}."""
+        self.outbox.deliver(message, tag)
+
+    def subscriptionEnded(self, tag: Any) -> None:
+        """See L{natsbroker.interfaces.ISubscriber.subscriptionEnded}."""
+
+    def outboxOverflowed(self) -> None:
+        """See L{natsbroker.connections.outbox.OutboxOwner.outboxOverflowed}."""
+
+    def outboxFailed(self) -> None:
+        """See L{natsbroker.connections.outbox.OutboxOwner.outboxFailed}."""
+
+
+class Mouth(Ear):
+    """
+    A client that publishes, as a session would have it.
+    """
+
+    def __init__(self, names: Names, home: Home) -> None:
+        super().__init__(names, home)
+        self._home = home
+        self._decoder = names.Decoder()
+        self._decoder.headers = True
+        self._lane = names.Lane(self._decoder, self.outbox, home.bus().matcher, None, False)
+
+    def say(self, data: bytes) -> int:
+        """
+        Publish.
+
+        @return: how many messages the lane took.
+        """
+        self._decoder.append(data)
+        taken = 0
+        self._home.turn.enter()
+        while True:
+            taken += int(self._lane.forward())
+            frame = self._decoder.next()
+            if frame is None:
+                break
+            assert frame[0] in (ops.PUB, ops.HPUB)
+            _, subject, reply, header, body, size, head = frame
+            self._home.bus().publish(Message(subject, body, reply, header, self, size, head))
+        self._home.turn.leave()
+        return taken

@@ -1,0 +1,70 @@
+"""
+Brokers with links, on a reactor in memory: who dials them, and whom they dial.
+
+Promises: nothing listens and nobody is dialled; each connection is there when a test says so.
+Must never know: what is said on a link.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.error import CannotListenError, ConnectionRefusedError
+from twisted.python.failure import Failure
+
+from natsbroker.testing.transport import MemoryTransport
+from tests.server.support import Host
+
+__all__ = ["LinkHost", "occupy"]
+
+
+def occupy(reactor: Any, taken: int) -> None:
+    """Have a port be somebody else's."""
+    listen = reactor.listenTCP
+
+    def refuse(port: int, *arguments: Any, **more: Any) -> Any:
+        if port == taken:
+            raise CannotListenError("127.0.0.1", port, OSError(98, "Address already in use"))
+        return listen(port, *arguments, **more)
+
+    reactor.listenTCP = refuse
+
+
+class LinkHost(Host):
+    """
+    A broker with links.
+    """
+
+    def factory(self, port: int) -> Any:
+        """What accepts connections on a port."""
+        (found,) = [each[1] for each in self.reactor.tcpServers if each[0] == port]
+        return found
+
+    def accepted(self, port: int, said: bytes = b"") -> MemoryTransport:
+        """Somebody dials it and says something."""
+        return self._connected(self.factory(port), said)
+
+    def dialled(self) -> list[tuple[str, int]]:
+        """Where it has dialled so far."""
+        return [(each[0], each[1]) for each in self.reactor.tcpClients]
+
+    def answered(self, place: int = -1, said: bytes = b"") -> MemoryTransport:
+        """Answer an attempt, and say something."""
+        return self._connected(self.reactor.tcpClients[place][2], said)
+
+    def _connected(self, factory: Any, said: bytes) -> MemoryTransport:
+        protocol = factory.buildProtocol(None)
+        transport = MemoryTransport(self.reactor, protocol, IPv4Address("TCP", "127.0.0.9", 5))
+        transport.connect()
+        self.settle()
+        if said:
+            transport.send(said)
+            self.settle()
+        return transport
+
+    def refuse(self, place: int = -1) -> None:
+        """Refuse an attempt."""
+        factory = self.reactor.tcpClients[place][2]
+        factory.clientConnectionFailed(None, Failure(ConnectionRefusedError()))
+        self.settle()

@@ -1,0 +1,152 @@
+"""
+What tests of links of every kind share: a clock that only the test moves, and peers that say what
+the test says.
+
+Promises: nothing happens but by the test's doing.
+Must never know: what a test is about, or which kind of link it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
+
+from natsbroker import hot
+from natsbroker.connections.wheel import DeadlineWheel
+from natsbroker.links.context import LinkContext, LinkLimits
+from natsbroker.links.protocol import LinkProtocol
+from natsbroker.links.s2stream import S2Decoder
+from natsbroker.testing.transport import MemoryTransport
+from natsbroker.wire.values import Kind, Message
+from tests.links.s2frames import BEGIN, plain
+from tests.support import Recorder
+
+__all__ = ["AccountNode", "LinkNode", "LinkWire", "said"]
+
+
+def said(operation: bytes, usual: Mapping[str, Any], changes: Mapping[str, Any]) -> bytes:
+    """A line of a peer: what it says as a rule, with something else in places."""
+    return b"%b %b \r\n" % (operation, json.dumps({**usual, **changes}).encode())
+
+
+class LinkNode:
+    """
+    A broker as far as links are concerned.
+
+    @ivar context: what its links share.
+    """
+
+    def __init__(self, clock: Clock | None, random: Random, limits: LinkLimits | None) -> None:
+        self.clock = clock or Clock()
+        self.turn = hot.Turn(lambda call: self.clock.callLater(0, call))
+        self.random = random
+        self.context = LinkContext(
+            self.clock, self.turn, DeadlineWheel(self.clock), self.random, limits
+        )
+
+    def settle(self, seconds: float = 0.0) -> None:
+        """Let happen what is due."""
+        for _ in range(60):
+            self.clock.advance(0)
+        if seconds:
+            steps = max(int(seconds / 0.05), 1)
+            self.clock.pump([seconds / steps] * steps)
+            self.settle()
+
+
+class AccountNode(LinkNode):
+    """
+    A broker with accounts, too.
+
+    @ivar doors: has them as C{accounts}, by their names.
+    """
+
+    doors: Any
+
+    def bus(self, account: str = "A") -> Any:
+        """A client's door to an account."""
+        return self.doors.accounts[account].busFor(Kind.CLIENT)
+
+    def subscribe(self, pattern: bytes, queue: bytes = b"", account: str = "A") -> Recorder:
+        """Somebody subscribes."""
+        recorder = Recorder()
+        recorder.subscription = self.bus(account).subscribe(pattern, recorder, None, queue)
+        self.settle()
+        return recorder
+
+    def publish(self, subject: bytes, body: bytes = b"hi", account: str = "A", **more: Any) -> int:
+        """Somebody publishes."""
+        count = int(self.bus(account).publish(Message(subject, body, **more)))
+        self.settle()
+        return count
+
+
+class LinkWire:
+    """
+    A peer that says what the test says.
+
+    @cvar INTRODUCTIONS: what lines begin with that L{lines} leaves out.
+    """
+
+    INTRODUCTIONS: tuple[bytes, ...] = (b"INFO", b"CONNECT")
+
+    def __init__(self, node: LinkNode, protocol: LinkProtocol) -> None:
+        self.node = node
+        self.protocol = protocol
+        address = IPv4Address("TCP", "127.0.0.9", 50000)
+        self.transport = MemoryTransport(node.clock, protocol, address)
+        self.transport.connect()
+        node.settle()
+
+    def send(self, data: bytes) -> None:
+        """Say something."""
+        self.transport.send(data)
+        self.node.settle()
+
+    def take(self) -> bytes:
+        """What was said to the peer."""
+        self.node.settle()
+        return self.transport.take()
+
+    def lines(self) -> list[bytes]:
+        """The same, cut into lines, without introductions."""
+        lines = self.take().split(b"\r\n")
+        return [line for line in lines if line and not line.startswith(self.INTRODUCTIONS)]
+
+    def documents(self, operation: bytes = b"INFO") -> list[dict[str, Any]]:
+        """The INFOs, or CONNECTs, among what was said to the peer."""
+        lines = self.take().split(b"\r\n")
+        return [json.loads(each.split(b" ", 1)[1]) for each in lines if each.startswith(operation)]
+
+    def squeeze(self, *pieces: bytes) -> None:
+        """Say something in S2, each piece in a chunk of its own."""
+        self.send(BEGIN + b"".join(map(plain, pieces)))
+
+    def unpack(self) -> tuple[bytes, bytes]:
+        """What was said to the peer as it is, and then what was said in S2."""
+        before, begin, stream = self.take().partition(BEGIN)
+        decoder, found = S2Decoder(), b""
+        decoder.feed(begin + stream)
+        while not decoder.isStarved:
+            found += decoder.read(1 << 20)
+        return before, found
+
+    def hangUp(self) -> None:
+        """Go."""
+        self.transport.hangUp()
+        self.node.settle()
+
+    @property
+    def link(self) -> Any:
+        """Our side of it."""
+        return self.protocol.link
+
+    @property
+    def closed(self) -> str:
+        """Why it was closed; empty while it is not."""
+        return str(self.link.reason)

@@ -1,0 +1,32 @@
+"""
+What all links of one kind share.
+"""
+
+from __future__ import annotations
+
+from natsbroker.clients.context import Tracing
+from natsbroker.links.context import LinkLimits
+from tests.routes.clusters import Node
+
+
+def test_numbers() -> None:
+    """Links have numbers of their own."""
+    context = Node().context
+    assert [context.nextNumber() for _ in range(3)] == [1, 2, 3]
+
+
+def test_defaults() -> None:
+    """Limits are there without any settings, and traces are off."""
+    context = Node().context
+    assert context.limits == LinkLimits()
+    assert context.limits.ping_interval == 30.0 and context.limits.max_pending == 64 << 20
+    assert not context.tracing
+
+
+def test_tracing() -> None:
+    """As much is traced as of clients, and no longer than that is."""
+    context = Node().context
+    context.useTracing(Tracing(protocol=True, maxLength=7))
+    assert (context.tracing, context.maxTraced) == (True, 7)
+    context.useTracing(Tracing())
+    assert (context.tracing, context.maxTraced) == (False, 0)

@@ -1,0 +1,221 @@
+"""
+A conversation with another server.
+"""
+
+from __future__ import annotations
+
+from natsbroker import errors
+from natsbroker.links.context import LinkLimits
+from tests.conftest import FlushLoggedErrors
+from tests.routes.clusters import Node, everything
+from tests.server.support import logLines
+
+
+class TestKeepalive:
+    """A peer that is silent."""
+
+    def test_stale(self) -> None:
+        """It is sent PINGs, and given up, and what it stood for is gone."""
+        node = Node(limits=LinkLimits(ping_interval=1.0, ping_max=2))
+        wire = node.joined()
+        wire.send(b"RS+ A foo\r\n")
+        node.settle(1.5)
+        assert wire.lines() == [b"PING"]
+        node.settle(1.0)
+        assert wire.lines() == [b"PING"] and node.publish(b"foo") == 1
+        node.settle(1.5)
+        assert wire.closed == "Stale Connection" and node.publish(b"foo") == 0
+        assert wire.lines()[-1] == b"-ERR 'Stale Connection'"
+
+    def test_answers(self) -> None:
+        """One that answers stays, and its round trip is known."""
+        node = Node(limits=LinkLimits(ping_interval=1.0))
+        wire = node.joined()
+        for _ in range(10):
+            node.settle(1.0)
+            if b"PING\r\n" in wire.take():
+                wire.send(b"PONG\r\n")
+        assert not wire.closed and wire.route.roundTrip > 0
+
+    def test_busy(self) -> None:
+        """One that says something is sent no PING but the first, which measures."""
+        node = Node(limits=LinkLimits(ping_interval=1.0))
+        wire = node.joined()
+        pings = 0
+        for _ in range(12):
+            node.settle(0.5)
+            wire.send(b"RS+ A foo\r\nPONG\r\n")
+            pings += wire.take().count(b"PING")
+        assert pings == 1 and not wire.closed
+
+    def test_halfOpen(self) -> None:
+        """One that takes nothing and says nothing is gone in time, and at once from matching."""
+        node = Node(limits=LinkLimits(ping_interval=1.0, ping_max=2))
+        wire = node.joined()
+        wire.send(b"RS+ A foo\r\n")
+        wire.transport.taking = False
+        node.settle(4.0)
+        assert wire.closed == "Stale Connection"
+        assert len(node.doors.accounts["A"]) == 0
+        node.settle(2.0)
+        assert wire.transport.closed == "aborted" and len(node.cluster) == 0
+
+
+class TestSlow:
+    """A peer that takes nothing."""
+
+    def test_pending(self) -> None:
+        """More than the limit ends it, and memory is free again."""
+        node = Node(limits=LinkLimits(max_pending=100_000))
+        wire = node.joined()
+        wire.send(b"RS+ A foo\r\n")
+        wire.transport.taking = False
+        with logLines() as lines:
+            for _ in range(300):
+                node.publish(b"foo", b"x" * 1000)
+        assert wire.closed == "Slow Consumer (Pending Bytes)"
+        assert wire.route.outbox.pending == 0 and wire.transport.closed == "aborted"
+        assert any(
+            "Slow Consumer Detected: MaxPending of 100000 Exceeded" in each for each in lines
+        )
+
+    def test_deadline(self) -> None:
+        """So does taking nothing for too long."""
+        node = Node(limits=LinkLimits(write_deadline=2.0, ping_interval=100.0))
+        wire = node.joined()
+        wire.send(b"RS+ A foo\r\n")
+        wire.transport.taking = False
+        for _ in range(100):
+            node.publish(b"foo", b"x" * 1000)
+        node.settle(1.9)
+        assert wire.transport.connected
+        node.settle(0.3)
+        assert wire.closed == "Slow Consumer (Write Deadline)"
+
+    def test_takesSome(self) -> None:
+        """One that takes some of it within each deadline stays; taking none of it ends it."""
+        node = Node(limits=LinkLimits(write_deadline=2.0, ping_interval=100.0))
+        route = node.joined().route
+        held = [1000]
+        route.outbox.write(b"PING\r\n" * 1000)
+        node.settle(0)
+        route.outbox.pause(lambda: held[0])
+        route.writeBlocked()
+        for _ in range(5):
+            held[0] -= 1
+            node.settle(1.9)
+        reasons = [route.reason]
+        node.settle(4.2)
+        assert [*reasons, route.reason] == ["", "Slow Consumer (Write Deadline)"]
+
+    def test_catchesUp(self) -> None:
+        """One that takes it in time gets everything in order."""
+        node = Node(limits=LinkLimits(write_deadline=2.0, ping_interval=100.0))
+        wire = node.joined()
+        wire.send(b"RS+ A foo\r\n")
+        wire.transport.taking = False
+        for number in range(100):
+            node.publish(b"foo", b"%03d" % number * 500)
+        node.settle(1.0)
+        wire.transport.taking = True
+        node.settle(3.0)
+        assert not wire.closed
+        bodies = [line[:3] for line in wire.lines() if line[:1].isdigit()]
+        assert bodies == [b"%03d" % number for number in range(100)]
+
+    def test_waits(self) -> None:
+        """A link reads nothing while a receiver of what it brought holds too much, for a while."""
+        node = Node()
+        one, two = node.joined(), node.accepted()
+        outbox = two.route.outbox
+        outbox.pause()
+        one.send(b"PING\r\n")
+        outbox.write(b"x" * (2 << 20))
+        one.send(b"PING\r\n")
+        reading = [one.transport.isReading]
+        node.settle(0.5)
+        reading.append(one.transport.isReading)
+        assert reading == [False, True] and not one.closed
+
+
+class TestEnd:
+    """How links end."""
+
+    def test_peerFailed(self) -> None:
+        """A peer that reports an error is closed, and what it said is on one line of the log."""
+        node = Node()
+        wire = node.joined()
+        with logLines() as lines:
+            wire.send(b"-ERR 'what\x1b[2J\x07 ever'\r\n")
+        assert wire.closed == "Parse Error"
+        (error,) = [line for line in lines if "Route Error" in line]
+        assert "\x1b" not in error
+
+    def test_inputEnded(self) -> None:
+        """A peer that sends no more is gone."""
+        node = Node()
+        wire = node.joined()
+        wire.send(b"RS+ A foo\r\n")
+        wire.protocol.readConnectionLost()
+        assert node.publish(b"foo") == 0 and wire.closed == "Client Closed"
+
+    def test_roll(self) -> None:
+        """It is on the roll of its kind until its transport is gone, and leads nowhere before."""
+        node = Node()
+        wire = node.joined()
+        assert node.cluster.everyone() == [wire.route] and "PEER" in node.cluster.members
+        wire.route.close(errors.ROUTE_REMOVED)
+        assert wire.route.traffic is None
+        assert node.cluster.everyone() == [wire.route] and "PEER" not in node.cluster.members
+        node.settle()
+        assert node.cluster.everyone() == []
+
+    def test_internalFailure(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """What fails inside ends the link, and nothing else."""
+        node = Node()
+        wire, other = node.joined(), node.joined(server_id="P2", server_name="p2")
+
+        def fail(*_: object) -> None:
+            raise RuntimeError("a test")
+
+        wire.route.handlers[7] = fail
+        with everything() as lines:
+            wire.send(b"PING\r\n")
+        assert wire.closed == "Internal Client" and not other.closed
+        assert any("Internal failure" in line for line in lines)
+        assert len(flushLoggedErrors(RuntimeError)) == 1
+
+    def test_afterwards(self) -> None:
+        """Input after the end is thrown away."""
+        node = Node()
+        wire = node.joined()
+        wire.send(b"FOO\r\nRS+ A foo\r\n")
+        wire.send(b"RS+ A foo\r\n")
+        assert node.publish(b"foo") == 0
+
+
+def test_limitsChanged() -> None:
+    """A reload holds for links that there are."""
+    node = Node()
+    wire = node.joined()
+    node.context.limits = LinkLimits(ping_interval=1.0, max_control_line=10, max_pending=5000)
+    wire.route.limitsChanged()
+    node.settle(1.5)
+    assert wire.lines() == [b"PING"]
+    wire.send(b"RS+ A " + b"x" * 20 + b"\r\n")
+    assert wire.lines() == [b"-ERR 'maximum control line exceeded'"]
+    assert wire.route.outbox.limit == 5000
+
+
+def test_trace() -> None:
+    """What is said is traced, in both directions, on lines of printable text."""
+    node = Node()
+    node.context.tracing = True
+    node.context.maxTraced = 4
+    with everything() as lines:
+        wire = node.joined()
+        wire.send(b"RS+ A foo\r\nRMSG A foo 9\r\n\x1bcanary!!\r\nPING\r\n")
+    assert any("<<- [RS+ A foo]" in line for line in lines)
+    assert any("->> [PONG]" in line for line in lines)
+    assert any("<<- [RMSG foo" in line for line in lines)
+    assert not any("canary" in line or "\x1b" in line for line in lines)

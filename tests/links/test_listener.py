@@ -1,0 +1,93 @@
+"""
+Where one kind of link is listened for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Factory
+from twisted.internet.testing import MemoryReactorClock
+
+from natsbroker.links.listener import LinkPort, ended
+from natsbroker.server.start import StartError
+from tests.links.linkhosts import occupy
+
+FACTORY = Factory()
+
+
+def portOn(reactor: Any, port: int, host: str = "127.0.0.1") -> LinkPort:
+    """A place that is not open yet."""
+    return LinkPort(reactor, host, port, FACTORY, "router", "nats-route")
+
+
+def done(coroutine: Any) -> None:
+    """Have something happen that takes no time."""
+    assert Deferred.fromCoroutine(coroutine).called
+
+
+def test_open() -> None:
+    """It says where it listens while it does."""
+    reactor: Any = MemoryReactorClock()
+    port = portOn(reactor, 6222)
+    assert (port.number, port.urls(), str(port)) == (0, [], "")
+    done(port.open())
+    assert [(each[0], each[1]) for each in reactor.tcpServers] == [(6222, FACTORY)]
+    # A reactor in memory listens on an address of its own choice.
+    assert (port.number, str(port)) == (6222, "0.0.0.0:6222")
+    assert port.urls() == ["nats-route://127.0.0.1:6222"]
+    done(port.close())
+    assert (port.number, port.urls(), str(port)) == (0, [], "")
+
+
+def test_nowhere() -> None:
+    """Port 0 is nowhere: it can be opened and closed as well as any."""
+    reactor: Any = MemoryReactorClock()
+    port = portOn(reactor, 0)
+    done(port.open())
+    assert not reactor.tcpServers
+    assert (port.number, port.urls(), str(port)) == (0, [], "")
+    done(port.close())
+
+
+def test_random() -> None:
+    """A negative port is left to the kernel."""
+    reactor: Any = MemoryReactorClock()
+    done(portOn(reactor, -1).open())
+    assert [each[0] for each in reactor.tcpServers] == [0]
+
+
+def test_taken() -> None:
+    """A place that is taken is told as nats-server tells it."""
+    reactor: Any = MemoryReactorClock()
+    occupy(reactor, 6222)
+    opening = Deferred.fromCoroutine(portOn(reactor, 6222).open())
+    failures: list[Any] = []
+    opening.addErrback(failures.append)
+    (failure,) = failures
+    failure.trap(StartError)
+    assert failure.getErrorMessage() == (
+        "Error listening on router port: 6222 - "
+        "listen tcp 127.0.0.1:6222: bind: address already in use"
+    )
+
+
+@pytest.mark.parametrize("isAtOnce", [True, False])
+def test_ended(isAtOnce: bool) -> None:
+    """The end of links is waited for."""
+    waiting: list[Callable[[], None]] = []
+
+    def close(call: Callable[[], None]) -> None:
+        if isAtOnce:
+            call()
+        else:
+            waiting.append(call)
+
+    ending = Deferred.fromCoroutine(ended(close))
+    assert ending.called is isAtOnce
+    for call in waiting:
+        call()
+    assert ending.called

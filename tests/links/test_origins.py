@@ -1,0 +1,28 @@
+"""
+Accounts at other servers, as origins of messages.
+"""
+
+from __future__ import annotations
+
+from zope.interface.verify import verifyObject
+
+from natsbroker.interfaces import IOrigin
+from natsbroker.links.origins import PeerOrigin
+from natsbroker.wire.values import ClientInfo
+
+
+class Moon(PeerOrigin):
+    """
+    An account far away.
+    """
+
+    ORIGIN = "Moon"
+
+
+def test_clientInfo() -> None:
+    """Whoever may know more than the account is told of the server, too."""
+    origin = Moon("A", "m-1")
+    assert verifyObject(IOrigin, origin)
+    assert origin.grant.account == "A"
+    assert origin.clientInfo(False) == ClientInfo(acc="A")
+    assert origin.clientInfo(True) == ClientInfo(acc="A", server="m-1", kind="Moon")

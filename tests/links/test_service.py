@@ -1,0 +1,191 @@
+"""
+The part of a broker in one kind of link, as far as the kind makes no difference.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Factory
+from twisted.internet.testing import MemoryReactorClock
+
+from natsbroker.clients.context import ClientContext, Tracing
+from natsbroker.clients.info import ServerInfo
+from natsbroker.config.model import Settings
+from natsbroker.links.context import LinkLimits
+from natsbroker.links.dependencies import LinkGround
+from natsbroker.links.dialling import DialTerms
+from natsbroker.links.listener import LinkPort
+from natsbroker.links.registry import LinkRoll
+from natsbroker.links.service import LinkService
+from natsbroker.server.start import StartError
+from tests.links.linkhosts import occupy
+from tests.server.support import logLines
+from tests.support import Doorkeeper
+
+
+class Thread:
+    """
+    A link that is noticed when it is told something.
+
+    @ivar told: the limits that it was told of, and why it was closed.
+    """
+
+    number = 1
+
+    def __init__(self, service: Threads) -> None:
+        self._service = service
+        self.told: list[Any] = []
+
+    def limitsChanged(self) -> None:
+        """See L{natsbroker.links.link.Link.limitsChanged}."""
+        self.told.append(self._service.context.limits)
+
+    def close(self, error: Any) -> None:
+        """See L{natsbroker.links.link.Link.close}."""
+        self.told.append(error.reason)
+
+
+class Threads(LinkService[str]):
+    """
+    A kind of link of which nothing is known.
+
+    @ivar places: where it has said that it listens.
+    @ivar dialled: who was dialled.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.reactor: Any = MemoryReactorClock()
+        accounts: Any = None
+        info = ServerInfo("", "", "", "")
+        self.clients = ClientContext(self.reactor, accounts, Doorkeeper(), info)
+        self.clients.tracing = Tracing(True, maxLength=7)
+        self.limits = LinkLimits(max_payload=9)
+        ground = LinkGround(
+            self.reactor, settings or Settings(), self.clients, accounts, "ID", Random(1)
+        )
+        super().__init__(ground, self.limits)
+        self.roll: LinkRoll[Any] = LinkRoll(self.context)
+        self._port = LinkPort(self.reactor, "127.0.0.1", 4, Factory(), "thread", "nats-thread")
+        self.places: list[int] = []
+        self.dialled: list[str] = []
+
+    @property
+    def links(self) -> LinkRoll[Any]:
+        """See L{LinkService.links}."""
+        return self.roll
+
+    def _identify(self) -> None:
+        self.places.append(self.port)
+        self.dial("early")
+
+    def announce(self) -> None:
+        """See L{LinkService.announce}."""
+        self._warnOfUnverified("threads")
+
+    def dial(self, name: str) -> None:
+        """Have somebody dialled."""
+
+        def connect() -> Deferred[Any]:
+            self.dialled.append(name)
+            return Deferred()
+
+        self._diallers.dial(name, name, DialTerms(), connect, 0.0)
+        self.reactor.advance(0)
+
+    async def open(self) -> None:
+        """Begin."""
+        await self._listen()
+
+    def use(self, limits: LinkLimits) -> None:
+        """Have other settings."""
+        self._use(Settings(), limits)
+
+
+def begun(coroutine: Any) -> Deferred[Any]:
+    """Have something begin."""
+    return Deferred.fromCoroutine(coroutine)
+
+
+@pytest.mark.parametrize("isFast", [True, False])
+def test_context(isFast: bool) -> None:
+    """What its links share is what clients have, within limits of their own."""
+    threads = Threads(replace(Settings(), fast_lane=isFast))
+    context, clients = threads.context, threads.clients
+    assert (context.turn, context.wheel) == (clients.turn, clients.wheel)
+    assert context.limits is threads.limits
+    assert context.fastLane is isFast
+    assert (context.tracing, context.maxTraced) == (True, 7)
+
+
+def test_open() -> None:
+    """It listens, says where, and only then dials."""
+    threads = Threads()
+    assert (threads.port, threads.urls()) == (0, [])
+    threads.dial("a")
+    assert begun(threads.open()).called
+    assert threads.places == [4] and threads.dialled == []
+    assert (threads.port, threads.urls()) == (4, ["nats-thread://127.0.0.1:4"])
+    threads.dial("b")
+    assert threads.dialled == ["b"]
+
+
+def test_taken() -> None:
+    """Where the place is taken it neither says that it listens nor dials."""
+    threads = Threads()
+    occupy(threads.reactor, 4)
+    opening = begun(threads.open())
+    failures: list[Any] = []
+    opening.addErrback(failures.append)
+    failures[0].trap(StartError)
+    threads.dial("a")
+    assert threads.places == [] and threads.dialled == []
+
+
+def test_stopListening() -> None:
+    """It listens and dials no more, and the links that there are stay."""
+    threads = Threads()
+    begun(threads.open())
+    link = Thread(threads)
+    threads.roll.joined(link)
+    assert begun(threads.stopListening()).called
+    threads.dial("a")
+    assert (threads.port, threads.dialled, link.told) == (0, [], [])
+
+
+def test_close() -> None:
+    """Its end is the end of its links."""
+    threads = Threads()
+    begun(threads.open())
+    link = Thread(threads)
+    threads.roll.joined(link)
+    closing = begun(threads.close())
+    assert (threads.port, link.told, closing.called) == (0, ["Server Shutdown"], False)
+    threads.roll.forgotten(link)
+    assert closing.called
+
+
+def test_use() -> None:
+    """Other settings hold for the links that there are, and so does what is traced."""
+    threads = Threads()
+    link = Thread(threads)
+    threads.roll.joined(link)
+    limits = LinkLimits(max_payload=10)
+    threads.clients.tracing = Tracing()
+    threads.use(limits)
+    assert link.told == [limits]
+    assert (threads.context.tracing, threads.context.maxTraced) == (False, 0)
+
+
+def test_unverified() -> None:
+    """That anybody is taken for those who are dialled is said in nats-server's words."""
+    with logLines() as lines:
+        Threads().announce()
+    assert lines == [
+        "[WRN] TLS certificate chain and hostname of solicited threads will not be verified. "
+        "DO NOT USE IN PRODUCTION!"
+    ]

@@ -1,0 +1,107 @@
+"""
+What connects a broker with others, as a whole.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from natsbroker.gateways.remote import Remote
+from natsbroker.links.services import Links
+from tests.routes.clusters import info
+from tests.routes.test_service import Member
+from tests.server.support import Host
+
+ALL = """
+    server_name: n1, listen: "127.0.0.1:4222"
+    cluster { name: C1, listen: "127.0.0.1:6222" }
+    leafnodes { listen: "127.0.0.1:7422" }
+    gateway { name: C1, listen: "127.0.0.1:7222" }
+"""
+
+
+def links(text: str) -> Links:
+    """
+    The links of a broker that has started.
+    """
+    found: Links = Host(text).start().broker.links
+    return found
+
+
+def test_nothing() -> None:
+    """A broker without any of them has none, listens nowhere, and tells its clients nothing."""
+    found = links('listen: "127.0.0.1:4222"')
+    assert (found.membership, found.leafnodes, found.gateways) == (None, None, None)
+    assert found.addresses() == {"cluster": [], "leafnodes": [], "gateway": []}
+    assert (found.clusterInfo(), found.countNeighbours()) == ({}, 0)
+
+
+def test_everything() -> None:
+    """Each kind that the settings name listens, and is said to."""
+    found = links(ALL)
+    assert {name: len(urls) for name, urls in found.addresses().items()} == {
+        "cluster": 1,
+        "leafnodes": 1,
+        "gateway": 1,
+    }
+    assert found.clusterInfo()["cluster"] == "C1"
+
+
+def test_location() -> None:
+    """
+    Accounts are told which cluster this is, and which others are joined to it, nearest first.
+    """
+    found = Host(ALL).start().broker
+    account = found.accounts["$G"]
+    assert account.location() == ("C1", ())
+    assert found.links.gateways is not None
+    remotes = found.links.gateways.gateways.remotes
+    for name, roundTrip in (("far", 0.2), ("near", 0.1)):
+        link: Any = SimpleNamespace(roundTrip=roundTrip)
+        remotes[name] = Remote(name, None)
+        remotes[name].link = link
+    assert account.location() == ("C1", ("near", "far"))
+    alone = Host('server_name: n1, listen: "127.0.0.1:4222"').start().broker
+    assert alone.accounts["$G"].location() == ("", ())
+
+
+def test_hub() -> None:
+    """Connections of every kind go through the hub."""
+    found = links(ALL)
+    hub: Any = object()
+    found.useHub(hub)
+    assert found.membership is not None and found.gateways is not None
+    assert found.leafnodes is not None
+    contexts = [
+        found.membership.cluster.context,
+        found.leafnodes.leafs.context,
+        found.gateways.gateways.context,
+    ]
+    assert [context.hub for context in contexts] == [hub] * 3
+
+
+def test_neighbours() -> None:
+    """Other members are counted once, however many connections there are."""
+    member = Member("pool_size: 3").start()
+    member.peer(server_id="P1", server_name="p1")
+    member.peer(server_id="P2", server_name="p2").send(info(server_id="P2", server_name="p2"))
+    assert member.broker.links.countNeighbours() == 2
+
+
+@pytest.mark.parametrize("page", ["/routez", "/gatewayz", "/leafz"])
+def test_shown(page: str) -> None:
+    """The monitoring pages show them."""
+    broker = Host(ALL).start().broker
+    assert page in broker.monitoring.pages
+    assert broker.monitoring.varz.contributions["cluster"]()["name"] == "C1"
+
+
+def test_stops() -> None:
+    """When the broker stops, nobody can connect any more."""
+    host = Host(ALL).start()
+    host.broker.stopService()
+    host.settle()
+    assert host.broker.links.addresses() == {"cluster": [], "leafnodes": [], "gateway": []}

@@ -1,0 +1,167 @@
+"""
+Tests for L{natsbroker.links.settings}.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from natsbroker.config.reading import Findings, Reading
+from natsbroker.config.tlsblock import TLS
+from natsbroker.links.settings import (
+    advertised,
+    advertiseProblems,
+    certificateProblems,
+    guardProblems,
+    isSpaced,
+    listenAddress,
+    loginOf,
+    loginProblems,
+    negativeProblems,
+    urlProblems,
+)
+from natsbroker.routes.settings import Cluster
+from tests.config.support import readingOf
+
+
+def blockOf(text: str) -> Reading:
+    """A block of links that was read."""
+    reading, _ = readingOf(f"cluster {{ {text} }}")
+    block = reading.block("cluster")
+    assert block is not None
+    return block
+
+
+@pytest.mark.parametrize(
+    "text, place",
+    [
+        ("", ("", 0)),
+        ('listen: "a:1"', ("a", 1)),
+        ('listen: "a:1", host: b', ("b", 1)),
+        ('host: b, port: 2, listen: "a:1"', ("a", 1)),
+        ('listen: "a:1", port: -1', ("a", -1)),
+    ],
+)
+def test_listenAddress(text: str, place: tuple[str, int]) -> None:
+    """What stands later wins, host and port each for itself."""
+    findings = Findings()
+    assert listenAddress(blockOf(text), findings) == place
+    assert findings.errors == []
+
+
+@pytest.mark.parametrize(
+    "text, path",
+    [
+        ('host: a, listen: "b:70000"', "cluster.listen"),
+        ('listen: "b:1", port: -2', "cluster.port"),
+    ],
+)
+def test_listenNowhere(text: str, path: str) -> None:
+    """A port that there is not is an error at the key that gave it."""
+    findings = Findings()
+    assert listenAddress(blockOf(text), findings) == ("b", 0)
+    assert [error.path for error in findings.errors] == [path]
+
+
+def test_login() -> None:
+    """A block without C{authorization} has an empty one at its own place."""
+    assert loginOf(blockOf("authorization { user: u }")).text("user") == "u"
+    block = blockOf("")
+    assert loginOf(block) == Reading("", block.position)
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [("", False), ("a", False), ("a b", True), (" a", True), ("a\n", True), (" ", True)],
+)
+def test_isSpaced(name: str, expected: bool) -> None:
+    """Spaces are seen wherever they are."""
+    assert isSpaced(name) is expected
+
+
+def test_guard() -> None:
+    """A listener that other machines reach needs something that guards it, or the word for it."""
+    reached = Cluster(host="10.0.0.1", port=6222)
+    ((name, message),) = guardProblems(reached, "a friend")
+    assert name == "listen"
+    assert message.startswith("other machines reach 10.0.0.1, and whoever does is a friend; add")
+    for safe in (
+        replace(reached, port=0),
+        replace(reached, host="127.0.0.1"),
+        replace(reached, user="u"),
+        replace(reached, tls=TLS()),
+        replace(reached, insecure_listen=True),
+    ):
+        assert list(guardProblems(safe, "a friend")) == []
+
+
+@pytest.mark.parametrize(
+    "user, password, messages",
+    [
+        ("", "", []),
+        ("u", "p", []),
+        ("u", "", ["a user needs a password, and a password a user"]),
+        ("", "p", ["a user needs a password, and a password a user"]),
+        ("u", "$2a$", ["links are dialled with the password, so it cannot be a hash"]),
+    ],
+)
+def test_loginProblems(user: str, password: str, messages: list[str]) -> None:
+    """User and password come together, and in the clear."""
+    expected = [("authorization", each) for each in messages]
+    assert list(loginProblems(user, password, "links")) == expected
+
+
+def test_certificate() -> None:
+    """TLS needs a certificate."""
+    assert list(certificateProblems(None, "links")) == []
+    assert list(certificateProblems(TLS(certs=(("c", "k"),)), "links")) == []
+    complaint = ("tls", "links need 'cert_file' and 'key_file'")
+    assert list(certificateProblems(TLS(), "links")) == [complaint]
+
+
+def test_negative() -> None:
+    """Only what is named is looked at, and 0 is fine."""
+    cluster = Cluster(ping_max=-1, connect_retries=-1, write_deadline=-0.5)
+    found = list(negativeProblems(cluster, ("ping_max", "ping_interval", "write_deadline")))
+    message = "value can not be negative"
+    assert found == [("ping_max", message), ("write_deadline", message)]
+
+
+def test_urls() -> None:
+    """Each text that is no URL is complained of, the others are not."""
+    found = list(urlProblems("urls", ["1", "x", "2", "y"], int))
+    assert [name for name, _ in found] == ["urls", "urls"]
+    assert "'x'" in found[0][1] and "'y'" in found[1][1]
+
+
+@pytest.mark.parametrize(
+    "text, messages",
+    [
+        ("", []),
+        ("h", []),
+        ("h:70000", ["invalid port 70000"]),
+        ("a:b:c", ['could not parse address string "a:b:c"']),
+    ],
+)
+def test_advertiseProblems(text: str, messages: list[str]) -> None:
+    """Where others are told to connect is a place."""
+    expected = [("advertise", each) for each in messages]
+    assert list(advertiseProblems("advertise", text, 1)) == expected
+
+
+@pytest.mark.parametrize(
+    "text, place",
+    [
+        ("h", ("h", 6)),
+        ("h:1", ("h", 1)),
+        ("h:0", ("h", 6)),
+        ("h:-1", ("h", 6)),
+        ("[::1]", ("::1", 6)),
+        ("[::1]:2", ("::1", 2)),
+    ],
+)
+def test_advertised(text: str, place: tuple[str, int]) -> None:
+    """A host with or without a port."""
+    assert advertised(text, 6) == place

@@ -1,0 +1,106 @@
+"""
+What the settings say of every kind of link, as the network layer wants it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from natsbroker import NATS_VERSION
+from natsbroker.config.model import TLS, Settings
+from natsbroker.connections.tlscontext import TLSError
+from natsbroker.gateways.settings import Gateway
+from natsbroker.leafnodes.settings import Leafnodes
+from natsbroker.links.context import LinkLimits
+from natsbroker.links.dialling import DialTerms
+from natsbroker.links.settingsmapper import (
+    backoffTerms,
+    handshakeOf,
+    identityAt,
+    limitsOf,
+    linkTLSFrom,
+    secured,
+)
+from natsbroker.routes.settings import Cluster
+from natsbroker.routes.terms import Identity
+from tests.interop.certificates import writeCertificates
+
+
+@pytest.mark.parametrize("kind", [Cluster, Gateway, Leafnodes])
+def test_handshake(kind: Any) -> None:
+    """Whoever has to shake hands first is given a second more than that may take."""
+    tls = TLS(timeout=4.0)
+    assert handshakeOf(kind()) == 2.0
+    assert handshakeOf(kind(tls=tls)) == 5.0
+    assert handshakeOf(kind(tls=tls, timeout=1.0)) == 1.0
+
+
+@pytest.mark.parametrize("kind", [Cluster, Gateway, Leafnodes])
+def test_limits(kind: Any) -> None:
+    """What is not said of links is as for clients; a line and a payload may be longer."""
+    settings = Settings(
+        ping_interval=7.0,
+        ping_max=3,
+        max_control_line=100,
+        max_payload=5,
+        max_pending=1000,
+        write_deadline=6.0,
+        no_fast_producer_stall=True,
+    )
+    expected = LinkLimits(
+        handshake=1.0,
+        ping_interval=7.0,
+        ping_max=3,
+        max_control_line=1600,
+        max_payload=64 << 20,
+        max_pending=1000,
+        write_deadline=6.0,
+        stall=False,
+    )
+    assert limitsOf(settings, kind(timeout=1.0)) == expected
+    assert limitsOf(settings, kind(write_deadline=4.0)).write_deadline == 4.0
+    assert limitsOf(Settings(max_payload=65 << 20), kind()).max_payload == 65 << 20
+
+
+@pytest.mark.parametrize("kind", [Cluster, Gateway])
+def test_backoff(kind: Any) -> None:
+    """Whom the settings name is dialled until it answers; the pause grows if that is wanted."""
+    block = kind(connect_retries=4, connect_backoff=True)
+    settings = Settings(connect_error_reports=9)
+    assert backoffTerms(settings, block, True) == DialTerms(longest=30.0, retries=-1, reports=9)
+    assert backoffTerms(settings, block, False) == DialTerms(longest=30.0, retries=4, reports=9)
+    assert backoffTerms(settings, kind(), False) == DialTerms(longest=1.0, retries=0, reports=9)
+
+
+def test_identity() -> None:
+    """A server without a name is called by its id."""
+    identity = identityAt(Settings(), "ID", "h", 7, "h:7", "h:8")
+    assert (identity.server_id, identity.server_name) == ("ID", "ID")
+    assert (identity.host, identity.port) == ("h", 7)
+    assert (identity.ip, identity.gateway_url) == ("h:7", "h:8")
+    assert identity.version == NATS_VERSION
+    named = identityAt(Settings(server_name="n1"), "ID", "h", 7)
+    assert isinstance(named, Identity) and named.server_name == "n1"
+    assert (named.ip, named.gateway_url) == ("", "")
+
+
+def test_secured() -> None:
+    """Of a block that is not in the contexts, it says the rest."""
+    tls = TLS(timeout=3.0, insecure=True, pinned_certs=frozenset({"a"}))
+    made: Any = secured(tls, "answering", "dialling")
+    assert (made.context, made.dialling) == ("answering", "dialling")
+    assert (made.timeout, made.insecure, made.pins) == (3.0, True, frozenset({"a"}))
+
+
+def test_tls(tmp_path: Path) -> None:
+    """Certificates are read when the settings are taken."""
+    assert linkTLSFrom(None) is None
+    writeCertificates(tmp_path)
+    files = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
+    tls = linkTLSFrom(TLS(ca_file=str(tmp_path / "ca.pem"), certs=(files,), timeout=3.0))
+    assert tls is not None and tls.timeout == 3.0
+    with pytest.raises(TLSError, match="cert_file"):
+        linkTLSFrom(TLS(certs=(("nowhere.pem", files[1]),)))

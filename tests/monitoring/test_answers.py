@@ -1,0 +1,136 @@
+"""Tests for L{natsbroker.monitoring.answers}."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from natsbroker.monitoring.answers import (
+    LARGEST,
+    PAUSE,
+    Answer,
+    Listing,
+    Steps,
+    bodyOf,
+    complete,
+    jsonAnswer,
+    textAnswer,
+)
+
+
+def joined(listing: Listing, **arguments: Any) -> Any:
+    """
+    The document of a list.
+    """
+    return json.loads(b"".join(listing.body(**arguments)))
+
+
+class TestListing:
+    """Documents that end with a long list."""
+
+    def test_layout(self) -> None:
+        """The list stands behind its head, laid out as one document."""
+        listing = Listing({"limit": 5}, "rows", [{"a": 1}, {"b": [2]}])
+        document = {"limit": 5, "rows": [{"a": 1}, {"b": [2]}]}
+        assert b"".join(listing.body()).decode() == json.dumps(document, indent=2)
+
+    def test_count(self) -> None:
+        """The rows are counted into the head, in their place."""
+        listing = Listing({"n": 0, "limit": 5}, "rows", [{}, None, {}], "n")
+        assert list(joined(listing).items()) == [("n", 2), ("limit", 5), ("rows", [{}, {}])]
+
+    @pytest.mark.parametrize("isShown", [True, False])
+    def test_empty(self, isShown: bool) -> None:
+        """An empty list is shown or not, as is asked for."""
+        listing = Listing({"limit": 5}, "rows", [], isShownEmpty=isShown)
+        document = {"limit": 5, "rows": []} if isShown else {"limit": 5}
+        assert b"".join(listing.body()).decode() == json.dumps(document, indent=2)
+
+    def test_isNeverTooLong(self) -> None:
+        """What does not fit is left out, and the head says how far the list goes."""
+        rows = [{"text": "x" * 1000} for _ in range(10_000)]
+        body = b"".join(Listing({"n": 0, "limit": 10_000}, "rows", rows, "n").body())
+        assert LARGEST - 80_000 < len(body) <= LARGEST
+        document = json.loads(body)
+        assert document["limit"] == document["n"] == len(document["rows"])
+        assert document["truncated"] is True
+
+    def test_bytesCount(self) -> None:
+        """The bytes of the text count, not its characters."""
+        rows = [{"text": "中" * 1000} for _ in range(100)]
+        assert len(b"".join(Listing({}, "rows", rows).body(200_000))) <= 200_000
+
+    def test_untilItIsFull(self) -> None:
+        """No more rows are made than fit."""
+        made: list[int] = []
+
+        def rows() -> Iterator[dict[str, Any]]:
+            for number in range(1000):
+                made.append(number)
+                yield {"text": "x" * 10_000}
+
+        document = joined(Listing({}, "rows", rows()), largest=100_000)
+        assert len(made) == len(document["rows"]) + 1
+
+    def test_pauses(self) -> None:
+        """Others get their turn every few rows, and within a long one."""
+        few = [{"a": 1}] * 15
+        assert PAUSE not in list(Listing({}, "rows", few).body())
+        pieces = list(Listing({}, "rows", [{"a": 1}] * 160).body())
+        assert pieces.count(PAUSE) >= 10
+        assert PAUSE in list(Listing({}, "rows", [{"a": ["x"] * 1000}]).body())
+        assert PAUSE in list(Listing({}, "rows", [None]).body())
+
+
+def countingSteps(result: Any) -> Steps:
+    """
+    Two pauses and a result.
+    """
+    yield PAUSE
+    yield PAUSE
+    return result
+
+
+def test_complete() -> None:
+    """Whoever does not mind can have the result at once."""
+    assert complete(countingSteps({"a": 1})) == {"a": 1}
+
+
+def test_bodyOfDocument() -> None:
+    """The body of a document follows the pauses of its making."""
+    pieces = list(bodyOf(countingSteps({"a": 1})))
+    assert pieces == [PAUSE, PAUSE, b'{\n  "a": 1\n}']
+
+
+def test_bodyOfListing() -> None:
+    """The body of a list follows the pauses of its making."""
+    pieces = list(bodyOf(countingSteps(Listing({"n": 1}, "rows", [{"a": 1}]))))
+    assert pieces[:2] == [PAUSE, PAUSE]
+    assert json.loads(b"".join(pieces)) == {"n": 1, "rows": [{"a": 1}]}
+
+
+def test_longDocumentComesInPieces() -> None:
+    """A long document is not made in one go."""
+    assert len(list(bodyOf(countingSteps({"list": ["x"] * 10_000})))) > 30
+
+
+def contents(answer: Answer) -> tuple[int, str, bytes]:
+    """
+    An answer without its iterator.
+    """
+    return answer.status, answer.contentType, b"".join(answer.body)
+
+
+def test_jsonAnswer() -> None:
+    """A short document stands on one line."""
+    wanted = (503, "application/json", b'{"status":"error"}')
+    assert contents(jsonAnswer({"status": "error"}, 503)) == wanted
+
+
+def test_textAnswer() -> None:
+    """A sentence is plain text, and UTF-8 whatever is in it."""
+    wanted = (400, "text/plain; charset=utf-8", b"no ?")
+    assert contents(textAnswer(400, "no \udcff")) == wanted

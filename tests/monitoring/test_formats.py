@@ -1,0 +1,79 @@
+"""Tests for L{natsbroker.monitoring.formats}."""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.monitoring.formats import (
+    duration,
+    nanoseconds,
+    number,
+    roundTrip,
+    shown,
+    uptime,
+)
+
+
+def test_nanoseconds() -> None:
+    """A duration in JSON is a whole number of nanoseconds."""
+    assert nanoseconds(120.0) == 120_000_000_000
+    assert nanoseconds(0.1) == 100_000_000
+
+
+def test_number() -> None:
+    """A whole number has no point."""
+    assert repr(number(2.0)) == "2"
+    assert repr(number(1.5)) == "1.5"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1, "0s"),
+        (0.9, "0s"),
+        (59.9, "59s"),
+        (60, "1m0s"),
+        (3_599, "59m59s"),
+        (3_600, "1h0m0s"),
+        (86_400, "1d0h0m0s"),
+        (31_536_000 + 86_400 + 3_661, "1y1d1h1m1s"),
+    ],
+)
+def test_uptime(seconds: float, text: str) -> None:
+    """An uptime begins with its first unit that is not zero, and names all smaller ones."""
+    assert uptime(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0s"),
+        (1, "1ns"),
+        (999, "999ns"),
+        (1_000, "1µs"),
+        (1_500, "1.5µs"),
+        (845_000, "845µs"),
+        (1_000_000, "1ms"),
+        (1_234_567, "1.234567ms"),
+        (1_000_000_000, "1s"),
+        (60_250_000_000, "1m0.25s"),
+        (3_600_000_000_000, "1h0m0s"),
+    ],
+)
+def test_duration(count: int, text: str) -> None:
+    """A duration is printed as Go prints it."""
+    assert duration(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0, "0s"), (845.7e-6, "845µs"), (999.9e-9, "1µs"), (1.5e-3, "1.5ms")],
+)
+def test_roundTrip(seconds: float, text: str) -> None:
+    """A round trip below a millisecond is cut to whole microseconds."""
+    assert roundTrip(seconds) == text
+
+
+def test_shown() -> None:
+    """What is not UTF-8 in a subject is replaced, so that the page stays UTF-8."""
+    assert shown(b"foo.\xff.b\xc3\xa4r") == "foo.\ufffd.bär"

@@ -1,0 +1,103 @@
+"""Tests for L{natsbroker.monitoring.healthz}; refusals are held against nats-server's elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from natsbroker.monitoring.healthz import HealthProblem, HealthQuery, Healthz
+from tests.conftest import FlushLoggedErrors
+
+
+def ask(healthz: Healthz, **query: str) -> tuple[int, Any]:
+    """
+    Status and document.
+    """
+    answer = healthz({name.replace("_", "-"): value for name, value in query.items()})
+    return answer.status, json.loads(b"".join(answer.body))
+
+
+def broken(query: HealthQuery) -> Iterable[HealthProblem]:
+    """
+    A stream that lost something.
+    """
+    yield HealthProblem("lost 3 messages", "STREAM", "A", "ORDERS")
+    yield HealthProblem("no leader", "JETSTREAM")
+
+
+class TestHealthz:
+    """Whether all is well."""
+
+    def test_ok(self) -> None:
+        """With nothing to say against it, all is well."""
+        assert ask(Healthz()) == (200, {"status": "ok"})
+        assert ask(Healthz([lambda query: []]), details="1") == (200, {"status": "ok"})
+
+    def test_problem(self) -> None:
+        """Something wrong is status 503 and said."""
+        status, document = ask(Healthz([broken]))
+        assert status == 503
+        assert document == {"status": "unavailable", "error": "lost 3 messages"}
+
+    def test_details(self) -> None:
+        """On request all that is wrong is said, and where."""
+        status, document = ask(Healthz([broken]), details="true")
+        assert status == 503
+        assert document == {
+            "status": "error",
+            "errors": [
+                {
+                    "type": "STREAM",
+                    "account": "A",
+                    "stream": "ORDERS",
+                    "error": "lost 3 messages",
+                },
+                {"type": "JETSTREAM", "error": "no leader"},
+            ],
+        }
+
+    def test_notListening(self) -> None:
+        """A server that takes no connections is in error."""
+        healthz = Healthz([lambda query: [HealthProblem("not ready for connections")]])
+        assert ask(healthz) == (503, {"status": "error", "error": "not ready for connections"})
+
+    def test_laterChecks(self) -> None:
+        """Checks may be added, and each is asked every time."""
+        healthz = Healthz()
+        healthz.checks.append(broken)
+        assert ask(healthz)[0] == 503
+        healthz.checks.clear()
+        assert ask(healthz)[0] == 200
+
+    def test_failingCheck(self, flushLoggedErrors: FlushLoggedErrors) -> None:
+        """A check that fails itself is trouble, and what happened is for the log only."""
+
+        def failing(query: HealthQuery) -> Iterable[HealthProblem]:
+            raise RuntimeError("secret")
+
+        status, document = ask(Healthz([failing]))
+        assert status == 503
+        assert "secret" not in str(document)
+        assert len(flushLoggedErrors(RuntimeError)) == 1
+
+    def test_checksSeeTheQuery(self) -> None:
+        """A check is told what is asked for."""
+        asked: list[HealthQuery] = []
+
+        def check(query: HealthQuery) -> Iterable[HealthProblem]:
+            asked.append(query)
+            return []
+
+        ask(Healthz([check]), account="A", stream="S", consumer="C", js_server_only="1")
+        ask(Healthz([check]), js_enabled="1", js_meta_only="t")
+        assert asked == [
+            HealthQuery(serverOnly=True, account="A", stream="S", consumer="C"),
+            HealthQuery(enabledOnly=True, metaOnly=True),
+        ]
+
+    def test_senselessQuestion(self) -> None:
+        """A question that makes no sense is not put to the checks."""
+        status, document = ask(Healthz([broken]), stream="S", details="1")
+        assert status == 400
+        assert [each["type"] for each in document["errors"]] == ["BAD_REQUEST"]

@@ -1,0 +1,134 @@
+"""
+The monitoring pages as a service of the broker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from OpenSSL import SSL
+from twisted.internet.error import CannotListenError
+
+from natsbroker.connections.tls import ConnectionCreator
+from natsbroker.monitoring.service import MonitoringService
+from natsbroker.monitoring.site import MonitorSite
+from natsbroker.server.start import StartError
+from tests.server.support import Host, logLines, settingsOf
+
+
+def pages(host: Host) -> MonitoringService:
+    """The service of the pages."""
+    [service] = [each for each in host.broker if isinstance(each, MonitoringService)]
+    return service
+
+
+class TestListening:
+    """Where the pages are."""
+
+    def test_none(self) -> None:
+        """Without a port there are none."""
+        assert not any(isinstance(each, MonitoringService) for each in Host().broker)
+
+    def test_loopback(self) -> None:
+        """By default they are on loopback; the line is nats-server's."""
+        host = Host("http_port: 8222")
+        with logLines() as lines:
+            host.start()
+        port, factory, _, interface = host.reactor.tcpServers[0]
+        assert (port, interface) == (8222, "127.0.0.1")
+        assert isinstance(factory, MonitorSite)
+        assert "[INF] Starting http monitor on 0.0.0.0:8222" in lines
+
+    def test_beforeClients(self) -> None:
+        """They are there before the first client is let in."""
+        host = Host("port: 4222\nhttp_port: 8222").start()
+        assert [server[0] for server in host.reactor.tcpServers] == [8222, 4222]
+
+    def test_anyPort(self) -> None:
+        """The kernel may choose the port."""
+        host = Host("http_port: -1").start()
+        assert host.reactor.tcpServers[0][0] == 0
+
+    def test_taken(self) -> None:
+        """If the port is taken, the broker does not start, and says so in nats-server's words."""
+        host = Host("http_port: 8222")
+
+        def listenTCP(port: int, *arguments: Any, **more: Any) -> Any:
+            raise CannotListenError("127.0.0.1", port, OSError(98, "Address already in use"))
+
+        host.reactor.listenTCP = listenTCP
+        with pytest.raises(StartError) as error:
+            host.start()
+        assert str(error.value) == (
+            "Can't start monitoring: can't listen to the monitor port: "
+            "listen tcp 127.0.0.1:8222: bind: address already in use"
+        )
+
+    def test_stop(self) -> None:
+        """They end with the broker."""
+        host = Host("http_port: 8222").start()
+        service = pages(host)
+        assert service.address is not None
+        done: list[Any] = []
+        host.broker.stopService().addCallback(done.append)
+        assert done == [None]
+        assert service.address is None
+
+    def test_stopWithoutStart(self) -> None:
+        """Stopping what was never started does nothing."""
+        host = Host("http_port: 8222")
+        done: list[Any] = []
+        pages(host).stopService().addCallback(done.append)
+        assert done == [None]
+
+
+class TestModel:
+    """What is behind them."""
+
+    def test_broker(self) -> None:
+        """They show this broker, with the ports in use."""
+        host = Host("port: 4222\nhttp_port: 8222").start()
+        answer = host.broker.monitoring.answer("/varz", {})
+        assert answer is not None
+        text = b"".join(answer.body).decode()
+        assert host.broker.serverId in text
+        assert '"port": 4222' in text and '"http_port": 8222' in text
+
+    def test_reload(self) -> None:
+        """They show the settings in force."""
+        host = Host("max_payload: 100").start()
+        host.broker.reload(settingsOf("max_payload: 77"))
+        answer = host.broker.monitoring.answer("/varz", {})
+        assert answer is not None
+        assert '"max_payload": 77' in b"".join(answer.body).decode()
+
+
+class TestTLS:
+    """Pages over TLS."""
+
+    def test_needsCertificate(self) -> None:
+        """Without a certificate there are none."""
+        settings = settingsOf("port: 1")
+        settings = replace(settings, monitoring=replace(settings.monitoring, https_port=1))
+        host = Host()
+        with pytest.raises(ValueError, match="TLS cert and key required"):
+            MonitoringService(host.reactor, host.broker.monitoring, settings, None)
+
+    def test_certificateChanges(self) -> None:
+        """Another certificate is used for the connections to come."""
+        first, second = SSL.Context(SSL.TLS_METHOD), SSL.Context(SSL.TLS_METHOD)
+        settings = settingsOf("port: 1")
+        settings = replace(settings, monitoring=replace(settings.monitoring, https_port=1))
+        host = Host()
+        service = MonitoringService(
+            host.reactor, host.broker.monitoring, settings, ConnectionCreator(first)
+        )
+        with logLines() as lines:
+            service.startService()
+        assert lines[-1].startswith("[INF] Starting https monitor on ")
+        factory = host.reactor.tcpServers[0][1]
+        assert factory._creatorCallable(None).get_context() is first
+        service.useCreator(ConnectionCreator(second))
+        assert factory._creatorCallable(None).get_context() is second

@@ -1,0 +1,58 @@
+"""
+Tests of L{natsbroker.monitoring.status}.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.server.support import Host
+from tests.support import Recorder
+
+MEMBER = """
+    server_name: n1, listen: "127.0.0.1:4222"
+    cluster { name: C1, listen: "127.0.0.1:6222" }
+"""
+
+
+def heard(text: str, pattern: bytes, seconds: float) -> tuple[Host, list[Any]]:
+    """A broker, and what the system account heard of it in some time."""
+    host = Host(text).start()
+    recorder = Recorder()
+    host.broker.bus("$SYS").subscribe(pattern, recorder)
+    host.advance(seconds)
+    return host, [message for message, _ in recorder.got]
+
+
+def test_reports() -> None:
+    """Others are told soon, and in the end every ten seconds, that the broker is there."""
+    host, messages = heard(MEMBER, b"$SYS.SERVER.*.STATSZ", 28.0)
+    assert [message.subject for message in messages] == [
+        b"$SYS.SERVER.%b.STATSZ" % host.broker.serverId.encode()
+    ] * 6
+    report = json.loads(messages[-1].body)
+    server, stats = report["server"], report["statsz"]
+    assert (server["name"], server["cluster"], server["jetstream"]) == ("n1", "C1", False)
+    assert (stats["connections"], stats["active_accounts"]) == (0, 2)
+    numbers = [json.loads(message.body)["server"]["seq"] for message in messages]
+    assert numbers == sorted(set(numbers))
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [('listen: "127.0.0.1:4222"', b"$SYS.SERVER.*.STATSZ"), (MEMBER, b"$SYS.SERVER.other.>")],
+)
+def test_silent(text: str, pattern: bytes) -> None:
+    """A broker that is alone says nothing, and neither does one that nobody listens to."""
+    assert heard(text, pattern, 20.0)[1] == []
+
+
+def test_stops() -> None:
+    """With the broker the reports end."""
+    host, messages = heard(MEMBER, b"$SYS.SERVER.*.STATSZ", 1.0)
+    assert len(messages) == 1
+    host.broker.stopService()
+    assert not [call for call in host.reactor.getDelayedCalls() if "_again" in repr(call)]

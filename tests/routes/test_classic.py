@@ -1,0 +1,520 @@
+"""
+What passes over a classic route.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from zope.interface.verify import verifyObject
+
+from natsbroker.interfaces import ILinkSubscriber, IOrigin
+from natsbroker.links.context import LinkLimits
+from natsbroker.routes.classic import ClassicMember, ClassicTraffic
+from natsbroker.routes.dialects import RouteDialect
+from natsbroker.routes.facts import routeFacts
+from natsbroker.routes.interest import RoutePermissions
+from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
+from natsbroker.wire.values import Message
+from tests.routes.clusters import Node, Wire, connect, info, mesh, oldConnect, oldInfo, target
+from tests.server.support import logLines
+from tests.support import Recorder
+
+HEADERS = b"NATS/1.0\r\nA: 1\r\n\r\n"
+
+
+def trafficOf(wire: Wire) -> ClassicTraffic:
+    """What passes over a connection."""
+    assert isinstance(wire.route.traffic, ClassicTraffic)
+    return wire.route.traffic
+
+
+class TestTelling:
+    """What this member serves."""
+
+    def test_members(self) -> None:
+        """A queue group has a sid for each member, so that old servers choose fairly."""
+        node = Node.classic()
+        wire = node.joinedOld()
+        one, two = node.subscribe(b"foo", b"q", "$G"), node.subscribe(b"foo", b"q", "$G")
+        node.subscribe(b"foo", account="$G"), node.subscribe(b"foo", account="$G")
+        assert wire.lines() == [
+            b"SUB foo q QRSID:1:1",
+            b"SUB foo q QRSID:1:2",
+            b"SUB foo  RSID:2:1",
+        ]
+        one.subscription.cancel()
+        assert wire.lines() == [b"UNSUB QRSID:1:2"]
+        two.subscription.cancel()
+        assert wire.lines() == [b"UNSUB QRSID:1:1"]
+
+    def test_globalAccount(self) -> None:
+        """Other accounts are not told of, and their messages go nowhere."""
+        node = Node.classic(accounts=("$G", "A"))
+        wire = node.joinedOld()
+        node.subscribe(b"foo", account="A")
+        assert wire.lines() == []
+        wire.send(b"SUB foo  RSID:1:1\r\n")
+        assert node.publish(b"foo", account="A") == 1
+        assert wire.lines() == []
+        assert node.publish(b"foo", account="$G") == 1
+        assert wire.lines() == [b"MSG foo RSID:1:1 2", b"hi"]
+
+    def test_noGlobalAccount(self) -> None:
+        """Without that account nothing passes; what the peer tells is kept for when it comes."""
+        node = Node.classic(accounts=())
+        wire = node.joinedOld()
+        with logLines() as lines:
+            wire.send(b"SUB foo  RSID:1:1\r\nMSG foo RSID:1:1 1\r\nx\r\nPING\r\n")
+        assert wire.lines() == [b"PONG"] and "Unknown account" in "".join(lines)
+        node.doors.add("$G")
+        node.cluster.accountsChanged()
+        node.subscribe(b"bar", account="$G")
+        node.publish(b"foo", account="$G")
+        assert wire.lines() == [b"SUB bar  RSID:1:1", b"MSG foo RSID:1:1 2", b"hi"]
+
+    def test_oneHop(self) -> None:
+        """What one member told or sent goes to no other, of whichever dialect."""
+        node = Node("n1", dialect=RouteDialect.AUTO)
+        one, two = node.joinedOld(), node.joinedOld(server_id="P2")
+        three = node.joined(server_id="P3", server_name="p3")
+        for wire in (one, two, three):
+            wire.take()
+        one.send(b"SUB foo  RSID:1:1\r\nSUB foo q QRSID:1:2\r\n")
+        two.send(b"MSG foo RSID:1:1 1\r\nx\r\nPUB foo 1\r\nx\r\nMSG foo QRSID:1:1 1\r\nx\r\n")
+        three.send(b"RMSG $G foo | r 1\r\nx\r\n")
+        assert one.lines() == two.lines() == three.lines() == []
+
+    def test_permissions(self) -> None:
+        """A reload takes back what may not pass, and tells what may."""
+        node = Node.classic()
+        wire = node.joinedOld()
+        for pattern in (b"a.b", b"c.d"):
+            node.subscribe(pattern, account="$G")
+        wire.send(b"SUB x.y RSID:1:1\r\nSUB z RSID:1:2\r\nSUB x.* q QRSID:1:3\r\n")
+        assert wire.lines() == [b"SUB a.b  RSID:1:1", b"SUB c.d  RSID:2:1"]
+        permissions = RoutePermissions(
+            PermissionSet([b"a.>"]), SubscribePermissions([b"x.>"], [b"x.secret"])
+        )
+        node.use(permissions=permissions)
+        said = wire.take()
+        assert b"UNSUB RSID:2:1\r\n" in said and said.count(b"INFO ") == 1
+        assert (node.publish(b"x.y", account="$G"), node.publish(b"z", account="$G")) == (1, 0)
+        assert wire.lines() == [b"MSG x.y RSID:1:1 2", b"hi", b"MSG x.y QRSID:1:3 2", b"hi"]
+        assert node.publish(b"x.secret", account="$G") == 0
+        node.use(permissions=RoutePermissions())
+        assert {b"SUB a.b  RSID:1:1", b"SUB c.d  RSID:3:1"} == set(wire.lines())
+        assert node.publish(b"z", account="$G") == 1
+
+    def test_peersPermissions(self) -> None:
+        """A peer that takes more interest than before is told it again, under the same sids."""
+        node = Node.classic()
+        wire = node.joinedOld(export={"allow": ["b"]})
+        node.subscribe(b"a", account="$G")
+        assert wire.lines() == [b"SUB a  RSID:1:1"]
+        wire.send(oldInfo(export={"allow": ["a"]}))
+        assert wire.lines() == [b"SUB a  RSID:1:1"]
+
+    def test_noUpdate(self) -> None:
+        """A server so old that it hangs up is not told of us again; one that says so, is."""
+        node = Node.classic()
+        old, oldest = node.joinedOld(), node.joinedOld(server_id="P0", proto=0)
+        old.take(), oldest.take()
+        node.cluster.leave()
+        node.cluster.use(node.cluster.terms)
+        assert len(old.documents()) == 2 and oldest.documents() == []
+
+
+class TestHearing:
+    """What the peer tells of its interest."""
+
+    def test_headers(self) -> None:
+        """Headers stay behind, as no classic member understands them."""
+        node = Node.classic()
+        wire = node.joinedOld()
+        wire.send(b"SUB foo  RSID:1:1\r\n")
+        node.publish(b"foo", HEADERS + b"x", "$G", reply=b"r", headerLength=len(HEADERS))
+        assert wire.lines() == [b"MSG foo RSID:1:1 r 1", b"x"]
+        assert (wire.route.outbox.messages, wire.route.outbox.messageBytes) == (1, 1)
+
+    def test_balance(self) -> None:
+        """Each sid of a group counts when a member is chosen, wherever it is."""
+        node = Node.classic()
+        one, two = node.joinedOld(), node.joinedOld(server_id="P2")
+        one.send(b"SUB job q QRSID:1:1\r\n")
+        two.send(b"".join(b"SUB job q QRSID:2:%d\r\n" % number for number in range(9)))
+        for _ in range(500):
+            node.publish(b"job", b"", account="$G")
+        first = one.take().count(b"MSG")
+        second = Counter(line.split()[2] for line in two.lines() if line.startswith(b"MSG"))
+        assert first + second.total() == 500
+        assert 20 < first < 100
+        assert len(second) == 9 and max(second.values()) - min(second.values()) <= 1
+
+    def test_twoPatterns(self) -> None:
+        """A group that matches by two patterns over there is one group."""
+        node = Node.classic()
+        wire = node.joinedOld()
+        wire.send(b"SUB job q QRSID:1:1\r\nSUB * q QRSID:1:2\r\nSUB > q QRSID:1:3\r\n")
+        for _ in range(60):
+            assert node.publish(b"job", b"", account="$G") == 1
+        sids = Counter(line.split()[2] for line in wire.lines())
+        assert sids.total() == 60 and len(sids) == 3
+
+    def test_maximumOfGroup(self) -> None:
+        """A member of a group that has had enough is out of it."""
+        node = Node.classic()
+        wire = node.joinedOld()
+        wire.send(b"SUB job q QRSID:1:1\r\nSUB job q QRSID:1:2\r\nUNSUB QRSID:1:1 1\r\n")
+        for _ in range(3):
+            node.publish(b"job", b"", account="$G")
+        assert wire.lines() == [
+            b"MSG job QRSID:1:1 0",
+            b"MSG job QRSID:1:2 0",
+            b"MSG job QRSID:1:2 0",
+        ]
+
+    def test_lastMemberGone(self) -> None:
+        """
+        What was on its way to a queue group whose last member here is gone goes to a member
+        elsewhere, at the sender if nobody else has one; plain subscribers there have it already.
+        """
+        node = Node.classic()
+        one, two = node.joinedOld(), node.joinedOld(server_id="P2")
+        member = node.subscribe(b"foo", b"q", "$G")
+        one.send(b"SUB foo q QRSID:1:1\r\n")
+        two.send(b"SUB foo  RSID:2:1\r\nSUB foo q QRSID:2:2\r\n")
+        one.take(), two.take()
+        member.subscription.cancel()
+        assert one.lines() == two.lines() == [b"UNSUB QRSID:1:1"]
+        one.send(b"MSG foo QRSID:1:1 2\r\nhi\r\n")
+        assert (one.lines(), two.lines()) == ([], [b"MSG foo QRSID:2:2 2", b"hi"])
+        two.hangUp()
+        one.send(b"MSG foo QRSID:1:1 2\r\nho\r\n")
+        assert one.lines() == [b"MSG foo QRSID:1:1 2", b"ho"]
+
+    def test_overflow(self) -> None:
+        """A peer that takes nothing is cut in the middle of a message, and all of it forgotten."""
+        node = Node.classic(limits=LinkLimits(max_pending=5000, stall=False))
+        wire = node.joinedOld()
+        wire.send(b"SUB foo  RSID:1:1\r\nSUB foo q QRSID:1:2\r\nSUB foo r QRSID:1:3\r\n")
+        wire.protocol.pauseProducing()
+        assert node.publish(b"foo", b"x" * 9000, account="$G") == 1
+        assert wire.closed == "Slow Consumer (Pending Bytes)"
+        assert node.publish(b"foo", b"x", account="$G") == 0
+
+    def test_controlBytes(self) -> None:
+        """A subject of an old server that we do not take does not cost the connection."""
+        node = Node.classic()
+        wire = node.joinedOld()
+        with logLines() as lines:
+            wire.send(b"SUB foo.\x01 RSID:1:1\r\nPING\r\n")
+        assert wire.lines() == [b"PONG"]
+        assert any("Could not insert subscription" in line for line in lines)
+
+    def test_gone(self) -> None:
+        """What a peer wished is gone when it is."""
+        node = Node.classic()
+        wire = node.joinedOld()
+        wire.send(b"SUB foo  RSID:1:1\r\nSUB foo q QRSID:1:2\r\n")
+        traffic = trafficOf(wire)
+        assert len(traffic.interest) == 2
+        wire.hangUp()
+        assert len(traffic.interest) == 0 and node.publish(b"foo", account="$G") == 0
+
+    def test_facts(self) -> None:
+        """Monitoring shows what the peer wished for, and what passed."""
+        node = Node.classic()
+        wire = node.joinedOld()
+        wire.send(b"SUB foo  RSID:1:1\r\nSUB foo q QRSID:1:2\r\nSUB foo q QRSID:1:3\r\n")
+        wire.send(b"MSG bar RSID:1:1 3\r\nabc\r\nPUB bar 4\r\nabcd\r\n")
+        node.publish(b"foo", b"12345", "$G")
+        facts = routeFacts(wire.route)
+        assert (facts.remoteId, facts.remoteName, facts.subscriptions) == ("PEER", "PEER", 2)
+        assert facts.traffic == (2, 7, 2, 10)
+        told = {(each.pattern, each.queue, each.weight) for each, _ in facts.interest}
+        assert told == {(b"foo", b"", 0), (b"foo", b"q", 2)}
+
+    def test_manyBytes(self) -> None:
+        """Lines and messages may come in any pieces."""
+        data = (
+            oldConnect() + oldInfo() + b"SUB foo RSID:1:1\r\nMSG bar RSID:1:1 4\r\nabcd\r\nPING\r\n"
+        )
+        for size in (1, 2, 7, len(data)):
+            node = Node.classic()
+            ear = node.subscribe(b"bar", account="$G")
+            wire = node.accepted()
+            for place in range(0, len(data), size):
+                wire.send(data[place : place + size])
+            assert wire.lines() == [b"SUB bar  RSID:1:1", b"PONG"]
+            assert ear.bodies == [b"abcd"]
+
+
+class TestOrigin:
+    """What stands for the peer."""
+
+    def test_interfaces(self) -> None:
+        """It is a link, and an origin."""
+        wire = Node.classic().joinedOld()
+        member = ClassicMember(trafficOf(wire), wire.route)
+        assert verifyObject(ILinkSubscriber, member) and verifyObject(IOrigin, member)
+        assert member.clientInfo(False).server == ""
+        told = member.clientInfo(True)
+        assert (told.acc, told.server, told.kind) == ("$G", "PEER", "Router")
+
+    def test_closed(self) -> None:
+        """Nothing is sent to whoever is gone."""
+        wire = Node.classic().joinedOld()
+        traffic = trafficOf(wire)
+        wire.send(b"SUB foo RSID:1:1\r\n")
+        wire.hangUp()
+        traffic.forward(Message(b"foo", b"x"), ())
+        assert wire.route.outbox.messages == 0
+
+
+class TestAgreeing:
+    """How a classic route comes about."""
+
+    def test_dialling(self) -> None:
+        """Whoever dials says CONNECT and INFO at once, with what old servers know."""
+        wire = Node.classic().dialling(user="u", password="p")
+        said = wire.take()
+        assert said.startswith(
+            b'CONNECT {"echo":true,"verbose":false,"pedantic":false,"user":"u","pass":"p",'
+            b'"tls_required":false,"name":"ID-n1"}\r\nINFO {"server_id":"ID-n1",'
+        )
+        assert b'"proto":1,' in said and b'"cluster"' not in said and b'"headers"' not in said
+        wire.send(oldInfo())
+        assert not wire.closed and isinstance(wire.route.traffic, ClassicTraffic)
+
+    @pytest.mark.parametrize("size", [-1, 3])
+    def test_autoDials(self, size: int) -> None:
+        """In auto, what is spoken follows from the INFO of whom we dialled."""
+        node = Node("n1", dialect=RouteDialect.AUTO, poolSize=size)
+        node.subscribe(b"foo", account="$G")
+        old, new = node.dialling(), node.dialling()
+        old.send(oldInfo())
+        new.send(info(server_id="P2", server_name="p2"))
+        assert old.lines() == [b"SUB foo  RSID:1:1"]
+        assert new.lines() == [b"RS+ $G foo"]
+        assert node.dialled == []
+
+    def test_autoAccepts(self) -> None:
+        """So it does where we are dialled, whatever comes in one piece."""
+        node = Node("n1", dialect=RouteDialect.AUTO, poolSize=3)
+        node.subscribe(b"foo", account="$G")
+        old, new = node.accepted(), node.accepted()
+        old.send(oldConnect() + oldInfo() + b"SUB bar  RSID:7:1\r\n")
+        new.send(connect(name="P2") + info(server_id="P2", server_name="p2") + b"RS+ $G bar\r\n")
+        assert old.lines() == [b"SUB foo  RSID:1:1"]
+        assert new.lines() == [b"RS+ $G foo"]
+        assert node.publish(b"bar", account="$G") == 2
+        assert old.lines() == [b"MSG bar RSID:7:1 2", b"hi"]
+
+    def test_autoNameless(self) -> None:
+        """Who speaks the modern dialect must name the cluster, and say CONNECT first."""
+        node = Node("n1", dialect=RouteDialect.AUTO)
+        nameless, early = node.accepted(), node.accepted()
+        nameless.send(connect(cluster="") + info())
+        assert nameless.closed == "Cluster Name Conflict"
+        early.send(info())
+        assert early.lines() == [b"-ERR 'Authorization Violation'"]
+
+    @pytest.mark.parametrize("isDialled", [True, False])
+    def test_modernRefuses(self, isDialled: bool) -> None:
+        """A member that speaks the modern dialect alone says so, and tries again less often."""
+        node = Node(targets=(target(7777),))
+        for _ in range(8):
+            wire = node.dialling() if isDialled else node.accepted()
+            wire.send((b"" if isDialled else connect()) + oldInfo())
+            assert wire.lines() == [
+                b"-ERR 'Rejecting connection, routes do not speak the classic dialect here'"
+            ]
+            assert wire.closed == "Wrong Dialect" and node.peers() == []
+        if isDialled:
+            assert [after for _, after in node.dialled] == [1, 2, 4, 8, 16, 32, 60, 60]
+            wire = node.dialling()
+            wire.send(info())
+            wire.hangUp()
+            assert node.dialled[-1] == (target(7777), 1.0)
+
+    def test_discoveredForeigner(self) -> None:
+        """Whom others told of is not dialled again if it speaks another dialect."""
+        node = Node.classic()
+        wire = node.dialling(isConfigured=False)
+        wire.send(info())
+        assert wire.closed == "Wrong Dialect" and node.dialled == []
+
+    def test_newPassword(self) -> None:
+        """Who needed no password before needs one after a reload, also without a CONNECT."""
+        node = Node.classic()
+        wire = node.accepted()
+        wire.send(oldInfo())
+        node.use(user="u", password="p")
+        assert wire.lines() == [b"-ERR 'Authorization Violation'"]
+
+    def test_reload(self) -> None:
+        """With another dialect everything begins anew."""
+        node = Node.classic(targets=(target(7777),))
+        wire = node.dialling()
+        wire.send(oldInfo())
+        node.use(dialect=RouteDialect.AUTO)
+        node.settle()
+        assert wire.closed == "Route Removed" and node.dialled == [(target(7777), 1.0)]
+
+    def test_names(self) -> None:
+        """A made up name of the cluster that changes is nothing to classic members."""
+        node = Node("n1", dialect=RouteDialect.AUTO)
+        node.use(name="AAA", isDynamic=True)
+        old = node.joinedOld()
+        wire = node.accepted()
+        wire.send(connect(cluster="ZZZ", name="P3") + info(cluster="ZZZ", server_id="P3"))
+        assert node.cluster.terms.name == "ZZZ" and not old.closed
+
+
+class TestGossip:
+    """News among classic members."""
+
+    def test_told(self) -> None:
+        """Others are told of a new one with where it can be dialled; itself is told of nobody."""
+        node = Node.classic()
+        one = node.joinedOld(server_id="P1")
+        one.take()
+        two = node.joinedOld(server_id="P2", port=7002, connect_urls=["1.2.3.4:4222"])
+        (told,) = one.documents()
+        assert (told["server_id"], told["ip"]) == ("P2", "nats-route://127.0.0.9:7002/")
+        assert told["connect_urls"] == ["1.2.3.4:4222"]
+        assert [each["server_id"] for each in two.documents()] == ["ID-n1"]
+
+    def test_advertised(self) -> None:
+        """Where a member says itself where it can be dialled, that is passed on."""
+        node = Node.classic()
+        one = node.joinedOld(server_id="P1")
+        one.take()
+        node.joinedOld(server_id="P2", ip="nats-route://far:7002/")
+        assert one.documents()[0]["ip"] == "nats-route://far:7002/"
+
+    def test_unreachable(self) -> None:
+        """Of one who cannot be dialled nobody is told."""
+        node = Node.classic()
+        one = node.joinedOld(server_id="P1")
+        one.take()
+        node.joinedOld(server_id="P2", port=0)
+        assert one.documents() == []
+
+    def test_otherDialect(self) -> None:
+        """Nobody is told of one with whom it could not speak."""
+        node = Node("n1", dialect=RouteDialect.AUTO)
+        old, new = node.joinedOld(server_id="P1"), node.joined(server_id="P2", server_name="p2")
+        old.take(), new.take()
+        node.joinedOld(server_id="P3", port=7003)
+        node.joined(server_id="P4", server_name="p4", port=7004)
+        assert [each["server_id"] for each in old.documents()] == ["P3"]
+        assert [each["server_id"] for each in new.documents()] == ["P4"]
+
+    def test_heard(self) -> None:
+        """Whom we are told of we dial, with the cluster's password, once."""
+        node = Node.classic(user="u", password="p")
+        wire = node.accepted()
+        wire.send(oldConnect(user="u", **{"pass": "p"}) + oldInfo())
+        ip = "nats-route://10.0.0.3:7003/"
+        wire.send(oldInfo(server_id="P3", ip=ip, auth_required=True))
+        ((whom, after),) = node.dialled
+        assert (whom.host, whom.port, whom.user, whom.password) == ("10.0.0.3", 7003, "u", "p")
+        assert not whom.isConfigured and after == 0.0
+        wire.send(oldInfo(server_id="ID-n1", ip=ip) + oldInfo(server_id="PEER", ip=ip))
+        assert len(node.dialled) == 1
+
+    def test_urls(self) -> None:
+        """Clients learn where else they can connect."""
+        node = Node.classic()
+        wire = node.joinedOld(connect_urls=["1.2.3.4:4222"])
+        assert "1.2.3.4:4222" in node.cluster.connectUrls()
+        wire.hangUp()
+        assert "1.2.3.4:4222" not in node.cluster.connectUrls()
+
+
+class TestClusters:
+    """Three members of ours."""
+
+    DIALECTS = {
+        "classic": ("classic", "classic", "classic"),
+        "auto in the middle": ("auto", "classic", "classic"),
+        "auto and one classic": ("auto", "auto", "classic"),
+        "auto": ("auto", "auto", "auto"),
+    }
+
+    def made(self, dialects: tuple[str, ...]) -> list[Node]:
+        """A cluster in which two members are told of the first."""
+        nodes = [Node("n0", 6000, dialect=RouteDialect(dialects[0]), accounts=("$G",))]
+        nodes += [
+            Node(
+                f"n{place}",
+                6000 + place,
+                nodes[0].clock,
+                dialect=RouteDialect(dialects[place]),
+                accounts=("$G",),
+                targets=(target(6000),),
+            )
+            for place in (1, 2)
+        ]
+        mesh(*nodes)
+        for node in nodes[1:]:
+            node.cluster.dial(target(6000), 0.0)
+        nodes[0].settle(1.0)
+        return nodes
+
+    @pytest.mark.parametrize("dialects", DIALECTS.values(), ids=DIALECTS)
+    def test_everywhere(self, dialects: tuple[str, ...]) -> None:
+        """All find each other, and what is published anywhere is heard everywhere, once."""
+        nodes = self.made(dialects)
+        for node in nodes:
+            assert len(node.peers()) == 2
+            for route in node.cluster:
+                isClassic = isinstance(route.traffic, ClassicTraffic)
+                assert route.traffic is not None and route.isClassic is isClassic
+        ears = [
+            node.subscribe(pattern, account="$G") for node in nodes for pattern in (b"a.*", b">")
+        ]
+        groups: list[Recorder] = []
+        for node in nodes:
+            groups += [node.subscribe(b"a.>", b"q", "$G") for _ in range(2)]
+        far = nodes[2].subscribe(b"a.b", b"far", "$G")
+        for number in range(20):
+            for place, node in enumerate(nodes):
+                node.publish(b"a.b", b"%d %d" % (place, number), "$G", reply=b"r")
+        sent = sorted(b"%d %d" % (place, number) for place in range(3) for number in range(20))
+        for ear in ears:
+            assert sorted(ear.bodies) == sent
+            for place in range(3):
+                own = [body for body in ear.bodies if body.startswith(b"%d " % place)]
+                assert own == [b"%d %d" % (place, number) for number in range(20)]
+        assert sorted(body for each in groups for body in each.bodies) == sent
+        assert sorted(far.bodies) == sent
+        for place in range(3):
+            members = groups[2 * place : 2 * place + 2]
+            here = [body for each in members for body in each.bodies]
+            assert sum(body.startswith(b"%d " % place) for body in here) == 20
+
+    @pytest.mark.parametrize("dialects", DIALECTS.values(), ids=DIALECTS)
+    @pytest.mark.parametrize("gone", range(3))
+    def test_restart(self, dialects: tuple[str, ...], gone: int) -> None:
+        """A member that was away is back in everything."""
+        nodes = self.made(dialects)
+        ears = [node.subscribe(b"x", account="$G") for node in nodes]
+        nodes[gone].isDown = True
+        for route in nodes[gone].cluster:
+            route.peer.abort()
+        nodes[0].settle(2.0)
+        for place, node in enumerate(nodes):
+            assert node.publish(b"x", b"", "$G") == (1 if place == gone else 2)
+        nodes[gone].isDown = False
+        for node in nodes:
+            for whom in node.cluster.terms.targets:
+                node.cluster.dial(whom, 0.0)
+        nodes[0].settle(3.0)
+        for node in nodes:
+            assert len(node.peers()) == 2
+            assert node.publish(b"x", b"back", "$G") == 3
+        assert [ear.bodies.count(b"back") for ear in ears] == [3, 3, 3]

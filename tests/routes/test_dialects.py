@@ -1,0 +1,59 @@
+"""
+Which dialect two members speak.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.routes.dialects import RouteDialect, chosen, understand
+from natsbroker.routes.terms import ClusterTerms, Identity, infoDocument
+from natsbroker.wire.serverinfo import ServerDocument, infoLine, parseDocument
+
+CLASSIC, MODERN, AUTO = RouteDialect.CLASSIC, RouteDialect.MODERN, RouteDialect.AUTO
+
+
+def said(dialect: RouteDialect) -> ServerDocument:
+    """What a natsbroker says of itself."""
+    identity = Identity("ID", "n", "2.15.1", "0.1.0")
+    document = infoDocument(identity, ClusterTerms("C", dialect=dialect))
+    return parseDocument(infoLine(document)[5:])
+
+
+@pytest.mark.parametrize(
+    "one, other, expected",
+    [
+        (CLASSIC, CLASSIC, CLASSIC),
+        (CLASSIC, AUTO, CLASSIC),
+        (AUTO, AUTO, MODERN),
+        (AUTO, MODERN, MODERN),
+        (MODERN, MODERN, MODERN),
+        (CLASSIC, MODERN, None),
+    ],
+)
+def test_ours(one: RouteDialect, other: RouteDialect, expected: RouteDialect | None) -> None:
+    """Both of two natsbrokers come to the same answer."""
+    assert chosen(one, said(other)) is expected
+    assert chosen(other, said(one)) is expected
+    assert understand(said(one), said(other)) is (expected is not None)
+
+
+@pytest.mark.parametrize(
+    "proto, expected",
+    [
+        (0, (CLASSIC, None, CLASSIC)),
+        (1, (CLASSIC, None, CLASSIC)),
+        (2, (None, MODERN, MODERN)),
+        (3, (None, MODERN, MODERN)),
+    ],
+)
+def test_others(proto: int, expected: tuple[RouteDialect | None, ...]) -> None:
+    """Real servers say it by their protocol."""
+    document = ServerDocument(proto=proto)
+    assert tuple(chosen(each, document) for each in (CLASSIC, MODERN, AUTO)) == expected
+
+
+def test_strange() -> None:
+    """Only C{true} says that the classic dialect is understood, too."""
+    document = parseDocument(b'{"proto":2,"classic":1}')
+    assert chosen(CLASSIC, document) is None

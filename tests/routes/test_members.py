@@ -1,0 +1,116 @@
+"""
+The other members, and the connections to each.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.routes.members import Foreigners, Member, poolIndex, prevails
+from natsbroker.wire.serverinfo import ServerDocument
+from tests.routes.clusters import Node, info
+
+
+@pytest.mark.parametrize(
+    "size, account, index",
+    [(3, "A", 0), (3, "C", 1), (1, "C", 0), (0, "C", 0), (-1, "C", 0), (7, "", 2166136261 % 7)],
+)
+def test_poolIndex(size: int, account: str, index: int) -> None:
+    """The place of an account: the 32-bit FNV-1a hash of its name, modulo the size."""
+    assert poolIndex(size, account) == index
+
+
+def test_member() -> None:
+    """What is known of a member, and that it goes with its last connection."""
+    node = Node(poolSize=2, dedicated=("A",))
+    member = Member(ServerDocument(server_id="P", server_name="p"))
+    one, two = (node.joined(route_pool_size=2, route_pool_idx=place).route for place in (0, 1))
+    own = node.joined(route_pool_size=2, route_account="A").route
+    there = [(bool(member), member.first)]
+    member.pool = {0: one, 1: two}
+    member.dedicated = {"A": own}
+    assert [*member] == [one, two, own]
+    there.append((bool(member), member.first))
+    assert [member.remove(each) for each in (own, one, two, two)] == [False, False, True, False]
+    there.append((bool(member), member.first))
+    assert there == [(False, None), (True, one), (False, None)]
+
+
+def test_placeFor() -> None:
+    """A peer that dials names a place; we take the first that is free."""
+    node = Node(poolSize=3)
+    member = Member(ServerDocument(server_id="P"))
+    accepted, dialled = node.joined(route_pool_size=3).route, node.dialling().route
+    assert member.placeFor(dialled, 2) == 0
+    member.isPooled, member.size = True, 2
+    assert (member.placeFor(accepted, 2), member.placeFor(dialled, 0)) == (2, 0)
+    member.pool = {0: accepted}
+    assert member.placeFor(dialled, 0) == 1
+    member.pool = {0: accepted, 1: accepted}
+    assert member.placeFor(dialled, 0) is None
+
+
+@pytest.mark.parametrize(
+    "isOurs, peer, isDialled, age, isPooled, stays",
+    [
+        (True, "A", False, 0.0, True, True),  # they dialled, and have the lower id
+        (True, "Z", False, 0.0, True, False),
+        (True, "Z", False, 9.0, True, True),  # no race: what was there is dead
+        (False, "A", False, 0.0, True, True),  # its pool has a free place there
+        (False, "A", False, 0.0, False, False),  # who knows: the first one stays
+        (False, "A", False, 9.0, False, True),
+        (False, "A", True, 9.0, False, False),  # we had no reason to dial
+        (True, "Z", True, 0.0, False, False),  # both were dialled by us
+    ],
+)
+def test_prevails(
+    isOurs: bool, peer: str, isDialled: bool, age: float, isPooled: bool, stays: bool
+) -> None:
+    """Of two connections for the same purpose, both ends keep the same one."""
+    node = Node(poolSize=3 if isPooled else -1)
+    there = node.dialling().route
+    node.settle(age)
+    wire = node.dialling() if isDialled else node.joined()
+    wire.route.document = ServerDocument(server_id=peer, raw={"natsbroker": "1"} if isOurs else {})
+    wire.route.isPooled = isPooled
+    assert prevails(wire.route, there, "M", node.clock.seconds()) is stays
+
+
+def test_bothAgree() -> None:
+    """Two natsbrokers that dial each other keep what the lower one dialled, on both ends."""
+    kept: dict[str, set[str]] = {}
+    for ours, theirs in (("A", "B"), ("B", "A")):
+        node = Node()
+        dialled, accepted = node.dialling().route, node.joined().route
+        for route in (dialled, accepted):
+            route.document = ServerDocument(server_id=theirs, raw={"natsbroker": "1"})
+        now = node.clock.seconds()
+        for newcomer, there in ((accepted, dialled), (dialled, accepted)):
+            stays = newcomer if prevails(newcomer, there, ours, now) else there
+            kept.setdefault(ours, set()).add("dialled" if stays is dialled else "accepted")
+    assert kept == {"A": {"dialled"}, "B": {"accepted"}}
+
+
+def test_foreigners() -> None:
+    """Who speaks another dialect is dialled less and less often, each by itself."""
+    node, foreigners = Node(), Foreigners()
+    strange, other, accepted = node.dialling(), node.dialling(port=7778), node.accepted()
+    for wire in (strange, other):
+        wire.send(info(proto=1))
+    pauses = [foreigners.pause(strange.route, 1.0) for _ in range(8)]
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    assert foreigners.pause(other.route, 1.0) == 1.0
+    assert foreigners.pause(accepted.route, 0.1) == 0.1
+    silent, known = node.dialling(), node.dialling()
+    assert foreigners.pause(silent.route, 1.0) == 1.0
+    assert foreigners.pause(strange.route, 1.0) == 60.0
+    known.send(info())
+    assert foreigners.pause(known.route, 1.0) == 1.0
+    assert foreigners.pause(strange.route, 1.0) == 1.0
+
+
+def test_unknown() -> None:
+    """Who has not said who it is takes nobody's place."""
+    node = Node()
+    assert not prevails(node.accepted().route, node.joined().route, "M", 0.0)
+    assert info()

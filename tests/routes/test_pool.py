@@ -1,0 +1,186 @@
+"""
+Which connection to a member has which place.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.routes.clusters import Node, connect, info, target
+
+
+class TestPool:
+    """How many connections there are to a peer, and which is whose."""
+
+    def test_places(self) -> None:
+        """A peer that dials names the place; what is there already is replaced."""
+        node = Node(poolSize=3)
+        wires = [node.joined(route_pool_size=3, route_pool_idx=place) for place in (0, 1, 2)]
+        assert [wire.route.poolIndex for wire in wires] == [0, 1, 2]
+        again = node.joined(route_pool_size=3, route_pool_idx=1)
+        assert wires[1].closed == "Duplicate Route" and not again.closed
+        assert len(node.cluster.members["PEER"].pool) == 3
+
+    @pytest.mark.parametrize("index, size", [(7, 3), (-1, 3), (3, 3)])
+    def test_wrongPlace(self, index: int, size: int) -> None:
+        """A place that there is not is refused in the real server's words."""
+        wire = Node(poolSize=3).accepted()
+        wire.send(connect() + info(route_pool_size=size, route_pool_idx=index))
+        assert wire.lines() == [
+            b"-ERR 'Invalid route pool index: %d - pool size is %d'" % (index, size)
+        ]
+        assert wire.closed == "Protocol Violation"
+
+    def test_largerPool(self) -> None:
+        """The pool is as large as the larger one of both."""
+        wire = Node(poolSize=2).accepted()
+        wire.send(connect() + info(route_pool_size=5, route_pool_idx=4))
+        assert not wire.closed
+
+    def test_dialledNamesNone(self) -> None:
+        """Whom we dial must not name a place."""
+        wire = Node(poolSize=3).dialling()
+        wire.send(info(route_pool_size=3, route_pool_idx=1))
+        assert wire.lines() == [b"-ERR 'Route pool index should not be set but is set to 1'"]
+
+    def test_next(self) -> None:
+        """The next connection is dialled when the peer has answered a PING."""
+        node = Node(poolSize=3, targets=(target(7777),))
+        wire = node.dialling()
+        wire.send(info(route_pool_size=3))
+        assert wire.take().endswith(b"PING\r\n") and node.dialled == []
+        wire.send(b"PONG\r\n")
+        assert node.dialled == [(target(7777), 0.0)]
+        second = node.dialling()
+        second.send(info(route_pool_size=3))
+        (said,) = second.documents()
+        assert said["route_pool_idx"] == 1
+
+    def test_full(self) -> None:
+        """One connection too many is closed, and that is no reason to dial again."""
+        node = Node(poolSize=1, targets=(target(7777),))
+        for closed in ("", "Duplicate Route"):
+            wire = node.dialling()
+            wire.send(info(route_pool_size=1))
+            assert wire.closed == closed
+        node.settle(1.0)
+        assert node.dialled == []
+
+    def test_accounts(self) -> None:
+        """Each account's interest is told over its own connection of the pool."""
+        node = Node(poolSize=3, accounts=["$G", "A", "B", "C", "D", "E", "F"])
+        wires = [node.joined(route_pool_size=3, route_pool_idx=place) for place in range(3)]
+        for account in "ABCDEF":
+            node.subscribe(b"foo", account=account)
+        told = [wire.lines() for wire in wires]
+        assert sorted(line for lines in told for line in lines) == [
+            b"RS+ %c foo" % each for each in b"ABCDEF"
+        ]
+        # The real server's places: FNV-1a of the name.
+        assert [sorted(line[4:5] for line in lines) for lines in told] == [
+            [b"A", b"B", b"D"],
+            [b"C", b"E", b"F"],
+            [],
+        ]
+
+    def test_oldPeer(self) -> None:
+        """With a peer without a pool, one connection is for all."""
+        node = Node(poolSize=3)
+        wire = node.joined()
+        node.subscribe(b"foo", account="A")
+        node.subscribe(b"foo", account="B")
+        assert sorted(wire.lines()) == [b"RS+ A foo", b"RS+ B foo"]
+        node.settle(6.0)
+        again = node.joined()
+        assert wire.closed == "Duplicate Route" and not again.closed
+
+    def test_oldPeerRace(self) -> None:
+        """Two connections at the same time: the first one stays."""
+        node = Node()
+        first, second = node.joined(), node.joined()
+        assert (first.closed, second.closed) == ("", "Duplicate Route")
+
+
+class TestDedicated:
+    """Accounts with connections of their own."""
+
+    def node(self) -> Node:
+        """A member with one such account."""
+        return Node(poolSize=3, dedicated=("A",))
+
+    def test_accepted(self) -> None:
+        """Nobody names the account on it, and it passes nowhere else."""
+        node = self.node()
+        pool = [node.joined(route_pool_size=3, route_pool_idx=place) for place in range(3)]
+        wire = node.joined(route_pool_size=3, route_account="A")
+        recorder = node.subscribe(b"foo")
+        assert wire.lines() == [b"RS+ foo"]
+        assert [each.lines() for each in pool] == [[], [], []]
+        wire.send(b"RS+ bar\r\nRMSG foo rep 2\r\nhi\r\n")
+        assert recorder.bodies == [b"hi"]
+        node.publish(b"bar", b"x")
+        assert wire.take() == b"RMSG bar 1\r\nx\r\n"
+
+    def test_dialled(self) -> None:
+        """It is dialled when the first one of the pool is sure."""
+        node = Node(poolSize=1, dedicated=("A", "nope"), targets=(target(7777),))
+        wire = node.dialling()
+        wire.send(info(route_pool_size=1) + b"PONG\r\n")
+        assert node.dialled == [(target(7777, account="A"), 0.0)]
+        second = node.dialling(account="A")
+        assert second.documents()[0]["route_account"] == "A"
+        second.send(info(route_pool_size=1))
+        assert not second.closed and node.cluster.members["PEER"].dedicated["A"] is second.route
+        second.hangUp()
+        assert node.dialled[1:] == [(target(7777, account="A"), 1.0)]
+
+    def test_unknown(self) -> None:
+        """For an account that shall have none there is none."""
+        node = self.node()
+        wire = node.accepted()
+        wire.send(connect() + info(route_pool_size=3, route_account="B"))
+        assert wire.lines() == [b"-ERR 'No route for account \"B\"'"]
+        other = node.accepted()
+        other.send(connect() + info(route_pool_size=3, route_account="C"))
+        assert other.lines() == [b"-ERR 'Unable to lookup account \"C\": account missing'"]
+
+    def test_impossible(self) -> None:
+        """Without a pool on both sides there is none."""
+        wire = Node().accepted()
+        wire.send(connect() + info(route_pool_size=3, route_account="A"))
+        assert wire.lines() == [
+            b"-ERR 'Not possible to have a dedicated route for account \"A\" between those servers'"
+        ]
+
+    def test_duplicate(self) -> None:
+        """There is one for each account."""
+        node = self.node()
+        first = node.joined(route_pool_size=3, route_account="A")
+        second = node.joined(route_pool_size=3, route_account="A")
+        assert (first.closed, second.closed) == ("", "Duplicate Route")
+
+    def test_later(self) -> None:
+        """A peer may ask for one while everything runs."""
+        node = Node(poolSize=1)
+        wire = node.joined(route_pool_size=1)
+        recorder = node.subscribe(b"foo", account="B")
+        wire.send(b"RS+ B bar\r\n")
+        wire.take()
+        wire.send(info(route_pool_size=1, route_account="B", route_acc_add_reqid="x"))
+        said = wire.take()
+        assert b"RS- B foo" in said and b'"route_acc_add_reqid":"x"' in said
+        assert b"route_account" not in said
+        assert node.publish(b"bar", account="B") == 0
+        assert node.dialled == []
+        own = node.joined(route_pool_size=1, route_account="B")
+        assert not own.closed
+        own.send(b"RS+ bar\r\nRMSG foo 1\r\nx\r\n")
+        assert recorder.bodies == [b"x"] and node.publish(b"bar", account="B") == 1
+
+    def test_laterDialled(self) -> None:
+        """Whoever dialled the peer dials that one too."""
+        node = Node(poolSize=1, targets=(target(7777),))
+        wire = node.dialling()
+        wire.send(info(route_pool_size=1))
+        wire.send(info(route_pool_size=1, route_account="B", route_acc_add_reqid="x"))
+        assert node.dialled == [(target(7777, account="B"), 0.1)]

@@ -1,0 +1,40 @@
+"""
+Tests for L{natsbroker.routes.settings}.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.routes.settings import Cluster, RouteURL, splitRoute
+
+
+@pytest.mark.parametrize(
+    "url, place",
+    [
+        ("nats-route://u:p@host:6222", RouteURL("host", 6222, "u", "p")),
+        ("nats://host:6222", RouteURL("host", 6222)),
+        ("nats-route://[::1]:6222/", RouteURL("::1", 6222)),
+        ("host:6222", RouteURL("host", 6222)),
+        ("nats://a%40b:p%3Ax@h:1", RouteURL("h", 1, "a@b", "p:x")),
+    ],
+)
+def test_splitRoute(url: str, place: RouteURL) -> None:
+    """Where another server is, and who we are to it."""
+    assert splitRoute(url) == place
+
+
+@pytest.mark.parametrize(
+    "url", ["", "nats://", "host", "nats://host", "nats://u:canary@host", "nats://canary@h:x"]
+)
+def test_noRoute(url: str) -> None:
+    """A URL without a host and a port is none, and nobody is told its password."""
+    with pytest.raises(ValueError, match="error parsing route url") as raised:
+        splitRoute(url)
+    assert "canary" not in str(raised.value)
+
+
+def test_secrets() -> None:
+    """Passwords are in nobody's text, also those in URLs."""
+    cluster = Cluster(user="u", password="canary", routes=("nats://u:canary@h:1",))
+    assert "canary" not in repr(cluster) + repr(splitRoute("nats://u:canary@h:1"))

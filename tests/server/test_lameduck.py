@@ -1,0 +1,158 @@
+"""
+Leaving slowly.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+
+from natsbroker.server.lameduck import LameDuck
+from tests.server.support import Client, Host, logLines
+
+NEW = b'CONNECT {"verbose":false,"protocol":1}\r\n'
+OLD = b'CONNECT {"verbose":false,"protocol":0}\r\n'
+TIMES = 'lame_duck_grace_period: "10s"\nlame_duck_duration: "40s"'
+
+
+class Departure:
+    """
+    A broker that is left.
+    """
+
+    def __init__(self, *hellos: bytes, times: str = TIMES) -> None:
+        self.host = Host(times)
+        self.clients = [self.host.client(hello) for hello in hellos]
+        self.done: list[Any] = []
+        self.duck = LameDuck(
+            self.host.broker.clientContext, self.host.broker.settings, self.host.broker._random
+        )
+
+    def begin(self) -> None:
+        """Begin."""
+        ensureDeferred(self.duck.depart()).addBoth(self.done.append)
+        self.host.settle()
+
+    @property
+    def left(self) -> list[Client]:
+        """The clients that are still there."""
+        return [client for client in self.clients if not client.closed]
+
+
+class TestTelling:
+    """What clients are told."""
+
+    def test_new(self) -> None:
+        """A client that understands it is told at once."""
+        leaving = Departure(NEW)
+        leaving.begin()
+        answer = leaving.clients[0].receive()
+        assert answer.startswith(b"INFO ")
+        assert json.loads(answer[5:])["ldm"] is True
+
+    def test_old(self) -> None:
+        """One that does not is told nothing."""
+        leaving = Departure(OLD)
+        leaving.begin()
+        assert leaving.clients[0].receive() == b""
+
+    def test_served(self) -> None:
+        """Meanwhile clients are served as before."""
+        leaving = Departure(OLD)
+        leaving.begin()
+        assert leaving.clients[0].ask(b"PING\r\n") == b"PONG\r\n"
+
+
+class TestClosing:
+    """How clients are closed."""
+
+    def test_grace(self) -> None:
+        """Nobody is closed in the grace period."""
+        leaving = Departure(OLD, OLD)
+        leaving.begin()
+        leaving.host.advance(9.9)
+        assert len(leaving.left) == 2
+
+    def test_spread(self) -> None:
+        """After it they are closed one after the other, without a word."""
+        leaving = Departure(*[OLD] * 4)
+        leaving.begin()
+        with logLines() as lines:
+            leaving.host.advance(10.1)
+        assert "[INF] Closing existing clients" in lines
+        assert len(leaving.left) == 3
+        counts = []
+        while leaving.left:
+            leaving.host.advance(0.5)
+            counts.append(len(leaving.left))
+        assert counts == sorted(counts, reverse=True)
+        assert set(range(3)) <= set(counts)
+        assert all(b"-ERR" not in client.receive() for client in leaving.clients)
+        assert leaving.clients[0].session.reason == "Server Shutdown"
+        assert leaving.done == [None]
+
+    def test_pauses(self) -> None:
+        """Between two clients there is at most a second, however few there are."""
+        leaving = Departure(OLD, OLD)
+        leaving.begin()
+        leaving.host.advance(10.1)
+        assert len(leaving.left) == 1
+        leaving.host.advance(1.1)
+        assert leaving.left == []
+
+    def test_many(self) -> None:
+        """However many there are, they are gone when the time is over."""
+        leaving = Departure(*[OLD] * 200, times=TIMES)
+        leaving.begin()
+        leaving.host.advance(10 + 31)
+        assert leaving.left == []
+        assert leaving.done == [None]
+
+    def test_noTimeLeft(self) -> None:
+        """If the grace period takes all the time there is, the rest takes a second."""
+        leaving = Departure(*[OLD] * 5)
+        settings = leaving.host.broker.settings
+        leaving.duck._settings = replace(settings, lame_duck_duration=10.0)
+        leaving.begin()
+        leaving.host.advance(11.5)
+        assert leaving.left == []
+
+
+class TestEnding:
+    """When it is over."""
+
+    def test_nobody(self) -> None:
+        """Without clients it is over at once."""
+        leaving = Departure()
+        leaving.begin()
+        assert leaving.done == [None]
+
+    def test_everybodyLeft(self) -> None:
+        """When the clients have gone by themselves it is over, whatever time is left."""
+        leaving = Departure(NEW, NEW)
+        leaving.begin()
+        for client in leaving.clients:
+            assert leaving.done == []
+            client.transport.hangUp()
+            leaving.host.settle()
+        assert leaving.done == [None]
+
+    @pytest.mark.parametrize("after", [1.0, 10.2])
+    def test_cancel(self, after: float) -> None:
+        """It can be ended at any time; the rest of the clients stay."""
+        leaving = Departure(*[OLD] * 5)
+        leaving.begin()
+        leaving.host.advance(after)
+        there = len(leaving.left)
+        leaving.duck.cancel()
+        assert leaving.done == [None]
+        leaving.host.advance(60)
+        assert len(leaving.left) == there
+
+    def test_cancelBefore(self) -> None:
+        """Ending what has not begun does nothing."""
+        Departure(OLD).duck.cancel()

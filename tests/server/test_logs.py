@@ -1,0 +1,194 @@
+"""
+The log in nats-server's format.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.logger import Logger, LogLevel, LogPublisher
+from twisted.python.failure import Failure
+
+from natsbroker.config.model import Logging
+from natsbroker.server.logs import LineLog, printable
+
+MOMENT = 1_795_192_302.469933
+
+
+class Log:
+    """
+    A logger and the lines that come of it.
+    """
+
+    def __init__(self, settings: Logging | None = None, namespace: str = "natsbroker") -> None:
+        self.lines: list[str] = []
+        self.observer = LineLog(
+            self.lines.append, settings or Logging(logtime=False), 42, timezone(timedelta(hours=1))
+        )
+        publisher = LogPublisher(self.observer)
+        self.logger = Logger(namespace=namespace, observer=publisher)
+
+    def emit(self, level: LogLevel = LogLevel.info, form: str = "hi", **values: Any) -> list[str]:
+        """Log something and give all lines so far."""
+        self.logger.emit(level, form, **values)
+        return self.lines
+
+
+class TestFormat:
+    """The form of a line."""
+
+    @pytest.mark.parametrize(
+        ("level", "label"),
+        [
+            (LogLevel.debug, "DBG"),
+            (LogLevel.info, "INF"),
+            (LogLevel.warn, "WRN"),
+            (LogLevel.error, "ERR"),
+            (LogLevel.critical, "FTL"),
+        ],
+    )
+    def test_labels(self, level: LogLevel, label: str) -> None:
+        """Each level has nats-server's label."""
+        log = Log(Logging(logtime=False, debug=True))
+        assert log.emit(level) == [f"[42] [{label}] hi\n"]
+
+    def test_trace(self) -> None:
+        """What is traced has a label of its own, and is shown without debugging."""
+        assert Log().emit(LogLevel.debug, trace=True) == ["[42] [TRC] hi\n"]
+
+    def test_localTime(self) -> None:
+        """The time is the local one, with microseconds."""
+        log = Log(Logging())
+        log.observer({"log_namespace": "natsbroker", "log_time": MOMENT, "log_format": "hi"})
+        assert log.lines == ["[42] 2026/11/20 17:31:42.469933 [INF] hi\n"]
+
+    def test_utc(self) -> None:
+        """Or UTC."""
+        log = Log(Logging(logtime_utc=True))
+        log.observer({"log_namespace": "natsbroker", "log_time": MOMENT, "log_format": "hi"})
+        assert log.lines == ["[42] 2026/11/20 16:31:42.469933 [INF] hi\n"]
+
+    def test_ownPid(self) -> None:
+        """By default the process id is our own."""
+        lines: list[str] = []
+        LineLog(lines.append, Logging(logtime=False))(
+            {"log_format": "x", "log_level": LogLevel.warn}
+        )
+        assert lines == [f"[{os.getpid()}] [WRN] x\n"]
+
+
+class TestSelection:
+    """What is shown."""
+
+    def test_debug(self) -> None:
+        """Debugging lines only if they are wanted."""
+        assert Log().emit(LogLevel.debug) == []
+        assert Log(Logging(logtime=False, debug=True)).emit(LogLevel.debug) != []
+
+    def test_others(self) -> None:
+        """What other libraries only mention counts as debugging; their warnings do not."""
+        log = Log(namespace="twisted.internet")
+        assert log.emit(LogLevel.info) == []
+        assert log.emit(LogLevel.warn) == ["[42] [WRN] hi\n"]
+
+    def test_settingsChange(self) -> None:
+        """Other settings hold from the next line on."""
+        log = Log()
+        log.observer.settings = Logging(logtime=False, debug=True)
+        assert log.emit(LogLevel.debug) == ["[42] [DBG] hi\n"]
+
+    def test_empty(self) -> None:
+        """An event without text is no line."""
+        log = Log()
+        log.observer({"log_namespace": "natsbroker", "log_level": LogLevel.info})
+        assert log.lines == []
+
+
+class TestSafety:
+    """Texts of peers."""
+
+    def test_oneLine(self) -> None:
+        """Line ends and escape sequences cannot begin a line or colour it."""
+        text = "a\r\n[auth] admin ok\x1b[31m\u2028"
+        assert Log().emit(form="{text}", text=text) == [
+            "[42] [INF] a\\r\\n[auth] admin ok\\x1b[31m\\u2028\n"
+        ]
+
+    def test_notAFormat(self) -> None:
+        """A text with braces is shown as it is."""
+        text = "{log_system} {x.boom()} {0} {"
+        assert Log().emit(form="{text}", text=text) == [f"[42] [INF] {text}\n"]
+
+    @given(st.text())
+    def test_anything(self, text: str) -> None:
+        """Whatever the text, it is one line of printable ASCII."""
+        [line] = Log().emit(form="{text}x", text=text)
+        assert line.endswith("x\n")
+        assert all(" " <= character <= "~" for character in line[:-1])
+
+    def test_printable(self) -> None:
+        """Printable ASCII stays as it is, backslashes too."""
+        text = "".join(map(chr, range(0x20, 0x7F)))
+        assert printable(text) == text
+
+
+class TestFailures:
+    """Exceptions."""
+
+    def test_repeated(self) -> None:
+        """Of the same failure at the same place a few are logged, and the rest is counted."""
+        log = Log()
+
+        def fail(place: int, error: Exception, when: float) -> list[str]:
+            try:
+                if place:
+                    raise error
+                raise error
+            except Exception:
+                failure = Failure()
+            before = len(log.lines)
+            log.observer(
+                {
+                    "log_level": LogLevel.critical,
+                    "log_format": "{peer} failed",
+                    "log_failure": failure,
+                    "log_time": when,
+                    "peer": when,
+                }
+            )
+            return [line.rstrip("\n")[11:] for line in log.lines[before:]]
+
+        told = [fail(0, MemoryError(), 100 + place / 1000) for place in range(4000)]
+        assert [bool(each) for each in told] == [True] * 3 + [False] * 3997
+        assert told[0][0] == "100.0 failed" and told[0][-1] == "builtins.MemoryError:"
+        assert fail(1, MemoryError(), 104) and fail(0, ValueError(), 104)
+        assert fail(0, MemoryError(), 109.9) == []
+        assert fail(0, MemoryError(), 110)[:2] == [
+            "110 failed",
+            "3998 failures like the following were left out",
+        ]
+        assert len(fail(0, MemoryError(), 110.5)) == len(told[0])
+
+    def test_manyKinds(self) -> None:
+        """However many kinds of failures there are, little of them is remembered."""
+        log = Log()
+        for number in range(1000):
+            log.logger.failure(f"{number}", Failure(ValueError()))
+        assert len(log.observer._repeated._kinds) == 256
+
+    def test_traceback(self) -> None:
+        """Each line of a traceback is a line of the log."""
+        log = Log()
+        try:
+            raise ZeroDivisionError("a\nb")
+        except ZeroDivisionError:
+            log.logger.failure("It failed", Failure())
+        assert log.lines[0] == "[42] [FTL] It failed\n"
+        assert len(log.lines) > 3
+        assert all(line.startswith("[42] [FTL] ") for line in log.lines)
+        assert any("ZeroDivisionError: a" in line for line in log.lines)

@@ -1,0 +1,70 @@
+"""
+Those who are told what happens.
+"""
+
+from __future__ import annotations
+
+import pytest
+from zope.interface import implementer
+from zope.interface.exceptions import Invalid
+
+from natsbroker.advisories import Advisory, LameDuckStarted
+from natsbroker.interfaces import IObserver
+from natsbroker.server.observers import Observers
+from tests.conftest import FlushLoggedErrors
+
+
+@implementer(IObserver)
+class Seeing:
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.seen: list[Advisory] = []
+
+    def observe(self, advisory: Advisory) -> None:
+        """See L{IObserver.observe}."""
+        self.seen.append(advisory)
+
+
+@implementer(IObserver)
+class Failing:
+    """Fails."""
+
+    def observe(self, advisory: Advisory) -> None:
+        """See L{IObserver.observe}."""
+        raise ZeroDivisionError
+
+
+def test_tellsEverybody() -> None:
+    """Everybody is told, in order."""
+    first, second = Seeing(), Seeing()
+    observers = Observers([first])
+    observers.add(second)
+    advisory = LameDuckStarted()
+    observers.notify(advisory)
+    assert first.seen == second.seen == [advisory]
+
+
+def test_ends() -> None:
+    """Who is taken out is told no more; taking out twice does nothing."""
+    observer = Seeing()
+    observers = Observers()
+    remove = observers.add(observer)
+    remove()
+    remove()
+    observers.notify(LameDuckStarted())
+    assert observer.seen == []
+
+
+def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
+    """One that fails is logged and keeps nobody else from being told."""
+    observer = Seeing()
+    Observers([Failing(), observer]).notify(LameDuckStarted())
+    assert len(observer.seen) == 1
+    assert len(flushLoggedErrors(ZeroDivisionError)) == 1
+
+
+def test_refuses() -> None:
+    """What is no observer is refused when it is added."""
+    with pytest.raises(Invalid):
+        Observers().add(object())  # type: ignore[arg-type]

@@ -1,0 +1,384 @@
+"""
+What of a broker can take new settings, and how: each tried on a whole broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.application.service import Service
+from zope.interface import implementer
+
+from natsbroker.auth.authenticator import Authenticator
+from natsbroker.clients.protocol import ClientFactory
+from natsbroker.config.diff import Change
+from natsbroker.connections.tls import TLSClientFactory
+from natsbroker.interfaces import IBrokerHost, IBrokerService, IReloadable
+from natsbroker.server.planners import below
+from natsbroker.server.plugins import Plugins
+from natsbroker.server.reload import ReloadError
+from natsbroker.wire.grants import Grant, Hello
+from tests.interop.certificates import writeCertificates
+from tests.server.support import Host, logLines, settingsOf
+
+USERS = 'authorization { users: [{user: u, password: p, permissions: {subscribe: ["a", "b"]}}] }'
+HELLO = b'CONNECT {"verbose":false,"user":"u","pass":"p"}\r\n'
+
+
+def reload(host: Host, text: str) -> None:
+    """Have a broker take another configuration."""
+    host.broker.reload(settingsOf(text))
+
+
+def test_below() -> None:
+    """A path covers itself and what is below it, and nothing that only begins like it."""
+    changes = [Change("a.b", 1, 2), Change("cd", 1, 2)]
+    assert below(changes, "a") and below(changes, "a.b") and below(changes, "cd")
+    assert not below(changes, "c") and not below(changes, "a.b.c", "x")
+
+
+class TestLimits:
+    """Limits of running connections."""
+
+    def test_payload(self) -> None:
+        """A smaller payload is the limit from then on."""
+        host = Host("max_payload: 100").start()
+        client = host.client()
+        reload(host, "max_payload: 10")
+        answer = client.ask(b"PUB foo 11\r\n12345678901\r\n")
+        assert answer == b"-ERR 'Maximum Payload Violation'\r\n"
+
+    def test_controlLine(self) -> None:
+        """So is a shorter control line."""
+        host = Host().start()
+        client = host.client()
+        reload(host, "max_control_line: 20")
+        answer = client.ask(b"SUB " + b"x" * 20 + b" 1\r\n")
+        assert answer == b"-ERR 'maximum control line exceeded'\r\n"
+
+    def test_connections(self) -> None:
+        """If there are too many connections now, the youngest are closed."""
+        host = Host().start()
+        clients = [host.client() for _ in range(3)]
+        reload(host, "max_connections: 1")
+        assert [bool(client.closed) for client in clients] == [False, True, True]
+        assert clients[1].receive() == b"-ERR 'maximum connections exceeded'\r\n"
+
+    def test_unchanged(self) -> None:
+        """What does not change leaves clients alone."""
+        host = Host().start()
+        client = host.client()
+        client.ask(b"SUB foo 1\r\n")
+        reload(host, "max_payload: 1000")
+        assert client.ask(b"PUB foo 2\r\nhi\r\n") == b"MSG foo 1 2\r\nhi\r\n"
+
+    def test_tracing(self) -> None:
+        """Tracing can be switched on and off while clients are there."""
+        host = Host().start()
+        client = host.client()
+        with logLines() as lines:
+            client.ask(b"SUB foo 1\r\n")
+            assert not any("[TRC]" in line for line in lines)
+            reload(host, "trace: true")
+            client.ask(b"PUB foo 2\r\nhi\r\n")
+            assert any("<<- [PUB foo 2]" in line for line in lines)
+            assert any("->> [MSG foo 1 2]" in line for line in lines)
+            reload(host, "trace: false")
+            lines.clear()
+            assert client.ask(b"PUB foo 2\r\nhi\r\n") == b"MSG foo 1 2\r\nhi\r\n"
+            assert not any("[TRC]" in line for line in lines)
+
+
+class TestAuthorization:
+    """Users and permissions of running connections."""
+
+    def test_loginIsRequiredNow(self) -> None:
+        """Who is there without a login is cut when one is required."""
+        host = Host().start()
+        client = host.client()
+        reload(host, USERS)
+        assert client.receive() == b"-ERR 'Authorization Violation'\r\n"
+        assert client.closed
+        assert b'"auth_required":true' in host.dial().receive()
+
+    def test_permissionIsGone(self) -> None:
+        """A subscription that is no longer allowed ends; the connection stays."""
+        host = Host(USERS).start()
+        client = host.client(HELLO)
+        client.ask(b"SUB a 1\r\nSUB b 2\r\n")
+        reload(host, USERS.replace('"a", "b"', '"b"'))
+        answer = client.receive()
+        assert answer == b'-ERR \'Permissions Violation for Subscription to "a" (sid "1")\'\r\n'
+        assert client.ask(b"PUB a 1\r\nx\r\nPUB b 1\r\ny\r\n") == b"MSG b 2 1\r\ny\r\n"
+
+    def test_permissionIsThere(self) -> None:
+        """One that is allowed now can be made."""
+        host = Host(USERS).start()
+        client = host.client(HELLO)
+        assert client.ask(b"SUB c 1\r\n").startswith(b"-ERR")
+        reload(host, USERS.replace('"a", "b"', '"c"'))
+        client.receive()
+        assert client.ask(b"SUB c 1\r\nPUB c 1\r\nx\r\n") == b"MSG c 1 1\r\nx\r\n"
+
+    def test_password(self) -> None:
+        """Who came with a password that is no longer right is cut."""
+        host = Host(USERS).start()
+        client = host.client(HELLO)
+        reload(host, USERS.replace("password: p", "password: other"))
+        assert client.receive() == b"-ERR 'Authorization Violation'\r\n"
+
+    def test_user(self) -> None:
+        """Somebody who is gone is cut without a word, as by nats-server."""
+        host = Host(USERS).start()
+        client = host.client(HELLO)
+        reload(host, USERS.replace("user: u", "user: v"))
+        assert (client.receive(), bool(client.closed)) == (b"", True)
+
+    def test_others(self) -> None:
+        """Everybody else stays and notices nothing."""
+        two = USERS.replace("users: [", "users: [{user: w, password: w}, ")
+        host = Host(two).start()
+        client = host.client(b'CONNECT {"verbose":false,"user":"w","pass":"w"}\r\n')
+        client.ask(b"SUB foo 1\r\n")
+        reload(host, two.replace("password: p", "password: other"))
+        assert client.ask(b"PUB foo 1\r\nx\r\n") == b"MSG foo 1 1\r\nx\r\n"
+
+    def test_account(self) -> None:
+        """An account that is gone takes its users with it; a new one has its own."""
+        text = "accounts { A { users: [{user: u, password: p}] } }"
+        host = Host(text).start()
+        client = host.client(HELLO)
+        reload(host, text.replace("A {", "B {").replace("user: u", "user: v"))
+        assert client.closed
+        assert sorted(host.broker.accounts.names()) == ["$G", "$SYS", "B"]
+
+    def test_otherAccount(self) -> None:
+        """Who would be of another account now is cut without a word, as by nats-server."""
+        text = "accounts { A { users: [{user: u, password: p}] } }"
+        host = Host(text).start()
+        client = host.client(HELLO)
+        reload(host, text.replace("A {", "B {"))
+        assert (client.receive(), bool(client.closed)) == (b"", True)
+
+    @pytest.mark.parametrize(
+        ("before", "after", "answer"),
+        [
+            ("user: u, password: p", "user: v, password: p", b""),
+            ("user: u, password: p", "user: u, password: q", b"-ERR 'Authorization Violation'\r\n"),
+            (
+                "user: u, password: p",
+                "user: u, password: p, allowed_connection_types: [WEBSOCKET]",
+                b"-ERR 'Authorization Violation'\r\n",
+            ),
+        ],
+    )
+    def test_cut(self, before: str, after: str, answer: bytes) -> None:
+        """A user that is gone is told nothing, one whose password is another is told that."""
+        text = "authorization { users: [{%s}, {user: other}] }"
+        host = Host(text % before).start()
+        client = host.client(HELLO)
+        reload(host, text % after)
+        assert (client.receive(), client.closed) == (answer, "lost")
+
+    def test_becomesSomebody(self) -> None:
+        """Who was nobody in the same account, and is somebody now, stays."""
+        host = Host("server_tags: [a]").start()
+        client, nobody = host.client(HELLO), host.client()
+        reload(host, "authorization { users: [{user: u, password: p}] }")
+        assert (client.receive(), client.closed) == (b"", "")
+        assert client.session.grant.user == "u"
+        assert nobody.receive() == b"-ERR 'Authorization Violation'\r\n"
+
+    def test_fewerConnections(self) -> None:
+        """When an account may have fewer connections, the youngest are cut."""
+        text = "accounts { A { users: [{user: u, password: p}], limits { max_connections: %d } } }"
+        host = Host(text % 3).start()
+        clients = []
+        for _ in range(3):
+            clients.append(host.client(HELLO))
+            host.advance(0.1)
+        reload(host, text % 2)
+        assert [client.receive() for client in clients] == [
+            b"",
+            b"",
+            b"-ERR 'maximum account active connections exceeded'\r\n",
+        ]
+        assert [client.closed for client in clients] == ["", "", "lost"]
+
+    def test_fewerSubscriptions(self) -> None:
+        """When a client may have fewer subscriptions than it has, it is cut."""
+        text = (
+            "accounts { A { users: [{user: u, password: p}], limits { max_subscriptions: %d } } }"
+        )
+        host = Host(text % 3).start()
+        one, two = host.client(HELLO), host.client(HELLO)
+        one.ask(b"SUB a 1\r\n")
+        two.ask(b"SUB a 1\r\nSUB b 2\r\n")
+        reload(host, text % 1)
+        assert (one.receive(), one.closed) == (b"", "")
+        assert two.receive() == b"-ERR 'maximum subscriptions exceeded'\r\n"
+        assert (two.closed, two.session.reason) == ("lost", "Maximum Subscriptions Exceeded")
+
+    def test_timeout(self) -> None:
+        """The time to log in changes for connections to come."""
+        host = Host(USERS).start()
+        reload(host, USERS.replace("users:", "timeout: 5, users:"))
+        client = host.dial()
+        host.advance(4.8)
+        assert not client.closed
+        host.advance(0.3)
+        assert client.closed
+
+
+class TestOwnAuthorizer:
+    """An authorizer that is not ours."""
+
+    def test_users(self) -> None:
+        """The users of the settings do not concern it."""
+        asked: list[Hello] = []
+
+        class Mine(Authenticator):
+            def authenticate(self, hello: Hello) -> Any:
+                asked.append(hello)
+                return "me"
+
+        host = Host(authorizer=Mine()).start()
+        client = host.client()
+        reload(host, USERS)
+        assert not client.closed
+        assert len(asked) == 2
+        assert host.broker.clientContext.authorizer.required
+
+    @pytest.mark.parametrize("reloadable", [True, False])
+    def test_section(self, reloadable: bool) -> None:
+        """It takes its own section if it can, else that needs a restart."""
+        taken: list[Any] = []
+
+        class Mine(Authenticator):
+            def grant(self, avatar: Any, hello: Hello) -> Any:
+                return Grant()
+
+        @implementer(IReloadable)
+        class Changing(Mine):
+            def planReload(self, section: Mapping[str, Any]) -> Callable[[], None]:
+                return lambda: taken.append(dict(section))
+
+        class Here:
+            name = "mine"
+
+            def makeAuthorizer(self, host: Any, section: Any) -> Any:
+                return Changing() if reloadable else Mine()
+
+        text = "authorization { plugin: mine, colour: red }"
+        host = Host(text, plugins=Plugins(lambda interface: [Here()])).start()
+        if reloadable:
+            reload(host, text.replace("red", "blue"))
+            assert taken == [{"colour": "blue"}]
+        else:
+            with pytest.raises(ReloadError, match="authorization plugin"):
+                reload(host, text.replace("red", "blue"))
+
+
+@implementer(IReloadable)
+class Changing(Service):
+    """A service that takes new sections, except bad ones."""
+
+    def __init__(self) -> None:
+        self.sections: list[Any] = []
+
+    def planReload(self, section: Mapping[str, Any]) -> Callable[[], None]:
+        """See L{IReloadable.planReload}."""
+        if "bad" in section:
+            raise ValueError("bad is not known")
+        return lambda: self.sections.append(dict(section))
+
+
+@implementer(IBrokerService)
+class Maker:
+    """Makes one service."""
+
+    def __init__(self, name: str, service: Any) -> None:
+        self.name = name
+        self.service = service
+
+    def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
+        """See L{IBrokerService.makeService}."""
+        return self.service
+
+
+class TestSections:
+    """Sections of services beside ours."""
+
+    def test_taken(self) -> None:
+        """A service that can takes its new section."""
+        service = Changing()
+        host = Host("services { a { x: 1 } }", services=[Maker("a", service)]).start()
+        reload(host, "services { a { x: 2 } }")
+        assert service.sections == [{"x": 2}]
+
+    def test_refused(self) -> None:
+        """If it refuses, nothing at all is taken."""
+        service = Changing()
+        host = Host("services { a { x: 1 } }", services=[Maker("a", service)]).start()
+        with pytest.raises(ReloadError, match="bad is not known"):
+            reload(host, "max_payload: 5\nservices { a { bad: 2 } }")
+        assert host.broker.settings.max_payload == 1 << 20
+
+    @pytest.mark.parametrize("text", ["services { a { x: 2 } }", "port: 1", "services { b {} }"])
+    def test_cannot(self, text: str) -> None:
+        """Others need a restart, also to come or to go."""
+        host = Host("port: 1\nservices { a { x: 1 } }", services=[Maker("a", Service())]).start()
+        with pytest.raises(ReloadError, match="not supported for service"):
+            reload(host, text)
+
+
+class TestTLS:
+    """Certificates."""
+
+    def text(self, folder: Path) -> str:
+        """A configuration with the certificate in a folder."""
+        return f'tls {{ cert_file: "{folder}/server.pem", key_file: "{folder}/server-key.pem" }}'
+
+    def test_readAnew(self, tmp_path: Path) -> None:
+        """Files are read anew although their names are the same."""
+        writeCertificates(tmp_path)
+        host = Host(self.text(tmp_path)).start()
+        [listener] = host.broker.listeners
+        before = listener.factory.terms  # type: ignore[attr-defined]
+        reload(host, self.text(tmp_path))
+        assert listener.factory.terms is not before  # type: ignore[attr-defined]
+
+    def test_onAndOff(self, tmp_path: Path) -> None:
+        """TLS can be switched on and off, and INFO says so."""
+        writeCertificates(tmp_path)
+        host = Host("host: 127.0.0.1").start()
+        listener: Any
+        [listener] = host.broker.listeners
+        reload(host, "host: 127.0.0.1\n" + self.text(tmp_path))
+        assert isinstance(listener.factory, TLSClientFactory)
+        assert host.broker.clientContext.info.tls_required
+        reload(host, "host: 127.0.0.1")
+        assert isinstance(listener.factory, ClientFactory)
+        assert not host.broker.clientContext.info.tls_required
+
+    def test_broken(self, tmp_path: Path) -> None:
+        """A key that does not fit is refused, and the old certificate stays in use."""
+        writeCertificates(tmp_path)
+        host = Host(self.text(tmp_path)).start()
+        [listener] = host.broker.listeners
+        before = listener.factory.terms  # type: ignore[attr-defined]
+        (tmp_path / "server-key.pem").write_bytes((tmp_path / "client-key.pem").read_bytes())
+        with pytest.raises(Exception, match="key"):
+            reload(host, self.text(tmp_path))
+        assert listener.factory.terms is before  # type: ignore[attr-defined]
+
+    def test_pagesNeedIt(self, tmp_path: Path) -> None:
+        """Pages over TLS cannot do without."""
+        writeCertificates(tmp_path)
+        host = Host(self.text(tmp_path) + "\nhttps_port: 4003").start()
+        with pytest.raises(ReloadError, match="pages need it"):
+            host.broker.reload(replace(host.broker.settings, tls=None))

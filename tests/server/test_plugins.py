@@ -1,0 +1,228 @@
+"""
+Finding what stands beside, or instead of, our own parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+from twisted.application.service import Service
+from twisted.internet.testing import MemoryReactorClock
+from zope.interface import implementer
+
+from natsbroker.accounts.registry import BuiltInRouter
+from natsbroker.broker import Broker
+from natsbroker.config.build import buildText
+from natsbroker.interfaces import (
+    IAuthorizerPlugin,
+    IBrokerHost,
+    IBrokerService,
+    IRouterPlugin,
+    ISubjectRouter,
+)
+from natsbroker.server.plugins import PluginError, Plugins, nameOf
+from tests.server.support import settingsOf
+from tests.support import Doorkeeper
+
+HOST: Any = object()
+
+
+@implementer(IAuthorizerPlugin)
+class AuthorizerPlugin:
+    """Makes what the test says."""
+
+    def __init__(self, name: str = "mine", made: Any = None) -> None:
+        self.name = name
+        self.made = made or Doorkeeper()
+        self.given: list[Any] = []
+
+    def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
+        """See L{IAuthorizerPlugin.makeAuthorizer}."""
+        self.given.append((host, dict(section)))
+        return self.made
+
+
+@implementer(IRouterPlugin)
+class RouterPlugin:
+    """Makes ordinary routers, or refuses."""
+
+    name = "mine"
+
+    def makeRouter(self, account: str, section: Mapping[str, Any]) -> ISubjectRouter:
+        """See L{IRouterPlugin.makeRouter}."""
+        if section.get("bad"):
+            raise ValueError("bad makes no sense")
+        return BuiltInRouter(int(section["shapes"]))
+
+
+@implementer(IBrokerService)
+class Maker:
+    """Makes services that remember their section."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> Any:
+        """See L{IBrokerService.makeService}."""
+        if "bad" in section:
+            raise ValueError("bad is not known")
+        service: Any = Service()
+        service.section = dict(section)
+        return service
+
+
+def plugins(*those: Any) -> Plugins:
+    """A place where these plugins are found."""
+
+    def find(interface: Any) -> Iterable[Any]:
+        return [each for each in those if interface.providedBy(each)]
+
+    return Plugins(find)
+
+
+class TestNaming:
+    """Plugins by name."""
+
+    def test_found(self) -> None:
+        """The one with the name is found."""
+        wanted = AuthorizerPlugin("b")
+        found = plugins(AuthorizerPlugin("a"), wanted).named(IAuthorizerPlugin, "b")
+        assert found is wanted
+
+    def test_missing(self) -> None:
+        """One that is missing is named, with those that there are."""
+        known = plugins(AuthorizerPlugin("b"), AuthorizerPlugin("a"))
+        with pytest.raises(PluginError, match=r'IAuthorizerPlugin named "x" \(there is a, b\)'):
+            known.named(IAuthorizerPlugin, "x")
+        with pytest.raises(PluginError, match=r"\(there is none\)"):
+            plugins().named(IAuthorizerPlugin, "x")
+
+    def test_installed(self) -> None:
+        """Without another place, Twisted's plugins are looked through."""
+        with pytest.raises(PluginError):
+            Plugins().named(IRouterPlugin, "surely not installed")
+
+    @pytest.mark.parametrize(
+        ("text", "place"),
+        [
+            ("authorization { plugin: x }", "x.conf:1:17: authorization.plugin"),
+            ("router { plugin: x }", "x.conf:1:10: router.plugin"),
+            ("services { x { } }", "x.conf:1:12: services.x"),
+            ("plugins { x { } }", "x.conf:1:11: plugins.x"),
+            ("streaming { store: x }", "x.conf:1:13: streaming.store"),
+        ],
+    )
+    def test_place(self, text: str, place: str) -> None:
+        """A plugin that is missing is told with the key that names it, and its place."""
+        settings = buildText(text, {}, "x.conf").settings
+        with pytest.raises(PluginError, match=rf"^{place}: there is no I\w+ named \"x\""):
+            Broker(settings, reactor=MemoryReactorClock())
+
+    @pytest.mark.parametrize(
+        ("given", "name"), [(None, "none"), (Doorkeeper(), "Doorkeeper"), (plugins, "plugins")]
+    )
+    def test_nameOf(self, given: object, name: str) -> None:
+        """An object is named in the log by its own name or its class."""
+        assert nameOf(given, "none") == name
+
+
+class TestAuthorizer:
+    """Authorization plugins."""
+
+    def test_none(self) -> None:
+        """Without a name there is none."""
+        assert plugins().authorizer(HOST, settingsOf("port: 1")) is None
+
+    def test_made(self) -> None:
+        """The one that is named gets the host and the other keys of its block."""
+        plugin = AuthorizerPlugin()
+        settings = settingsOf("authorization { plugin: mine, colour: red }")
+        assert plugins(plugin).authorizer(HOST, settings) is plugin.made
+        assert plugin.given == [(HOST, {"colour": "red"})]
+
+    def test_noAuthorizer(self) -> None:
+        """What is no authorizer is refused."""
+        settings = settingsOf("authorization { plugin: mine }")
+        with pytest.raises(PluginError, match='"mine" makes no authorizer'):
+            plugins(AuthorizerPlugin(made=object())).authorizer(HOST, settings)
+
+    def test_given(self) -> None:
+        """An authorizer that was given counts before what the settings name."""
+        settings = settingsOf("authorization { plugin: missing }")
+        given = Doorkeeper()
+        assert plugins().authorizer(HOST, settings, given) is given
+
+    def test_givenPlugin(self) -> None:
+        """What makes authorizers can be given instead of being installed."""
+        given = AuthorizerPlugin()
+        settings = settingsOf("authorization { colour: red, plugin: other }")
+        assert plugins().authorizer(HOST, settings, given) is given.made
+        assert given.given == [(HOST, {"colour": "red"})]
+
+    def test_readyMade(self) -> None:
+        """Ready-made ones need not be installed, and nobody can take their names."""
+        own, installed = AuthorizerPlugin(), AuthorizerPlugin()
+        settings = settingsOf("authorization { plugin: mine }")
+        found = plugins(installed)
+        assert found.authorizer(HOST, settings, readyMade=lambda: [own]) is own.made
+        assert found.authorizer(HOST, settings) is installed.made
+        missing = settingsOf("authorization { plugin: x }")
+        with pytest.raises(PluginError, match=r"\(there is a, mine\)"):
+            found.authorizer(HOST, missing, readyMade=lambda: [AuthorizerPlugin("a")])
+
+
+class TestRouter:
+    """Router plugins."""
+
+    def test_none(self) -> None:
+        """Without a name there is none."""
+        assert plugins().routerFactory(settingsOf("port: 1")) is None
+
+    def test_made(self) -> None:
+        """Each account gets a router of its own."""
+        make = plugins(RouterPlugin()).routerFactory(settingsOf("router {plugin: mine, shapes: 5}"))
+        assert make is not None
+        assert make("A") is not make("A")
+
+    def test_refuses(self) -> None:
+        """A section that makes no sense is refused with the plugin's name."""
+        settings = settingsOf("router { plugin: mine, bad: true }")
+        make = plugins(RouterPlugin()).routerFactory(settings)
+        assert make is not None
+        with pytest.raises(PluginError, match='router plugin "mine": bad makes no sense'):
+            make("A")
+
+
+class TestServices:
+    """Services beside ours."""
+
+    def test_named(self) -> None:
+        """Each that the settings name gets its section."""
+        settings = settingsOf("services { a { x: 1 }, b {} }\nplugins { c { y: 2 } }")
+        found = plugins(Maker("a"), Maker("b"), Maker("c"), Maker("d")).services(HOST, settings, [])
+        services: dict[str, Any] = dict(found)
+        assert {name: service.section for name, service in services.items()} == {
+            "a": {"x": 1},
+            "b": {},
+            "c": {"y": 2},
+        }
+
+    def test_given(self) -> None:
+        """An object that was given needs no section, and takes the one of its name."""
+        settings = settingsOf("services { a { x: 1 } }")
+        found: dict[str, Any] = dict(plugins().services(HOST, settings, [Maker("a"), Maker("z")]))
+        assert found["a"].section == {"x": 1}
+        assert found["z"].section == {}
+
+    def test_refuses(self) -> None:
+        """A section that makes no sense is refused with the service's name."""
+        settings = settingsOf("services { a { bad: 1 } }")
+        with pytest.raises(PluginError, match='service "a": bad is not known'):
+            plugins(Maker("a")).services(HOST, settings, [])
+
+    def test_missing(self) -> None:
+        """A service that nobody makes is refused."""
+        with pytest.raises(PluginError, match="IBrokerService"):
+            plugins().services(HOST, settingsOf("services { a {} }"), [])

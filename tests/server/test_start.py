@@ -1,0 +1,149 @@
+"""
+What a broker says when it starts, and why it cannot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from twisted.internet.error import CannotListenError
+from twisted.internet.testing import MemoryReactor
+
+from natsbroker import NATS_VERSION, __version__, hot
+from natsbroker.clients.listener import Listener, addressEndpoint
+from natsbroker.config.model import TLS, Settings
+from natsbroker.server.start import announceListener, announceStart, cannotListen, listenDetail
+from tests.server.support import logLines, settingsOf
+
+TAKEN = OSError(98, "Address already in use")
+
+
+def listening() -> Any:
+    """A listener that listens in memory, where every address is 0.0.0.0."""
+    endpoint = addressEndpoint(MemoryReactor(), "127.0.0.1", 4000)
+    listener = Listener(endpoint, None)  # type: ignore[arg-type]
+    listener.open()
+    return listener
+
+
+class TestStart:
+    """The first lines."""
+
+    def test_lines(self) -> None:
+        """Version, name, id and what is on, one line each."""
+        with logLines() as lines:
+            announceStart(Settings(server_name="n"), "ID", {"a": "b", "c": "d"})
+        lane = "compiled" if hot.COMPILED else f"off ({hot.REASON})"
+        assert lines == [
+            "[INF] Starting natsbroker",
+            f"[INF]   Version:  {__version__} (nats-server {NATS_VERSION})",
+            "[INF]   Name:     n",
+            "[INF]   ID:       ID",
+            f"[INF]   On:       a=b c=d lane={lane}",
+        ]
+
+    def test_file(self) -> None:
+        """A configuration file is named with its digest."""
+        settings = Settings(config_file="x.conf", config_digest="sha256:00")
+        with logLines() as lines:
+            announceStart(settings, "ID", {})
+        assert lines[-1] == "[INF] Using configuration file: x.conf (sha256:00)"
+
+    def test_laneOff(self) -> None:
+        """A fast lane that is switched off is said to be."""
+        with logLines() as lines:
+            announceStart(Settings(fast_lane=False), "ID", {})
+        assert "lane=off (" in lines[-1]
+
+
+class TestRisks:
+    """What is allowed but not a good idea."""
+
+    PLAIN = "[WRN] Plaintext passwords detected, use nkeys or bcrypt"
+    LARGE = (
+        "[WRN] Maximum payloads over 8.00 MB are generally discouraged and could lead to poor "
+        "performance"
+    )
+
+    @pytest.mark.parametrize(
+        ("text", "warnings"),
+        [
+            ("port: 4222", []),
+            ("authorization { user: u, password: p }", [PLAIN]),
+            ("authorization { users: [{user: u, password: p}] }", [PLAIN]),
+            (f"authorization {{ user: u, password: '$2a$04${'x' * 53}' }}", []),
+            ("accounts { A { users: [{user: u, password: p}] } }", [PLAIN]),
+            ("authorization { token: t }", []),
+            ("max_payload: 8MB", []),
+            ("max_payload: 9MB", [LARGE]),
+        ],
+    )
+    def test_told(self, text: str, warnings: list[str]) -> None:
+        """It is told in nats-server's words."""
+        with logLines() as lines:
+            announceStart(settingsOf(text), "ID", {})
+        assert [line for line in lines if "[WRN]" in line] == warnings
+
+
+class TestListener:
+    """Where clients can connect."""
+
+    def test_line(self) -> None:
+        """Programs wait for this line."""
+        with logLines() as lines:
+            announceListener(listening(), Settings())
+        assert lines == ["[INF] Listening for client connections on 0.0.0.0:4000"]
+
+    @pytest.mark.parametrize(
+        ("tls", "optional", "more"),
+        [
+            (TLS(), False, ["[INF] TLS required for client connections"]),
+            (TLS(), True, ["[INF] TLS available for client connections"]),
+            (
+                TLS(handshake_first=True, handshake_first_fallback=1.0),
+                True,
+                ["[INF] TLS available for client connections"],
+            ),
+            (
+                TLS(handshake_first=True),
+                True,
+                [
+                    "[INF] TLS required for client connections",
+                    '[WRN] Clients that are not using "TLS Handshake First" option will fail '
+                    "to connect",
+                ],
+            ),
+        ],
+    )
+    def test_tls(self, tls: TLS, optional: bool, more: list[str]) -> None:
+        """TLS is mentioned in nats-server's words."""
+        with logLines() as lines:
+            announceListener(listening(), replace(Settings(), tls=tls, allow_non_tls=optional))
+        assert lines[1:] == more
+
+
+class TestFailure:
+    """A place that is taken."""
+
+    def test_text(self) -> None:
+        """It is told in nats-server's words."""
+        error = CannotListenError("127.0.0.1", 4222, TAKEN)
+        assert str(cannotListen(error)) == (
+            "Error listening on port: 127.0.0.1:4222, "
+            '"listen tcp 127.0.0.1:4222: bind: address already in use"'
+        )
+
+    @pytest.mark.parametrize(
+        ("host", "where"), [("", "0.0.0.0:1"), ("::1", "[::1]:1"), ("h", "h:1")]
+    )
+    def test_place(self, host: str, where: str) -> None:
+        """The place is written as it is listened on."""
+        error = CannotListenError(host, 1, TAKEN)
+        assert listenDetail(error) == f"listen tcp {where}: bind: address already in use"
+
+    def test_noNumber(self) -> None:
+        """An error without words of the system is told as it is."""
+        error = CannotListenError("h", 1, OSError("odd"))
+        assert listenDetail(error) == "listen tcp h:1: bind: odd"

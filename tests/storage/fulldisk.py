@@ -1,0 +1,113 @@
+"""
+A store on a disk that is full, to be run in a small file system of its own.
+
+Run as C{python -m tests.storage.fulldisk DIRECTORY}, where the directory is the root of a file
+system of a few megabytes. It prints C{fine}, or fails.
+
+Promises: what is demanded is in the assertions below, in the order in which it happens.
+Must never know: how the store keeps anything.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from natsbroker.interfaces.storage import StoreFull
+from natsbroker.storage.lmdb.store import openLMDB
+from natsbroker.testing.pumped import PumpedReactor
+from tests.storage.history import Recorder
+
+BATCH = [(b"s", b"", b"x" * 4000, 0)] * 20
+
+
+def fill(path: Path, leave: int = 0) -> None:
+    """
+    Write a file until the disk is full.
+    """
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"b" * 65536)
+        except OSError:
+            pass
+        file.truncate(max(0, file.tell() - leave))
+
+
+def fails(reactor: PumpedReactor, deferred: Any) -> None:
+    """
+    Demand that something fails because the disk is full, without any timer.
+    """
+    try:
+        reactor.wait(deferred)
+    except StoreFull:
+        return
+    raise AssertionError("it did not fail")
+
+
+def main(directory: Path) -> None:
+    """
+    The whole story.
+    """
+    reactor = PumpedReactor()
+    ballast = directory / "ballast"
+    ballast.write_bytes(b"b" * (2 << 20))
+    store = reactor.wait(openLMDB(reactor, directory / "store"))
+    recorder = Recorder()
+    store.watch(recorder)
+    log: Any = reactor.wait(store.open("log"))
+    acknowledged = 0
+    try:
+        while True:
+            acknowledged = reactor.wait(log.append(BATCH)).stop - 1
+    except StoreFull:
+        pass
+    assert acknowledged > 100, acknowledged
+    assert recorder.writing[-1].startswith("stopped"), recorder.writing
+
+    fill(directory / "rest")
+    big = {b"k%d" % each: b"v" * 60000 for each in range(200)}
+    fails(reactor, log.append(BATCH * 50))
+    fails(reactor, store.states("space").change(big))
+    assert log.nextSequence == acknowledged + 1
+    assert len(readAll(reactor, log)) == acknowledged
+
+    ballast.unlink()
+    (directory / "rest").unlink()
+    acknowledged = reactor.wait(log.append(BATCH)).stop - 1
+    assert recorder.writing[-1] == "resumed", recorder.writing
+    reactor.wait(store.states("space").put(b"k", b"v"))
+    assert len(readAll(reactor, log)) == acknowledged
+
+    fill(directory / "rest")
+    reactor.wait(store.close())
+    store = reactor.wait(openLMDB(reactor, directory / "store"))
+    log = reactor.wait(store.open("log"))
+    assert len(readAll(reactor, log)) == acknowledged
+    fails(reactor, log.append(BATCH * 50))
+    assert len(readAll(reactor, log)) == acknowledged
+    (directory / "rest").unlink()
+    reactor.wait(log.append(BATCH))
+
+    fill(directory / "rest")
+    reactor.wait(log.delete(range(1, 100)))
+    assert len(readAll(reactor, log)) == acknowledged + len(BATCH) - 99
+    reactor.wait(store.close())
+    print("fine")
+
+
+def readAll(reactor: PumpedReactor, log: Any) -> list[Any]:
+    """
+    All records.
+    """
+    found: list[Any] = []
+    while records := reactor.wait(log.read(found[-1].sequence + 1 if found else 1)):
+        found += records
+    return found
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    main(Path(sys.argv[1]))

@@ -1,0 +1,394 @@
+"""
+The journal: what small appends cost, and what is found of it after the process ended.
+
+Promises: real files. Crashes and power cuts at any call are tried with the stores themselves.
+Must never know: how the database looks.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from natsbroker.interfaces.storage import Retention, SubjectTally
+from natsbroker.storage.lmdb.journal import LARGEST_FRAME, Frame, Journal, readFrames, runsIn
+from natsbroker.storage.lmdb.store import openLMDB
+from natsbroker.storage.records import encodeBatch
+from natsbroker.testing.pumped import PumpedReactor
+from tests.storage import shim
+from tests.storage.history import History, Recorder
+from tests.storage.shim import Act, Call, Plan
+from tests.storage.victims import Zygote
+
+MARK = b"\x01markmar"
+WHY_NOT = shim.whyNot()
+needsShim = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    """A process that forks victims."""
+    zygote = Zygote()
+    yield zygote
+    zygote.close()
+
+
+def records(identity: int, first: int, count: int, size: int = 5) -> list[bytes]:
+    """Records of one log."""
+    batch = [(b"s", b"", b"%d" % each * size, 0) for each in range(first, first + count)]
+    return encodeBatch(identity, first, batch, 7, 7, b"s").blobs
+
+
+def written(path: Path, *frames: Frame) -> None:
+    """Write frames to a new journal."""
+    journal = Journal(path, MARK)
+    for frame in frames:
+        assert journal.append(*frame)
+    journal.close()
+
+
+FIRST = Frame(5, 4, records(1, 1, 3))
+SECOND = Frame(6, 4, records(2, 9, 1))
+
+
+def test_framesAreRead(tmp_path: Path) -> None:
+    """Frames are read as they were written, and make up runs of records by log."""
+    path = tmp_path / "journal"
+    third = Frame(7, 4, records(2, 10, 2))
+    written(path, FIRST, SECOND, third)
+    assert readFrames(path, MARK) == [FIRST, SECOND, third]
+    assert list(runsIn([FIRST, SECOND, third])) == [
+        (1, FIRST.blobs),
+        (2, [*SECOND.blobs, *third.blobs]),
+    ]
+
+
+def test_noFile(tmp_path: Path) -> None:
+    """A journal that is not there has no frames."""
+    assert readFrames(tmp_path / "journal", MARK) == []
+
+
+def test_otherStoresFrames(tmp_path: Path) -> None:
+    """Frames of a store with another mark do not count."""
+    written(tmp_path / "journal", FIRST)
+    assert readFrames(tmp_path / "journal", b"another!") == []
+
+
+def test_flippedBits(tmp_path: Path) -> None:
+    """A flipped bit costs nothing, wherever it is."""
+    path = tmp_path / "journal"
+    written(path, FIRST, SECOND)
+    data = path.read_bytes()
+    for position in range(1024):
+        damaged = bytearray(data)
+        damaged[position] ^= 1 << position % 8
+        path.write_bytes(damaged)
+        assert readFrames(path, MARK) == [FIRST, SECOND]
+
+
+def test_tornFrame(tmp_path: Path) -> None:
+    """A frame of which a part was written is none, and those before and behind it are."""
+    path = tmp_path / "journal"
+    big = Frame(6, 4, records(2, 9, 1, 3000))
+    last = Frame(7, 4, records(2, 10, 1))
+    written(path, FIRST, big, last)
+    data = bytearray(path.read_bytes())
+    first = data.index(MARK, 4096)
+    second = data.index(MARK, first + 1)
+    for each in (first, second):
+        data[each + 1000 : each + 1512] = bytes(512)
+    path.write_bytes(data)
+    assert readFrames(path, MARK) == [FIRST, last]
+
+
+def test_rewound(tmp_path: Path) -> None:
+    """After the journal begins again, what it had before is known by its generation."""
+    journal = Journal(tmp_path / "journal", MARK)
+    assert journal.append(*FIRST)
+    assert journal.append(*SECOND)
+    journal.rewind()
+    newer = Frame(9, 8, records(1, 4, 1))
+    assert journal.append(*newer)
+    journal.close()
+    frames = readFrames(tmp_path / "journal", MARK)
+    assert frames[-1] == newer
+    assert [each for each in frames if each.generation > newer.since] == [newer]
+
+
+def test_full(tmp_path: Path) -> None:
+    """A frame for which there is no room is not written; after beginning again it is."""
+    journal = Journal(tmp_path / "journal", MARK)
+    size = (tmp_path / "journal").stat().st_size
+    blobs = records(1, 1, 1, LARGEST_FRAME)
+    count = 1
+    while journal.append(count, 0, blobs):
+        count += 1
+    assert count > size // (3 * len(blobs[0]))
+    assert (tmp_path / "journal").stat().st_size == size
+    journal.rewind()
+    assert journal.append(count, 0, blobs)
+    journal.close()
+
+
+@needsShim
+def test_unreadablePage(zygote: Zygote, tmp_path: Path) -> None:
+    """A part of the journal that the disk cannot read any more costs the frames in it, and the loss
+    is reported."""
+    store = tmp_path / "store"
+    append, _, close = _openStore(store)
+    for each in range(40):
+        append("a", each)
+    copy = tmp_path / "copy"
+    shutil.copytree(store, copy)
+    close()
+    hole = Plan(Act.UNREADABLE, Call.READ, 4096, 8192, inode=(copy / "journal").stat().st_ino)
+    assert zygote.run("open", copy, hole).hits > 0
+    recorder, found = _contents(copy, "a")
+    assert 0 < len(found) < 40
+    assert recorder.damaged
+
+
+@needsShim
+@pytest.mark.parametrize("count", [1, 5])
+def test_oneSync(zygote: Zygote, tmp_path: Path, count: int) -> None:
+    """A small append is durable after one sync. Committing it to the database takes two, which
+    happens once in a while."""
+    syncs = []
+    for steps in (20, 120):
+        how: dict[str, Any] = {"first": 100, "count": count, "steps": steps}
+        plan = Plan(Act.DELAY, Call.SYNC | Call.ROOT, microseconds=0)
+        run = zygote.run("append", tmp_path / f"store{steps}", later=plan, **how)
+        assert len([each for each in run.said if "done" in each]) == steps
+        syncs.append(run.hits)
+    assert syncs[1] - syncs[0] < 110
+
+
+@needsShim
+def test_databaseFails(zygote: Zygote, tmp_path: Path) -> None:
+    """While commits to the database fail, what fits into the journal is stored and can be read; a
+    store that ends then has it all when it is opened next."""
+    how: dict[str, Any] = {"first": 100, "count": 5, "steps": 30}
+    run = zygote.run("append", tmp_path / "store", later=Plan(Act.FAIL, Call.SYNC), **how)
+    assert len([each for each in run.said if "done" in each]) == 30
+    history = History()
+    history.learn(run.lines)
+    recorder = history.check(tmp_path / "store")
+    assert not recorder.damaged
+
+
+def _openStore(directory: Path) -> tuple[Callable[[str, int], None], Any, Callable[[], None]]:
+    """
+    Open a store.
+
+    @return: appends one record to a log; the store; closes it.
+    """
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, directory))
+    logs: dict[str, Any] = {}
+
+    def append(name: str, number: int) -> None:
+        if name not in logs:
+            logs[name] = reactor.wait(store.open(name))
+        reactor.wait(logs[name].append([(b"s", b"", b"payload %d" % number, 0)]))
+
+    return append, store, lambda: reactor.wait(store.close())
+
+
+def _contents(directory: Path, name: str) -> tuple[Recorder, list[bytes]]:
+    """
+    What is in a log of a store that is opened and closed again, and what the store reports.
+    """
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, directory))
+    recorder = Recorder()
+    store.watch(recorder)
+    log = reactor.wait(store.open(name))
+    found = [each.payload for each in reactor.wait(log.read(1, 10000))]
+    reactor.wait(store.close())
+    return recorder, found
+
+
+EXPECTED = [b"payload %d" % each for each in range(40)]
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """A store as it is on disk while it is open, with much in its journal."""
+    append, _, close = _openStore(tmp_path / "open")
+    for each in range(40):
+        append("a", each)
+    shutil.copytree(tmp_path / "open", tmp_path / "killed")
+    close()
+    return tmp_path / "killed"
+
+
+def test_replayed(killed: Path) -> None:
+    """What is in the journal is there after the store was opened again, and again."""
+    for _ in range(2):
+        recorder, found = _contents(killed, "a")
+        assert found == EXPECTED
+        assert not recorder.damaged and not recorder.states
+
+
+@pytest.mark.parametrize("name", ["journal", "data.mdb", "commits"])
+def test_flippedBitWhileAhead(tmp_path: Path, killed: Path, name: str) -> None:
+    """While the journal is ahead of the database, too, a flipped bit costs nothing but the record
+    that it is in."""
+    end = len((killed / name).read_bytes().rstrip(b"\0"))
+    for number in range(24):
+        copy = tmp_path / f"copy{number}"
+        shutil.copytree(killed, copy)
+        data = bytearray((copy / name).read_bytes())
+        data[number * end // 24] ^= 1 << number % 8
+        (copy / name).write_bytes(data)
+        recorder, found = _contents(copy, "a")
+        lost = set(EXPECTED) - set(found)
+        assert found == [each for each in EXPECTED if each not in lost]
+        assert len(lost) <= (name == "data.mdb")
+        assert recorder.damaged or not lost
+
+
+@pytest.mark.parametrize("how", ["gone", "empty", "zero", "cut"])
+def test_journalIsLost(killed: Path, how: str) -> None:
+    """Without its journal a store that was killed has lost something: it says so, and does not give
+    those sequences again."""
+    path = killed / "journal"
+    if how == "gone":
+        path.unlink()
+    else:
+        kept = {"empty": b"", "zero": bytes(1 << 20), "cut": path.read_bytes()[:9000]}
+        path.write_bytes(kept[how])
+    append, store, close = _openStore(killed)
+    recorder = Recorder()
+    store.watch(recorder)
+    [(name, start, stop, _)] = recorder.damaged
+    assert name == "a"
+    assert start <= 40 < stop
+    append("a", 40)
+    close()
+    _, found = _contents(killed, "a")
+    assert found == [*EXPECTED[: start - 1], b"payload 40"]
+
+
+def test_missingInside(killed: Path) -> None:
+    """If one frame of several is damaged, the others count, and what is missing is reported."""
+    path = killed / "journal"
+    data = bytearray(path.read_bytes())
+    place = data.index(b"payload 20")
+    while place >= 0:
+        data[place] ^= 1
+        place = data.find(b"payload 20", place)
+    path.write_bytes(data)
+    recorder, found = _contents(killed, "a")
+    assert found == [*EXPECTED[:20], *EXPECTED[21:]]
+    assert [each[:3] for each in recorder.damaged] == [("a", 21, 22)]
+    again, _ = _contents(killed, "a")
+    assert [each[:3] for each in again.damaged] == [("a", 21, 22)]
+
+
+def test_olderDatabase(tmp_path: Path, killed: Path) -> None:
+    """A journal beside an older copy of the database gives back what it has."""
+    older = (killed / "data.mdb").read_bytes()
+    reactor = PumpedReactor()
+    opened = reactor.wait(openLMDB(reactor, killed))
+    log = reactor.wait(opened.open("a"))
+    for each in range(40, 60):
+        reactor.wait(log.append([(b"s", b"", b"payload %d" % each, 0)]))
+    shutil.copytree(killed, tmp_path / "mixed")
+    reactor.wait(opened.close())
+    (tmp_path / "mixed" / "data.mdb").write_bytes(older)
+    recorder, found = _contents(tmp_path / "mixed", "a")
+    assert found[-20:] == [b"payload %d" % each for each in range(40, 60)]
+    assert recorder.damaged
+
+
+def test_readsWhatIsAhead(tmp_path: Path) -> None:
+    """What is in the journal only is read by sequence, by time, by subject and in exports, as what
+    is in the database is."""
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
+    log: Any = reactor.wait(store.open("a"))
+    for each in range(1, 31):
+        reactor.wait(log.append([(b"s", b"", b"%d" % each, each * 1000)]))
+    expected = [b"%d" % each for each in range(1, 31)]
+    assert [each.payload for each in reactor.wait(log.read(1))] == expected
+    assert [each.payload for each in reactor.wait(log.read(17, 3))] == expected[16:19]
+    assert reactor.wait(log.sequenceAt(20_500)) == 21
+    assert reactor.wait(log.sequenceAt(31_000)) == 31
+    assert reactor.wait(log.lastFor(b"s")).sequence == 30
+    assert reactor.wait(log.subjects(b">")) == {b"s": SubjectTally(30, 1, 30)}
+    found: list[int] = []
+    while len(found) < 30:
+        columns = reactor.wait(log.exportRange(len(found) + 1, 31))
+        found += columns.sequences
+    assert found == [*range(1, 31)]
+    before = reactor.wait(log.digest(1, 31))
+    assert reactor.wait(log.delete([30])) == 1
+    assert reactor.wait(log.read(29, 5))[-1].sequence == 29
+    assert before != reactor.wait(log.digest(1, 31))
+    reactor.wait(store.close())
+
+
+def test_limitsHold(tmp_path: Path) -> None:
+    """A log that reaches its limit through the journal never has more than that."""
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, tmp_path / "store"))
+    log: Any = reactor.wait(store.open("a"))
+    log.retain(Retention(count=10))
+    for each in range(25):
+        reactor.wait(log.append([(b"s", b"", b"%d" % each, 0)]))
+        assert log.bounds().count <= 10
+    assert [each.sequence for each in reactor.wait(log.read(1))] == [*range(16, 26)]
+    reactor.wait(store.close())
+
+
+def test_noDirectWrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a file system opens files for writing past the cache and takes no such write, or opens
+    none, the journal is written through the cache."""
+    real, direct = os.pwrite, [True]
+
+    def pwrite(descriptor: int, data: bytes, offset: int) -> int:
+        if direct.pop() if direct else False:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return real(descriptor, data, offset)
+
+    def withoutDirect(path: Any, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_DIRECT:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return opened(path, flags, mode)
+
+    Journal(tmp_path / "journal", MARK).close()
+    monkeypatch.setattr("os.pwrite", pwrite)
+    written(tmp_path / "journal", FIRST, SECOND)
+    assert readFrames(tmp_path / "journal", MARK) == [FIRST, SECOND]
+    opened = os.open
+    monkeypatch.setattr("os.open", withoutDirect)
+    third = Frame(7, 4, records(2, 10, 2))
+    written(tmp_path / "journal", third)
+    assert readFrames(tmp_path / "journal", MARK)[-1] == third
+
+
+def test_noSpaceForJournal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store whose journal cannot be made opens, and stores without it."""
+    path = tmp_path / "store" / "journal"
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, path.parent))
+    reactor.wait(store.close())
+    path.unlink()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("natsbroker.storage.lmdb.journal.writeAt", full)
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, path.parent))
+    log: Any = reactor.wait(store.open("a"))
+    reactor.wait(log.append([(b"s", b"", EXPECTED[0], 0)]))
+    reactor.wait(store.close())
+    assert _contents(path.parent, "a")[1] == EXPECTED[:1]

@@ -1,0 +1,203 @@
+"""
+Damage that is found before somebody needs what is damaged.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.threads import deferToThreadPool
+
+from natsbroker.interfaces import IReportingStore
+from natsbroker.storage.lmdb.losses import LOOK
+from natsbroker.storage.lmdb.reports import acknowledge, reportsIn
+from natsbroker.storage.lmdb.scrubbing import FIRST, INTERVAL, PAUSE, PIECE
+from natsbroker.storage.lmdb.store import openLMDB
+from natsbroker.testing.pumped import PumpedReactor
+from tests.storage.history import Recorder
+
+
+class Open:
+    """An open store, with a watcher."""
+
+    def __init__(self, directory: Path) -> None:
+        self.reactor = PumpedReactor()
+        self.store: Any = self.reactor.wait(openLMDB(self.reactor, directory))
+        self.recorder = Recorder()
+        self.store.watch(self.recorder)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and both threads that read do what they were asked, and what follows."""
+        self.reactor.advance(seconds)
+        for _ in range(3):
+            both = threading.Barrier(2, timeout=60)
+            waiting = [
+                deferToThreadPool(self.reactor, self.store._pool, both.wait) for _ in range(2)
+            ]
+            for each in waiting:
+                self.reactor.wait(each)
+            self.reactor.catchUp()
+
+    def scrub(self, pieces: int = 1) -> None:
+        """Wait for a pass of some pieces."""
+        self.advance(FIRST)
+        for _ in range(pieces):
+            self.advance(INTERVAL)
+
+    def close(self) -> None:
+        """Close it."""
+        self.reactor.wait(self.store.close())
+
+
+def damage(path: Path, *needles: bytes) -> None:
+    """Flip a bit in each copy of some bytes in a file."""
+    data = bytearray(path.read_bytes())
+    for needle in needles:
+        place = data.index(needle)
+        while place >= 0:
+            data[place + len(needle) - 1] ^= 1
+            place = data.find(needle, place)
+    path.write_bytes(data)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A store with a log of 40 records, and some state."""
+    made = Open(tmp_path / "store")
+    log = made.reactor.wait(made.store.open("orders"))
+    batch = [(b"s", b"", b"payload number %d." % each + bytes(9000), 0) for each in range(1, 41)]
+    made.reactor.wait(log.append(batch))
+    made.reactor.wait(made.store.states("space").put(b"key", b"a value of state"))
+    made.close()
+    return tmp_path / "store"
+
+
+def test_findsRecords(directory: Path) -> None:
+    """Flipped bits in records that nobody reads are found, and told with log and sequence."""
+    damage(directory / "data.mdb", b"payload number 7.", b"payload number 23.")
+    found = Open(directory)
+    assert not found.recorder.damaged
+    found.scrub()
+    assert [each[:3] for each in found.recorder.damaged] == [("orders", 7, 8), ("orders", 23, 24)]
+    found.close()
+
+
+def test_findsState(directory: Path) -> None:
+    """A value of state that is damaged while the store is open is found too."""
+    found = Open(directory)
+    with (directory / "data.mdb").open("r+b") as file:
+        data = file.read()
+        place = data.index(b"a value of state")
+        file.seek(place)
+        file.write(b"A")
+    found.scrub()
+    assert [each[:2] for each in found.recorder.states] == [("space", b"key")]
+    found.close()
+
+
+def test_whole(directory: Path) -> None:
+    """Nothing is told of a store that is whole, however often it is read."""
+    found = Open(directory)
+    found.scrub()
+    found.advance(PAUSE)
+    found.advance(INTERVAL)
+    assert not found.recorder.damaged and not found.recorder.states
+    assert found.store.losses() == []
+    found.close()
+
+
+def test_deletedRecord(directory: Path) -> None:
+    """Damage in a record that is deleted matters to nobody."""
+    before = Open(directory)
+    log = before.reactor.wait(before.store.open("orders"))
+    before.reactor.wait(log.delete([7]))
+    before.close()
+    damage(directory / "data.mdb", b"payload number 7.")
+    found = Open(directory)
+    found.scrub()
+    assert not found.recorder.damaged
+    found.close()
+
+
+def test_pieces(tmp_path: Path) -> None:
+    """A large store is read a piece at a time, to its end, and again after a pause."""
+    made = Open(tmp_path)
+    log = made.reactor.wait(made.store.open("large"))
+    for each in range(1, 7):
+        data = b"payload number %d." % each + bytes(PIECE // 2)
+        made.reactor.wait(log.append([(b"s", b"", data, 0)]))
+    made.close()
+    damage(tmp_path / "data.mdb", b"payload number 6.")
+    found = Open(tmp_path)
+    found.scrub(0)
+    assert not found.recorder.damaged
+    for _ in range(4):
+        found.advance(INTERVAL)
+    assert [each[:3] for each in found.recorder.damaged] == [("large", 6, 7)]
+    found.close()
+
+
+def test_reportedUntilAcknowledged(directory: Path) -> None:
+    """What was found is a loss until somebody acknowledges it, at the next start as well; and one
+    that was acknowledged is none when it is found again."""
+    damage(directory / "data.mdb", b"payload number 7.")
+    found = Open(directory)
+    assert IReportingStore.providedBy(found.store)
+    found.scrub()
+    found.advance(0)
+    [loss] = found.store.losses()
+    assert loss == "see damaged-1/report.txt"
+    found.close()
+    again = Open(directory)
+    assert again.store.losses() == [loss]
+    [text] = acknowledge(directory)
+    assert "orders: 7 to 7 may be lost" in text
+    again.advance(LOOK)
+    assert again.store.losses() == []
+    again.scrub()
+    again.advance(0)
+    assert again.recorder.damaged
+    assert again.store.losses() == []
+    assert len(reportsIn(directory)) == 1
+    again.close()
+
+
+def test_lostAtStart(directory: Path) -> None:
+    """A store that had to be repaired has a loss that is to be acknowledged, at every start."""
+    data = bytearray((directory / "data.mdb").read_bytes())
+    data[:8192] = bytes(8192)
+    (directory / "data.mdb").write_bytes(data)
+    for _ in range(2):
+        found = Open(directory)
+        assert found.store.losses()
+        found.close()
+    acknowledge(directory)
+    found = Open(directory)
+    found.advance(0)
+    assert found.store.losses() == []
+    found.close()
+
+
+def test_reportCannotBeWritten(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loss that cannot be written down is known as long as the store is open."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("natsbroker.storage.lmdb.losses.keep", full)
+    damage(directory / "data.mdb", b"payload number 7.")
+    found = Open(directory)
+    found.scrub()
+    found.advance(0)
+    assert found.store.losses() == ["orders: 7 to 7 may be lost"]
+    found.close()
+
+
+def test_closedMeanwhile(directory: Path) -> None:
+    """A store that is closed is not read any more."""
+    found = Open(directory)
+    found.close()
+    assert not found.reactor.getDelayedCalls()

@@ -1,0 +1,175 @@
+"""
+The store on disk: held to every contract, with real files and threads.
+
+Promises: what goes beyond the contracts, locking and closing, is tested here; damage, crashes and
+full disks have files of their own.
+Must never know: how values look in the database.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.trial.unittest import SynchronousTestCase
+
+from natsbroker.interfaces.storage import StoreLocked, UnknownFormat
+from natsbroker.storage.lmdb.store import openLMDB
+from natsbroker.storage.records import crc32c
+from natsbroker.testing.pumped import PumpedReactor
+from natsbroker.testing.storecontracts import (
+    DurableContract,
+    ExportContract,
+    HeldContract,
+    HistoryContract,
+    LogContract,
+    RetainedContract,
+    StateContract,
+    SubjectContract,
+)
+from tests.storage.history import Recorder
+from tests.support import COMPILED, PURE, using
+
+
+class LMDBStoreTests(
+    LogContract,
+    StateContract,
+    RetainedContract,
+    HeldContract,
+    SubjectContract,
+    ExportContract,
+    DurableContract,
+    HistoryContract,
+    SynchronousTestCase,
+):
+    """L{natsbroker.storage.lmdb.store.LMDBStore}."""
+
+    def setUp(self) -> None:
+        """Make a directory and a reactor."""
+        self.directory = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.reactor = PumpedReactor()
+
+    def wait(self, deferred: Any) -> Any:
+        """Turn the reactor until it has fired."""
+        return self.reactor.wait(deferred)
+
+    def makeStore(self) -> Any:
+        """An empty store, or the one of this test again."""
+        return self.wait(openLMDB(self.reactor, self.directory / "store", now=self.now))
+
+    def reopen(self, store: Any) -> Any:
+        """Close and open."""
+        self.wait(store.close())
+        return self.store()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        super().advance(seconds)
+        self.reactor.advance(seconds)
+
+    def test_exportsAlike(self) -> None:
+        """An export is the same, whether a thread makes it of blocks or it is made of records."""
+        store = self.store()
+        log: Any = self.wait(store.open("log"))
+        for start in range(0, 3000, 500):
+            self.wait(log.append([(b"s", b"h" * (n % 3), b"x" * 99, n + 1) for n in range(500)]))
+            self.wait(log.skipTo(log.nextSequence + start))
+        ranges = [(1, 9000, 1 << 24), (1, 9000, 5000), (499, 502, 1 << 24), (700, 3000, 90_000)]
+        found = [self.rowsFrom(log, *each) for each in ranges]
+        with using(PURE):
+            assert found == [self.rowsFrom(log, *each) for each in ranges]
+        assert [len(each) for each in found] == [3000, 3000, 3, 801]
+        self.wait(log.delete([3, 1800]))
+        self.wait(log.discardBefore(300))
+        found = [self.rowsFrom(log, *each) for each in ranges]
+        assert [len(each) for each in found] == [2700, 2700, 3, 800]
+
+    def test_exportsDamaged(self) -> None:
+        """A record that is damaged on disk is named in an export, and all others are in it."""
+        store = self.store()
+        log: Any = self.wait(store.open("log"))
+        self.wait(log.append([(b"s", b"", b"payload %04d." % n, n) for n in range(1, 2001)]))
+        self.wait(store.close())
+        [path] = (self.directory / "store").rglob("data.mdb")
+        raw = path.read_bytes()
+        assert raw.count(b"payload 1500.") == 1
+        path.write_bytes(raw.replace(b"payload 1500.", b"payload 15x0."))
+        log = self.wait(self.store().open("log"))
+        for names in (COMPILED or PURE, PURE):
+            with using(names):
+                columns = self.wait(log.exportRange(1, 2001))
+            assert (columns.next, columns.damaged) == (2001, (1500,))
+            assert list(columns.sequences) == [n for n in range(1, 2001) if n != 1500]
+
+    def rowsFrom(self, log: Any, start: int, stop: int, size: int) -> list[Any]:
+        """The rows of a range, page after page."""
+        rows: list[Any] = []
+        while start < min(stop, log.bounds().last + 1):
+            columns = self.wait(log.exportRange(start, stop, size))
+            assert columns.next > start
+            rows += self.rows(columns)
+            start = columns.next
+        return rows
+
+    def test_nothingToCommit(self) -> None:
+        """A request that changes nothing, and is committed alone, leaves nothing to complain of."""
+        store = self.makeStore()
+        log = self.wait(store.open("log"))
+        self.wait(log.append([(b"s", b"", b"x", 0)]))
+        self.wait(store.states("space").delete(b"not there"))
+        store = self.reopenedFrom(store)
+        recorder = Recorder()
+        store.watch(recorder)
+        assert (recorder.damaged, recorder.states) == ([], [])
+        assert self.wait(store.open("log")).nextSequence == 2
+        self.wait(store.close())
+
+    def test_makingWasCutOff(self) -> None:
+        """A store whose making was cut off before it was whole is made anew."""
+        self.wait(self.makeStore().close())
+        directory = self.directory / "store"
+        for name in ("STORE", "commits"):
+            (directory / name).unlink()
+        data = (directory / "data.mdb").read_bytes()
+        (directory / "data.mdb").write_bytes(data[: 2 * 4096] + bytes(len(data) - 2 * 4096))
+        store = self.makeStore()
+        assert self.wait(store.logs()) == []
+        recorder = Recorder()
+        store.watch(recorder)
+        assert (recorder.damaged, recorder.states) == ([], [])
+        self.wait(store.close())
+
+    def test_lockedByAnother(self) -> None:
+        """A second process that opens a store is refused at once, and the first goes on."""
+        store = self.makeStore()
+        log = self.wait(store.open("log"))
+        with pytest.raises(StoreLocked, match=str(os.getpid())):
+            self.makeStore()
+        assert self.wait(log.append([(b"s", b"", b"x", 0)])) == range(1, 2)
+        self.wait(store.close())
+
+    def test_laterVersion(self) -> None:
+        """The store of a later version is refused, and not a byte of it is touched."""
+        self.wait(self.makeStore().close())
+        path = self.directory / "store" / "STORE"
+        text, _, _ = path.read_bytes().replace(b"format 1", b"format 2").rpartition(b"checksum")
+        path.write_bytes(text + b"checksum %08x\n" % crc32c(text))
+        before = self._contents()
+        with pytest.raises(UnknownFormat, match="format 2"):
+            self.makeStore()
+        assert self._contents() == before
+
+    def _contents(self) -> dict[str, bytes]:
+        """All files but the lock, which says who looked last."""
+        files = sorted((self.directory / "store").iterdir())
+        return {each.name: each.read_bytes() for each in files if each.name != "lock"}
+
+    def reopenedFrom(self, store: Any) -> Any:
+        """Close a store and open it again."""
+        self.wait(store.close())
+        return self.makeStore()

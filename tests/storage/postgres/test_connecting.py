@@ -1,0 +1,130 @@
+"""
+Connections, their settings, and errors in words for clients.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from natsbroker.interfaces.storage import StoreClosed, StoreError, StoreFailed, StoreFull
+from natsbroker.storage.postgres.connecting import Database, Readers, asStoreError, isLost
+from natsbroker.storage.postgres.schema import Connection
+from tests.postgresql import PostgresServer
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"source": "no pairs"},
+        {"source": "host=x", "schema": ""},
+        {"source": "host=x", "schema": "\u00e4" * 32},
+        {"source": "host=x", "schema": "a\0b"},
+        {"source": "host=x", "lease": 0.4},
+        {"source": "host=x", "lease": 3601},
+        {"source": "host=x", "readers": 0},
+    ],
+)
+def test_nonsense(settings: dict[str, Any]) -> None:
+    """Settings that make no sense are refused before anything is connected to."""
+    with pytest.raises(ValueError):
+        Database(**settings)
+
+
+def test_secrets() -> None:
+    """What is said of a connection string does not hold the password in it."""
+    with pytest.raises(ValueError) as failure:
+        Database("host=x password secret")
+    assert "secret" not in str(failure.value)
+
+
+def test_settings(postgres: PostgresServer) -> None:
+    """A connection is in its schema, and does not stand still in transactions for ever."""
+    connection = Database(postgres.source, 'a "b"', 2.5).connect("who it is")
+    shown = [
+        connection.execute(f"SHOW {name}").fetchone()
+        for name in (
+            "search_path",
+            "idle_in_transaction_session_timeout",
+            "synchronous_commit",
+            "application_name",
+        )
+    ]
+    connection.close()
+    assert shown == [('"a ""b"""',), ("2500ms",), ("on",), ("who it is",)]
+
+
+@pytest.mark.parametrize(("default", "ours"), [("off", "on"), ("remote_apply", "remote_apply")])
+def test_synchronousCommit(postgres: PostgresServer, default: str, ours: str) -> None:
+    """Commits are durable even where the default is that they are not."""
+    source = f"{postgres.source} options='-c synchronous_commit={default}'"
+    connection = Database(source).connect("test")
+    shown = connection.execute("SHOW synchronous_commit").fetchone()
+    connection.close()
+    assert shown == (ours,)
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind", "text"),
+    [
+        (errors.DiskFull("path"), StoreFull, "the database has no space left"),
+        (errors.UndefinedTable("x"), StoreFailed, "the database failed: UndefinedTable (42P01)"),
+        (psycopg.OperationalError("host x"), StoreFailed, "the database cannot be reached"),
+        (KeyError("x"), StoreFailed, "the store failed: KeyError"),
+    ],
+)
+def test_asStoreError(failure: Exception, kind: type[StoreError], text: str) -> None:
+    """Errors are told without hosts, paths and tables; the original is kept as the cause."""
+    error = asStoreError(failure)
+    assert (type(error), str(error), error.__cause__) == (kind, text, failure)
+
+
+def test_storeErrorsStay() -> None:
+    """What is an error of stores already is told as it is."""
+    error = StoreClosed("closed")
+    assert asStoreError(error) is error
+
+
+class TestReaders:
+    """L{Readers}."""
+
+    def one(self, connection: Connection) -> int:
+        """Ask for something, and say over which connection."""
+        connection.execute("SELECT 1")
+        return int(connection.info.backend_pid)
+
+    def test_keepsConnections(self, postgres: PostgresServer) -> None:
+        """A connection is used again."""
+        readers = Readers(Database(postgres.source), "test")
+        assert readers.call(self.one) == readers.call(self.one)
+        readers.close()
+
+    def test_lost(self, postgres: PostgresServer) -> None:
+        """What was asked over a connection that is lost is asked again over a new one."""
+        readers = Readers(Database(postgres.source), "test")
+        before = readers.call(self.one)
+        postgres.execute("x", "SELECT pg_terminate_backend(%s)", before)
+        assert readers.call(self.one) != before
+        readers.close()
+
+    def test_fails(self, postgres: PostgresServer) -> None:
+        """What cannot be read is an error of the store; the connection is kept."""
+        readers = Readers(Database(postgres.source), "test")
+        before = readers.call(self.one)
+        with pytest.raises(StoreFailed):
+            readers.call(lambda connection: connection.execute("SELECT nothing"))
+        assert readers.call(self.one) == before
+        readers.close()
+
+    def test_closed(self, postgres: PostgresServer) -> None:
+        """A connection that is in use when they are closed is closed afterwards."""
+        readers = Readers(Database(postgres.source), "test")
+
+        def closing(connection: Connection) -> Connection:
+            readers.close()
+            return connection
+
+        assert isLost(readers.call(closing))

@@ -1,0 +1,41 @@
+"""
+A server whose disk is full.
+
+Promises: a real file system that is really full, in a name space of its own, where the machine
+allows one to root; what the server says of it is also tested in test_store.py, everywhere.
+Must never know: how the store keeps anything.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from tests.storage.test_full import ROOT, WHY_NOT
+
+MOUNT = (
+    'mount -t tmpfs -o mode=755,size="$0" tmpfs "$1"'
+    ' && exec "$2" -m tests.storage.postgres.fulldisk "$1"'
+)
+
+REASON = WHY_NOT or ("PostgreSQL refuses to run in a name space of its own" if os.getuid() else "")
+
+
+@pytest.mark.skipif(bool(REASON), reason=REASON)
+def test_diskFull() -> None:
+    """Writers get an error, readers go on, and writing resumes when there is space again."""
+    # Not in pytest's directory, to which the server's user has no access.
+    place = tempfile.mkdtemp()
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", MOUNT, "64m", place, sys.executable],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    os.rmdir(place)
+    assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr

@@ -1,0 +1,21 @@
+"""
+Brokers that are killed while they work a store, and servers that crash under them.
+
+Promises: the short form takes a few rounds; C{python -m tests.storage.postgres.crash} takes any
+number.
+Must never know: how the store works.
+"""
+
+from __future__ import annotations
+
+from tests.postgresql import PostgresServer
+from tests.storage.postgres.crash import rounds
+
+
+def test_killedAtRandom(postgres: PostgresServer) -> None:
+    """Nothing acknowledged is lost or doubled, and no sequence is used twice, whenever the process
+    is killed, and if the server crashes in between."""
+    schema = postgres.newSchema()
+    history = rounds(postgres, schema, 3, "short")
+    assert history.acknowledged > 0
+    postgres.execute(schema, f'DROP SCHEMA "{schema}" CASCADE')

@@ -1,0 +1,228 @@
+"""
+The store in PostgreSQL: held to every contract, with a real server and threads.
+
+Promises: what goes beyond the contracts is tested here: damage, full disks, long subjects. Lost
+connections and leases have files of their own.
+Must never know: how the store divides its work among modules.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import CancelledError
+from twisted.logger import capturedLogs, formatEvent
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+from zope.interface.verify import verifyObject
+
+from natsbroker.interfaces import ILeasedStore, IStoreWatcher
+from natsbroker.interfaces.storage import RecordDamaged, Retention, StoreFailed, StoreFull
+from natsbroker.storage.postgres.connecting import Database
+from natsbroker.storage.postgres.store import openPostgres
+from natsbroker.testing.storecontracts import (
+    DurableContract,
+    ExportContract,
+    HeldContract,
+    HistoryContract,
+    LogContract,
+    RetainedContract,
+    StateContract,
+    SubjectContract,
+    entry,
+    numbered,
+)
+from tests.storage.postgres.harness import PostgresHarness
+
+
+class PostgresStoreTests(
+    PostgresHarness,
+    LogContract,
+    StateContract,
+    RetainedContract,
+    HeldContract,
+    SubjectContract,
+    ExportContract,
+    DurableContract,
+    HistoryContract,
+    SynchronousTestCase,
+):
+    """L{natsbroker.storage.postgres.store.PostgresStore}."""
+
+
+@implementer(IStoreWatcher)
+class Watcher:
+    """
+    Writes down what it is told.
+    """
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+
+    def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
+        """Noted."""
+        self.told.append(("records", log, start, stop))
+
+    def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
+        """Noted."""
+        self.told.append(("state", space, key))
+
+    def logQuarantined(self, log: str, reason: str) -> None:
+        """Noted."""
+        self.told.append(("quarantined", log))
+
+    def writesStopped(self, reason: str) -> None:
+        """Noted."""
+        self.told.append(("stopped", reason))
+
+    def writesResumed(self) -> None:
+        """Noted."""
+        self.told.append(("resumed",))
+
+    def logLost(self, log: str) -> None:
+        """Noted."""
+        self.told.append(("lost", log))
+
+
+class BeyondTests(PostgresHarness, SynchronousTestCase):
+    """What no contract asks of every store."""
+
+    def watched(self) -> tuple[Any, Any, Watcher]:
+        """A store, a log in it, and a watcher."""
+        store: Any = self.store()
+        watcher = Watcher()
+        store.watch(watcher)
+        return store, self.wait(store.open("log")), watcher
+
+    def test_isLeased(self) -> None:
+        """It is a store that several brokers may share."""
+        assert verifyObject(ILeasedStore, self.store())
+
+    def test_cancelled(self) -> None:
+        """Opening can be cancelled; what had been opened is closed again."""
+        opening = openPostgres(self.reactor, self.database(), self.now)
+        opening.cancel()
+        self.failsWith(CancelledError, opening)
+        self.reactor.turn()
+        self.reactor.turn()
+        assert self.sql("SELECT count(*) FROM holder") == [(0,)]
+
+    def test_cannotBeOpened(self) -> None:
+        """What the server says is logged, and not told to clients."""
+        database = Database(f"{self.server.source} dbname=nowhere", self.schema)
+        with capturedLogs() as events:
+            failure = self.failsWith(StoreFailed, openPostgres(self.reactor, database))
+        [event] = events
+        assert 'database "nowhere" does not exist' in formatEvent(event)
+        assert str(failure) == "the database cannot be reached"
+
+    def test_damagedRecord(self) -> None:
+        """A record that does not match its checksum is told of, left out, and nothing else."""
+        _, log, watcher = self.watched()
+        self.wait(log.append(numbered(0, 5)))
+        self.sql("UPDATE record SET data = set_byte(data, 41, 66) WHERE sequence IN (2, 5)")
+        assert self.sequences(log) == [1, 3, 4]
+        assert watcher.told == [("records", "log", n, n + 1) for n in (2, 5)]
+        self.failsWith(RecordDamaged, log.lastFor(b"s"))
+        assert self.wait(log.exportRange(1, 6)).damaged == (2, 5)
+        assert self.wait(log.digest(1, 4)).damaged == (2,)
+        assert len(self.wait(log.readMatching([b"s"], 1)).records) == 3
+        assert len(watcher.told) == 2
+
+    def test_exchangedRecords(self) -> None:
+        """A record that stands in the place of another is damaged."""
+        _, log, watcher = self.watched()
+        self.wait(log.append(numbered(0, 3)))
+        self.sql(
+            "UPDATE record SET data = (SELECT data FROM record WHERE sequence = 1)"
+            " WHERE sequence = 2"
+        )
+        assert self.sequences(log) == [1, 3]
+        assert watcher.told == [("records", "log", 2, 3)]
+
+    def test_damagedState(self) -> None:
+        """A value that does not match its checksum is left out and told of."""
+        store, _, watcher = self.watched()
+        states = store.states("space")
+        self.wait(states.change({b"a": b"1", b"b": b"2"}))
+        self.sql("UPDATE state SET value = '3' WHERE key = 'a'")
+        assert self.wait(states.load()) == {b"b": b"2"}
+        assert watcher.told == [("state", "space", b"a")]
+
+    def test_full(self) -> None:
+        """
+        A server without space refuses what is written; reads go on, and later writes succeed as
+        soon as there is space.
+        """
+        _, log, watcher = self.watched()
+        self.wait(log.append(numbered(0, 2)))
+        self.sql(
+            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE EXCEPTION 'no space' USING ERRCODE = 'disk_full'; END $$"
+        )
+        self.sql("CREATE TRIGGER full_disk BEFORE INSERT ON record EXECUTE FUNCTION full_disk()")
+        first, second = log.append(numbered(2, 4)), log.append([entry(b"x")])
+        for each in (first, second):
+            failure = self.failsWith(StoreFull, each)
+            assert str(failure) == "the database has no space left"
+        assert self.payloads(log) == [b"0", b"1"]
+        assert log.nextSequence == 3
+        self.failsWith(StoreFull, log.append([entry(b"x")]))
+        self.sql("DROP TRIGGER full_disk ON record")
+        assert self.wait(log.append([entry(b"x")])) == range(3, 4)
+        told = [("stopped", "the database has no space left"), ("resumed",)]
+        assert watcher.told == told
+
+    def test_refusing(self) -> None:
+        """
+        After another error nothing is written until the store has looked at everything anew; what
+        the client is told names no table.
+        """
+        store, log, watcher = self.watched()
+        self.wait(log.append(numbered(0, 2)))
+        self.sql("ALTER TABLE record RENAME TO elsewhere")
+        failure = self.failsWith(StoreFailed, log.append([entry(b"x")]))
+        assert str(failure) == "the database failed: UndefinedTable (42P01)"
+        self.failsWith(StoreFailed, log.append([entry(b"x")]))
+        self.failsWith(StoreFailed, store.states("s").put(b"k", b"v"))
+        self.sql("ALTER TABLE elsewhere RENAME TO record")
+        self.reactor.advance(1)
+        while ("resumed",) not in watcher.told:
+            self.reactor.turn()
+        assert self.wait(log.append([entry(b"x")])) == range(3, 4)
+        assert self.payloads(log) == [b"0", b"1", b"x"]
+
+    def test_longestSubjects(self) -> None:
+        """Subjects far longer than an index takes are told apart, listed and matched."""
+        _, log, _ = self.watched()
+        names = [b"a." + b"x" * 60000 + b".%d" % each for each in range(3)] + [b"a.b"]
+        self.wait(log.append([entry(b"%d" % n, name) for n, name in enumerate(names)]))
+        for number, name in enumerate(names):
+            assert self.wait(log.lastFor(name)).payload == b"%d" % number
+        assert set(self.wait(log.subjects(b">"))) == set(names)
+        assert list(self.wait(log.subjects(names[1]))) == [names[1]]
+        found = self.wait(log.readMatching([b"a.*.1"], 1))
+        assert [each.subject for each in found.records] == [names[1]]
+
+    def test_droppedRecordsGo(self) -> None:
+        """What a broker that closed had not deleted of a dropped log, the next one deletes."""
+        store, log, _ = self.watched()
+        self.wait(log.append([entry(b"x") for _ in range(12000)]))
+        self.wait(store.drop("log"))
+        self.wait(store.close())
+        if self.sql("SELECT 1 FROM record LIMIT 1"):
+            store = self.store()
+            while self.sql("SELECT 1 FROM record LIMIT 1"):
+                self.wait(store.logs())
+        assert self.sql("SELECT count(*) FROM log") == [(0,)]
+
+    def test_agesWithoutWriting(self) -> None:
+        """Nothing is asked of the database while no record is too old."""
+        _, log, _ = self.watched()
+        log.retain(Retention(age=10_000_000_000))
+        self.wait(log.append(numbered(0, 3)))
+        [(before,)] = self.sql("SELECT commits FROM progress")
+        for _ in range(5):
+            self.advance(1)
+            self.wait(log.append([]))
+        assert self.sql("SELECT commits FROM progress") == [(before,)]

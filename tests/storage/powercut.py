@@ -1,0 +1,133 @@
+"""
+Cutting the power of a store, again and again: C{python -m tests.storage.powercut --histories N}.
+
+A history is a store that is worked by a process whose calls are traced; the power is cut at some
+moment, the store is opened with what may be found on the disk then and worked on, and so forth,
+three times. What is found is made up from the trace, so one run serves for many cuts: besides the
+one with which the history goes on, several more are tried and compared.
+
+Promises: whatever was acknowledged before a cut is demanded after it, and after all later ones; no
+damage may be reported, as a power cut damages nothing.
+Must never know: how the store works.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.storage.disk import Disk, Survival
+from tests.storage.history import History, Lost
+from tests.storage.shim import Event, whyNot
+from tests.storage.victims import Zygote
+
+CUTS = 3
+"""How often the power is cut in one history, one after the other."""
+
+STEPS = 40
+"""How many things are asked of the store between two cuts."""
+
+
+def find(
+    directory: Path, events: Sequence[Event], random: Random, isHonest: bool, found: Path
+) -> list[bytes]:
+    """
+    Cut the power at a random moment.
+
+    @param directory: what was there before the first of the events.
+    @param found: where to write what is found.
+    @return: what the process had said by then.
+    """
+    disk = Disk(directory, isHonest)
+    moment = random.randint(len(events) // 20, len(events))
+    for event in events[:moment]:
+        disk.follow(event)
+    if moment < len(events) and events[moment].flag == "d":
+        # Written when the power is cut, and not synced yet.
+        disk.follow(events[moment]._replace(flag=" "))
+    disk.cut(random, random.choice(list(Survival)), found)
+    return [each.data for each in events[:moment] if each.what == "a"]
+
+
+def cutPower(
+    zygote: Zygote,
+    where: Path,
+    seed: str,
+    more: int = 3,
+    careless: str = "",
+    isHonest: bool = True,
+) -> int:
+    """
+    Go through one history.
+
+    @param where: a directory for its stores, which are removed again.
+    @param more: how many further cuts to try each time.
+    @param careless: how the process works; see L{tests.storage.faults.CARELESS}.
+    @param isHonest: whether the disk syncs what it says to have synced.
+    @return: how many times the power was cut.
+    @raise Lost: if something is not as it must be.
+    """
+    random = Random(seed)
+    history = History()
+    disk, before, found = (where / each for each in ("disk", "before", "found"))
+    disk.mkdir()
+    cuts = 0
+    for number in range(CUTS):
+        shutil.copytree(disk, before)
+        how: dict[str, Any] = {"seed": f"{seed}/{number}", "steps": STEPS, "careless": careless}
+        events = zygote.run("commit", disk / "store", **how).events
+        for each in range(more + 1):
+            lines = find(before, events, random, isHonest, found)
+            known = copy.deepcopy(history)
+            known.learn(lines)
+            try:
+                recorder = known.check(found / "store")
+                if recorder.damaged or recorder.states or recorder.quarantined:
+                    raise Lost(f"damage is reported: {recorder.damaged} {recorder.states}")
+            except Lost as failure:
+                raise Lost(f"history {seed}, cut {cuts}: {failure}") from failure
+            cuts += 1
+            if each < more:
+                shutil.rmtree(found)
+        shutil.rmtree(disk)
+        found.rename(disk)
+        history = known
+        shutil.rmtree(before)
+    shutil.rmtree(disk)
+    return cuts
+
+
+def main() -> None:
+    """
+    The command.
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--histories", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="the first one's number")
+    parser.add_argument("--more", type=int, default=3, help="further cuts to try, each time")
+    options = parser.parse_args()
+    if why := whyNot():
+        raise SystemExit(why)
+    zygote = Zygote()
+    where = Path(tempfile.mkdtemp(prefix="natsbroker-powercut-"))
+    began = time.monotonic()
+    cuts = 0
+    for number in range(options.first, options.first + options.histories):
+        cuts += cutPower(zygote, where, str(number), options.more)
+        if number % 50 == 49:
+            took = time.monotonic() - began
+            print(f"{number + 1} histories, {cuts} cuts, {took:.0f} s, nothing lost", flush=True)
+    shutil.rmtree(where)
+    zygote.close()
+    print(f"{options.histories} histories, {cuts} cuts: nothing lost")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""
+Stores whose files were damaged while they were closed.
+
+Promises: a few of the many kinds of damage; C{python -m tests.storage.damage} does any number.
+Must never know: where in the files what lies.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from natsbroker.storage import records
+from tests.storage.damage import Specimen, makeSpecimen, trial
+from tests.storage.history import Lost
+
+
+@pytest.fixture(scope="module")
+def specimen(tmp_path_factory: pytest.TempPathFactory) -> Specimen:
+    """A store to damage copies of."""
+    return makeSpecimen(tmp_path_factory.mktemp("specimen"), 60)
+
+
+@pytest.mark.parametrize("tens", range(6))
+def test_flippedBits(specimen: Specimen, tmp_path: Path, tens: int) -> None:
+    """One flipped bit, anywhere, costs one record at most, and the loss is reported."""
+    for seed in range(tens * 10, tens * 10 + 10):
+        trial(specimen, tmp_path, str(seed), True)
+
+
+@pytest.mark.parametrize("tens", range(4))
+def test_mangledFiles(specimen: Specimen, tmp_path: Path, tens: int) -> None:
+    """Whatever is done to one file: the store opens, reports losses, gives no sequence twice."""
+    for seed in range(tens * 10, tens * 10 + 10):
+        trial(specimen, tmp_path, str(seed), False)
+
+
+def test_noticesWhatIsServedWrong(
+    specimen: Specimen, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that does not look at the checksums of records does not pass."""
+    monkeypatch.setattr(records, "crc32c", _Never())
+    with pytest.raises(Lost):
+        for seed in range(60):
+            trial(specimen, tmp_path, str(seed), True)
+
+
+class _Never:
+    """A checksum that is always right."""
+
+    def __call__(self, data: bytes) -> _Never:
+        """Make one."""
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        """Equal anything."""
+        return True
+
+    def __ne__(self, other: object) -> bool:
+        """Differ from nothing."""
+        return False
+
+    __hash__ = None  # type: ignore[assignment]

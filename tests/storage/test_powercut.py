@@ -1,0 +1,59 @@
+"""
+Power cuts: what was not synced may be gone, or be there in part.
+
+Promises: a few histories; C{python -m tests.storage.powercut} goes through any number. Whatever
+would make a store lose something is noticed: each kind of carelessness fails.
+Must never know: how the store works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.storage import shim
+from tests.storage.faults import CARELESS
+from tests.storage.history import Lost
+from tests.storage.powercut import CUTS, cutPower
+from tests.storage.victims import Zygote
+
+WHY_NOT = shim.whyNot()
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    """A process that forks victims."""
+    zygote = Zygote()
+    yield zygote
+    zygote.close()
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_nothingIsLost(zygote: Zygote, tmp_path: Path, number: int) -> None:
+    """What was acknowledged is there, whenever the power was cut, and after the next cut too."""
+    assert cutPower(zygote, tmp_path, str(number)) == CUTS * 4
+
+
+def _notices(zygote: Zygote, where: Path, careless: str = "", isHonest: bool = True) -> None:
+    """
+    Demand that something is lost in one of a few histories.
+    """
+    with pytest.raises(Lost):
+        for number in range(10):
+            part = where / str(number)
+            part.mkdir()
+            cutPower(zygote, part, f"careless {number}", careless=careless, isHonest=isHonest)
+
+
+@pytest.mark.parametrize("careless", [each for each in CARELESS if each])
+def test_noticesCarelessness(zygote: Zygote, tmp_path: Path, careless: str) -> None:
+    """A store that does not sync all that it must, or acknowledges before, loses something."""
+    _notices(zygote, tmp_path, careless=careless)
+
+
+def test_noticesDisksThatLie(zygote: Zygote, tmp_path: Path) -> None:
+    """With a disk that says to have synced what it has not, something is lost."""
+    _notices(zygote, tmp_path, isHonest=False)

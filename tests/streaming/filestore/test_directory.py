@@ -1,0 +1,200 @@
+"""
+Data directories of nats-streaming-server.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from natsbroker.streaming.filestore.directory import SourceDirectory
+from natsbroker.streaming.filestore.framing import POLYNOMIALS, SourceError, checksumFor
+from natsbroker.streaming.filestore.report import Report
+from tests.streaming.filestore.writer import StoreWriter, append, cut, flip
+
+OTHER = 0x82608EDB
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> StoreWriter:
+    """A directory without channels."""
+    return StoreWriter(tmp_path / "store")
+
+
+def opened(writer: StoreWriter, polynomial: int = 0, key: str = "") -> SourceDirectory:
+    """The directory, opened."""
+    return SourceDirectory(writer.root, Report(), polynomial, key)
+
+
+def test_recognised(tmp_path: Path) -> None:
+    """The cluster, and whether it is clustered, stand in server.dat."""
+    one = opened(StoreWriter(tmp_path / "a", "orders"))
+    two = opened(StoreWriter(tmp_path / "b", nodeID="n1"))
+    assert (one.clusterID, one.isClustered) == ("orders", False)
+    assert (two.clusterID, two.isClustered) == ("test-cluster", True)
+
+
+def test_channelNames(writer: StoreWriter) -> None:
+    """Every directory with files of a channel is one, whatever its name; others are told."""
+    names = ["a.b.c", "msgs.1.dat", "subs.dat", "with space", "канал"]
+    for each in names:
+        writer.channel(each).messages(1, 1)
+    (writer.root / "lost+found").mkdir()
+    (writer.root / "subs123").write_bytes(b"left over by a compaction")
+    report = Report()
+    assert [each.name for each in SourceDirectory(writer.root, report).channels()] == sorted(names)
+    assert report.notes == ["lost+found holds no channel: passed over"]
+
+
+@pytest.mark.parametrize("polynomial", POLYNOMIALS)
+def test_knownPolynomials(tmp_path: Path, polynomial: int) -> None:
+    """The usual polynomials are found out by server.dat."""
+    writer = StoreWriter(tmp_path / "store", checksum=checksumFor(polynomial))
+    writer.channel("a").messages(1, 2)
+    (channel,) = opened(writer).channels()
+    assert [each.sequence for each in channel.messages(Report())] == [1, 2]
+
+
+def test_otherPolynomial(tmp_path: Path) -> None:
+    """Any other must be named."""
+    writer = StoreWriter(tmp_path / "store", checksum=checksumFor(OTHER))
+    with pytest.raises(SourceError, match="another --file_crc_poly"):
+        opened(writer)
+    assert opened(writer, OTHER).clusterID == "test-cluster"
+
+
+def test_serverDamaged(writer: StoreWriter) -> None:
+    """A server.dat that is damaged, longer or shorter is refused."""
+    path = writer.root / "server.dat"
+    append(path, b"x")
+    with pytest.raises(SourceError, match=r"server.dat is not that of nats-streaming-server"):
+        opened(writer)
+    cut(path, 2)
+    with pytest.raises(SourceError, match=r"server.dat is not that of nats-streaming-server"):
+        opened(writer)
+    append(path, b"s")
+    flip(path, 14)
+    with pytest.raises(SourceError, match=r"server.dat does not match its checksum"):
+        opened(writer)
+
+
+def test_serverMissing(writer: StoreWriter) -> None:
+    """Without server.dat the channels are still read, as the server does."""
+    writer.channel("a").messages(1, 2)
+    (writer.root / "server.dat").unlink()
+    report = Report()
+    source = SourceDirectory(writer.root, report)
+    assert (source.clusterID, [each.name for each in source.channels()]) == ("", ["a"])
+    assert report.notes == ["server.dat is missing: the cluster id is taken from the settings"]
+
+
+def test_otherDirectory(tmp_path: Path) -> None:
+    """A directory of something else, and none at all, are refused."""
+    with pytest.raises(SourceError, match="is no data directory of nats-streaming-server"):
+        SourceDirectory(tmp_path, Report())
+    with pytest.raises(SourceError, match="is no directory"):
+        SourceDirectory(tmp_path / "none", Report())
+
+
+_HOLDER = """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_locked(writer: StoreWriter) -> None:
+    """A server in fault tolerance mode has the lock: nothing is read then."""
+    lock = writer.root / ".rootdir.lck"
+    lock.touch()
+    opened(writer).close()
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+        with pytest.raises(SourceError, match="stop nats-streaming-server first"):
+            opened(writer)
+        holder.communicate()
+
+
+_TAKER = """
+import fcntl, sys
+try:
+    fcntl.lockf(open(sys.argv[1], "r+b"), fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError:
+    sys.exit(3)
+"""
+
+
+def test_keepsServersOut(writer: StoreWriter) -> None:
+    """While the directory is read, no server can take the lock."""
+    lock = writer.root / ".rootdir.lck"
+    lock.touch()
+    source = opened(writer)
+    taker = [sys.executable, "-c", _TAKER, str(lock)]
+    assert subprocess.run(taker, check=False).returncode == 3
+    source.close()
+    assert subprocess.run(taker, check=False).returncode == 0
+
+
+def test_changed(writer: StoreWriter) -> None:
+    """A file that grows, or is new, shows that a server runs."""
+    channel = writer.channel("a")
+    channel.messages(1, 1)
+    source = opened(writer)
+    source.checkUnchanged()
+    channel.messages(2, 2)
+    with pytest.raises(SourceError, match=r"msgs.1.dat changed while it was read: stop"):
+        source.checkUnchanged()
+
+
+def test_encrypted(writer: StoreWriter) -> None:
+    """Encrypted messages need the key; with a wrong one they are damaged, not delivered so."""
+    data = "01bb3abf2a0000000000000001d1b03dcdab04bb43d07d22f7c134fcb94e7304f95f8e1a28"
+    vault = writer.channel("vault")
+    vault.message(1, bytes.fromhex(data))
+    vault.message(2, b"plain from before")
+    (channel,) = opened(writer).channels()
+    with pytest.raises(SourceError, match="vault: its messages are encrypted"):
+        list(channel.messages(Report()))
+    (channel,) = opened(writer, key="sample-key").channels()
+    found = [each.data for each in channel.messages(Report())]
+    assert found == [b"secret 1", b"plain from before"]
+    report = Report()
+    (channel,) = opened(writer, key="other").channels()
+    assert [each.sequence for each in channel.messages(report)] == [2]
+    assert report.damaged == ["vault: message 1 is damaged (it cannot be decrypted with this key)"]
+
+
+def test_damagedState(writer: StoreWriter) -> None:
+    """A damaged subs.dat or clients.dat gives nothing, and is told."""
+    writer.client("c")
+    channel = writer.channel("a")
+    channel.subscription(1, clientID="c", durableName="d")
+    flip(writer.root / "clients.dat", 14)
+    flip(channel.path("subs.dat"), 14)
+    source, report = opened(writer), Report()
+    (found,) = source.channels()
+    assert (source.clients(report), found.subscriptions(report)) == ({}, [])
+    assert report.damaged == [
+        "clients.dat: the record at 4 does not match its checksum: "
+        "all clients count as disconnected",
+        "a/subs.dat: the record at 4 does not match its checksum: "
+        "no subscription of the channel is read",
+    ]
+
+
+def test_stateMissing(writer: StoreWriter) -> None:
+    """Files of clients and subscriptions that are missing are empty, as for the server."""
+    channel = writer.channel("a")
+    channel.messages(1, 1)
+    channel.path("subs.dat").unlink()
+    (writer.root / "clients.dat").unlink()
+    source, report = opened(writer), Report()
+    (found,) = source.channels()
+    assert (source.clients(report), found.subscriptions(report), report.damaged) == ({}, [], [])

@@ -1,0 +1,96 @@
+"""
+Who is behind a message, and what it may do.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.streaming.access import Requester, belongsTo, requesterOf
+from natsbroker.subjects.permissions import (
+    PermissionSet,
+    ResponsePermission,
+    SubscribePermissions,
+)
+from natsbroker.wire.grants import Grant
+from tests.streaming.support import Connection
+
+PUB = b"_STAN.pub.c"
+
+
+def publishing(*allow: bytes, deny: tuple[bytes, ...] = ()) -> Requester:
+    """Somebody who may publish to some subjects."""
+    return Requester(Grant(user="u", publish=PermissionSet(allow or None, deny)))
+
+
+class TestRequesterOf:
+    """L{requesterOf}."""
+
+    def test_inside(self) -> None:
+        """A service of the broker, whose messages have no origin, may do everything."""
+        inside = requesterOf(None)
+        assert inside.may(PUB, b"foo") and inside.mayHear(b"anything") and inside.actsFor("A/u")
+
+    @pytest.mark.parametrize("origin", [object(), Connection(None)])
+    def test_nobody(self, origin: object) -> None:
+        """An origin that does not say who it is, or is not let in any more, may do nothing."""
+        nobody = requesterOf(origin)
+        assert not nobody.may(PUB, b"foo")
+        assert not nobody.mayHear(b"_INBOX.x")
+        assert not nobody.actsFor("")
+
+    def test_somebody(self) -> None:
+        """A connection is its user, in its account."""
+        assert requesterOf(Connection(Grant("A", "u"))).name == "A/u"
+        assert requesterOf(Connection(Grant("A"))).name == ""
+
+
+class TestChannels:
+    """What a grant says about channels."""
+
+    def test_everything(self) -> None:
+        """Who may publish everywhere may use every channel."""
+        assert Requester(Grant()).may(PUB, b"foo")
+
+    def test_allow(self) -> None:
+        """Permission to publish to the request's subject with the channel behind it decides."""
+        some = publishing(b"_STAN.pub.c.orders.*", b"_STAN.sub.c")
+        assert some.may(PUB, b"orders.eu")
+        assert not some.may(PUB, b"orders")
+        assert not some.may(PUB, b"orders.eu.west")
+        assert not some.may(b"_STAN.sub.c", b"orders.eu")
+
+    def test_deny(self) -> None:
+        """What is denied is denied, whatever else is allowed."""
+        some = publishing(deny=(b"_STAN.pub.*.secret.>",))
+        assert some.may(PUB, b"open")
+        assert not some.may(PUB, b"secret.x")
+
+    def test_answersOnly(self) -> None:
+        """Who may only answer requests may use no channel."""
+        assert not Requester(Grant(responses=ResponsePermission())).may(PUB, b"foo")
+
+
+class TestInboxes:
+    """Where messages may be sent on somebody's behalf."""
+
+    def test_allowed(self) -> None:
+        """To where it may listen itself, and nowhere else."""
+        some = Requester(Grant(subscribe=SubscribePermissions([b"_INBOX.me.>"])))
+        assert some.mayHear(b"_INBOX.me.1")
+        assert not some.mayHear(b"_INBOX.you.1")
+        assert Requester(Grant()).mayHear(b"_INBOX.you.1")
+
+    @pytest.mark.parametrize("inbox", [b"", b"foo..bar", b"foo.*", b">", b"a b", b"a\r\nPUB"])
+    def test_noSubject(self, inbox: bytes) -> None:
+        """What is no subject to publish to is none for anybody."""
+        assert not Requester(Grant()).mayHear(inbox)
+        assert not requesterOf(None).mayHear(inbox)
+
+
+def test_belongsTo() -> None:
+    """What belongs to a user is that user's alone; what belongs to nobody is everybody's."""
+    assert belongsTo("A/u", "A/u")
+    assert not belongsTo("A/u", "A/v")
+    assert not belongsTo("A/u", "")
+    assert belongsTo("", "A/v")

@@ -1,0 +1,274 @@
+"""
+Channels and their logs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.task import Clock
+
+from natsbroker.interfaces.storage import StoreError, StoreFull
+from natsbroker.storage.memory import MemoryStore
+from natsbroker.streaming import texts
+from natsbroker.streaming.channels import Channel, Channels
+from natsbroker.streaming.limits import ChannelLimits, ChannelOverrides, Limits
+from natsbroker.streaming.texts import Refused
+from tests.streaming.stores import HeldStore
+
+
+class Shelf:
+    """Channels over a store whose commits wait."""
+
+    def __init__(self, limits: Limits | None = None, isHeld: bool = True) -> None:
+        self.store = HeldStore(MemoryStore(Clock(), now=lambda: 10**18), isHeld)
+        self.created: list[str] = []
+        self.channels = Channels(
+            self.store, limits or Limits(), "c", lambda channel: self.created.append(channel.name)
+        )
+
+    def outcome(self, deferred: Any) -> list[Any]:
+        """What comes of a Deferred, in a list that is empty while nothing has."""
+        outcomes: list[Any] = []
+        deferred.addBoth(outcomes.append)
+        return outcomes
+
+
+def entries(*data: bytes) -> Any:
+    """Entries for a log."""
+    return [(b"foo", b"", each, 0) for each in data]
+
+
+class TestDemand:
+    """Channels that are made because they are used."""
+
+    def test_makes(self) -> None:
+        """A channel is there at once; its log is opened, and named after it."""
+        shelf = Shelf()
+        channel = shelf.channels.demand("foo")
+        assert shelf.channels.demand("foo") is channel is shelf.channels.get("foo")
+        assert (shelf.created, len(shelf.channels), channel.isOpen) == (["foo"], 1, False)
+        with pytest.raises(RuntimeError):
+            channel.log  # noqa: B018
+        shelf.store.commit()
+        assert channel.isOpen
+        assert channel.log.name == "stan/c/foo"
+
+    def test_tooMany(self) -> None:
+        """There are not more than the limit, those being opened included."""
+        shelf = Shelf(Limits(max_channels=1))
+        shelf.channels.demand("foo")
+        with pytest.raises(Refused, match=texts.TOO_MANY_CHANNELS):
+            shelf.channels.demand("bar")
+        assert shelf.channels.demand("foo")
+
+    def test_anyNumber(self) -> None:
+        """0 is without limit."""
+        shelf = Shelf(Limits(max_channels=0))
+        for number in range(200):
+            shelf.channels.demand(f"c{number}")
+        assert len(shelf.channels) == 200
+
+    def test_case(self) -> None:
+        """Names that differ in nothing but case are refused, in the real server's words."""
+        shelf = Shelf()
+        shelf.channels.demand("foo")
+        with pytest.raises(Refused) as refused:
+            shelf.channels.demand("Foo")
+        assert str(refused.value) == (
+            'rejecting channel "Foo" because channel "foo" alreay exists '
+            "(different cases not allowed)"
+        )
+
+    def test_cannotBeOpened(self) -> None:
+        """If the log cannot be opened, whoever waits is told, and the channel is no more."""
+        shelf = Shelf()
+        channel = shelf.channels.demand("foo")
+        opened = shelf.outcome(channel.whenOpen())
+        stored = shelf.outcome(channel.append(entries(b"x")))
+        shelf.store.failing = StoreFull("full")
+        shelf.store.commit()
+        assert [opened[0].type, stored[0].type] == [StoreFull, StoreFull]
+        assert (shelf.channels.get("foo"), channel.inFlight) == (None, 0)
+        shelf.store.failing = None
+        again = shelf.channels.demand("foo")
+        shelf.store.commit()
+        assert again.isOpen
+
+    def test_limits(self) -> None:
+        """A channel keeps as much as its limits say."""
+        limits = Limits(channels={"foo": ChannelOverrides(max_msgs=2)})
+        channel = Shelf(limits, isHeld=False).channels.demand("foo")
+        channel.append(entries(b"1", b"2", b"3"))
+        assert (channel.bounds.first, channel.bounds.last) == (2, 3)
+        assert channel.limits.max_bytes == ChannelLimits().max_bytes
+
+
+class TestAppend:
+    """L{Channel.append}."""
+
+    def test_order(self) -> None:
+        """What is appended before the log is open comes first."""
+        shelf = Shelf()
+        channel = shelf.channels.demand("foo")
+        first = shelf.outcome(channel.append(entries(b"1")))
+        second = shelf.outcome(channel.append(entries(b"2", b"3")))
+        assert channel.inFlight == 2
+        shelf.store.commit()
+        third = shelf.outcome(channel.append(entries(b"4")))
+        assert (channel.last, first, third) == (0, [], [])
+        shelf.store.commit()
+        assert [first, second, third] == [[range(1, 2)], [range(2, 4)], [range(4, 5)]]
+        assert (channel.last, channel.inFlight) == (4, 0)
+
+    def test_fails(self) -> None:
+        """What could not be stored does not count."""
+        shelf = Shelf(isHeld=False)
+        channel = shelf.channels.demand("foo")
+        channel.append(entries(b"1"))
+        shelf.store.failing = StoreFull("full")
+        failed = shelf.outcome(channel.append(entries(b"2")))
+        assert failed[0].type is StoreFull
+        assert (channel.last, channel.inFlight) == (1, 0)
+
+    def test_tooLarge(self) -> None:
+        """What the store refuses to take at all is an outcome, too."""
+        channel = Shelf(isHeld=False).channels.demand("foo")
+        outcome = Shelf().outcome(channel.append([(b"x" * 70_000, b"", b"", 0)]))
+        assert outcome[0].type is ValueError
+        assert channel.inFlight == 0
+
+    def test_timestamps(self) -> None:
+        """Timestamps never go back, whatever the clock does."""
+        channel = Shelf(isHeld=False).channels.demand("foo")
+        assert [channel.timestamp(each) for each in (5, 3, 7)] == [5, 5, 7]
+
+    def test_timestampsWhileOpening(self) -> None:
+        """The timestamp of what waits for a new channel's log counts after the log is there."""
+        shelf = Shelf()
+        channel = shelf.channels.demand("foo")
+        assert channel.timestamp(50) == 50
+        shelf.store.commit()
+        assert channel.isOpen
+        assert channel.timestamp(7) == 50
+
+    def test_timestampsGoOn(self) -> None:
+        """A channel that is opened again goes on from its last timestamp."""
+        shelf = Shelf(isHeld=False)
+        shelf.channels.demand("foo").append([(b"foo", b"", b"x", 50)])
+        again = Channels(shelf.store, Limits(), "c", lambda channel: None)
+        ensureDeferred(again.recover())
+        channel = again.get("foo")
+        assert channel is not None
+        assert channel.timestamp(7) == 50
+
+
+class TestSettled:
+    """L{Channel.settled}."""
+
+    def test_waits(self) -> None:
+        """It fires when what was appended before is durable."""
+        shelf = Shelf()
+        channel = shelf.channels.demand("foo")
+        channel.append(entries(b"1"))
+        settled = shelf.outcome(ensureDeferred(channel.settled()))
+        shelf.store.commit()
+        assert settled == []
+        shelf.store.commit()
+        assert settled == [None]
+
+    def test_failure(self) -> None:
+        """It fires as well when that failed."""
+        shelf = Shelf(isHeld=False)
+        channel = shelf.channels.demand("foo")
+        shelf.store.isHeld, shelf.store.failing = True, StoreFull("full")
+        failed = shelf.outcome(channel.append(entries(b"1")))
+        settled = shelf.outcome(ensureDeferred(channel.settled()))
+        shelf.store.commit()
+        assert (len(failed), settled) == (1, [None])
+
+    def test_idle(self) -> None:
+        """It fires at once when nothing is being stored."""
+        shelf = Shelf(isHeld=False)
+        channel = shelf.channels.demand("foo")
+        assert shelf.outcome(ensureDeferred(channel.settled())) == [None]
+
+
+class TestRecover:
+    """L{Channels.recover}."""
+
+    def test_finds(self) -> None:
+        """The cluster's channels are found again, and nobody else's logs."""
+        shelf = Shelf(isHeld=False)
+        shelf.channels.demand("foo").append(entries(b"1"))
+        shelf.store.open("stan/other/bar")
+        shelf.store.open("stan/c2/bar")
+        again = Channels(shelf.store, Limits(max_channels=1), "c", lambda channel: None)
+        ensureDeferred(again.recover())
+        assert [(each.name, each.last) for each in again] == [("foo", 1)]
+
+    def test_fails(self) -> None:
+        """If a log cannot be opened, that is the reason why nothing is recovered."""
+        shelf = Shelf(isHeld=False)
+        shelf.channels.demand("foo")
+        shelf.store.failing = StoreFull("full")
+        again = Channels(shelf.store, Limits(), "c", lambda channel: None)
+        assert shelf.outcome(ensureDeferred(again.recover()))[0].type is StoreFull
+
+
+class TestDrop:
+    """L{Channels.drop}."""
+
+    def test_drops(self) -> None:
+        """A channel is refused while it is being deleted, and begins anew afterwards."""
+        shelf = Shelf(isHeld=False)
+        channel = shelf.channels.demand("foo")
+        channel.append(entries(b"1"))
+        shelf.store.isHeld = True
+        dropped = shelf.outcome(ensureDeferred(shelf.channels.drop(channel)))
+        with pytest.raises(Refused, match=texts.BEING_DELETED):
+            shelf.channels.demand("foo")
+        shelf.store.isHeld = False
+        shelf.store.commit()
+        assert (dropped, len(shelf.channels)) == ([None], 0)
+        again = shelf.channels.demand("foo")
+        assert again is not channel
+        assert again.bounds.last == 0
+
+    def test_fails(self) -> None:
+        """A channel that cannot be deleted is as it was."""
+        shelf = Shelf(isHeld=False)
+        channel = shelf.channels.demand("foo")
+        shelf.store.failing = StoreFull("full")
+        failed = shelf.outcome(ensureDeferred(shelf.channels.drop(channel)))
+        assert failed[0].type is StoreFull
+        assert shelf.channels.demand("foo") is channel
+
+
+def test_read() -> None:
+    """Messages are read from the store with their reply subjects and timestamps."""
+    shelf = Shelf(isHeld=False)
+    channel = shelf.channels.demand("foo")
+    channel.append(entries(b"1", b"2", b"3"))
+    [found] = shelf.outcome(ensureDeferred(channel.read(2, 1)))
+    assert [(each.sequence, each.size) for each in found] == [(2, 1)]
+
+
+class _Plain:
+    """A log that cannot be limited."""
+
+    def bounds(self) -> Any:
+        """Nothing is there."""
+        return MemoryStore(Clock()).open("x").result.bounds()  # type: ignore[attr-defined]
+
+
+def test_limitsThatTheStoreCannotKeep() -> None:
+    """A store whose logs cannot be limited is refused, unless there are no limits."""
+    log: Any = _Plain()
+    with pytest.raises(StoreError, match="cannot limit"):
+        Channel("foo", ChannelLimits()).opened(log)
+    unlimited = Channel("foo", ChannelLimits(0, 0, 0))
+    unlimited.opened(log)
+    assert unlimited.isOpen

@@ -1,0 +1,282 @@
+"""
+C{natsbroker streaming import}.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from natsbroker.storage.lmdb.reports import keep, unacknowledged
+from natsbroker.storage.lmdb.store import openLMDB
+from natsbroker.streaming import cli
+from natsbroker.streaming.cli import DONE, FAILED, NOT_DONE, USAGE
+from natsbroker.testing.pumped import PumpedReactor
+from tests.streaming.filestore.writer import StoreWriter, flip
+
+
+class RunnableReactor(PumpedReactor):
+    """
+    A reactor that runs until it is stopped.
+
+    @cvar turns: after how many turns a signal stops it; C{None} for none.
+    """
+
+    turns: int | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._isRunning = True
+        self._begin: list[Callable[[], object]] = []
+        self._stopping: list[Callable[[], Any]] = []
+
+    def addSystemEventTrigger(self, phase: str, event: str, call: Callable[[], Any]) -> object:
+        """See L{IReactorCore}."""
+        assert (phase, event) == ("before", "shutdown")
+        self._stopping.append(call)
+        return call
+
+    def removeSystemEventTrigger(self, trigger: Any) -> None:
+        """See L{IReactorCore}."""
+        self._stopping.remove(trigger)
+
+    def callWhenRunning(self, call: Callable[[], object]) -> None:
+        """See L{IReactorCore}."""
+        self._begin.append(call)
+
+    def run(self) -> None:
+        """See L{IReactorCore}."""
+        for begin in self._begin:
+            begin()
+        turns = 0
+        while self._isRunning and turns != self.turns:
+            self.turn()
+            turns += 1
+        for stop in self._stopping:
+            self.wait(stop())
+
+    def stop(self) -> None:
+        """See L{IReactorCore}."""
+        self._isRunning = False
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> StoreWriter:
+    """A directory with a channel of three messages and a durable subscription."""
+    writer = StoreWriter(tmp_path / "stan")
+    channel = writer.channel("orders")
+    channel.messages(1, 3)
+    channel.subscription(1, clientID="c", durableName="d", isDurable=True, lastSent=2)
+    return writer
+
+
+def ran(*arguments: str, **environment: str) -> tuple[int, dict[str, Any], str]:
+    """Exit code, the last line of standard output as JSON, and standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    code = cli.main(arguments, environment, out, err, RunnableReactor())
+    lines = out.getvalue().splitlines()
+    return code, json.loads(lines[-1]) if lines else {}, err.getvalue()
+
+
+def ranInto(
+    writer: StoreWriter, *flags: str, **environment: str
+) -> tuple[int, dict[str, Any], str]:
+    """The same for an import into the store beside the directory."""
+    store = ("--store", "file", "--dir", str(writer.root.parent / "store"))
+    return ran("import", str(writer.root), *store, *flags, **environment)
+
+
+def lastOf(directory: Path, channel: str, cluster: str = "test-cluster") -> int:
+    """The last sequence of a channel in a store on disk."""
+    reactor = PumpedReactor()
+    store = reactor.wait(openLMDB(reactor, directory))
+    last: int = reactor.wait(store.open(f"stan/{cluster}/{channel}", create=False)).bounds().last
+    reactor.wait(store.close())
+    return last
+
+
+class TestCommandLine:
+    """What is understood."""
+
+    def test_help(self) -> None:
+        """Help is printed on standard output."""
+        for arguments in (["--help"], ["import", "--help"], ["import", "DIR", "-h"]):
+            out = io.StringIO()
+            assert cli.main(arguments, {}, out, io.StringIO()) == DONE
+            assert out.getvalue().startswith("Usage: natsbroker streaming import DIR")
+
+    @pytest.mark.parametrize(
+        ("arguments", "text"),
+        [
+            (["export", "x"], "there is no 'export', only 'import'"),
+            (["import"], "import needs the directory first"),
+            (["import", "--check"], "import needs the directory first"),
+            (["import", "x"], "a store is needed that lasts"),
+            (["import", "x", "--store", "memory"], "a store is needed that lasts"),
+            (["import", "x", "--store", "file"], "root directory must be specified"),
+            (["import", "x", "--nonsense"], "flag provided but not defined: -nonsense"),
+            (["import", "x", "--file_crc_poly", "many"], 'invalid value "many"'),
+            (["import", "x", "-v"], "not understood: -v"),
+        ],
+    )
+    def test_wrong_arguments(self, arguments: list[str], text: str) -> None:
+        """A command line that is wrong is answered with 2 and the reason."""
+        code, _, error = ran(*arguments)
+        assert (code, text in error) == (USAGE, True), error
+
+    def test_nothing_given(self) -> None:
+        """Without arguments the help is printed, and the exit code is that of a wrong one."""
+        assert cli.main([], {}, io.StringIO(), io.StringIO()) == USAGE
+
+
+class TestImport:
+    """What it does."""
+
+    def test_imports(self, writer: StoreWriter) -> None:
+        """The store has the channels; a second run finds nothing to do."""
+        figures = {
+            "channels": 1, "messages": 3, "subscriptions": 1, "clients": 0, "damaged": 0,
+        }  # fmt: skip
+        code, found, error = ranInto(writer)
+        assert (code, found) == (
+            DONE, {"imported": True, "already": False, "written": 3, **figures},
+        )  # fmt: skip
+        assert error == "orders: 3 messages, 1 to 3, 1 subscriptions\n"
+        assert lastOf(writer.root.parent / "store", "orders") == 3
+        code, found, _ = ranInto(writer)
+        assert (code, found["already"], found["written"]) == (DONE, True, 0)
+
+    def test_configurationFile(self, writer: StoreWriter) -> None:
+        """Store, cluster and limits may come from a configuration file."""
+        writer = StoreWriter(writer.root.parent / "other", "production")
+        writer.channel("orders").messages(1, 9)
+        directory = writer.root.parent / "store"
+        file = writer.root.parent / "broker.conf"
+        file.write_text(
+            f'streaming {{ id: production, store: file, dir: "{directory}",'
+            " store_limits { max_msgs: 4 } }"
+        )
+        code, found, _ = ran("import", str(writer.root), "-c", str(file))
+        assert (code, found["written"]) == (DONE, 4)
+        assert lastOf(directory, "orders", "production") == 9
+
+    def test_limits(self, writer: StoreWriter) -> None:
+        """Limits are those of the flags."""
+        code, found, _ = ranInto(writer, "-mm", "2")
+        assert (code, found["messages"]) == (DONE, 2)
+
+    def test_otherCluster(self, writer: StoreWriter) -> None:
+        """The directory's cluster must be that of the service."""
+        code, _, error = ranInto(writer, "-cid", "production")
+        assert code == NOT_DONE
+        assert "is of cluster test-cluster, not production: import it with -cid" in error
+
+    def test_check(self, writer: StoreWriter) -> None:
+        """With --check no store is needed, and none is made."""
+        code, found, _ = ran("import", str(writer.root), "--check")
+        assert (code, found["messages"], found["imported"]) == (DONE, 3, False)
+
+    def test_damage(self, writer: StoreWriter) -> None:
+        """Damage stops the import before anything is written, unless the operator skips it."""
+        flip(writer.root / "orders" / "msgs.1.dat", 16)
+        code, found, error = ranInto(writer)
+        assert (code, found["damaged"], found["imported"]) == (NOT_DONE, 1, False)
+        assert "orders: message 1 is damaged" in error
+        assert "1 damaged: nothing was imported (--skip_damaged imports the rest)" in error
+        assert not (writer.root.parent / "store").exists()
+        code, found, _ = ranInto(writer, "--skip_damaged")
+        assert (code, found["written"], found["damaged"]) == (DONE, 2, 1)
+
+    def test_key(self, writer: StoreWriter) -> None:
+        """The key of an encrypted store comes from a flag or from the environment."""
+        data = "01bb3abf2a0000000000000001d1b03dcdab04bb43d07d22f7c134fcb94e7304f95f8e1a28"
+        writer.channel("vault").message(1, bytes.fromhex(data))
+        code, _, error = ranInto(writer)
+        assert (code, "vault: its messages are encrypted" in error) == (NOT_DONE, True)
+        code, _, _ = ranInto(writer, "--check", NATS_STREAMING_ENCRYPTION_KEY="sample-key")
+        assert code == DONE
+        code, found, _ = ranInto(writer, "--encryption_key", "sample-key")
+        assert (code, found["written"]) == (DONE, 4)
+
+    def test_polynomial(self, tmp_path: Path) -> None:
+        """The polynomial of the checksums may be named, as for the server."""
+        from natsbroker.streaming.filestore.framing import checksumFor
+
+        writer = StoreWriter(tmp_path / "stan", checksum=checksumFor(0x82608EDB))
+        writer.channel("orders").messages(1, 3)
+        assert ranInto(writer)[0] == NOT_DONE
+        assert ranInto(writer, "--file_crc_poly", str(0x82608EDB))[0] == DONE
+
+    def test_sameDirectory(self, writer: StoreWriter) -> None:
+        """The store cannot be where the data directory is."""
+        code, _, error = ran(
+            "import", str(writer.root), "--store", "file", "--dir", str(writer.root)
+        )
+        assert code == FAILED
+        assert "is a data directory of nats-streaming-server and was not touched" in error
+
+    def test_storeInUse(self, writer: StoreWriter) -> None:
+        """A store that another process has is not waited for."""
+        reactor = PumpedReactor()
+        store = reactor.wait(openLMDB(reactor, writer.root.parent / "store"))
+        code, _, error = ranInto(writer)
+        assert (code, "has the store in" in error) == (FAILED, True)
+        reactor.wait(store.close())
+
+    def test_storeOption(self, writer: StoreWriter) -> None:
+        """An option that the store does not have is the reason."""
+        code, _, error = ranInto(writer, "--sql_source", "x")
+        assert (code, 'unknown option "source"' in error) == (FAILED, True)
+
+    @pytest.mark.parametrize("turns", range(4))
+    def test_interrupted(
+        self, writer: StoreWriter, monkeypatch: pytest.MonkeyPatch, turns: int
+    ) -> None:
+        """A signal that stops the reactor is told, the store is closed; another run finishes."""
+        monkeypatch.setattr(RunnableReactor, "turns", turns)
+        code, _, error = ranInto(writer)
+        assert (code, "interrupted: run it again to finish the import" in error) == (NOT_DONE, True)
+        monkeypatch.setattr(RunnableReactor, "turns", None)
+        code, found, _ = ranInto(writer)
+        assert (code, found["already"]) == (DONE, False)
+        assert lastOf(writer.root.parent / "store", "orders") == 3
+
+
+class TestAcknowledge:
+    """C{natsbroker streaming acknowledge}."""
+
+    def test_acknowledges(self, tmp_path: Path) -> None:
+        """What was lost is printed once, and counts as known from then on; the report stays."""
+        reactor = PumpedReactor()
+        store = reactor.wait(openLMDB(reactor, tmp_path))
+        keep(tmp_path / "none", ["orders: 3 to 4 may be lost"])
+        out, error = io.StringIO(), io.StringIO()
+        assert cli.main(["acknowledge", str(tmp_path)], {}, out, error) == DONE
+        assert "orders: 3 to 4 may be lost" in out.getvalue()
+        assert unacknowledged(tmp_path) == []
+        assert (tmp_path / "damaged-1" / "report.txt").exists()
+        out = io.StringIO()
+        assert cli.main(["acknowledge", str(tmp_path)], {}, out, error) == DONE
+        assert out.getvalue() == f"{tmp_path}: nothing to acknowledge\n"
+        reactor.wait(store.close())
+
+    @pytest.mark.parametrize("arguments", [[], ["--dir", "x"], ["a", "b"], ["/nowhere"]])
+    def test_wrongCommandLine(self, arguments: list[str]) -> None:
+        """Without the directory of a store it says what is needed."""
+        out, error = io.StringIO(), io.StringIO()
+        assert cli.main(["acknowledge", *arguments], {}, out, error) == USAGE
+        assert error.getvalue().startswith("natsbroker streaming: ")
+        assert not out.getvalue()
+
+    def test_cannotBeNoted(self, tmp_path: Path) -> None:
+        """An acknowledgement that cannot be written down is none."""
+        (tmp_path / "STORE").write_bytes(b"")
+        (tmp_path / "damaged-1").mkdir()
+        out, error = io.StringIO(), io.StringIO()
+        assert cli.main(["acknowledge", str(tmp_path)], {}, out, error) == FAILED
+        assert "report.txt" in error.getvalue()

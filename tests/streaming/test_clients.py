@@ -1,0 +1,63 @@
+"""
+The registry of clients.
+"""
+
+from __future__ import annotations
+
+import pytest
+from twisted.internet.task import Clock
+
+from natsbroker.streaming.clients import Client, Clients
+from natsbroker.streaming.deadlines import Deadlines
+
+
+def client(clientID: str = "a", connID: bytes = b"1") -> Client:
+    """A client."""
+    return Client(clientID, "hb", connID, 1, "")
+
+
+class TestClients:
+    """L{Clients}."""
+
+    def test_find(self) -> None:
+        """A connection id finds its client, whatever client id comes with it; without one the
+        client id does."""
+        clients = Clients()
+        one = client()
+        clients.register(one)
+        assert clients.find("a", b"1") is one
+        assert clients.find("other", b"1") is one
+        assert clients.find("a", b"") is one
+        assert clients.find("a", b"2") is None
+        assert clients.find("b", b"") is None
+        assert one.isRegistered
+
+    def test_oneForEachID(self) -> None:
+        """There is one client for each client id."""
+        clients = Clients()
+        clients.register(client())
+        with pytest.raises(KeyError):
+            clients.register(client(connID=b"2"))
+        assert clients.find("a", b"2") is None
+
+    def test_unregister(self) -> None:
+        """A client that is gone is not found, and sent no heartbeats."""
+        clients = Clients()
+        one = client()
+        clients.register(one)
+        clock = Clock()
+        one.heartbeat = Deadlines(clock, clock.seconds).after(1, lambda: None)
+        clients.unregister(one)
+        assert (len(clients), list(clients), clients.find("", b"1")) == (0, [], None)
+        assert not one.isRegistered
+        assert one.heartbeat is None
+
+    def test_sharedConnectionID(self) -> None:
+        """A connection id that two clients brought belongs to the second, also when the first
+        leaves."""
+        clients = Clients()
+        one, two = client(), client("b")
+        clients.register(one)
+        clients.register(two)
+        clients.unregister(one)
+        assert clients.find("a", b"1") is two

@@ -1,0 +1,250 @@
+"""
+NATS Streaming, as the settings want it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionRefusedError
+from zope.interface import implementer
+
+from natsbroker.config.model import Settings
+from natsbroker.errors import BrokerError
+from natsbroker.interfaces import IBrokerService, IPrepared
+from natsbroker.server.plugins import PluginError
+from natsbroker.server.reload import ReloadError
+from natsbroker.server.start import StartError
+from natsbroker.streaming import protocol
+from natsbroker.streaming.configured import optionsFrom
+from natsbroker.streaming.limits import ChannelLimits, ChannelOverrides, Limits
+from natsbroker.streaming.options import Heartbeats, StreamingOptions
+from natsbroker.streaming.settings import ChannelLimits as ChannelSettings
+from natsbroker.streaming.settings import Streaming
+from natsbroker.testing.memory import MemoryBroker, MemoryConnection
+from natsbroker.wire.columnar import readFrame
+
+
+def request(client: MemoryConnection, subject: str, message: Any, kind: Any) -> Any:
+    """Send a request on a connection, and give the answer."""
+    data = message.SerializeToString()
+    answer = client.request(
+        b"PUB %b _INBOX.reply %d\r\n%b\r\n" % (subject.encode(), len(data), data)
+    )
+    head, _, body = answer.partition(b"\r\n")
+    assert head.startswith(b"MSG _INBOX.reply 9 "), answer
+    return kind.FromString(body[: int(head.split()[-1])])
+
+
+def joined(broker: MemoryBroker, options: dict[str, Any] | None = None) -> MemoryConnection:
+    """A connection whose streaming client is called C{me}."""
+    client = broker.connect({"verbose": False, **(options or {})})
+    client.request(b"SUB _INBOX.reply 9\r\nSUB _INBOX.hb 8\r\n")
+    asked = protocol.ConnectRequest(
+        clientID="me", heartbeatInbox="_INBOX.hb", connID=b"c", protocol=1
+    )
+    response = request(client, "_STAN.discover.test-cluster", asked, protocol.ConnectResponse)
+    assert not response.error, response
+    return client
+
+
+def publish(client: MemoryConnection, channel: str) -> str:
+    """Publish something; give the error."""
+    message = protocol.PubMsg(clientID="me", guid="g", subject=channel, data=b"x", connID=b"c")
+    return str(request(client, f"_STAN.pub.test-cluster.{channel}", message, protocol.PubAck).error)
+
+
+class TestOptionsFrom:
+    """L{optionsFrom}."""
+
+    def test_defaults(self) -> None:
+        """The defaults of the settings are those of the service."""
+        assert optionsFrom(Streaming()) == StreamingOptions()
+
+    def test_everything(self) -> None:
+        """Every setting arrives."""
+        settings = Streaming(
+            "c", "_D.x", "A", "lmdb", "d", {}, 1, 2, 3, 4, 5.0, 6.0,
+            {"a.*": ChannelSettings(7, 8, 9, 10.0, 11.0)}, 12.0, 13.0, 14, True,
+        )  # fmt: skip
+        limits = Limits(
+            1, ChannelLimits(2, 3, 4, 5.0, 6.0), {"a.*": ChannelOverrides(7, 8, 9, 10.0, 11.0)}
+        )
+        assert optionsFrom(settings) == StreamingOptions(
+            "c", "_D.x", limits, Heartbeats(12.0, 13.0, 14), True, "LMDB"
+        )
+
+
+class TestBroker:
+    """A broker with NATS Streaming."""
+
+    def test_serves(self) -> None:
+        """Clients of the broker are served, and there are figures."""
+        with MemoryBroker(configText="streaming {}") as broker:
+            client = joined(broker)
+            assert publish(client, "foo") == ""
+            model = broker.broker.streaming
+            assert model is not None
+            assert (model.clientNames(), model.channel("foo").msgs) == (["me"], 1)
+
+    def test_off(self) -> None:
+        """Without the block nobody answers, and there are no figures."""
+        with MemoryBroker() as broker:
+            assert broker.broker.streaming is None
+            assert not broker.bus().hasInterest(b"_STAN.discover.test-cluster")
+
+    def test_permissions(self) -> None:
+        """The grant of a connection decides about channels."""
+        text = """
+            streaming {}
+            authorization { users: [ { user: u, password: p, permissions: {
+                publish: ["_STAN.discover.>", "_STAN.pub.test-cluster.mine.>"] } } ] }
+        """
+        with MemoryBroker(configText=text) as broker:
+            client = joined(broker, {"user": "u", "pass": "p"})
+            assert publish(client, "mine.x") == ""
+            message = protocol.PubMsg(clientID="me", guid="g", subject="yours", connID=b"c")
+            ack = request(client, "_STAN.pub.test-cluster.mine.x", message, protocol.PubAck)
+            assert ack.error == "stan: not authorized"
+
+    def test_account(self) -> None:
+        """The clients of another account are not served."""
+        text = """
+            streaming { account: A }
+            accounts {
+                A { users: [ {user: a, password: p} ] }
+                B { users: [ {user: b, password: p} ] }
+            }
+        """
+        with MemoryBroker(configText=text) as broker:
+            assert publish(joined(broker, {"user": "a", "pass": "p"}), "foo") == ""
+            assert not broker.bus("B").hasInterest(b"_STAN.discover.test-cluster")
+
+    def test_unknownStore(self) -> None:
+        """A store that is not there is the reason why there is no broker."""
+        with pytest.raises(PluginError, match='no IStoreOpener named "moon"'):
+            MemoryBroker(configText="streaming { store: moon }")
+
+    def test_unknownAccount(self) -> None:
+        """So is an account that is not there."""
+        with pytest.raises(BrokerError, match="unknown account: A"):
+            MemoryBroker(Settings(streaming=Streaming(account="A")))
+
+    def test_storeCannotBeOpened(self) -> None:
+        """If the store cannot be opened, that is why the broker does not start."""
+        with pytest.raises(StartError, match='store "memory": unknown option "nonsense"'):
+            MemoryBroker(configText="streaming { store_options { nonsense: 1 } }")
+
+    def test_reload(self) -> None:
+        """The block cannot be changed while the broker runs."""
+        with MemoryBroker(configText="streaming {}") as broker:
+            new = replace(broker.broker.settings, streaming=Streaming("other"))
+            with pytest.raises(ReloadError, match="Streaming"):
+                broker.broker.reload(new)
+
+
+@implementer(IBrokerService, IPrepared)
+class Slow(Service):
+    """A service that takes its time."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.ready: Deferred[None] = Deferred()
+
+    def makeService(self, host: Any, section: Any) -> Any:
+        """See L{IBrokerService}."""
+        return self
+
+    def whenPrepared(self) -> Deferred[None]:
+        """See L{IPrepared}."""
+        return self.ready
+
+
+class TestPrepared:
+    """Services that are not ready at once."""
+
+    def test_clientsWait(self) -> None:
+        """Nobody is let in before every service is ready."""
+        slow = Slow()
+        with MemoryBroker(services=[slow]) as broker:
+            with pytest.raises(ConnectionRefusedError):
+                broker.connect()
+            slow.ready.callback(None)
+            broker.advance(0)
+            assert broker.connect().receive().startswith(b"INFO")
+
+    def test_fails(self) -> None:
+        """If one cannot be ready, the broker does not start, for that reason."""
+        slow = Slow()
+        broker = MemoryBroker(services=[slow])
+        outcome: list[Any] = []
+        broker.broker.whenReady().addBoth(outcome.append)
+        slow.ready.errback(ZeroDivisionError("no"))
+        broker.advance(0)
+        assert outcome[0].type is ZeroDivisionError
+        broker.stop()
+
+
+class TestPipeline:
+    """Jobs that read what is stored."""
+
+    def test_export(self) -> None:
+        """A client finds a channel, and exports what it holds."""
+        with MemoryBroker(configText="streaming {}") as broker:
+            client = joined(broker)
+            assert publish(client, "foo") == ""
+            assert json.loads(asked(client, "NAMES.test-cluster"))["names"] == ["foo"]
+            frame = readFrame(asked(client, "EXPORT.test-cluster.foo", b'{"start": 1}'))
+            assert (frame.rows, bytes(frame.payloads), frame.isLast) == (1, b"x", True)
+            broker.advance(0)
+
+    def test_info(self) -> None:
+        """A client is told at its login whether there are frames."""
+        with MemoryBroker(configText="streaming {}") as broker:
+            assert broker.connect({}).info["nb_export"] == 1
+        with MemoryBroker() as broker:
+            assert "nb_export" not in broker.connect({}).info
+
+    def test_permissions(self) -> None:
+        """The grant of a connection decides which requests it may send, about which channels."""
+        text = """
+            streaming {}
+            authorization { users: [ { user: u, password: p, permissions: {
+                publish: ["_STAN.>", "$NB.API.CHANNEL.EXPORT.test-cluster.mine.>"] } } ] }
+        """
+        with MemoryBroker(configText=text) as broker:
+            client = joined(broker, {"user": "u", "pass": "p"})
+            assert publish(client, "mine.x") == ""
+            assert publish(client, "yours") == ""
+            assert readFrame(asked(client, "EXPORT.test-cluster.mine.x", b'{"start": 1}')).rows == 1
+            for call in ("EXPORT.test-cluster.yours", "HOLD.test-cluster.mine.x"):
+                client.send(b"PUB $NB.API.CHANNEL.%b _INBOX.reply 0\r\n\r\n" % call.encode())
+                assert b"Permissions Violation for Publish" in client.receive()
+
+    def test_account(self) -> None:
+        """Clients of another account reach nothing."""
+        text = """
+            streaming { account: A }
+            accounts {
+                A { users: [ {user: a, password: p} ] }
+                B { users: [ {user: b, password: p} ] }
+            }
+        """
+        with MemoryBroker(configText=text) as broker:
+            assert broker.bus("A").hasInterest(b"$NB.API.CHANNEL.NAMES.test-cluster")
+            assert not broker.bus("B").hasInterest(b"$NB.API.CHANNEL.NAMES.test-cluster")
+
+
+def asked(client: MemoryConnection, call: str, question: bytes = b"") -> bytes:
+    """Ask something about the channels; give the answer."""
+    line = b"PUB $NB.API.CHANNEL.%b _INBOX.reply %d\r\n" % (call.encode(), len(question))
+    answer = client.request(line + question + b"\r\n")
+    head, _, body = answer.partition(b"\r\n")
+    assert head.startswith(b"MSG _INBOX.reply 9 "), answer
+    return body[: int(head.split()[-1])]

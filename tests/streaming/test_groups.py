@@ -1,0 +1,167 @@
+"""
+Groups and their members.
+"""
+
+from __future__ import annotations
+
+from natsbroker.streaming.channels import Channel
+from natsbroker.streaming.clients import Client
+from natsbroker.streaming.groups import LARGEST_WINDOW, Group, Subscription, queueName
+from natsbroker.streaming.limits import ChannelLimits
+
+
+def group(queue: str = "q", members: int = 1, maxInFlight: int = 2) -> Group:
+    """A group whose members are ready."""
+    made = Group(Channel("foo", ChannelLimits()), ("queue", queue), queue, "", False)
+    for number in range(members):
+        member = Subscription(number, made)
+        member.client = Client(f"c{number}", "hb", b"", 1, "")
+        member.maxInFlight = maxInFlight
+        member.isReady = member.canHear = True
+        made.members.append(member)
+    return made
+
+
+def numbers(found: list[Subscription | None]) -> list[int | None]:
+    """Their numbers."""
+    return [None if each is None else each.number for each in found]
+
+
+def test_queueName() -> None:
+    """A durable queue group has its durable name in front."""
+    assert (queueName("q", ""), queueName("q", "d")) == ("q", "d:q")
+
+
+class TestSubscription:
+    """L{Subscription}."""
+
+    def test_pending(self) -> None:
+        """What was sent is pending until it is settled, in the order in which it comes again."""
+        member = group().members[0]
+        member.sent(1, 10.0, 5)
+        member.sent(2, 11.0, 6)
+        member.sent(1, 12.0, 5)
+        assert list(member.pending) == [2, 1]
+        assert member.pendingBytes == 11
+        assert member.settled(1)
+        assert not member.settled(1)
+        assert (member.pendingBytes, list(member.pending)) == (6, [2])
+
+    def test_isStalled(self) -> None:
+        """It is stalled with as many messages as it may have unacknowledged."""
+        member = group().members[0]
+        member.sent(1, 1.0, 1)
+        assert not member.isStalled
+        member.sent(2, 1.0, 1)
+        assert member.isStalled
+
+    def test_stalledByBytes(self) -> None:
+        """It is stalled as well with too many bytes, but never without any message."""
+        member = group(maxInFlight=1000).members[0]
+        member.sent(1, 1.0, LARGEST_WINDOW)
+        assert member.isStalled
+        member.settled(1)
+        assert not member.isStalled
+
+    def test_inherit(self) -> None:
+        """What is taken over comes again before everything else."""
+        member = group().members[0]
+        member.sent(9, 10.0, 1)
+        member.inherit([(3, 4), (5, 4)], 2.0)
+        assert list(member.pending) == [3, 5, 9]
+        assert member.pendingBytes == 9
+
+
+class TestChoose:
+    """Who gets the next message."""
+
+    def test_single(self) -> None:
+        """A single subscription, unless it is not ready, on hold, deaf or stalled."""
+        one = group("")
+        member = one.members[0]
+        assert one.choose() is member
+        for name, wrong in (("isReady", False), ("isOnHold", True), ("canHear", False)):
+            setattr(member, name, wrong)
+            assert one.choose() is None
+            setattr(member, name, not wrong)
+        member.maxInFlight = 0
+        assert one.choose() is None
+
+    def test_nobody(self) -> None:
+        """Without members, nobody."""
+        assert group(members=0).choose() is None
+
+    def test_turns(self) -> None:
+        """Members with equally much to do take turns."""
+        three = group(members=3, maxInFlight=9)
+        found = []
+        for sequence in range(6):
+            member = three.choose()
+            found.append(member)
+            assert member is not None
+            member.sent(sequence, 1.0, 1)
+        assert sorted(map(str, numbers(found))) == ["0", "0", "1", "1", "2", "2"]
+
+    def test_leastPending(self) -> None:
+        """Whoever has least to do is chosen; whoever is stalled is not."""
+        two = group(members=2)
+        two.members[0].sent(1, 1.0, 1)
+        busy, idle = two.members
+        assert two.choose() is idle
+        idle.sent(2, 1.0, 1)
+        idle.sent(3, 1.0, 1)
+        assert two.choose() is busy
+        busy.sent(4, 1.0, 1)
+        assert two.choose() is None
+
+    def test_unwell(self) -> None:
+        """A member whose client answers heartbeats is preferred, if it has room."""
+        two = group(members=2)
+        well, unwell = two.members
+        assert unwell.client is not None
+        unwell.client.failures = 1
+        well.sent(1, 1.0, 1)
+        assert two.choose() is well
+        well.sent(2, 1.0, 1)
+        assert two.choose() is unwell
+
+    def test_onHold(self) -> None:
+        """Nobody gets anything new before what one of them had comes again."""
+        two = group(members=2)
+        two.members[1].isOnHold = True
+        assert two.choose() is None
+
+
+class TestChooseAgain:
+    """Who gets a message again."""
+
+    def test_single(self) -> None:
+        """A single subscription itself, stalled or not."""
+        one = group("", maxInFlight=0)
+        assert one.chooseAgain(one.members[0]) is one.members[0]
+        one.members[0].canHear = False
+        assert one.chooseAgain(one.members[0]) is None
+
+    def test_queue(self) -> None:
+        """In a queue group whoever has room; if nobody has, still somebody."""
+        two = group(members=2)
+        full, free = two.members
+        full.sent(1, 1.0, 1)
+        full.sent(2, 1.0, 1)
+        assert two.chooseAgain(full) is free
+        free.maxInFlight = 0
+        assert two.chooseAgain(full) in (full, free)
+
+    def test_counts(self) -> None:
+        """How often a message is sent again is counted for the group."""
+        one = group()
+        assert [one.countAgain(5), one.countAgain(5), one.countAgain(6)] == [1, 2, 1]
+
+
+def test_subscriptions() -> None:
+    """A group's subscriptions are its members, or the offline one."""
+    one = group(members=2)
+    assert len(one.subscriptions) == 2
+    one.members = []
+    one.offline = Subscription(7, one)
+    assert [each.number for each in one.subscriptions] == [7]

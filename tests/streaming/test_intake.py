@@ -1,0 +1,113 @@
+"""
+Taking what clients send, in order.
+"""
+
+from __future__ import annotations
+
+from zope.interface.verify import verifyObject
+
+from natsbroker.interfaces import IRunSubscriber
+from natsbroker.streaming import protocol
+from natsbroker.subjects.permissions import SubscribePermissions
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import Message, Run
+from tests.conftest import FlushLoggedErrors
+from tests.streaming.support import Inbox, Stage
+
+
+def test_provides() -> None:
+    """It is a subscriber to runs."""
+    assert verifyObject(IRunSubscriber, Stage().service.parts.intake)
+
+
+def test_order() -> None:
+    """What came before a request is in force when it is served, whatever subjects they came on."""
+    stage = Stage()
+    client = stage.client()
+    client.publish("foo", b"0")
+    first = Inbox(stage)
+    request = protocol.SubscriptionRequest(
+        clientID="me",
+        subject="foo",
+        inbox=first.subject.decode(),
+        maxInFlight=10,
+        ackWaitInSecs=5,
+        startPosition=protocol.NEW_ONLY,
+    )
+    client.publishMany("foo", [b"1"])
+    stage.send(b"_STAN.sub.test-cluster", request, b"a", client.origin)
+    client.publishMany("foo", [b"2"])
+    stage.send(
+        b"_STAN.close.test-cluster", protocol.CloseRequest(clientID="me"), b"b", client.origin
+    )
+    late = client.publishMany("foo", [b"3"])
+    stage.settle()
+    assert stage.model.channel("foo").last_seq == 3
+    assert protocol.PubAck.FromString(late.got[0].payload).error
+
+
+def test_single() -> None:
+    """A message that is delivered by itself is taken at once."""
+    stage = Stage()
+    client = stage.client()
+    inbox = Inbox(stage)
+    intake = stage.service.parts.intake
+    data = client.pubMsg("foo", b"x").SerializeToString()
+    intake.deliver(Message(b"any", data, inbox.subject, origin=client.origin), None)
+    assert len(inbox.got) == 1
+
+
+def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
+    """A message whose handling fails is logged and hinders no other."""
+    stage = Stage()
+    client = stage.client()
+    intake = stage.service.parts.intake
+
+    def fail(message: Message) -> None:
+        raise ZeroDivisionError
+
+    body = client.pubMsg("foo", b"x").SerializeToString()
+    good = Run(b"s", b"", [body, body], origin=client.origin)
+    intake.deliverRuns([(good, fail), (good, None)])
+    assert len(flushLoggedErrors(ZeroDivisionError)) == 2
+    assert stage.model.channel("foo").msgs == 2
+
+
+def test_answersOfOthers() -> None:
+    """Who asks to have the answer sent to where it may not listen gets none; what it asks is done,
+    and somebody else in the same chunk of input is answered."""
+    stage = Stage()
+    mine = SubscribePermissions([b"_INBOX.mine"])
+    limited, client = stage.client("limited"), stage.client()
+    limited.origin.grant = Grant(subscribe=mine)
+    victim, answers = Inbox(stage), Inbox(stage)
+    for each, reply in ((limited, victim), (client, answers), (limited, victim)):
+        subject = b"_STAN.pub.test-cluster.foo"
+        stage.send(subject, each.pubMsg("foo", b"x"), reply.subject, each.origin)
+    close = protocol.CloseRequest(clientID="limited")
+    stage.send(b"_STAN.close.test-cluster", close, victim.subject, limited.origin)
+    stage.settle()
+    assert (victim.got, len(answers.got)) == ([], 1)
+    assert stage.model.channel("foo").msgs == 3
+    assert stage.model.clientNames() == ["me"]
+
+
+def test_answers() -> None:
+    """Where a client may listen it is answered, although it may not listen everywhere."""
+    grant = Grant(subscribe=SubscribePermissions([b"_INBOX.client.>"]))
+    client = Stage().client(grant=grant)
+    assert client.publish("foo") == client.close() == ""
+
+
+def test_closed() -> None:
+    """Nothing is taken once it is closed."""
+    stage = Stage()
+    client = stage.client()
+    intake = stage.service.parts.intake
+    before = len(stage.account)
+    intake.close()
+    assert len(stage.account) == before - 7
+    good = Message(b"s", client.pubMsg("foo", b"x").SerializeToString(), origin=client.origin)
+    intake.deliver(good, None)
+    intake.subscriptionEnded(None)
+    assert stage.model.channelNames() == []

@@ -1,0 +1,96 @@
+"""
+The messages of the protocol.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from natsbroker.streaming import protocol
+from natsbroker.streaming.protocol import Malformed, decode
+
+#: Every field with its number, as nats-streaming-server and its clients have them.
+FIELDS = {
+    "PubMsg": "clientID=1 guid=2 subject=3 reply=4 data=5 connID=6 sha256=10",
+    "PubAck": "guid=1 error=2",
+    "MsgProto": "sequence=1 subject=2 reply=3 data=4 timestamp=5 redelivered=6 redeliveryCount=7"
+    " CRC32=10",
+    "Ack": "subject=1 sequence=2",
+    "ConnectRequest": "clientID=1 heartbeatInbox=2 protocol=3 connID=4 pingInterval=5 pingMaxOut=6",
+    "ConnectResponse": "pubPrefix=1 subRequests=2 unsubRequests=3 closeRequests=4 error=5"
+    " subCloseRequests=6 pingRequests=7 pingInterval=8 pingMaxOut=9 protocol=10 publicKey=100",
+    "Ping": "connID=1",
+    "PingResponse": "error=1",
+    "SubscriptionRequest": "clientID=1 subject=2 qGroup=3 inbox=4 maxInFlight=5 ackWaitInSecs=6"
+    " durableName=7 startPosition=10 startSequence=11 startTimeDelta=12",
+    "SubscriptionResponse": "ackInbox=2 error=3",
+    "UnsubscribeRequest": "clientID=1 subject=2 inbox=3 durableName=4",
+    "CloseRequest": "clientID=1",
+    "CloseResponse": "error=1",
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_numbers(name: str) -> None:
+    """The fields have the numbers of the real protocol."""
+    fields = getattr(protocol, name).DESCRIPTOR.fields
+    assert " ".join(f"{each.name}={each.number}" for each in fields) == FIELDS[name]
+
+
+def test_bytesOnTheWire() -> None:
+    """A PubAck and a MsgProto have the bytes that the real server was seen to send."""
+    assert protocol.PubAck(guid="guid1").SerializeToString() == b"\n\x05guid1"
+    message = protocol.MsgProto(sequence=1, subject="foo", data=b"x", timestamp=5)
+    assert message.SerializeToString() == b"\x08\x01\x12\x03foo\x22\x01x\x28\x05"
+
+
+def test_unknownFieldsAreSkipped() -> None:
+    """What a newer client adds does no harm."""
+    assert decode(protocol.Ack, b"\x10\x07\x7a\x03abc\x98\x06\x01").sequence == 7
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff" * 11,
+        b"\x0a",
+        b"\x0a\x05abc",
+        b"\x0a\xff\xff\xff\xff\x07abc",
+        b"\x00\x00",
+        b"\x0b" * 100_000,
+        b"\x0d\x00\x00",
+        b"\x09\x00",
+        b"\x0a\x01\xff",
+        b"\x0c",
+        b"\x0f",
+    ],
+)
+def test_malformed(data: bytes) -> None:
+    """Bytes that are no message raise nothing but L{Malformed}."""
+    with pytest.raises(Malformed):
+        decode(protocol.PubMsg, data)
+
+
+def test_mutations() -> None:
+    """Whatever becomes of a message on its way, reading it gives a message or L{Malformed}."""
+    random = Random(7)
+    seeds: list[tuple[Any, bytes]] = [
+        (protocol.PubMsg, protocol.PubMsg(clientID="c", guid="g", data=b"x" * 20)),
+        (protocol.ConnectRequest, protocol.ConnectRequest(clientID="c", connID=b"i", protocol=1)),
+        (protocol.SubscriptionRequest, protocol.SubscriptionRequest(subject="s", maxInFlight=-1)),
+    ]
+    outcomes = {True: 0, False: 0}
+    for _ in range(3000):
+        kind, message = random.choice(seeds)
+        data = bytearray(message.SerializeToString())  # type: ignore[attr-defined]
+        for _ in range(random.randint(1, 4)):
+            data[random.randrange(len(data))] = random.randrange(256)
+        try:
+            decode(kind, bytes(data[: random.randint(0, len(data))]))
+            outcomes[True] += 1
+        except Malformed:
+            outcomes[False] += 1
+    assert min(outcomes.values()) > 100

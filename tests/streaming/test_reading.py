@@ -1,0 +1,193 @@
+"""
+Tests for L{natsbroker.streaming.reading}.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.config.build import buildText
+from natsbroker.config.errors import ConfigErrors, NotSupportedYet
+from natsbroker.streaming.reading import storeNamed
+from natsbroker.streaming.settings import ChannelLimits, Streaming
+
+
+def built(text: str) -> Streaming | None:
+    """The settings of NATS Streaming that a file gives."""
+    return buildText(text, {}, "s.conf").settings.streaming
+
+
+def errorsOf(text: str) -> list[str]:
+    """Everything that is wrong with a file."""
+    with pytest.raises(ConfigErrors) as raised:
+        buildText(text, {}, "s.conf")
+    return str(raised.value).splitlines()
+
+
+def test_absent() -> None:
+    """Without the block there is no NATS Streaming."""
+    assert built("port: 4222") is None
+
+
+def test_empty() -> None:
+    """An empty block has all defaults."""
+    assert built("streaming {}") == Streaming()
+
+
+def test_everything() -> None:
+    """Every setting can be given, under nats-streaming-server's names."""
+    text = """
+        accounts { A {} }
+        streaming {
+            id: c, discover_prefix: "_X.y", account: A, store: FILE, dir: d
+            hb_interval: "1s", hb_timeout: "500ms", hb_fail_count: 0, replace_durable: true
+            sd: true, sv: true, file { crc: true }
+            store_options { max_size: 5 }
+            store_limits {
+                max_channels: 10, max_subs: 11, max_msgs: 12, max_bytes: 13KB, max_age: "14s"
+                max_inactivity: "15s"
+                channels {
+                    "foo.*" { max_msgs: 1, max_age: "1h" }
+                    bar { max_subs: 0, max_bytes: -5, max_inactivity: "-1s" }
+                }
+            }
+        }
+    """
+    assert built(text) == Streaming(
+        cluster_id="c",
+        discover_prefix="_X.y",
+        account="A",
+        store="lmdb",
+        dir="d",
+        store_options={"max_size": 5},
+        max_channels=10,
+        max_subs=11,
+        max_msgs=12,
+        max_bytes=13 * 1024,
+        max_age=14.0,
+        max_inactivity=15.0,
+        channels={
+            "foo.*": ChannelLimits(max_msgs=1, max_age=3600.0),
+            "bar": ChannelLimits(max_subs=0, max_bytes=0, max_inactivity=0.0),
+        },
+        hb_interval=1.0,
+        hb_timeout=0.5,
+        hb_fail_count=0,
+        replace_durable=True,
+    )
+
+
+def test_otherServer() -> None:
+    """Another NATS server, and as whom to log in there."""
+    text = "streaming { ns: 'nats://a,b:1', user: u, pass: p, token: t, secure: true }"
+    assert built(text) == Streaming(
+        nats_server="nats://a,b:1", username="u", password="p", token="t", secure=True
+    )
+
+
+def test_zero() -> None:
+    """0 is without limit, not the default."""
+    streaming = built("streaming { limits { mc: 0, mm: 0, mb: 0 } }")
+    assert streaming is not None
+    assert (streaming.max_channels, streaming.max_msgs, streaming.max_bytes) == (0, 0, 0)
+
+
+def test_sql() -> None:
+    """Options of a database are the store's."""
+    streaming = built("streaming { st: SQL, sql { driver: postgres, source: x, max_conns: 4 } }")
+    assert streaming is not None
+    assert streaming.store == "postgres"
+    assert streaming.store_options == {"driver": "postgres", "source": "x", "max_open_conns": 4}
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("MEMORY", "memory"),
+        ("File", "lmdb"),
+        ("sql", "postgres"),
+        ("PostgreSQL", "postgres"),
+        ("MyStore", "MyStore"),
+    ],
+)
+def test_storeNamed(given: str, meant: str) -> None:
+    """nats-streaming-server's names of stores, in any case, mean ours; others are plugins."""
+    assert storeNamed(given) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("max_channels: -1", "max channels limit cannot be negative (-1)"),
+        ("max_subs: -1", "max subscriptions limit cannot be negative (-1)"),
+        ("max_msgs: -1", "max messages limit cannot be negative (-1)"),
+        ("max_bytes: -1", "max bytes limit cannot be negative (-1)"),
+        ('max_age: "-1s"', "max age limit cannot be negative (-1s)"),
+        ('max_inactivity: "-2s"', "max inactivity limit cannot be negative (-2s)"),
+        ('channels { "foo..bar" {} }', 'invalid channel name "foo..bar"'),
+        ('channels { "foo/bar" {} }', 'invalid channel name "foo/bar"'),
+        ('channels { "foo*" {} }', 'invalid channel name "foo*"'),
+        (
+            "max_channels: 1, channels { a {}, b {}, c.* {} }",
+            "too many channels defined (2). The max channels limit is set to 1",
+        ),
+    ],
+)
+def test_limitsThatMakeNoSense(text: str, error: str) -> None:
+    """A limit that makes no sense is an error, in the real server's words, where it stands."""
+    [found] = errorsOf(f"streaming {{\n store_limits {{\n  {text}\n }}\n}}")
+    assert found.startswith("s.conf:3:")
+    assert found.endswith(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ('id: "a b"', "streaming.cluster_id"),
+        ('id: ""', "streaming.cluster_id"),
+        ("id: " + "x" * 65, "streaming.cluster_id"),
+        ('discover_prefix: "a.>"', "streaming.discover_prefix"),
+        ('hb_interval: "0s"', "streaming.hb_interval"),
+        ('hbt: "-1s"', "streaming.hb_timeout"),
+        ("hb_fail_count: -1", "streaming.hb_fail_count"),
+        ("store: file", "streaming.dir"),
+        ("store: sql", "streaming.store: for SQL stores, the source must be specified"),
+        ("ns: 'nats://u:secret@:x'", "nats_server: error parsing NATS server url"),
+        ("ns: 'nats://a,ws://b'", "nats_server: NATS servers over WebSocket (ws://) are not"),
+        ("ns: 'nats://a', account: A", "nats_server: the account on another NATS server is"),
+        ("max_msgs: 5", "unknown field"),
+        ('hb_interval: "soon"', "streaming.hb_interval"),
+    ],
+)
+def test_mistakes(text: str, path: str) -> None:
+    """Each mistake is told with its key."""
+    [found] = errorsOf(f"streaming {{ {text} }}")
+    assert path in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cluster { node_id: a }",
+        "partitioning: true",
+        "encrypt: true",
+        "encryption_key: secret",
+        "ft_group: g",
+        "nkey_seed_file: k",
+        "credentials: c",
+        "tls { client_cert: c }",
+    ],
+)
+def test_notYet(text: str) -> None:
+    """What nats-streaming-server does and we do not is refused, and named."""
+    with pytest.raises(ConfigErrors) as raised:
+        built(f"streaming {{ {text} }}")
+    assert [type(error) for error in raised.value.errors] == [NotSupportedYet]
+
+
+@pytest.mark.parametrize(
+    "text", ["partitioning: false", "encrypt: false", "secure: false", 'ft_group: ""']
+)
+def test_askingForNothing(text: str) -> None:
+    """Saying no to it is fine."""
+    assert built(f"streaming {{ {text} }}") == Streaming()

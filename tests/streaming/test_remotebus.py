@@ -1,0 +1,145 @@
+"""
+NATS Streaming on the bus of another NATS server, as the settings want it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.defer import succeed
+from twisted.internet.testing import MemoryReactorClock
+from twisted.python.failure import Failure
+
+from natsbroker.client.options import ConnectOptions
+from natsbroker.server.start import StartError
+from natsbroker.storage.memory import MemoryStore
+from natsbroker.streaming.options import StreamingOptions
+from natsbroker.streaming.remotebus import ServerPool, onlyServer, optionsFor, remoteBus
+from natsbroker.streaming.service import StreamingService
+from natsbroker.streaming.settings import Streaming, splitServers
+from tests.client.test_bus import Stage
+from tests.streaming.stores import LeasedStore, Shared
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    """A bus that is connected to a broker in memory."""
+    made = Stage()
+    made.start()
+    yield made
+    made.bus.stopService()
+    made.settle()
+    made.broker.stop()
+
+
+def opened(stage: Stage, store: Any, clusterId: str = "test-cluster") -> Any:
+    """Open a store for a cluster: the store, or the failure."""
+    outcome: list[Any] = []
+    streaming = Streaming(clusterId, nats_server="nats://h")
+    opening = onlyServer(stage.bus, stage.broker.reactor, streaming, lambda: succeed(store))
+    opening().addBoth(outcome.append)
+    stage.settle()
+    stage.broker.advance(1)
+    return outcome[0]
+
+
+class TestOnlyServer:
+    """One streaming server for a cluster."""
+
+    def serve(self, stage: Stage) -> StreamingService:
+        """A service on the same server."""
+        clock = stage.broker.reactor
+        service = StreamingService(
+            stage.broker.bus(), clock, lambda: succeed(MemoryStore(clock)), StreamingOptions()
+        )
+        service.startService()
+        return service
+
+    def test_alone(self, stage: Stage) -> None:
+        """If nobody answers, the store is opened."""
+        store = MemoryStore(stage.broker.reactor)
+        assert opened(stage, store) is store
+
+    def test_another(self, stage: Stage) -> None:
+        """If one is there, it is not: clients would be answered twice. The store is closed."""
+        service, store = self.serve(stage), MemoryStore(stage.broker.reactor)
+        found = opened(stage, store)
+        assert isinstance(found, Failure)
+        assert found.check(StartError)
+        assert 'another streaming server with cluster ID "test-cluster"' in str(found.value)
+        closed: list[Any] = []
+        store.logs().addErrback(closed.append)
+        assert closed
+        assert service.parts.clients.byID == {}
+        service.stopService()
+
+    def test_otherCluster(self, stage: Stage) -> None:
+        """One for another cluster does not matter."""
+        service, store = self.serve(stage), MemoryStore(stage.broker.reactor)
+        assert opened(stage, store, "other") is store
+        service.stopService()
+
+    def test_sharedStore(self, stage: Stage) -> None:
+        """Brokers that share a store agree by that who serves: others may be there."""
+        service = self.serve(stage)
+        store = LeasedStore(Shared(MemoryStore(stage.broker.reactor)))
+        assert opened(stage, store) is store
+        service.stopService()
+
+    def test_busFails(self) -> None:
+        """If there is no connection, the store is not opened."""
+        stage = Stage()
+        stage.isDown = True
+        stage.start()
+        stage.fail()
+        found = opened(stage, None)
+        assert found.check(ConnectionRefusedError)
+        stage.broker.stop()
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("nats://h", ConnectOptions("_NSS-c-general", "u", "p", "t")),
+        ("nats://a:b@h", ConnectOptions("_NSS-c-general", "a", "b")),
+        ("nats://abc@h", ConnectOptions("_NSS-c-general", token="abc")),
+    ],
+)
+def test_optionsFor(url: str, expected: ConnectOptions) -> None:
+    """The URL decides as whom, before the keys."""
+    streaming = Streaming("c", nats_server=url, username="u", password="p", token="t")
+    [place] = splitServers(url)
+    assert optionsFor(streaming, place) == expected
+
+
+class TestServerPool:
+    """Which server is tried."""
+
+    def test_turns(self) -> None:
+        """Those that are named and those that were heard of take turns."""
+        pool = ServerPool(splitServers("nats://a,nats://b:1"))
+        places = [pool.next(["c:2", "a:4222", "nonsense"]) for _ in range(4)]
+        assert [(each.host, each.port) for each in places] == [
+            ("c", 2), ("a", 4222), ("b", 1), ("c", 2),
+        ]  # fmt: skip
+
+    def test_heardOf(self) -> None:
+        """One that is heard of later comes before those that were tried, with the same user."""
+        pool = ServerPool(splitServers("tls://u:p@a"))
+        assert pool.next([]).host == "a"
+        other = pool.next(["[::1]:5"])
+        assert (other.host, other.port, other.user, other.isTLS) == ("::1", 5, "u", True)
+        assert pool.next([]).host == "a"
+
+
+def test_rotates() -> None:
+    """Each attempt is at the next server."""
+    reactor = MemoryReactorClock()
+    bus = remoteBus(reactor, Streaming(nats_server="nats://127.0.0.1:1,nats://127.0.0.2:2"))
+    bus.startService()
+    bus.startService()
+    bus.startService()
+    assert [port for _, port, *_ in reactor.tcpClients] == [1, 2, 1]
+    bus.stopService()

@@ -1,0 +1,226 @@
+"""
+Messages of the protocol in numbers: the library says what is right.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from natsbroker.interfaces.storage import Record
+from natsbroker.streaming.protocol import Ack, Malformed, MsgProto, PubAck, PubMsg
+from natsbroker.streaming.runs import (
+    Published,
+    StoredMessage,
+    acknowledgedIn,
+    pubAcks,
+    publishedIn,
+    replyBlock,
+    storedMessages,
+)
+from tests.support import COMPILED, PURE, Names, needsCompiled, onEach, using
+
+#: Texts of which some are alike, so that runs come to be.
+TEXTS = st.sampled_from(["", "a", "foo", "foo.bar", "x" * 200, "\xe9", "\0"]) | st.text(max_size=5)
+DATA = st.sampled_from([b"", b"x", b"y" * 127, b"z" * 128, b"z" * 20000]) | st.binary(max_size=9)
+PUBMSGS = st.builds(
+    PubMsg,
+    clientID=st.sampled_from(["me", "you", ""]),
+    guid=TEXTS,
+    subject=st.sampled_from(["foo", "bar", "\xe9"]),
+    reply=st.sampled_from(["", "", "", "r"]),
+    data=DATA,
+    connID=st.sampled_from([b"", b"c"]),
+    sha256=st.sampled_from([b"", b"", b"", b"s"]),
+).map(lambda message: message.SerializeToString())
+ACKS = st.builds(
+    Ack, subject=st.sampled_from(["foo", "bar"]), sequence=st.integers(0, (1 << 64) - 1)
+).map(lambda message: message.SerializeToString())
+#: Bytes that look like messages more often than any bytes do.
+ODD = st.lists(
+    st.sampled_from(
+        [
+            *(b"\x0a\x02me", b"\x12\x01g", b"\x1a\x03foo", b"\x22\x00", b"\x2a\x01d", b"\x32\x01c"),
+            *(b"\x0a\x82\x00me", b"\x10\x05", b"\x10\x85\x00", b"\x08\x01", b"\x12\x01\xe9"),
+            *(b"\x2a\xff\xff\xff\xff\x0f", b"\x52\x01s", b"\x82\x01\x00", b"\x0a\x03foo", b"\x2b"),
+        ]
+    )
+    | st.binary(max_size=3),
+    max_size=7,
+).map(b"".join)
+
+
+def read(messageClass: Any, payload: bytes) -> Any:
+    """What the library makes of some bytes; C{None} if they are no message."""
+    try:
+        return messageClass.FromString(payload)
+    except Malformed:
+        return None
+
+
+class TestPublishedIn:
+    """L{publishedIn}."""
+
+    @needsCompiled
+    @given(st.lists(PUBMSGS | ODD, max_size=8), st.integers(0, 8))
+    def test_asTheLibrary(self, payloads: list[bytes], start: int) -> None:
+        """What is taken is what the library reads, and all of it is alike."""
+        assert COMPILED is not None
+        with using(COMPILED):
+            found = publishedIn(payloads, start)
+        if found is None:
+            return
+        assert len(found.guids) == len(found.data) > 0
+        for payload, guid, data in zip(payloads[start:], found.guids, found.data, strict=False):
+            message = read(PubMsg, payload)
+            assert message.clientID == found.clientID
+            assert message.subject == found.channel
+            assert message.connID == found.connID
+            assert message.guid.encode() == guid != b""
+            assert message.data == data
+            assert message.reply == "" and message.sha256 == b""
+        assert found.size == sum(map(len, found.data))
+
+    @needsCompiled
+    def test_run(self) -> None:
+        """What a client usually sends is taken together, up to where something changes."""
+        assert COMPILED is not None
+        payloads = [
+            PubMsg(clientID="me", guid=f"g{each}", subject=name, data=b"x", connID=b"c")
+            for each, name in enumerate(["foo", "foo", "foo", "bar"])
+        ]
+        encoded = [each.SerializeToString() for each in payloads]
+        with using(COMPILED):
+            assert publishedIn(encoded, 1) == Published(
+                "me", "foo", b"c", [b"g1", b"g2"], [b"x", b"x"], 2
+            )
+            assert publishedIn(encoded, 4) is None
+
+    def test_pure(self) -> None:
+        """Where nothing is compiled, everything is read by itself."""
+        with using(PURE):
+            assert publishedIn([PubMsg(guid="g").SerializeToString()], 0) is None
+
+
+class TestAcknowledgedIn:
+    """L{acknowledgedIn}."""
+
+    @needsCompiled
+    @given(st.lists(ACKS | ODD, max_size=8), st.integers(0, 8))
+    def test_asTheLibrary(self, payloads: list[bytes], start: int) -> None:
+        """What is taken is what the library reads."""
+        assert COMPILED is not None
+        with using(COMPILED):
+            found = acknowledgedIn(payloads, start, b"foo")
+        for payload, sequence in zip(payloads[start:], found, strict=False):
+            assert read(Ack, payload) == Ack(subject="foo", sequence=sequence)
+
+    @needsCompiled
+    def test_run(self) -> None:
+        """What clients send is taken, up to what is for another channel."""
+        assert COMPILED is not None
+        sequences = [1, 127, 128, 1 << 40, (1 << 62) - 1]
+        payloads = [Ack(subject="foo", sequence=each).SerializeToString() for each in sequences]
+        payloads.append(Ack(subject="fob", sequence=1).SerializeToString())
+        with using(COMPILED):
+            assert acknowledgedIn(payloads, 0, b"foo") == sequences
+            assert acknowledgedIn(payloads, 5, b"foo") == []
+
+    def test_pure(self) -> None:
+        """Where nothing is compiled, everything is read by itself."""
+        with using(PURE):
+            assert acknowledgedIn([Ack(subject="foo").SerializeToString()], 0, b"foo") == []
+
+
+@onEach
+@given(guids=st.lists(TEXTS, max_size=5))
+def test_pubAcks(names: Names, guids: list[str]) -> None:
+    """Each is what the library writes."""
+    with using(names):
+        found = pubAcks([each.encode() for each in guids])
+    assert found == [PubAck(guid=each).SerializeToString() for each in guids]
+
+
+class TestStoredMessages:
+    """L{storedMessages}, L{StoredMessage}."""
+
+    @onEach
+    @given(
+        records=st.lists(
+            st.builds(
+                Record,
+                st.integers(0, (1 << 64) - 1),
+                st.integers(-(1 << 63), (1 << 63) - 1),
+                st.just(b"foo"),
+                st.sampled_from([b"", b"", replyBlock("r.\xe9"), b"garbage"]),
+                DATA,
+            ),
+            max_size=5,
+        ),
+        channel=TEXTS,
+    )
+    def test_encoded(self, names: Names, records: list[Record], channel: str) -> None:
+        """Each is what the library writes, with the reply subject of the record's headers."""
+        with using(names):
+            found = storedMessages(channel.encode(), records)
+        for message, record in zip(found, records, strict=True):
+            expected = MsgProto(
+                sequence=record.sequence,
+                subject=channel,
+                reply="r.\xe9" if b"r." in record.headers else "",
+                data=record.payload,
+                timestamp=record.timestamp,
+            )
+            assert message.encoded == expected.SerializeToString()
+            assert message[:3] == (record.sequence, record.timestamp, len(record.payload))
+            assert type(message) is StoredMessage
+
+    @given(st.integers(0, 1 << 40))
+    def test_encodedAgain(self, count: int) -> None:
+        """A message that is sent again says so, and how often it was, as the library says it."""
+        expected = MsgProto(sequence=3, subject="foo", reply="r", data=b"d", timestamp=7)
+        message = StoredMessage(3, 7, 1, expected.SerializeToString())
+        expected.redelivered = True
+        expected.redeliveryCount = count & 0xFFFFFFFF or 1
+        assert message.encodedAgain(count) == expected.SerializeToString()
+
+    @pytest.mark.parametrize(
+        "headers", [b"", b"garbage", b"NATS/1.0\r\nOther: x\r\n\r\n", b"NATS/1.0\r\nbad\r\n\r\n"]
+    )
+    def test_foreignHeaders(self, headers: bytes) -> None:
+        """A record that somebody else wrote is a message without a reply subject."""
+        [message] = storedMessages(b"foo", [Record(1, 1, b"foo", headers, b"data")])
+        assert MsgProto.FromString(message.encoded).reply == ""
+
+    def test_foreignBytes(self) -> None:
+        """A reply subject that is not UTF-8 does no harm."""
+        headers = b"NATS/1.0\r\nStan-Reply: a\xff\r\n\r\n"
+        [message] = storedMessages(b"foo", [Record(1, 1, b"foo", headers, b"")])
+        assert MsgProto.FromString(message.encoded).reply == "a\ufffd"
+
+    @needsCompiled
+    def test_notARecord(self) -> None:
+        """The compiled step looks before it takes something for a record, or fills a tuple."""
+        assert COMPILED is not None
+        with pytest.raises(TypeError, match="tuple"):
+            COMPILED.writeMessages(dict, [(1, 2, b"", b"", b"")], 0, b"foo")
+        for wrong in ((1, 2), None):
+            with pytest.raises(ValueError, match="five"):
+                COMPILED.writeMessages(StoredMessage, [wrong], 0, b"foo")
+
+
+class TestReplyBlock:
+    """L{replyBlock}."""
+
+    def test_none(self) -> None:
+        """A message without reply subject has no headers."""
+        assert replyBlock("") == b""
+
+    @pytest.mark.parametrize("reply", ["a\r\nb", " a", "a\t"])
+    def test_wrong(self, reply: str) -> None:
+        """What would not come back as it was is refused."""
+        with pytest.raises(ValueError, match=r"blanks|value"):
+            replyBlock(reply)
