@@ -400,7 +400,7 @@ class TestLoading:
         "natsbroker.leafnodes.service": "leafnodes { listen: '127.0.0.1:7422' }",
         "natsbroker.monitoring.service": "http: '127.0.0.1:8222'",
         "natsbroker.links.link": "leafnodes { listen: '127.0.0.1:7422' }",
-        "natsbroker.monitoring.pages": "http: '127.0.0.1:8222'",
+        "natsbroker.monitoring.resource": "http: '127.0.0.1:8222'",
         "natsbroker.export": "streaming { store: memory }",
         "natsbroker.streaming": "streaming { store: memory }",
         "natsbroker.monitoring.model": "http: '127.0.0.1:8222'",

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from zope.interface import implementer
 
 from natsbroker.interfaces import IInterestWatcher, IMessageBus
-from natsbroker.monitoring.talkers import prefixOf
+from natsbroker.monitoring.subjecttraffic import prefixOf
 
 __all__ = ["Demand"]
 

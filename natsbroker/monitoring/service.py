@@ -20,7 +20,7 @@ from natsbroker.clients.listener import Listener, addressEndpoint, describe
 from natsbroker.config.model import Settings
 from natsbroker.connections.tls import ConnectionCreator
 from natsbroker.monitoring.model import MonitoringModel
-from natsbroker.monitoring.pages import monitorSite
+from natsbroker.monitoring.resource import monitorSite
 from natsbroker.server.start import StartError, listenDetail
 
 __all__ = ["MonitoringService"]

@@ -20,7 +20,7 @@ from natsbroker.advisories import Advisory, ClientDisconnected, GatewayUnwanted
 from natsbroker.interfaces import IMessageBus, IObserver
 from natsbroker.monitoring.formats import shown
 from natsbroker.monitoring.model import MonitoringModel
-from natsbroker.monitoring.talkers import REST, Talkers, prefixOf
+from natsbroker.monitoring.subjecttraffic import REST, Talkers, prefixOf
 
 __all__ = ["TrafficModel"]
 

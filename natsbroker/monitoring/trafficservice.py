@@ -25,7 +25,7 @@ from twisted.logger import Logger
 from natsbroker.interfaces import IBrokerHost, IMessageBus
 from natsbroker.monitoring.demand import Demand
 from natsbroker.monitoring.formats import shown
-from natsbroker.monitoring.talkers import prefixOf
+from natsbroker.monitoring.subjecttraffic import prefixOf
 from natsbroker.monitoring.traffic import Row, TrafficModel
 from natsbroker.wire.instants import instant
 

@@ -37,6 +37,6 @@ def services() -> Sequence[IBrokerService]:
     """
     The services that C{services { NAME { ... } }} finds without an installation.
     """
-    from natsbroker.monitoring.traffics import TrafficPlugin
+    from natsbroker.monitoring.trafficplugin import TrafficPlugin
 
     return (TrafficPlugin(),)

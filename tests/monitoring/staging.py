@@ -18,8 +18,8 @@ from natsbroker.clients.limits import Limits
 from natsbroker.config.model import Monitoring, Settings
 from natsbroker.monitoring.answers import Answer
 from natsbroker.monitoring.model import MonitoringModel
-from natsbroker.monitoring.pages import monitorSite
 from natsbroker.monitoring.process import ProcessUsage
+from natsbroker.monitoring.resource import monitorSite
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.grants import Grant, Hello
 from tests.support import Doorkeeper, Wire, World

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from natsbroker.monitoring.talkers import Talk, Talkers, prefixOf
+from natsbroker.monitoring.subjecttraffic import Talk, Talkers, prefixOf
 from natsbroker.wire.values import Kind
 
 

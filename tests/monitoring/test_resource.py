@@ -1,4 +1,4 @@
-"""Tests for L{natsbroker.monitoring.pages}."""
+"""Tests for L{natsbroker.monitoring.resource}."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
-from natsbroker.monitoring.pages import MOST_LONG_ANSWERS, SLICE, monitorSite
+from natsbroker.monitoring.resource import MOST_LONG_ANSWERS, SLICE, monitorSite
 from natsbroker.testing.transport import MemoryTransport
 from tests.conftest import FlushLoggedErrors
 from tests.monitoring.staging import Response, parsed
@@ -43,7 +43,7 @@ class Model:
         self.asked: list[tuple[str, dict[str, str]]] = []
 
     def answer(self, path: str, query: Mapping[str, str]) -> Answer | None:
-        """See L{natsbroker.monitoring.pages.Model}."""
+        """See L{natsbroker.monitoring.resource.Model}."""
         self.asked.append((path, dict(query)))
         answer = self.answers.get(path)
         if isinstance(answer, Exception):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.interfaces import IBrokerService
-from natsbroker.monitoring.traffics import TrafficPlugin
+from natsbroker.monitoring.trafficplugin import TrafficPlugin
 from natsbroker.server.plugins import PluginError
 from tests.server.support import Host
 
