@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
+from natsbroker.accounts.account import Account
+from natsbroker.accounts.subsz import sublistFigures
 from natsbroker.clients.selection import accountOf
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.monitoring.formats import instant
 from natsbroker.monitoring.queries import BadQuery, Query, repeated, text
 from natsbroker.monitoring.state import BrokerState
-from natsbroker.monitoring.sublists import sublistFigures
-from natsbroker.monitoring.views import AccountView
 
 __all__ = ["Accountz"]
 
@@ -49,7 +49,7 @@ class Accountz:
             raise BadQuery(f"Account {repeated(name)} does not exist")
         return Answer(200, JSON, bodyOf(self.steps(account)))
 
-    def steps(self, account: AccountView | None = None) -> Generator[bytes, None, dict[str, Any]]:
+    def steps(self, account: Account | None = None) -> Generator[bytes, None, dict[str, Any]]:
         """
         The same as a document, for those who want no HTTP.
 
@@ -63,7 +63,7 @@ class Accountz:
             return {**head, "accounts": [each.name for each in state.accounts]}
         return {**head, "account_detail": (yield from self._detail(account))}
 
-    def _detail(self, account: AccountView) -> Generator[bytes, None, dict[str, Any]]:
+    def _detail(self, account: Account) -> Generator[bytes, None, dict[str, Any]]:
         state, name = self._state, account.name
         clients = yield from self._connected(name)
         detail: dict[str, Any] = {

@@ -1,10 +1,9 @@
 """
 The page C{/subsz}: the subscriptions of the accounts.
 
-Promises: the parameters, refusals and keys of nats-server's page; those of links are left out, as
-there. Any number of subscriptions is gone through in small steps; where others change them
-meanwhile, the page may miss or repeat one.
-Must never know: connections.
+Parameters, refusals and keys are those of nats-server's page, which leaves the subscriptions of
+links out too. Any number of subscriptions is read in small steps; the page may miss or repeat one
+that changes meanwhile.
 """
 
 from __future__ import annotations
@@ -13,22 +12,28 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from twisted.internet.interfaces import IReactorTime
-
-from natsbroker.clients.selection import DEFAULT_LIMIT, limitFrom
+from natsbroker.accounts.account import Account
+from natsbroker.clients.context import ClientContext
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, Listing, bodyOf
-from natsbroker.monitoring.formats import instant
-from natsbroker.monitoring.queries import BadQuery, Query, flag, integer, repeated, text
-from natsbroker.monitoring.rows import rowOf
-from natsbroker.monitoring.sublists import sublistFigures
-from natsbroker.monitoring.views import AccountView, ContextView
+from natsbroker.monitoring.formats import instant, number
+from natsbroker.monitoring.queries import (
+    DEFAULT_LIMIT,
+    BadQuery,
+    Query,
+    flag,
+    integer,
+    limitFrom,
+    repeated,
+    text,
+)
+from natsbroker.monitoring.rows import Row, subscriptionRow
 from natsbroker.subjects.grammar import isValidLiteral
 from natsbroker.wire.values import Kind
 
-__all__ = ["SubscriptionQuery", "Subsz"]
+__all__ = ["SubscriptionQuery", "Subsz", "sublistFigures"]
 
-#: How many subscriptions are gone through in one step, how many rows are made in one, and how often
-#: a walk that others disturbed begins again before it is done in one go.
+#: The subscriptions that one step reads, the rows that one step makes, and how often a walk begins
+#: again after a change before it is done in one step.
 _STEP = 1024
 _ROWS = 128
 _ATTEMPTS = 3
@@ -67,31 +72,29 @@ class SubscriptionQuery:
 
 class Subsz:
     """
-    Tells which subscriptions there are.
+    The page.
     """
 
-    def __init__(self, context: ContextView, accounts: Iterable[AccountView]) -> None:
+    def __init__(self, context: ClientContext, accounts: Iterable[Account]) -> None:
         """
-        @param accounts: all accounts, every time that they are gone through.
+        @param accounts: all accounts; iterated again for each request.
         """
         self._context = context
         self._accounts = accounts
 
     def __call__(self, query: Query) -> Answer:
         """
-        The page.
-
-        @raise BadQuery: if a parameter makes no sense.
+        @raise BadQuery: if a parameter has a wrong value.
         """
         wanted = SubscriptionQuery.fromQuery(query)
         return Answer(200, JSON, bodyOf(self.steps(wanted)), isLong=wanted.subs)
 
     def steps(self, wanted: SubscriptionQuery) -> Generator[bytes, None, Listing]:
         """
-        The same as a list, for those who want no HTTP.
+        The page as a L{Listing}.
         """
         accounts = [each for each in self._accounts if wanted.acc in ("", each.name)]
-        clock: IReactorTime = self._context.reactor
+        clock = self._context.reactor
         head = {
             "server_id": self._context.info.server_id,
             "now": instant(clock.seconds()),
@@ -107,7 +110,7 @@ class Subsz:
 
 
 def _listed(
-    accounts: list[AccountView], wanted: SubscriptionQuery
+    accounts: list[Account], wanted: SubscriptionQuery
 ) -> Generator[bytes, None, tuple[int, list[dict[str, Any] | None]]]:
     total = 0
     rows: list[dict[str, Any] | None] = []
@@ -115,16 +118,16 @@ def _listed(
     for account in accounts:
         found = yield from _local(account, wanted.test.encode("utf-8", "replace"))
         for each in found[max(wanted.offset - total, 0) : max(end - total, 0)]:
-            rows.append(rowOf(each, account.name))
+            rows.append(_row(each, account.name))
             if len(rows) % _ROWS == 0:
                 yield PAUSE
         total += len(found)
     return total, rows
 
 
-def _local(account: AccountView, test: bytes) -> Generator[bytes, None, list[Any]]:
+def _local(account: Account, test: bytes) -> Generator[bytes, None, list[Any]]:
     """
-    The subscriptions of an account that are not a link's.
+    The subscriptions of an account, without those of links.
     """
     if test:
         return _matching(account, test)
@@ -142,9 +145,46 @@ def _local(account: AccountView, test: bytes) -> Generator[bytes, None, list[Any
     return [each for each in account.subscriptions() if each.kind < Kind.ROUTE]
 
 
-def _matching(account: AccountView, subject: bytes) -> list[Any]:
+def _matching(account: Account, subject: bytes) -> list[Any]:
     matches = account.matcher.match(subject)
     found = list(matches.plain)
     for _, here, _there in matches.groups:
         found += here
     return found
+
+
+def _row(subscription: Any, account: str) -> Row:
+    """
+    @param subscription: as the account's router stores it. Services inside the broker have tags of
+        any type instead of sids.
+    """
+    tag = subscription.tag
+    return subscriptionRow(
+        subscription.pattern,
+        subscription.queue,
+        tag if isinstance(tag, bytes) else b"",
+        subscription.delivered,
+        getattr(subscription.subscriber, "cid", 0),
+        subscription.maximum,
+        account,
+    )
+
+
+def sublistFigures(accounts: Iterable[Account]) -> dict[str, Any]:
+    """
+    The members of nats-server's C{sublist_stats}, summed over some accounts. Insertions, removals
+    and the fan-out of the match cache are not there: accounts do not count them.
+    """
+    subscriptions = cached = hits = lookups = 0
+    for account in accounts:
+        matcher = account.matcher
+        subscriptions += len(account)
+        cached += len(matcher)
+        hits += matcher.hits
+        lookups += matcher.hits + matcher.misses
+    return {
+        "num_subscriptions": subscriptions,
+        "num_cache": cached,
+        "num_matches": lookups,
+        "cache_hit_rate": number(hits / lookups) if lookups else 0,
+    }

@@ -1,43 +1,89 @@
 """
 The page C{/connz}: the client connections.
 
-Promises: the parameters, refusals and keys of nats-server's page; C{filter_subject} too, which
-nats-server only takes in requests over $SYS. Who is shown C{auth=1} sees names, never secrets.
-Must never know: how connections come and go.
+Parameters, refusals and keys are those of nats-server's page; C{filter_subject} is taken here too,
+which nats-server takes in requests over $SYS only. C{auth=1} shows names, never secrets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
-from natsbroker.clients.selection import Chosen, Selection, choose
+from natsbroker.clients.context import ClientContext
+from natsbroker.clients.facts import ConnectionFacts
+from natsbroker.clients.selection import Chosen, Selection, accountOf, choose
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
-from natsbroker.monitoring.formats import instant
-from natsbroker.monitoring.queries import Query
-from natsbroker.monitoring.rows import Detail, Namers, Row, connectionRow
-from natsbroker.monitoring.views import ContextView
+from natsbroker.monitoring.formats import instant, shown
+from natsbroker.monitoring.queries import Query, flag
+from natsbroker.monitoring.rows import (
+    Row,
+    askedFor,
+    durations,
+    peerMembers,
+    subscriptionMembers,
+    subscriptionRow,
+    trafficMembers,
+)
+from natsbroker.wire.grants import GLOBAL_ACCOUNT, Security
 
-__all__ = ["Connz"]
+__all__ = ["Connz", "Detail", "Namers", "connectionRow"]
+
+#: The bytes that a subscription counts besides its subject, queue group and sid.
+_EACH = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """
+    How much a row shows of its connection.
+
+    @ivar auth: the user and the account.
+    @ivar subs: the subjects of its subscriptions.
+    @ivar subsDetail: its subscriptions in detail.
+    """
+
+    auth: bool = False
+    subs: bool = False
+    subsDetail: bool = False
+
+    @classmethod
+    def fromQuery(cls, query: Query) -> Detail:
+        """
+        @raise BadQuery: if a parameter is not a boolean.
+        """
+        return cls(flag(query, "auth"), *askedFor(query))
+
+
+@dataclass(frozen=True, slots=True)
+class Namers:
+    """
+    How the page names what connections have.
+
+    @ivar account: from an account to its display name.
+    @ivar certificate: from a peer's certificate to the members that describe it.
+    """
+
+    account: Callable[[str], str] = str
+    certificate: Callable[[Any], Row] = lambda certificate: {}
+
+
+_PLAIN = Namers()
 
 
 class Connz:
     """
-    Tells which connections there are.
+    The page.
     """
 
-    def __init__(self, context: ContextView, namers: Namers | None = None) -> None:
-        """
-        @param context: what client connections share.
-        @param namers: how accounts and certificates are called.
-        """
+    def __init__(self, context: ClientContext, namers: Namers = _PLAIN) -> None:
         self._context = context
-        self._namers = namers or Namers()
+        self._namers = namers
 
     def __call__(self, query: Query) -> Answer:
         """
-        The page.
-
-        @raise BadQuery: if a parameter makes no sense.
+        @raise BadQuery: if a parameter has a wrong value.
         """
         detail = Detail.fromQuery(query)
         selection = Selection.fromQuery(query)
@@ -45,7 +91,7 @@ class Connz:
 
     def steps(self, selection: Selection, detail: Detail) -> Generator[bytes, None, Listing]:
         """
-        The same as a list, for those who want no HTTP.
+        The page as a L{Listing}.
         """
         now = self._context.reactor.seconds()
         chosen, total = yield from choose(self._context.connections, selection, now)
@@ -62,3 +108,107 @@ class Connz:
     def _rows(self, chosen: list[Chosen], detail: Detail, now: float) -> Iterator[Row | None]:
         for each in chosen:
             yield (yield from connectionRow(each, detail, now, self._namers))
+
+
+def connectionRow(
+    chosen: Chosen, detail: Detail, now: float, namers: Namers = _PLAIN
+) -> Generator[None, None, Row]:
+    """
+    The row of one connection, made in steps. Its size is bounded.
+    """
+    facts = chosen.facts
+    closed = chosen.closed
+    until = now if closed is None else closed.stop
+    row: Row = {
+        "cid": facts.cid,
+        "kind": "Client",
+        "type": facts.type,
+        **peerMembers(facts),
+    }
+    if closed is not None:
+        row["stop"] = instant(closed.stop)
+        row["reason"] = closed.reason
+    row |= durations(facts, until)
+    row["pending_bytes"] = facts.pending
+    traffic = (facts.inMessages, facts.inBytes, facts.outMessages, facts.outBytes)
+    row |= trafficMembers(traffic, facts.subscriptions)
+    for key, value in (("name", facts.name), ("lang", facts.lang), ("version", facts.version)):
+        if value:
+            row[key] = value
+    if facts.tls is not None:
+        row |= _security(facts.tls, namers if detail.auth else None)
+    if detail.auth:
+        row |= _identity(facts)
+    if facts.subscriptions and (detail.subs or detail.subsDetail):
+        sized = _subscriptions(chosen, facts, detail.subsDetail)
+        row |= yield from subscriptionMembers(sized, facts.subscriptions, detail.subsDetail)
+    if detail.auth or closed is not None:
+        row |= _claims(facts, detail.auth, closed is not None, namers)
+    return row
+
+
+def _security(tls: Security, namers: Namers | None) -> Row:
+    """
+    @param namers: C{None} to leave the peer's certificates out.
+    """
+    row: Row = {}
+    for key, value in (("tls_version", tls.version), ("tls_cipher_suite", tls.cipher)):
+        if value:
+            row[key] = value
+    if tls.shown and namers is not None:
+        row["tls_peer_certs"] = [namers.certificate(each) for each in tls.shown]
+    if tls.isFirst:
+        row["tls_first"] = True
+    return row
+
+
+def _identity(facts: ConnectionFacts) -> Row:
+    row = {}
+    if facts.user:
+        row["authorized_user"] = facts.user
+    if accountOf(facts) != GLOBAL_ACCOUNT:
+        row["account"] = facts.account
+    return row
+
+
+def _claims(facts: ConnectionFacts, isAsked: bool, isClosed: bool, namers: Namers) -> Row:
+    """
+    The user's JWT and what it names. Rows of closed connections always have them; C{name_tag} is
+    the account's name with C{auth=1} and the user's without.
+    """
+    account = accountOf(facts)
+    name = facts.nameTag if isClosed else ""
+    if isAsked and not (isClosed and account == GLOBAL_ACCOUNT):
+        name = namers.account(account)
+    row: Row = {
+        "jwt": facts.jwt,
+        "issuer_key": facts.issuer,
+        "name_tag": name,
+        "tags": list(facts.tags),
+    }
+    return {key: value for key, value in row.items() if value}
+
+
+def _subscriptions(
+    chosen: Chosen, facts: ConnectionFacts, isDetailed: bool
+) -> Iterator[tuple[int, str | Row]]:
+    """
+    The bytes that each subscription counts, and what the row shows of it.
+    """
+    for pattern, queue, sid, subscription in _each(chosen, facts):
+        size = len(pattern) + len(queue) + len(sid) + _EACH
+        if not isDetailed:
+            yield size, shown(pattern)
+            continue
+        account = "" if chosen.closed is None else accountOf(facts)
+        delivered, maximum = subscription.delivered, subscription.maximum
+        yield size, subscriptionRow(pattern, queue, sid, delivered, facts.cid, maximum, account)
+
+
+def _each(chosen: Chosen, facts: ConnectionFacts) -> Iterable[tuple[bytes, bytes, bytes, Any]]:
+    if chosen.session is None:
+        for each in facts.details:
+            yield each.pattern, each.queue, each.sid, each
+        return
+    for sid, subscription in chosen.session.subscriptions or ():
+        yield subscription.pattern, subscription.queue, sid, subscription

@@ -14,25 +14,29 @@ from heapq import merge
 from itertools import islice
 from typing import Any, NamedTuple
 
+from natsbroker.clients.context import ClosedClient, Connections
+from natsbroker.clients.facts import ConnectionFacts
+from natsbroker.clients.session import ClientSession
 from natsbroker.monitoring.answers import PAUSE
-from natsbroker.monitoring.queries import BadQuery, Query, integer, repeated, text, unsigned
-from natsbroker.monitoring.views import ClosedView, ConnectionsView, ConnectionView, FactsView
+from natsbroker.monitoring.queries import (
+    DEFAULT_LIMIT,
+    BadQuery,
+    Query,
+    integer,
+    limitFrom,
+    repeated,
+    text,
+    unsigned,
+)
 from natsbroker.subjects import grammar
 from natsbroker.wire.grants import GLOBAL_ACCOUNT
 
 __all__ = [
-    "DEFAULT_LIMIT",
-    "LARGEST_LIMIT",
     "Chosen",
     "Selection",
     "accountOf",
     "choose",
-    "limitFrom",
 ]
-
-#: How many rows a page has if nothing is said, and how many at most.
-DEFAULT_LIMIT = 1024
-LARGEST_LIMIT = 16384
 
 #: How many connections, subscriptions and ranks are gone through in one step.
 _STEP = 64
@@ -53,11 +57,11 @@ class Chosen(NamedTuple):
 
     rank: Any
     cid: int
-    session: ConnectionView | None
-    closed: ClosedView | None
+    session: ClientSession | None
+    closed: ClosedClient | None
 
     @property
-    def facts(self) -> FactsView:
+    def facts(self) -> ConnectionFacts:
         """
         What there is to tell about it now.
         """
@@ -68,7 +72,7 @@ class Chosen(NamedTuple):
         raise RuntimeError("neither a connection nor the end of one")
 
 
-Rank = Callable[[FactsView, ClosedView | None, float], Any]
+Rank = Callable[[ConnectionFacts, ClosedClient | None, float], Any]
 
 #: The orders: what is smaller stands first. Only C{cid}, C{start}, C{uptime} and C{reason} ascend.
 _RANKS: Mapping[str, Rank] = {
@@ -142,19 +146,19 @@ class Selection:
         if self.filter_subject and not self.acc:
             raise BadQuery("filter by subject only valid with account filtering")
 
-    def rank(self, facts: FactsView, closed: ClosedView | None, now: float) -> Any:
+    def rank(self, facts: ConnectionFacts, closed: ClosedClient | None, now: float) -> Any:
         """
         The place of a connection in the order.
         """
         return _RANKS[self.sort](facts, closed, now)
 
-    def counts(self, facts: FactsView) -> bool:
+    def counts(self, facts: ConnectionFacts) -> bool:
         """
         Whether a connection counts for C{total}.
         """
         return not self.acc or accountOf(facts) == self.acc
 
-    def wants(self, facts: FactsView) -> bool:
+    def wants(self, facts: ConnectionFacts) -> bool:
         """
         Whether a connection is wanted, its subscriptions left aside.
         """
@@ -163,36 +167,26 @@ class Selection:
         return self.counts(facts) and (not self.user or facts.user == self.user)
 
 
-def accountOf(facts: FactsView) -> str:
+def accountOf(facts: ConnectionFacts) -> str:
     """
     The account of a connection; before it is let in it counts for the global one.
     """
     return facts.account or GLOBAL_ACCOUNT
 
 
-def limitFrom(query: Query) -> int:
-    """
-    How many rows are wanted; more than L{LARGEST_LIMIT} are not given.
-
-    @raise BadQuery: if it is no number.
-    """
-    limit = integer(query, "limit")
-    return min(limit, LARGEST_LIMIT) if limit > 0 else DEFAULT_LIMIT
-
-
 def choose(
-    connections: ConnectionsView, selection: Selection, now: float
+    connections: Connections, selection: Selection, now: float
 ) -> Generator[bytes, None, tuple[list[Chosen], int]]:
     """
     Find the connections to show, in order.
 
     @return: those of the wanted part, and how many there are in all.
     """
-    opened: list[ConnectionView] = list(connections) if selection.open else []
+    opened: list[ClientSession] = list(connections) if selection.open else []
     closed = list(connections.closed) if selection.closed else []
     found: list[Chosen] = []
     total = 0
-    sources: list[tuple[ConnectionView | None, ClosedView | None]] = [(s, None) for s in opened]
+    sources: list[tuple[ClientSession | None, ClosedClient | None]] = [(s, None) for s in opened]
     sources += [(None, each) for each in closed]
     for place, (session, end) in enumerate(sources):
         if place % _STEP == _STEP - 1:
@@ -210,7 +204,7 @@ def choose(
     return window, total
 
 
-def _overlaps(chosen: Chosen, facts: FactsView, subject: str) -> Generator[bytes, None, bool]:
+def _overlaps(chosen: Chosen, facts: ConnectionFacts, subject: str) -> Generator[bytes, None, bool]:
     wanted = subject.encode("utf-8", "replace")
     if not grammar.isValidSubject(wanted):
         return False

@@ -12,13 +12,19 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
-from natsbroker.links.views import GatewayFactsView, GatewayLinkView, GatewaysView
+from natsbroker.gateways.facts import GatewayFacts
+from natsbroker.links.views import GatewayLinkView, GatewaysView
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.monitoring.formats import instant, shown
 from natsbroker.monitoring.queries import Query, flag, text
-from natsbroker.monitoring.rowparts import ages, passed, whereabouts
+from natsbroker.monitoring.rows import (
+    askedFor,
+    durations,
+    peerMembers,
+    subscriptionRow,
+    trafficMembers,
+)
 from natsbroker.monitoring.state import BrokerState
-from natsbroker.monitoring.subscribed import askedFor, detailed
 
 __all__ = ["Gatewayz"]
 
@@ -108,14 +114,14 @@ class Gatewayz:
         return {**row, "accounts": accounts} if accounts else row
 
 
-def _connection(facts: GatewayFactsView, now: float) -> Document:
+def _connection(facts: GatewayFacts, now: float) -> Document:
     row = {
         "cid": facts.number,
         "kind": "Gateway",
-        **whereabouts(facts),
-        **ages(facts, now),
+        **peerMembers(facts),
+        **durations(facts, now),
         "pending_bytes": facts.pending,
-        **passed(facts.traffic, facts.subscriptions),
+        **trafficMembers(facts.traffic, facts.subscriptions),
     }
     return {**row, "name": facts.name} if facts.name else row
 
@@ -147,7 +153,7 @@ def _account(
             row["subscriptions_list"] = [shown(pattern) for pattern, _ in listed]
         elif listed:
             row["subscriptions_list_detail"] = [
-                detailed(pattern, queue, b"", 0, 0) for pattern, queue in listed
+                subscriptionRow(pattern, queue, b"", 0, 0) for pattern, queue in listed
             ]
     if figures.get("switches"):
         row["switches"] = figures["switches"]

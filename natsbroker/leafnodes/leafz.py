@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 
-from natsbroker.links.views import LeafFactsView, LeafsView
+from natsbroker.leafnodes.facts import LeafFacts
+from natsbroker.links.views import LeafsView
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
 from natsbroker.monitoring.formats import instant, roundTrip, shown
 from natsbroker.monitoring.queries import Query, flag, text
-from natsbroker.monitoring.rowparts import passed
-from natsbroker.monitoring.rows import Row
+from natsbroker.monitoring.rows import Row, subscriptionMembers, trafficMembers
 from natsbroker.monitoring.state import BrokerState
-from natsbroker.monitoring.subscribed import subscribed
 
 __all__ = ["Leafz"]
 
@@ -53,7 +52,7 @@ class Leafz:
         @param account: whose are shown; empty for all.
         """
         view = self.view
-        leafs: Iterable[LeafFactsView] = () if view is None else view.leafs()
+        leafs: Iterable[LeafFacts] = () if view is None else view.leafs()
         wanted = [each for each in leafs if account in ("", each.account)]
         head: Row = {
             "server_id": self._state.context.info.server_id,
@@ -64,7 +63,7 @@ class Leafz:
         return Listing(head, "leafs", _rows(wanted, isListed))
 
 
-def _rows(leafs: list[LeafFactsView], isListed: bool) -> Iterator[Row | None]:
+def _rows(leafs: list[LeafFacts], isListed: bool) -> Iterator[Row | None]:
     for leaf in leafs:
         row: Row = {"id": leaf.number, "name": leaf.name, "is_spoke": leaf.isSpoke}
         if leaf.isIsolated:
@@ -74,10 +73,10 @@ def _rows(leafs: list[LeafFactsView], isListed: bool) -> Iterator[Row | None]:
             "ip": leaf.host,
             "port": leaf.port,
             "rtt": roundTrip(leaf.roundTrip),
-            **passed(leaf.traffic, leaf.subscriptions),
+            **trafficMembers(leaf.traffic, leaf.subscriptions),
         }
         if isListed and leaf.subscriptions:
             sized = ((len(each) + _EACH, shown(each)) for each in leaf.patterns)
-            row |= yield from subscribed(sized, leaf.subscriptions)
+            row |= yield from subscriptionMembers(sized, leaf.subscriptions)
         row["compression"] = leaf.compression
         yield row

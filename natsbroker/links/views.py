@@ -10,92 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from natsbroker.monitoring.views import CountedView, MomentView, PeerView
+from natsbroker.gateways.facts import GatewayFacts
+from natsbroker.leafnodes.facts import LeafFacts
+from natsbroker.routes.facts import RouteFacts
 
 __all__ = [
-    "BookView",
     "ClusterView",
-    "GatewayFactsView",
     "GatewayLinkView",
     "GatewaysView",
-    "InterestView",
-    "LeafFactsView",
     "LeafsView",
-    "LinkFactsView",
-    "LinkView",
-    "RouteFactsView",
 ]
-
-
-class InterestView(Protocol):
-    """
-    Something that a peer is subscribed to.
-
-    Its origin is the cluster of the leafnode that it comes from; no bytes for none.
-    """
-
-    @property
-    def account(self) -> bytes: ...
-
-    @property
-    def origin(self) -> bytes: ...
-
-    @property
-    def pattern(self) -> bytes: ...
-
-    @property
-    def queue(self) -> bytes: ...
-
-
-class LinkView(PeerView, CountedView, Protocol):
-    """
-    A link of any kind.
-    """
-
-    @property
-    def number(self) -> int: ...
-
-
-class LinkFactsView(LinkView, MomentView, Protocol):
-    """
-    A link at one moment.
-    """
-
-
-class RouteFactsView(LinkFactsView, Protocol):
-    """
-    A route.
-    """
-
-    @property
-    def remoteId(self) -> str: ...
-
-    @property
-    def remoteName(self) -> str: ...
-
-    @property
-    def isDialled(self) -> bool: ...
-
-    @property
-    def isConfigured(self) -> bool: ...
-
-    @property
-    def account(self) -> str:
-        """
-        The account that it is dedicated to; empty for none.
-        """
-
-    @property
-    def compression(self) -> str:
-        """
-        At which level we send.
-        """
-
-    @property
-    def interest(self) -> Iterable[tuple[InterestView, int]]:
-        """
-        What the peer is subscribed to, and how many messages it has had for each.
-        """
 
 
 class ClusterView(Protocol):
@@ -103,7 +27,7 @@ class ClusterView(Protocol):
     The routes of a broker.
     """
 
-    def routes(self) -> Iterable[RouteFactsView]:
+    def routes(self) -> Iterable[RouteFacts]:
         """
         Those that are agreed on.
         """
@@ -114,71 +38,14 @@ class ClusterView(Protocol):
         """
 
 
-class LeafFactsView(LinkView, Protocol):
-    """
-    A connection to a leafnode, or as one.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def isSpoke(self) -> bool:
-        """
-        Whether we are the spoke.
-        """
-
-    @property
-    def isIsolated(self) -> bool: ...
-
-    @property
-    def account(self) -> str: ...
-
-    @property
-    def compression(self) -> str:
-        """
-        At which level we send.
-        """
-
-    @property
-    def patterns(self) -> Iterable[bytes]:
-        """
-        What the peer is subscribed to.
-        """
-
-
 class LeafsView(Protocol):
     """
     The leafnode connections of a broker.
     """
 
-    def leafs(self) -> Iterable[LeafFactsView]:
+    def leafs(self) -> Iterable[LeafFacts]:
         """
         Those that are agreed on.
-        """
-
-
-class BookView(CountedView, Protocol):
-    """
-    What has become of the links of one kind.
-    """
-
-    @property
-    def slow(self) -> int: ...
-
-    @property
-    def stale(self) -> int: ...
-
-
-class GatewayFactsView(LinkFactsView, Protocol):
-    """
-    A connection between clusters at one moment.
-    """
-
-    @property
-    def name(self) -> str:
-        """
-        The peer's id; empty while it is not known.
         """
 
 
@@ -199,7 +66,7 @@ class GatewayLinkView(Protocol):
         After how many refusals an account is told of as a whole; 0 for never.
         """
 
-    def facts(self) -> GatewayFactsView:
+    def facts(self) -> GatewayFacts:
         """
         What there is to tell about it now.
         """

@@ -1,15 +1,14 @@
 """
-The page C{/healthz}: whether the broker can do its work.
+The page C{/healthz}, and the checks of the broker itself.
 
-Promises: the truth as far as the registered checks know it: 200 and C{ok} only if none of them has
-anything to say, else 503 with what it said; a check that fails itself counts as trouble and is
-logged. Parameters and refusals are nats-server's.
-Must never know: what is checked.
+The page answers 200 and C{ok} only if no check reports a problem. A check that raises is a problem
+too, and is logged. Checks look at state that is known already and wait for nothing. Parameters and
+refusals are those of nats-server.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,16 @@ from twisted.logger import Logger
 from natsbroker.monitoring.answers import Answer, jsonAnswer
 from natsbroker.monitoring.queries import Query, flag, text
 
-__all__ = ["HealthCheck", "HealthProblem", "HealthQuery", "Healthz"]
+__all__ = [
+    "HealthCheck",
+    "HealthProblem",
+    "HealthQuery",
+    "Healthz",
+    "listeningCheck",
+    "lossCheck",
+    "pollingCheck",
+    "storeCheck",
+]
 
 _log = Logger()
 
@@ -26,12 +34,10 @@ _log = Logger()
 @dataclass(frozen=True, slots=True)
 class HealthProblem:
     """
-    Something that is wrong.
-
-    @ivar error: what, in a sentence without anything secret.
+    @ivar error: a sentence without secrets.
     @ivar type: C{CONNECTION}, C{BAD_REQUEST}, C{JETSTREAM}, C{ACCOUNT}, C{STREAM} or C{CONSUMER}.
-    @ivar account: which account it concerns; as C{stream} and C{consumer}, empty for none.
-    @ivar status: the HTTP status that it deserves.
+    @ivar account: the account concerned; as C{stream} and C{consumer}, empty for none.
+    @ivar status: the HTTP status of the page.
     """
 
     error: str
@@ -43,7 +49,7 @@ class HealthProblem:
 
     def row(self) -> dict[str, str]:
         """
-        The problem as the page shows it in detail.
+        The problem as C{details=1} shows it.
         """
         row = {"type": self.type}
         for key in ("account", "stream", "consumer"):
@@ -57,11 +63,11 @@ class HealthQuery:
     """
     The parameters of C{/healthz}.
 
-    @ivar enabledOnly: look only at whether streaming is on.
-    @ivar serverOnly: look only at this server, not at its streams.
-    @ivar metaOnly: look only at the cluster's metadata.
+    @ivar enabledOnly: check only whether streaming is enabled.
+    @ivar serverOnly: check only this server, not its streams.
+    @ivar metaOnly: check only the cluster's metadata.
     @ivar account: the account of C{stream}; as C{stream} and C{consumer}, empty for all.
-    @ivar details: say all that is wrong and not only the first.
+    @ivar details: list all problems instead of the first.
     """
 
     enabledOnly: bool = False
@@ -75,7 +81,7 @@ class HealthQuery:
     @classmethod
     def fromQuery(cls, query: Query) -> HealthQuery:
         """
-        @raise BadQuery: if a parameter makes no sense.
+        @raise BadQuery: if a parameter has a wrong value.
         """
         enabled = flag(query, "js-enabled")
         return cls(
@@ -90,7 +96,7 @@ class HealthQuery:
 
     def problems(self) -> Iterable[HealthProblem]:
         """
-        What is wrong with the question itself.
+        The problems of the request itself.
         """
         wording = '"{}" must not be empty when checking {} health'
         if self.stream and not self.account:
@@ -99,15 +105,15 @@ class HealthQuery:
             yield HealthProblem(wording.format("stream", "consumer"), "BAD_REQUEST", status=400)
 
 
-#: Called with the parameters, it gives what is wrong; quickly, and without waiting for anything.
+#: Called with the parameters, a check gives the problems that are known at this moment.
 HealthCheck = Callable[[HealthQuery], Iterable[HealthProblem]]
 
 
 class Healthz:
     """
-    Tells whether all is well.
+    The page.
 
-    @ivar checks: what is asked.
+    @ivar checks: in the order in which they run.
     """
 
     def __init__(self, checks: Iterable[HealthCheck] = ()) -> None:
@@ -115,9 +121,7 @@ class Healthz:
 
     def __call__(self, query: Query) -> Answer:
         """
-        The page.
-
-        @raise BadQuery: if a parameter makes no sense.
+        @raise BadQuery: if a parameter has a wrong value.
         """
         wanted = HealthQuery.fromQuery(query)
         problems = self.problems(wanted)
@@ -126,7 +130,7 @@ class Healthz:
 
     def problems(self, wanted: HealthQuery) -> list[HealthProblem]:
         """
-        What is wrong, for those who want no HTTP.
+        The problems, without HTTP.
         """
         found = list(wanted.problems())
         if not found:
@@ -151,3 +155,69 @@ def _document(problems: list[HealthProblem], details: bool) -> dict[str, Any]:
     first = problems[0]
     status = "error" if first.type in ("BAD_REQUEST", "CONNECTION") else "unavailable"
     return {"status": status, "error": first.error}
+
+
+#: The most losses that the page names.
+_LOSSES = 5
+
+
+def listeningCheck(closed: Callable[[], list[str]]) -> HealthCheck:
+    """
+    Fails while clients cannot connect: in lame duck mode, for instance.
+
+    @param closed: gives the addresses that do not accept connections.
+    """
+
+    def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
+        if places := closed():
+            where = ", ".join(places)
+            yield HealthProblem(f"not ready for connections: {where}", status=500)
+
+    return check
+
+
+def pollingCheck(trouble: Callable[[], str]) -> HealthCheck:
+    """
+    Fails while established connections are not read and written.
+
+    @param trouble: gives the reason; empty while all is well.
+    """
+
+    def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
+        if reason := trouble():
+            yield HealthProblem(f"not serving connections: {reason}", status=500)
+
+    return check
+
+
+def storeCheck(trouble: Callable[[], str]) -> HealthCheck:
+    """
+    Fails while the streaming store takes no writes.
+
+    @param trouble: gives the reason; empty while it takes them.
+    """
+
+    def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
+        if not wanted.serverOnly and (reason := trouble()):
+            yield HealthProblem(f"the streaming store takes no writes: {reason}", "STREAM")
+
+    return check
+
+
+def lossCheck(losses: Callable[[], Sequence[str]]) -> HealthCheck:
+    """
+    Fails after the store has lost records, until an operator acknowledges the loss.
+
+    @param losses: describes what is lost.
+    """
+
+    def check(wanted: HealthQuery) -> Iterable[HealthProblem]:
+        if not wanted.serverOnly and (found := losses()):
+            what = "; ".join(found[:_LOSSES])
+            yield HealthProblem(
+                f"degraded: the streaming store has lost something: {what} "
+                "(natsbroker streaming acknowledge)",
+                "STREAM",
+            )
+
+    return check

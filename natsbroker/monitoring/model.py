@@ -1,32 +1,32 @@
 """
-The model behind the monitoring pages.
+The monitoring pages of a broker, without HTTP.
 
-Promises: every page by its path, from figures that the broker keeps anyway: nobody who does not ask
-pays. Whoever has more to tell (links, streams, a third party's service) adds a page, a health check
-or what a key of a page says, through the public attributes.
-Must never know: HTTP, sockets, or what other services there are.
+Pages read figures that the broker keeps anyway, so they cost nothing until a request comes. A
+service (links, streaming, a third party's) adds a page, a health check or a member of a page
+through the public attributes of L{MonitoringModel}.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from html import escape
 
 from twisted.internet.interfaces import IReactorTime
 
+from natsbroker.accounts.account import Account
 from natsbroker.accounts.accountz import Accountz
 from natsbroker.accounts.subsz import Subsz
-from natsbroker.clients.connz import Connz
+from natsbroker.clients.connz import Connz, Namers
+from natsbroker.clients.context import ClientContext
+from natsbroker.config.model import Settings
 from natsbroker.gateways.gatewayz import Gatewayz
 from natsbroker.leafnodes.leafz import Leafz
-from natsbroker.monitoring.answers import Answer, Page, textAnswer
+from natsbroker.monitoring.answers import HTML, Answer, Page, textAnswer
 from natsbroker.monitoring.healthz import HealthCheck, Healthz
-from natsbroker.monitoring.index import Index
 from natsbroker.monitoring.process import ProcessUsage
 from natsbroker.monitoring.queries import BadQuery, Query
-from natsbroker.monitoring.rows import Namers
 from natsbroker.monitoring.state import BrokerState
 from natsbroker.monitoring.varz import Varz
-from natsbroker.monitoring.views import AccountView, ContextView, SettingsView
 from natsbroker.routes.routez import Routez
 
 __all__ = ["MonitoringModel"]
@@ -34,25 +34,18 @@ __all__ = ["MonitoringModel"]
 
 class MonitoringModel:
     """
-    The pages of one broker.
+    The pages of one broker. Services contribute to L{varz}, L{accountz} and L{healthz}, and give
+    their links to L{routez}, L{gatewayz} and L{leafz}.
 
     @ivar pages: by path, as C{/varz}; more may be added.
-    @ivar requests: how often each page was asked for.
-    @ivar varz: the page, for its contributions.
-    @ivar connz: the page.
-    @ivar subsz: the page.
-    @ivar leafz: the page, for whose leafnodes it shows.
-    @ivar routez: the page, for whose routes it shows.
-    @ivar healthz: the page, for its checks.
-    @ivar accountz: the page, for its contributions.
-    @ivar gatewayz: the page, for what it is to tell.
+    @ivar requests: the number of requests for each page.
     """
 
     def __init__(
         self,
-        context: ContextView,
-        accounts: Iterable[AccountView],
-        settings: SettingsView,
+        context: ClientContext,
+        accounts: Iterable[Account],
+        settings: Settings,
         startTime: float,
         healthChecks: Iterable[HealthCheck] = (),
         process: ProcessUsage | None = None,
@@ -60,21 +53,20 @@ class MonitoringModel:
         loadTime: float | None = None,
     ) -> None:
         """
-        @param context: what client connections share; its reactor tells the time.
-        @param accounts: all accounts, every time that they are gone through.
+        @param context: of the client connections; its reactor is the clock.
+        @param accounts: all accounts; iterated again for each request.
         @param settings: the settings in force.
-        @param startTime: when the broker began, in seconds since the epoch.
-        @param healthChecks: what C{/healthz} asks.
-        @param process: what the process uses; by default this process.
-        @param namers: how accounts and certificates are called.
-        @param loadTime: when the settings were loaded; by default when the broker began.
+        @param startTime: of the broker, in seconds since the epoch.
+        @param healthChecks: of C{/healthz}.
+        @param process: by default this process.
+        @param loadTime: of the settings; by default C{startTime}.
         """
         loaded = startTime if loadTime is None else loadTime
         process = process or ProcessUsage(context.reactor.seconds)
         self._state = BrokerState(context, accounts, settings, startTime, loaded, process)
         self.requests: dict[str, int] = {}
         self.varz = Varz(self._state, self.requests)
-        self.connz = Connz(context, namers)
+        self.connz = Connz(context, namers or Namers())
         self.subsz = Subsz(context, accounts)
         self.routez = Routez(self._state)
         self.healthz = Healthz(healthChecks)
@@ -82,7 +74,7 @@ class MonitoringModel:
         self.gatewayz = Gatewayz(self._state)
         self.leafz = Leafz(self._state)
         self.pages: dict[str, Page] = {
-            "/": Index(context.info.natsbroker, self._paths),
+            "/": self._index,
             "/varz": self.varz,
             "/connz": self.connz,
             "/gatewayz": self.gatewayz,
@@ -96,39 +88,36 @@ class MonitoringModel:
 
     @property
     def clock(self) -> IReactorTime:
-        """
-        For time and timers.
-        """
         return self._state.context.reactor
 
     @property
     def host(self) -> str:
         """
-        Where the pages are to be listened for.
+        The address of the pages.
         """
         return self._state.settings.monitoring.http_host
 
     @property
     def basePath(self) -> str:
         """
-        What stands before the path of every page; empty or with a leading slash.
+        The prefix of every path: empty, or with a leading slash.
         """
         return self._state.settings.monitoring.http_base_path.rstrip("/")
 
-    def reloaded(self, settings: SettingsView) -> None:
+    def reloaded(self, settings: Settings) -> None:
         """
-        Other settings are in force from now on.
+        Take the settings of a reload.
         """
         self._state.settings = settings
         self._state.configLoadTime = self._state.seconds()
 
     def answer(self, path: str, query: Query) -> Answer | None:
         """
-        Ask for a page.
+        Answer a request.
 
-        @param path: with the base path, as in the address.
+        @param path: with the base path, as in the URL.
         @param query: the parameters, each with its first value.
-        @return: C{None} if there is no such page.
+        @return: C{None} for an unknown page.
         """
         base = self.basePath
         name = path[len(base) :] if path.startswith(base) else ""
@@ -142,5 +131,15 @@ class MonitoringModel:
         except BadQuery as refusal:
             return textAnswer(400, str(refusal))
 
-    def _paths(self) -> Iterable[str]:
-        return [self.basePath + path for path in self.pages if path != "/"]
+    def _index(self, query: Query) -> Answer:
+        """
+        The page C{/}: plain HTML with a link to each page, without scripts or anything remote.
+        """
+        paths = [escape(self.basePath + path) for path in self.pages if path != "/"]
+        links = "".join(f'<li><a href="{path}">{path}</a></li>\n' for path in paths)
+        version = escape(self._state.context.info.natsbroker)
+        page = (
+            '<!DOCTYPE html>\n<html lang="en">\n<head><title>natsbroker</title></head>\n<body>\n'
+            f"<h1>natsbroker {version}</h1>\n<ul>\n{links}</ul>\n</body>\n</html>\n"
+        )
+        return Answer(200, HTML, iter([page.encode("utf-8")]))

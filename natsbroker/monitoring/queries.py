@@ -12,10 +12,25 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["BadQuery", "Query", "flag", "integer", "repeated", "text", "unsigned"]
+__all__ = [
+    "DEFAULT_LIMIT",
+    "LARGEST_LIMIT",
+    "BadQuery",
+    "Query",
+    "flag",
+    "integer",
+    "limitFrom",
+    "repeated",
+    "text",
+    "unsigned",
+]
 
 #: Parameters by name, each with its first value.
 Query = Mapping[str, str]
+
+#: The rows of a page without C{limit}, and the most that it has.
+DEFAULT_LIMIT = 1024
+LARGEST_LIMIT = 16384
 
 #: How much of what was asked is repeated in a refusal.
 _LONGEST = 64
@@ -82,6 +97,16 @@ def unsigned(query: Query, name: str) -> int:
     @raise BadQuery: if it is none.
     """
     return _ranged(query, name, "uint64", "strconv.ParseUint", _UNSIGNED, _UNSIGNED_RANGE)
+
+
+def limitFrom(query: Query) -> int:
+    """
+    The parameter C{limit}: a number of rows, at most L{LARGEST_LIMIT}.
+
+    @raise BadQuery: if it is not a number.
+    """
+    limit = integer(query, "limit")
+    return min(limit, LARGEST_LIMIT) if limit > 0 else DEFAULT_LIMIT
 
 
 def _ranged(

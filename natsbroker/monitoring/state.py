@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from natsbroker.accounts.account import Account
+from natsbroker.clients.context import ClientContext
+from natsbroker.config.model import Settings
 from natsbroker.monitoring.process import ProcessUsage
-from natsbroker.monitoring.views import AccountView, ContextView, SettingsView
 
 __all__ = ["BrokerState"]
 
@@ -28,9 +30,9 @@ class BrokerState:
     @ivar process: what the process uses.
     """
 
-    context: ContextView
-    accounts: Iterable[AccountView]
-    settings: SettingsView
+    context: ClientContext
+    accounts: Iterable[Account]
+    settings: Settings
     startTime: float
     configLoadTime: float
     process: ProcessUsage

@@ -22,7 +22,7 @@ from zlib import crc32
 from natsbroker import hot
 from natsbroker.wire.values import Kind
 
-__all__ = ["REST", "Talk", "Talkers", "prefixOf"]
+__all__ = ["REST", "SubjectTraffic", "TrafficCount", "prefixOf"]
 
 #: What stands for all subjects that have no row of their own.
 REST = b">"
@@ -56,7 +56,7 @@ def prefixOf(subject: bytes, depth: int) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class TrafficCount:
     """
     What clients published in a while.
 
@@ -104,12 +104,12 @@ class _Place:
         e, f, g, h = self.told
         return (a - e, b - f, c - g, d - h)
 
-    def take(self) -> Talk:
+    def take(self) -> TrafficCount:
         since, self.told = self.since(), self.seen()
-        return Talk(*self.key, since)
+        return TrafficCount(*self.key, since)
 
 
-class Talkers:
+class SubjectTraffic:
     """
     The places.
     """
@@ -173,7 +173,7 @@ class Talkers:
         self._displaced.add(place.key[0])
         return True
 
-    def take(self) -> tuple[list[Talk], set[str]]:
+    def take(self) -> tuple[list[TrafficCount], set[str]]:
         """
         What was counted since the last call, the heaviest first and no more than there are places;
         and the accounts whose matches must be forgotten now, since the places that count for them
@@ -200,7 +200,7 @@ def _weigh(place: _Place) -> int:
     return size + _MESSAGE * messages
 
 
-def _isTalk(talk: Talk) -> bool:
+def _isTalk(talk: TrafficCount) -> bool:
     return any(talk.figures)
 
 
@@ -210,7 +210,7 @@ def _gatewaysOf(matches: Any) -> Iterator[str]:
             yield each.subscriber.link.gateway
 
 
-def _summed(talks: Iterable[Talk]) -> list[Talk]:
+def _summed(talks: Iterable[TrafficCount]) -> list[TrafficCount]:
     """
     One for each account, cluster and way, for the rest of its subjects.
     """
@@ -220,6 +220,6 @@ def _summed(talks: Iterable[Talk]) -> list[Talk]:
         before = sums.get(key, (0, 0, 0, 0))
         sums[key] = tuple(a + b for a, b in zip(before, each.figures, strict=True))
     return [
-        Talk(account, REST, gateways, isWanted, (a, b, c, d))
+        TrafficCount(account, REST, gateways, isWanted, (a, b, c, d))
         for (account, gateways, isWanted), (a, b, c, d) in sums.items()
     ]

@@ -20,7 +20,7 @@ from natsbroker.advisories import Advisory, ClientDisconnected, GatewayUnwanted
 from natsbroker.interfaces import IMessageBus, IObserver
 from natsbroker.monitoring.formats import shown
 from natsbroker.monitoring.model import MonitoringModel
-from natsbroker.monitoring.subjecttraffic import REST, Talkers, prefixOf
+from natsbroker.monitoring.subjecttraffic import REST, SubjectTraffic, prefixOf
 
 __all__ = ["TrafficModel"]
 
@@ -50,7 +50,7 @@ class TrafficModel:
         self._monitoring = monitoring
         self._depth = depth
         self._most = most
-        self._talkers = Talkers(depth, most)
+        self._talkers = SubjectTraffic(depth, most)
         self._buses: dict[str, IMessageBus] = {}
         self._unwanted: dict[tuple[str, str, bytes], list[int]] = {}
         self._slow: Counter[str] = Counter()

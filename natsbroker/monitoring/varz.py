@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-from natsbroker.links.views import BookView
+from natsbroker.links.linkbook import LinkBook
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
 from natsbroker.monitoring.formats import instant, nanoseconds, number, uptime
 from natsbroker.monitoring.queries import Query
@@ -45,7 +45,7 @@ class Varz:
 
     def __init__(self, state: BrokerState, requests: Mapping[str, int]) -> None:
         self.contributions: dict[str, Callable[[], Any]] = {}
-        self.books: dict[str, BookView] = {}
+        self.books: dict[str, LinkBook] = {}
         self._state = state
         self._requests = requests
 

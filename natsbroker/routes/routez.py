@@ -10,14 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from natsbroker.links.views import ClusterView, RouteFactsView
+from natsbroker.links.views import ClusterView
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
 from natsbroker.monitoring.formats import instant, shown
 from natsbroker.monitoring.queries import Query
-from natsbroker.monitoring.rowparts import ages, passed, whereabouts
-from natsbroker.monitoring.rows import Row
+from natsbroker.monitoring.rows import (
+    Row,
+    askedFor,
+    durations,
+    peerMembers,
+    subscriptionMembers,
+    subscriptionRow,
+    trafficMembers,
+)
 from natsbroker.monitoring.state import BrokerState
-from natsbroker.monitoring.subscribed import askedFor, detailed, subscribed
+from natsbroker.routes.facts import RouteFacts
 
 __all__ = ["Routez"]
 
@@ -68,7 +75,7 @@ class Routez:
 
 
 def _rows(
-    routes: list[RouteFactsView], permissions: Row, now: float, isListed: bool, isDetailed: bool
+    routes: list[RouteFacts], permissions: Row, now: float, isListed: bool, isDetailed: bool
 ) -> Iterator[Row | None]:
     for route in routes:
         row: Row = {
@@ -78,19 +85,19 @@ def _rows(
             "did_solicit": route.isDialled,
             "is_configured": route.isConfigured,
         }
-        row |= whereabouts(route) | ages(route, now) | permissions
+        row |= peerMembers(route) | durations(route, now) | permissions
         row["pending_size"] = route.pending
-        row |= passed(route.traffic, route.subscriptions)
+        row |= trafficMembers(route.traffic, route.subscriptions)
         if route.subscriptions and (isListed or isDetailed):
             sized = _interest(route, isDetailed)
-            row |= yield from subscribed(sized, route.subscriptions, isDetailed)
+            row |= yield from subscriptionMembers(sized, route.subscriptions, isDetailed)
         if route.account:
             row["account"] = route.account
         row["compression"] = route.compression
         yield row
 
 
-def _interest(route: RouteFactsView, isDetailed: bool) -> Iterator[tuple[int, str | Row]]:
+def _interest(route: RouteFacts, isDetailed: bool) -> Iterator[tuple[int, str | Row]]:
     """
     What a peer is subscribed to, each with how much it counts. A route that is dedicated to an
     account does not name it.
@@ -103,4 +110,4 @@ def _interest(route: RouteFactsView, isDetailed: bool) -> Iterator[tuple[int, st
         names = [b"L" if each.origin else b"R", b"" if route.account else each.account]
         sid = [*names, each.pattern, each.queue, each.origin.strip()]
         told = b" ".join(filter(None, sid))
-        yield size, detailed(each.pattern, each.queue, told, delivered, route.number)
+        yield size, subscriptionRow(each.pattern, each.queue, told, delivered, route.number)

@@ -201,16 +201,16 @@ def makeMonitoring(
     What is behind the monitoring pages.
 
     @param times: when the broker began, and when the settings were loaded.
-    @param closed: see L{natsbroker.monitoring.health.listeningCheck}.
-    @param trouble: see L{natsbroker.monitoring.health.storeCheck}.
-    @param losses: see L{natsbroker.monitoring.health.lossCheck}.
-    @param pollerTrouble: see L{natsbroker.monitoring.health.pollingCheck}.
+    @param closed: see L{natsbroker.monitoring.healthz.listeningCheck}.
+    @param trouble: see L{natsbroker.monitoring.healthz.storeCheck}.
+    @param losses: see L{natsbroker.monitoring.healthz.lossCheck}.
+    @param pollerTrouble: see L{natsbroker.monitoring.healthz.pollingCheck}.
     @param nameOf: how an account is called for people.
     """
     from natsbroker.auth.certificates import described
-    from natsbroker.monitoring.health import listeningCheck, lossCheck, pollingCheck, storeCheck
+    from natsbroker.clients.connz import Namers
+    from natsbroker.monitoring.healthz import listeningCheck, lossCheck, pollingCheck, storeCheck
     from natsbroker.monitoring.model import MonitoringModel
-    from natsbroker.monitoring.rows import Namers
 
     start, loaded = times
     return MonitoringModel(

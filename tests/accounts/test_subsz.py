@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from natsbroker.accounts.subsz import SubscriptionQuery, Subsz
-from natsbroker.clients.selection import LARGEST_LIMIT
+from natsbroker.accounts.subsz import SubscriptionQuery, Subsz, sublistFigures
 from natsbroker.monitoring.answers import complete
+from natsbroker.monitoring.queries import LARGEST_LIMIT
 from natsbroker.wire.values import Kind
 from tests.monitoring.staging import Stage
 from tests.support import LinkRecorder, Recorder
@@ -36,7 +36,7 @@ class TestSubsz:
         stage.client("b@B").ask(b"SUB foo.1 1\r\n")
         return stage
 
-    def test_figures(self) -> None:
+    def test_sublistFigures(self) -> None:
         """Without a list there are figures only."""
         page = self.populated().page("/subsz")
         assert page["num_subscriptions"] == 4
@@ -113,7 +113,7 @@ class Changing:
         return len(self._account)
 
     def subscriptions(self) -> Iterator[Any]:
-        """See L{natsbroker.monitoring.views.AccountView}."""
+        """Raise as a changed dictionary does."""
         for place, each in enumerate(self._account.subscriptions()):
             if place == 2_000 and self.disturbances:
                 self.disturbances -= 1
@@ -144,7 +144,7 @@ class TestSteps:
     @pytest.mark.parametrize("disturbances", [1, 2, 3])
     def test_disturbed(self, disturbances: int) -> None:
         """A walk that others disturb begins again, and in the end nothing is missing or twice."""
-        account = Changing(self.many().world.accounts["A"], disturbances)
+        account: Any = Changing(self.many().world.accounts["A"], disturbances)
         subsz = Subsz(Stage().world.context, [account])
         listing = complete(subsz.steps(SubscriptionQuery(subs=True, limit=10_000)))
         assert account.disturbances == 0
@@ -162,3 +162,46 @@ class TestSteps:
         page = json.loads(b"".join(pieces))
         assert len(page["subscriptions_list"]) == 1024
         assert page["total"] >= 5_000
+
+
+def test_sublistFigures() -> None:
+    """Questions to the router and remembered answers are counted."""
+    stage = Stage()
+    wire = stage.client("a@A")
+    wire.ask(b"SUB foo 1\r\nSUB bar 2\r\n")
+    matcher = stage.world.accounts["A"].matcher
+    for _ in range(4):
+        matcher.match(b"foo")
+    assert sublistFigures([stage.world.accounts["A"]]) == {
+        "num_subscriptions": 2,
+        "num_cache": 1,
+        "num_matches": 4,
+        "cache_hit_rate": 0.75,
+    }
+
+
+def test_sublistFiguresAreSummed() -> None:
+    """The figures of several accounts are added up, the rate is that of all."""
+    stage = Stage()
+    for name, count in (("A", 1), ("B", 3)):
+        stage.client(f"x@{name}").ask(b"SUB foo 1\r\n")
+        for _ in range(count):
+            stage.world.accounts[name].matcher.match(b"foo")
+    figures = sublistFigures([stage.world.accounts["A"], stage.world.accounts["B"]])
+    assert figures["num_subscriptions"] == 2
+    assert figures["num_matches"] == 4
+    assert figures["cache_hit_rate"] == 0.5
+
+
+def test_rateWithoutLookups() -> None:
+    """Without a question the rate is zero."""
+    assert sublistFigures([])["cache_hit_rate"] == 0
+
+
+def test_serviceHasNoConnection() -> None:
+    """The subscription of a service inside the broker has no sid and the connection number 0."""
+    stage = Stage()
+    account = stage.world.accounts["A"]
+    account.subscribe(Kind.INTERNAL, b"svc", Recorder(), ("tag", 1), b"", 1)
+    (row,) = stage.page("/subsz", subs="1", acc="A")["subscriptions_list"]
+    assert (row["sid"], row["cid"], row["subject"]) == ("", 0, "svc")

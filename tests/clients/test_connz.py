@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from natsbroker.clients.connz import Connz
-from natsbroker.clients.selection import Selection
-from natsbroker.monitoring.answers import complete
-from natsbroker.monitoring.rows import Detail
-from tests.monitoring.staging import Stage
+import pytest
+
+from natsbroker.clients.connz import Connz, Detail, connectionRow
+from natsbroker.clients.selection import Chosen, Selection
+from natsbroker.monitoring.answers import LARGEST, Listing, complete
+from natsbroker.monitoring.queries import BadQuery
+from tests.monitoring.staging import BEGIN, Stage
 
 #: One for every kind of credential in CONNECT.
 CANARIES = {
@@ -91,3 +94,169 @@ class TestConnz:
         listing = complete(Connz(stage.world.context).steps(Selection(), Detail()))
         assert [row["cid"] for row in listing.rows] == [1]
         assert listing.head["total"] == 1
+
+
+class TestDetail:
+    """How much is shown."""
+
+    @pytest.mark.parametrize(
+        ("query", "detail"),
+        [
+            ({}, Detail()),
+            ({"auth": "1"}, Detail(auth=True)),
+            ({"subs": "true"}, Detail(subs=True)),
+            ({"subs": "detail"}, Detail(subsDetail=True)),
+            ({"subs": "DETAIL", "auth": "T"}, Detail(auth=True, subsDetail=True)),
+        ],
+    )
+    def test_fromQuery(self, query: dict[str, str], detail: Detail) -> None:
+        """Subscriptions are shown by subject or in detail."""
+        assert Detail.fromQuery(query) == detail
+
+    @pytest.mark.parametrize("query", [{"subs": "some"}, {"auth": "detail"}])
+    def test_refusal(self, query: dict[str, str]) -> None:
+        """Anything else is refused."""
+        with pytest.raises(BadQuery):
+            Detail.fromQuery(query)
+
+
+PLAIN = Detail()
+ALL = Detail(auth=True, subsDetail=True)
+
+
+def rowFor(stage: Stage, session: Any, detail: Detail = PLAIN) -> dict[str, Any]:
+    """
+    The row of a connection that is there.
+    """
+    now = stage.world.clock.seconds()
+    row: dict[str, Any] = complete(connectionRow(Chosen(0, 1, session, None), detail, now))
+    return row
+
+
+def rowOfGone(stage: Stage, detail: Detail) -> dict[str, Any]:
+    """
+    The row of the connection that went last.
+    """
+    closed = stage.world.context.connections.closed[-1]
+    now = stage.world.clock.seconds()
+    row: dict[str, Any] = complete(connectionRow(Chosen(0, 1, None, closed), detail, now))
+    return row
+
+
+class TestConnectionRow:
+    """The row of one connection."""
+
+    def test_times(self) -> None:
+        """Uptime and idleness run up to now."""
+        stage = Stage()
+        wire = stage.client()
+        stage.world.clock.advance(61)
+        wire.ask(b"PING\r\n")
+        stage.world.clock.advance(2)
+        row = rowFor(stage, wire.session)
+        assert row["start"] == "2026-11-20T16:00:00Z"
+        assert row["last_activity"] == "2026-11-20T16:01:01Z"
+        assert (row["uptime"], row["idle"]) == ("1m3s", "2s")
+        assert "stop" not in row
+
+    def test_timesOfGone(self) -> None:
+        """Those of a connection that is gone ended with it."""
+        stage = Stage()
+        wire = stage.client()
+        stage.world.clock.advance(5)
+        wire.transport.hangUp()
+        stage.world.settle()
+        stage.world.clock.advance(100)
+        row = rowOfGone(stage, Detail())
+        assert (row["uptime"], row["idle"]) == ("5s", "5s")
+        assert (row["stop"], row["reason"]) == ("2026-11-20T16:00:05Z", "Client Closed")
+
+    def test_emptyTexts(self) -> None:
+        """What a client did not say is not there."""
+        row = rowFor(Stage(), Stage().client().session)
+        assert not {"name", "lang", "version"} & row.keys()
+
+    def test_identity(self) -> None:
+        """Who it is is shown on request; the global account goes without saying."""
+        stage = Stage()
+        assert "account" not in rowFor(stage, stage.client("a@A").session)
+        row = rowFor(stage, stage.client("a@A").session, Detail(auth=True))
+        assert (row["authorized_user"], row["account"], row["name_tag"]) == ("a@A", "A", "A")
+        row = rowFor(stage, stage.client("b").session, Detail(auth=True))
+        assert (row["authorized_user"], row["name_tag"]) == ("b", "$G")
+        assert "account" not in row
+
+    def test_refusedUserIsNotShown(self) -> None:
+        """Who was not let in was nobody: what he claimed to be may be a mistyped secret."""
+        stage = Stage(required=True)
+        stage.world.authorizer.answer = lambda hello: None
+        wire = stage.world.dial()
+        wire.ask(b'CONNECT {"user":"canary","pass":"canary","auth_token":"canary"}\r\n')
+        stage.world.advance(2)
+        assert wire.closed
+        row = rowOfGone(stage, ALL)
+        assert row["reason"] == "Authentication Failure"
+        assert "canary" not in str(row)
+        assert "authorized_user" not in row
+
+    def test_subscriptions(self) -> None:
+        """Subscriptions are shown by subject or in detail; without any there is no list."""
+        stage = Stage()
+        wire = stage.client("a@A")
+        assert "subscriptions_list" not in rowFor(stage, wire.session, Detail(subs=True))
+        wire.ask(b"SUB foo 1\r\nSUB bar q 2\r\nUNSUB 2 5\r\nPUB bar 0\r\n\r\n")
+        row = rowFor(stage, wire.session, Detail(subs=True))
+        assert row["subscriptions_list"] == ["foo", "bar"]
+        row = rowFor(stage, wire.session, Detail(subsDetail=True))
+        assert row["subscriptions_list_detail"] == [
+            {"subject": "foo", "sid": "1", "msgs": 0, "cid": 1},
+            {"subject": "bar", "qgroup": "q", "sid": "2", "msgs": 1, "max": 5, "cid": 1},
+        ]
+
+    def test_subscriptionsOfGone(self) -> None:
+        """Those of a connection that is gone name the account."""
+        stage = Stage()
+        wire = stage.client("a@A")
+        wire.ask(b"SUB foo 1\r\n")
+        wire.transport.hangUp()
+        stage.world.settle()
+        (row,) = rowOfGone(stage, ALL)["subscriptions_list_detail"]
+        assert list(row.items())[:3] == [("account", "A"), ("account_tag", "A"), ("subject", "foo")]
+
+    def test_notAllRemembered(self) -> None:
+        """Where not all subscriptions were kept, the row says so and has their number."""
+        stage = Stage()
+        wire = stage.client()
+        for sid in range(40):
+            wire.send(b"SUB foo %d\r\n" % sid)
+        wire.transport.hangUp()
+        stage.world.settle()
+        row = rowOfGone(stage, Detail(subs=True))
+        assert row["subscriptions"] == 40
+        assert len(row["subscriptions_list"]) < 40
+        assert row["truncated"] is True
+
+    @pytest.mark.parametrize("detail", [Detail(subs=True), Detail(subsDetail=True)])
+    @pytest.mark.parametrize("letter", [b"a", b"<", b"\xff", b"\\"])
+    def test_isBounded(self, detail: Detail, letter: bytes) -> None:
+        """A row fits into an answer, however many subscriptions with whatever subjects it has."""
+        stage = Stage()
+        wire = stage.client()
+        for sid in range(300):
+            wire.send(b"SUB " + letter * 2_000 + b" %d\r\n" % sid)
+        row = rowFor(stage, wire.session, detail)
+        assert row["subscriptions"] == 300
+        assert row["truncated"] is True
+        body = b"".join(Listing({"limit": 1}, "rows", [row]).body())
+        assert 500_000 < len(body) <= LARGEST
+        assert row["cid"] == 1 and b'"cid": 1' in body
+
+    def test_pauses(self) -> None:
+        """Many subscriptions are gone through a little at a time."""
+        stage = Stage()
+        wire = stage.client()
+        for sid in range(1_000):
+            wire.send(b"SUB foo %d\r\n" % sid)
+        chosen = Chosen(0, 1, wire.session, None)
+        assert list(connectionRow(chosen, Detail(), BEGIN)) == []
+        assert len(list(connectionRow(chosen, Detail(subs=True), BEGIN))) == 3

@@ -9,16 +9,9 @@ import pytest
 
 from natsbroker.clients.context import ClosedClient, Connections
 from natsbroker.clients.facts import ConnectionFacts, SubscriptionFacts
-from natsbroker.clients.selection import (
-    DEFAULT_LIMIT,
-    LARGEST_LIMIT,
-    Selection,
-    accountOf,
-    choose,
-    limitFrom,
-)
+from natsbroker.clients.selection import Selection, accountOf, choose
 from natsbroker.monitoring.answers import complete
-from natsbroker.monitoring.queries import BadQuery
+from natsbroker.monitoring.queries import DEFAULT_LIMIT, LARGEST_LIMIT, BadQuery, limitFrom
 
 NOW = 1000.0
 
@@ -55,7 +48,7 @@ class Open:
         self.subscriptions = [(b"%d" % n, Pattern(each)) for n, each in enumerate(patterns)]
 
     def facts(self) -> ConnectionFacts:
-        """See L{natsbroker.monitoring.views.ConnectionView}."""
+        """Count the look."""
         Open.looked += 1
         return self._facts
 

@@ -6,7 +6,15 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from natsbroker.monitoring.healthz import HealthProblem, HealthQuery, Healthz
+from natsbroker.monitoring.healthz import (
+    HealthProblem,
+    HealthQuery,
+    Healthz,
+    listeningCheck,
+    lossCheck,
+    pollingCheck,
+    storeCheck,
+)
 from tests.conftest import FlushLoggedErrors
 
 
@@ -101,3 +109,71 @@ class TestHealthz:
         status, document = ask(Healthz([broken]), stream="S", details="1")
         assert status == 400
         assert [each["type"] for each in document["errors"]] == ["BAD_REQUEST"]
+
+
+class TestListening:
+    """Whether clients can connect."""
+
+    def test_everywhere(self) -> None:
+        """Where they can, all is well."""
+        assert list(listeningCheck(lambda: [])(HealthQuery())) == []
+
+    def test_notEverywhere(self) -> None:
+        """Where they cannot, the places are named, with nats-server's status."""
+        [problem] = listeningCheck(lambda: ["client listener 1", "client listener 3"])(
+            HealthQuery()
+        )
+        assert problem.error == "not ready for connections: client listener 1, client listener 3"
+        assert (problem.type, problem.status) == ("CONNECTION", 500)
+
+
+class TestPolling:
+    """Whether established connections are served."""
+
+    def test_trouble(self) -> None:
+        """While they are not, the reason is told."""
+        assert list(pollingCheck(lambda: "")(HealthQuery())) == []
+        [problem] = pollingCheck(lambda: "it fails")(HealthQuery())
+        assert problem.error == "not serving connections: it fails"
+        assert (problem.type, problem.status) == ("CONNECTION", 500)
+
+
+class TestStore:
+    """Whether streaming can store messages."""
+
+    def test_well(self) -> None:
+        """While it can, all is well."""
+        assert list(storeCheck(lambda: "")(HealthQuery())) == []
+
+    def test_trouble(self) -> None:
+        """While it cannot, the reason is told."""
+        [problem] = storeCheck(lambda: "disk full")(HealthQuery())
+        assert problem.error == "the streaming store takes no writes: disk full"
+        assert (problem.type, problem.status) == ("STREAM", 503)
+
+    def test_serverOnly(self) -> None:
+        """A check of the server alone leaves the store out."""
+        assert list(storeCheck(lambda: "disk full")(HealthQuery(serverOnly=True))) == []
+
+
+class TestLosses:
+    """Whether streaming has all that it stored."""
+
+    def test_nothingLost(self) -> None:
+        """While nothing is lost, all is well."""
+        assert list(lossCheck(lambda: ())(HealthQuery())) == []
+
+    def test_lost(self) -> None:
+        """What is lost is named, with how it is acknowledged."""
+        [problem] = lossCheck(lambda: ["see damaged-1/report.txt", "a: 3 to 4 may be lost"])(
+            HealthQuery()
+        )
+        assert problem.error == (
+            "degraded: the streaming store has lost something: see damaged-1/report.txt; "
+            "a: 3 to 4 may be lost (natsbroker streaming acknowledge)"
+        )
+        assert (problem.type, problem.status) == ("STREAM", 503)
+
+    def test_serverOnly(self) -> None:
+        """It is no matter of the server alone."""
+        assert list(lossCheck(lambda: ["a"])(HealthQuery(serverOnly=True))) == []

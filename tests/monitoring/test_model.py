@@ -95,3 +95,25 @@ def test_processByDefault() -> None:
     answer = model.answer("/varz", {})
     assert answer is not None
     assert b'"mem": 0,' not in b"".join(answer.body)
+
+
+class TestIndex:
+    """The page C{/}."""
+
+    def test_linksEveryPage(self) -> None:
+        """Every page is linked with its path at that moment, escaped."""
+        stage = Stage(monitoring(http_base_path="/mon"))
+        stage.model.pages["/<&"] = stage.model.varz
+        answer = stage.answer("/mon")
+        page = b"".join(answer.body).decode()
+        assert (answer.status, answer.contentType) == (200, "text/html; charset=utf-8")
+        assert '<a href="/mon/varz">/mon/varz</a>' in page
+        assert '<a href="/mon/&lt;&amp;">' in page
+        assert stage.world.context.info.natsbroker in page
+
+    def test_loadsNothing(self) -> None:
+        """The page has no scripts and loads nothing."""
+        page = b"".join(Stage().answer("/").body).decode()
+        assert "script" not in page
+        assert "src" not in page
+        assert "//" not in page

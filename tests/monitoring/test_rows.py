@@ -1,210 +1,127 @@
 """
-Tests for L{natsbroker.monitoring.rows}; keys and order are held against nats-server elsewhere.
+Tests for L{natsbroker.monitoring.rows}; keys and order are compared with nats-server elsewhere.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from natsbroker.clients.facts import SubscriptionFacts
-from natsbroker.clients.selection import Chosen
-from natsbroker.monitoring.answers import LARGEST, Listing, complete
+from natsbroker.links.facts import LinkFacts
+from natsbroker.monitoring.answers import complete
 from natsbroker.monitoring.queries import BadQuery
-from natsbroker.monitoring.rows import Detail, connectionRow, rowOf, subscriptionRow
-from natsbroker.wire.values import Kind
-from tests.monitoring.staging import BEGIN, Stage
-from tests.support import Recorder
+from natsbroker.monitoring.rows import (
+    askedFor,
+    durations,
+    peerMembers,
+    subscriptionMembers,
+    subscriptionRow,
+    trafficMembers,
+)
+
+FACTS = LinkFacts(7, "10.0.0.1", 7222, 0.0, 0.0, 0.001, 1, (2, 3, 4, 5), 6)
 
 
-class TestDetail:
-    """How much is shown."""
+class TestConnection:
+    """The members that describe a peer and its traffic, in nats-server's order."""
 
-    @pytest.mark.parametrize(
-        ("query", "detail"),
-        [
-            ({}, Detail()),
-            ({"auth": "1"}, Detail(auth=True)),
-            ({"subs": "true"}, Detail(subs=True)),
-            ({"subs": "detail"}, Detail(subsDetail=True)),
-            ({"subs": "DETAIL", "auth": "T"}, Detail(auth=True, subsDetail=True)),
-        ],
-    )
-    def test_fromQuery(self, query: dict[str, str], detail: Detail) -> None:
-        """Subscriptions are shown by subject or in detail."""
-        assert Detail.fromQuery(query) == detail
-
-    @pytest.mark.parametrize("query", [{"subs": "some"}, {"auth": "detail"}])
-    def test_refusal(self, query: dict[str, str]) -> None:
-        """Anything else is refused."""
-        with pytest.raises(BadQuery):
-            Detail.fromQuery(query)
-
-
-PLAIN = Detail()
-ALL = Detail(auth=True, subsDetail=True)
-
-
-def rowFor(stage: Stage, session: Any, detail: Detail = PLAIN) -> dict[str, Any]:
-    """
-    The row of a connection that is there.
-    """
-    now = stage.world.clock.seconds()
-    row: dict[str, Any] = complete(connectionRow(Chosen(0, 1, session, None), detail, now))
-    return row
-
-
-def rowOfGone(stage: Stage, detail: Detail) -> dict[str, Any]:
-    """
-    The row of the connection that went last.
-    """
-    closed = stage.world.context.connections.closed[-1]
-    now = stage.world.clock.seconds()
-    row: dict[str, Any] = complete(connectionRow(Chosen(0, 1, None, closed), detail, now))
-    return row
-
-
-class TestConnectionRow:
-    """The row of one connection."""
-
-    def test_times(self) -> None:
-        """Uptime and idleness run up to now."""
-        stage = Stage()
-        wire = stage.client()
-        stage.world.clock.advance(61)
-        wire.ask(b"PING\r\n")
-        stage.world.clock.advance(2)
-        row = rowFor(stage, wire.session)
-        assert row["start"] == "2026-11-20T16:00:00Z"
-        assert row["last_activity"] == "2026-11-20T16:01:01Z"
-        assert (row["uptime"], row["idle"]) == ("1m3s", "2s")
-        assert "stop" not in row
-
-    def test_timesOfGone(self) -> None:
-        """Those of a connection that is gone ended with it."""
-        stage = Stage()
-        wire = stage.client()
-        stage.world.clock.advance(5)
-        wire.transport.hangUp()
-        stage.world.settle()
-        stage.world.clock.advance(100)
-        row = rowOfGone(stage, Detail())
-        assert (row["uptime"], row["idle"]) == ("5s", "5s")
-        assert (row["stop"], row["reason"]) == ("2026-11-20T16:00:05Z", "Client Closed")
-
-    def test_emptyTexts(self) -> None:
-        """What a client did not say is not there."""
-        row = rowFor(Stage(), Stage().client().session)
-        assert not {"name", "lang", "version"} & row.keys()
-
-    def test_identity(self) -> None:
-        """Who it is is shown on request; the global account goes without saying."""
-        stage = Stage()
-        assert "account" not in rowFor(stage, stage.client("a@A").session)
-        row = rowFor(stage, stage.client("a@A").session, Detail(auth=True))
-        assert (row["authorized_user"], row["account"], row["name_tag"]) == ("a@A", "A", "A")
-        row = rowFor(stage, stage.client("b").session, Detail(auth=True))
-        assert (row["authorized_user"], row["name_tag"]) == ("b", "$G")
-        assert "account" not in row
-
-    def test_refusedUserIsNotShown(self) -> None:
-        """Who was not let in was nobody: what he claimed to be may be a mistyped secret."""
-        stage = Stage(required=True)
-        stage.world.authorizer.answer = lambda hello: None
-        wire = stage.world.dial()
-        wire.ask(b'CONNECT {"user":"canary","pass":"canary","auth_token":"canary"}\r\n')
-        stage.world.advance(2)
-        assert wire.closed
-        row = rowOfGone(stage, ALL)
-        assert row["reason"] == "Authentication Failure"
-        assert "canary" not in str(row)
-        assert "authorized_user" not in row
-
-    def test_subscriptions(self) -> None:
-        """Subscriptions are shown by subject or in detail; without any there is no list."""
-        stage = Stage()
-        wire = stage.client("a@A")
-        assert "subscriptions_list" not in rowFor(stage, wire.session, Detail(subs=True))
-        wire.ask(b"SUB foo 1\r\nSUB bar q 2\r\nUNSUB 2 5\r\nPUB bar 0\r\n\r\n")
-        row = rowFor(stage, wire.session, Detail(subs=True))
-        assert row["subscriptions_list"] == ["foo", "bar"]
-        row = rowFor(stage, wire.session, Detail(subsDetail=True))
-        assert row["subscriptions_list_detail"] == [
-            {"subject": "foo", "sid": "1", "msgs": 0, "cid": 1},
-            {"subject": "bar", "qgroup": "q", "sid": "2", "msgs": 1, "max": 5, "cid": 1},
+    def test_peerMembers(self) -> None:
+        """The address comes before the times."""
+        assert list(peerMembers(FACTS).items()) == [
+            ("ip", "10.0.0.1"),
+            ("port", 7222),
+            ("start", "1970-01-01T00:00:00Z"),
+            ("last_activity", "1970-01-01T00:00:00Z"),
         ]
 
-    def test_subscriptionsOfGone(self) -> None:
-        """Those of a connection that is gone name the account."""
-        stage = Stage()
-        wire = stage.client("a@A")
-        wire.ask(b"SUB foo 1\r\n")
-        wire.transport.hangUp()
-        stage.world.settle()
-        (row,) = rowOfGone(stage, ALL)["subscriptions_list_detail"]
-        assert list(row.items())[:3] == [("account", "A"), ("account_tag", "A"), ("subject", "foo")]
+    def test_durations(self) -> None:
+        """The round trip is short, the others count whole seconds."""
+        assert list(durations(FACTS, 61.0).items()) == [
+            ("rtt", "1ms"),
+            ("uptime", "1m1s"),
+            ("idle", "1m1s"),
+        ]
 
-    def test_notAllRemembered(self) -> None:
-        """Where not all subscriptions were kept, the row says so and has their number."""
-        stage = Stage()
-        wire = stage.client()
-        for sid in range(40):
-            wire.send(b"SUB foo %d\r\n" % sid)
-        wire.transport.hangUp()
-        stage.world.settle()
-        row = rowOfGone(stage, Detail(subs=True))
-        assert row["subscriptions"] == 40
-        assert len(row["subscriptions_list"]) < 40
-        assert row["truncated"] is True
+    def test_trafficMembers(self) -> None:
+        """Messages come before bytes."""
+        assert list(trafficMembers(FACTS.traffic, 6).items()) == [
+            ("in_msgs", 2),
+            ("out_msgs", 4),
+            ("in_bytes", 3),
+            ("out_bytes", 5),
+            ("subscriptions", 6),
+        ]
 
-    @pytest.mark.parametrize("detail", [Detail(subs=True), Detail(subsDetail=True)])
-    @pytest.mark.parametrize("letter", [b"a", b"<", b"\xff", b"\\"])
-    def test_isBounded(self, detail: Detail, letter: bytes) -> None:
-        """A row fits into an answer, however many subscriptions with whatever subjects it has."""
-        stage = Stage()
-        wire = stage.client()
-        for sid in range(300):
-            wire.send(b"SUB " + letter * 2_000 + b" %d\r\n" % sid)
-        row = rowFor(stage, wire.session, detail)
-        assert row["subscriptions"] == 300
-        assert row["truncated"] is True
-        body = b"".join(Listing({"limit": 1}, "rows", [row]).body())
-        assert 500_000 < len(body) <= LARGEST
-        assert row["cid"] == 1 and b'"cid": 1' in body
 
-    def test_pauses(self) -> None:
-        """Many subscriptions are gone through a little at a time."""
-        stage = Stage()
-        wire = stage.client()
-        for sid in range(1_000):
-            wire.send(b"SUB foo %d\r\n" % sid)
-        chosen = Chosen(0, 1, wire.session, None)
-        assert list(connectionRow(chosen, Detail(), BEGIN)) == []
-        assert len(list(connectionRow(chosen, Detail(subs=True), BEGIN))) == 3
+class TestAskedFor:
+    """The parameter C{subs}."""
+
+    @pytest.mark.parametrize(
+        ("value", "asked"),
+        [
+            (None, (False, False)),
+            ("0", (False, False)),
+            ("1", (True, False)),
+            ("detail", (False, True)),
+            ("DETAIL", (False, True)),
+        ],
+    )
+    def test_values(self, value: str | None, asked: tuple[bool, bool]) -> None:
+        """Subscriptions are shown by subject, in detail or not at all."""
+        assert askedFor({} if value is None else {"subs": value}) == asked
+
+    def test_otherTextIsRefused(self) -> None:
+        """Text that is neither C{detail} nor a boolean is refused."""
+        with pytest.raises(BadQuery):
+            askedFor({"subs": "some"})
 
 
 class TestSubscriptionRow:
-    """The row of one subscription."""
+    """One subscription in detail."""
 
-    facts = SubscriptionFacts(b"foo.\xff", b"q", b"s1", 3, 9)
+    def test_allMembers(self) -> None:
+        """Members stand in nats-server's order; invalid UTF-8 is replaced."""
+        assert list(subscriptionRow(b"foo.\xff", b"q", b"s1", 3, 7, 9, "A").items()) == [
+            ("account", "A"),
+            ("account_tag", "A"),
+            ("subject", "foo.\ufffd"),
+            ("qgroup", "q"),
+            ("sid", "s1"),
+            ("msgs", 3),
+            ("max", 9),
+            ("cid", 7),
+        ]
 
-    def test_all(self) -> None:
-        """All that is known is shown, as text."""
-        assert subscriptionRow(self.facts, b"s1", 7, "A") == {
-            "account": "A",
-            "account_tag": "A",
-            "subject": "foo.\ufffd",
-            "qgroup": "q",
-            "sid": "s1",
-            "msgs": 3,
-            "max": 9,
-            "cid": 7,
+    def test_absentMembers(self) -> None:
+        """An empty queue group, no maximum and no account have no member."""
+        assert list(subscriptionRow(b"foo", b"", b"", 0, 0)) == ["subject", "sid", "msgs", "cid"]
+
+
+class TestSubscriptionMembers:
+    """The list of a connection's subscriptions."""
+
+    def test_subjects(self) -> None:
+        """Subjects are listed under nats-server's key."""
+        steps = subscriptionMembers([(3, "foo"), (3, "bar")], 2)
+        assert complete(steps) == {"subscriptions_list": ["foo", "bar"]}
+
+    def test_details(self) -> None:
+        """Details have a key of their own."""
+        row = {"subject": "foo", "sid": "1"}
+        assert complete(subscriptionMembers([(3, row)], 1, isDetailed=True)) == {
+            "subscriptions_list_detail": [row]
         }
 
-    def test_service(self) -> None:
-        """A service inside the broker has no connection and no sid."""
-        account = Stage().world.accounts["A"]
-        subscription = account.subscribe(Kind.INTERNAL, b"svc", Recorder(), ("tag", 1), b"", 1)
-        row = rowOf(subscription, "A")
-        assert (row["sid"], row["cid"], row["subject"]) == ("", 0, "svc")
+    def test_boundedInBytes(self) -> None:
+        """The list ends where its room does, and the row says so."""
+        quarter = 128 << 10
+        row = complete(subscriptionMembers([(quarter, "x")] * 5, 5))
+        assert row == {"subscriptions_list": ["x"] * 4, "truncated": True}
+        assert "truncated" not in complete(subscriptionMembers([(quarter, "x")] * 4, 4))
+
+    def test_fewerListedThanTotal(self) -> None:
+        """A list that is shorter than the number of subscriptions is marked too."""
+        assert complete(subscriptionMembers([(3, "foo")], 2))["truncated"] is True
+
+    def test_pausesEvery256(self) -> None:
+        """Others may run every 256 subscriptions."""
+        assert len(list(subscriptionMembers([(1, "x")] * 700, 700))) == 2

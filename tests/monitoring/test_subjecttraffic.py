@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from natsbroker.monitoring.subjecttraffic import Talk, Talkers, prefixOf
+from natsbroker.monitoring.subjecttraffic import SubjectTraffic, TrafficCount, prefixOf
 from natsbroker.wire.values import Kind
 
 
@@ -53,26 +53,31 @@ def matching(*gateways: str, plain: int = 1) -> Any:
     return Found(links=links, copies=plain)
 
 
-def count(talkers: Talkers, account: str, subject: bytes, times: int = 1, size: int = 1) -> None:
+def count(
+    talkers: SubjectTraffic, account: str, subject: bytes, times: int = 1, size: int = 1
+) -> None:
     """Have something published."""
     talkers.tallyOf(account, subject, matching()).add(times, times * size, 1)
 
 
 def test_takes() -> None:
     """What was counted is told once; what is idle not at all."""
-    talkers = Talkers(2, 10)
+    talkers = SubjectTraffic(2, 10)
     tally = talkers.tallyOf("A", b"x.y.1", matching("b", "a"))
     assert talkers.tallyOf("A", b"x.y.2", matching("a", "b")) is tally
     tally.add(2, 10, 3)
-    assert talkers.take() == ([Talk("A", b"x.y.>", ("a", "b"), True, (2, 10, 6, 30))], set())
+    assert talkers.take() == (
+        [TrafficCount("A", b"x.y.>", ("a", "b"), True, (2, 10, 6, 30))],
+        set(),
+    )
     assert talkers.take() == ([], set())
     tally.add(1, 1, 0)
-    assert talkers.take()[0] == [Talk("A", b"x.y.>", ("a", "b"), True, (1, 1, 0, 0))]
+    assert talkers.take()[0] == [TrafficCount("A", b"x.y.>", ("a", "b"), True, (1, 1, 0, 0))]
 
 
 def test_apart() -> None:
     """Accounts, prefixes, clusters, and whether anybody was there at all, are told apart."""
-    talkers = Talkers(2, 10)
+    talkers = SubjectTraffic(2, 10)
     for account, subject, matches in [
         ("A", b"x", matching()),
         ("B", b"x", matching()),
@@ -88,7 +93,7 @@ def test_apart() -> None:
 
 def test_newcomerTakesTheLightest() -> None:
     """Who finds no place and is heavier than the lightest takes that one over the next time."""
-    talkers = Talkers(1, 4)
+    talkers = SubjectTraffic(1, 4)
     old = [(b"a", 9), (b"b", 7), (b"c", 1), (b"d", 8)]
     for subject, times in old:
         count(talkers, "A", subject, times)
@@ -96,20 +101,20 @@ def test_newcomerTakesTheLightest() -> None:
     talks, displaced = talkers.take()
     assert displaced == {"B"}
     assert [talk.prefix for talk in talks] == [b"a", b"d", b"b", b"c", b">"]
-    assert talks[-1] == Talk("B", b">", (), True, (20, 20, 20, 20))
+    assert talks[-1] == TrafficCount("B", b">", (), True, (20, 20, 20, 20))
     for subject, times in old:
         count(talkers, "A", subject, times)
     count(talkers, "B", b"new", 20)
     talks, displaced = talkers.take()
     assert displaced == {"A", "B"}
     assert [talk.prefix for talk in talks] == [b"new", b"a", b"d", b"b", b">"]
-    assert talks[-1] == Talk("A", b">", (), True, (1, 1, 1, 1))
+    assert talks[-1] == TrafficCount("A", b">", (), True, (1, 1, 1, 1))
     assert talkers.take() == ([], set())
 
 
 def test_lightNewcomers() -> None:
     """Who is no heavier than the lightest takes no place over."""
-    talkers = Talkers(1, 2)
+    talkers = SubjectTraffic(1, 2)
     for _ in range(3):
         for subject in (b"a", b"b", b"c"):
             count(talkers, "A", subject, 5)
@@ -120,7 +125,7 @@ def test_lightNewcomers() -> None:
 
 def test_restOfAnAccount() -> None:
     """No more than half of the places change hands before they are told of."""
-    talkers = Talkers(1, 4)
+    talkers = SubjectTraffic(1, 4)
     for _ in range(2):
         for number in range(4):
             count(talkers, "A", b"old%d" % number, 10)
@@ -138,7 +143,7 @@ def test_restOfAnAccount() -> None:
 def test_sumsAreExact(seed: int) -> None:
     """Whatever comes, each account's sums are those of what was published, and rows are few."""
     random = Random(seed)
-    talkers = Talkers(1, 8)
+    talkers = SubjectTraffic(1, 8)
     published: Counter[str] = Counter()
     told: Counter[str] = Counter()
     known: dict[tuple[str, bytes], Any] = {}
@@ -165,7 +170,7 @@ def test_sumsAreExact(seed: int) -> None:
 
 def test_manyAccounts() -> None:
     """The rests are bounded too: beyond that there is one for all other accounts."""
-    talkers = Talkers(1, 2)
+    talkers = SubjectTraffic(1, 2)
     for number in range(2000):
         count(talkers, f"A{number}", b"x")
     talks, _ = talkers.take()
