@@ -15,7 +15,7 @@ from natsbroker.clients.context import ClientContext
 from natsbroker.clients.facts import ConnectionFacts
 from natsbroker.clients.selection import Chosen, Selection, accountOf, choose
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
-from natsbroker.monitoring.formats import instant, shown
+from natsbroker.monitoring.formats import decoded, instant
 from natsbroker.monitoring.queries import Query, flag
 from natsbroker.monitoring.rows import (
     Row,
@@ -198,7 +198,7 @@ def _subscriptions(
     for pattern, queue, sid, subscription in _each(chosen, facts):
         size = len(pattern) + len(queue) + len(sid) + _EACH
         if not isDetailed:
-            yield size, shown(pattern)
+            yield size, decoded(pattern)
             continue
         account = "" if chosen.closed is None else accountOf(facts)
         delivered, maximum = subscription.delivered, subscription.maximum

@@ -15,7 +15,7 @@ from typing import Any
 from natsbroker.gateways.facts import GatewayFacts
 from natsbroker.links.views import GatewayLinkView, GatewaysView
 from natsbroker.monitoring.answers import JSON, PAUSE, Answer, bodyOf
-from natsbroker.monitoring.formats import instant, shown
+from natsbroker.monitoring.formats import decoded, instant
 from natsbroker.monitoring.queries import Query, flag, text
 from natsbroker.monitoring.rows import (
     askedFor,
@@ -150,7 +150,7 @@ def _account(
     if wanted.subs or wanted.subsDetail:
         listed = [each for each, _ in zip(link.interests(name), range(_LISTED), strict=False)]
         if listed and wanted.subs:
-            row["subscriptions_list"] = [shown(pattern) for pattern, _ in listed]
+            row["subscriptions_list"] = [decoded(pattern) for pattern, _ in listed]
         elif listed:
             row["subscriptions_list_detail"] = [
                 subscriptionRow(pattern, queue, b"", 0, 0) for pattern, queue in listed

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Iterator
 from natsbroker.leafnodes.facts import LeafFacts
 from natsbroker.links.views import LeafsView
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
-from natsbroker.monitoring.formats import instant, roundTrip, shown
+from natsbroker.monitoring.formats import decoded, instant, roundTrip
 from natsbroker.monitoring.queries import Query, flag, text
 from natsbroker.monitoring.rows import Row, subscriptionMembers, trafficMembers
 from natsbroker.monitoring.state import BrokerState
@@ -76,7 +76,7 @@ def _rows(leafs: list[LeafFacts], isListed: bool) -> Iterator[Row | None]:
             **trafficMembers(leaf.traffic, leaf.subscriptions),
         }
         if isListed and leaf.subscriptions:
-            sized = ((len(each) + _EACH, shown(each)) for each in leaf.patterns)
+            sized = ((len(each) + _EACH, decoded(each)) for each in leaf.patterns)
             row |= yield from subscriptionMembers(sized, leaf.subscriptions)
         row["compression"] = leaf.compression
         yield row

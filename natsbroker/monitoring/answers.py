@@ -1,10 +1,8 @@
 """
-What a page answers: a status, and a body that is made a little at a time.
+The answer of a page: a status, and a body that is made in small pieces.
 
-Promises: making a body never takes long between two of its pieces, however many connections there
-are, and the body of a list is never longer than L{LARGEST}: what does not fit is left out, and the
-answer says so.
-Must never know: who carries it to whom.
+The work between two pieces is bounded, so a page of any length does not delay clients. The body of
+a list is bounded too: it ends at L{LARGEST} bytes, and says that it is truncated.
 """
 
 from __future__ import annotations
@@ -35,35 +33,33 @@ __all__ = [
 #: The longest body of a list, in bytes.
 LARGEST = 4 << 20
 
-#: What is left of that for all but the list.
+#: The part of it for the members before the list.
 _HEAD = 64 << 10
 
-#: How many bits of text are joined at a time.
+#: The pieces of text that are joined at a time.
 _JOINED = 256
 
-#: How many rows are made between two pauses.
+#: The rows between two pauses.
 _ROWS = 16
 
-#: The empty piece: there is more to come, and others may do something before.
+#: An empty piece: the reactor may run before the next one.
 PAUSE = b""
 
 JSON = "application/json"
 HTML = "text/html; charset=utf-8"
 PLAIN = "text/plain; charset=utf-8"
 
-#: Work in small steps: each C{yield} of L{PAUSE} lets others run; what it returns is the result.
+#: Work in small steps: the reactor may run at each C{yield} of L{PAUSE}. The result is returned.
 Steps = Generator[bytes, None, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """
-    What a page answers.
-
     @ivar status: the HTTP status.
-    @ivar contentType: what the body is.
-    @ivar body: its pieces; some are empty, which means that others may do something now.
-    @ivar isLong: whether the body may be long, so that not too many should be made at once.
+    @ivar contentType: the media type.
+    @ivar body: its pieces, some of them L{PAUSE}.
+    @ivar isLong: whether the body may be long; only a few of those are made at the same time.
     """
 
     status: int
@@ -72,8 +68,8 @@ class Answer:
     isLong: bool = False
 
 
-#: A page: called with the parameters, it answers at once or raises L{BadQuery}; what takes long is
-#: done while the body is taken.
+#: Called with the parameters, a page answers at once or raises L{BadQuery}. The work is done while
+#: the body is iterated.
 Page = Callable[[Query], Answer]
 
 
@@ -81,8 +77,8 @@ class Listing:
     """
     A document that ends with a list which may be long.
 
-    @ivar head: what stands before the list; never nothing.
-    @ivar rows: what stands in the list; C{None} where others may do something.
+    @ivar head: the members before the list; not empty.
+    @ivar rows: the list; C{None} is a pause.
     """
 
     def __init__(
@@ -94,9 +90,9 @@ class Listing:
         isShownEmpty: bool = True,
     ) -> None:
         """
-        @param key: what the list is called.
-        @param countKey: the member of C{head} with the number of rows, if there is one.
-        @param isShownEmpty: whether an empty list is shown.
+        @param key: the member's name.
+        @param countKey: the member of C{head} that receives the number of rows; empty for none.
+        @param isShownEmpty: whether the member is there without rows.
         """
         self.head = head
         self.rows = rows
@@ -106,10 +102,10 @@ class Listing:
 
     def body(self, largest: int = LARGEST) -> Iterator[bytes]:
         """
-        The document as indented JSON. A list that would not fit ends early: C{limit} is then the
-        number of rows that are there, and C{truncated} is true.
+        The document as indented JSON. A list that does not fit ends early; C{limit} is then the
+        number of its rows, and C{truncated} is true.
 
-        @param largest: how many bytes it may have.
+        @param largest: the most bytes of the document.
         """
         rows: list[str] = []
         room = largest - _HEAD
@@ -144,9 +140,9 @@ class Listing:
 
 def complete(steps: Generator[Any, None, Any]) -> Any:
     """
-    Do all steps at once.
+    Run all steps at once.
 
-    @return: the result.
+    @return: their result.
     """
     while True:
         try:
@@ -170,14 +166,14 @@ def bodyOf(steps: Steps) -> Iterator[bytes]:
 
 def jsonAnswer(document: Any, status: int = 200) -> Answer:
     """
-    A short document on one line.
+    A short JSON document on one line.
     """
     return Answer(status, JSON, iter([compact(document).encode("utf-8")]))
 
 
 def textAnswer(status: int, text: str) -> Answer:
     """
-    A sentence.
+    An answer in plain text.
     """
     return Answer(status, PLAIN, iter([text.encode("utf-8", "replace")]))
 

@@ -1,21 +1,18 @@
 """
-Times, durations and numbers in the spelling that monitoring tools know.
-
-Promises: the text that nats-server's pages have for the same value: instants as RFC 3339 in UTC
-without trailing zeros, durations as Go prints them, uptimes in whole seconds.
-Must never know: clocks, or what is shown.
+Times, durations and numbers as nats-server's pages write them: instants as RFC 3339 in UTC without
+trailing zeros, durations as Go prints them, uptimes in whole seconds.
 """
 
 from __future__ import annotations
 
 from natsbroker.wire.instants import instant
 
-__all__ = ["duration", "instant", "nanoseconds", "number", "roundTrip", "shown", "uptime"]
+__all__ = ["decoded", "duration", "instant", "nanoseconds", "number", "roundTrip", "uptime"]
 
 
 def nanoseconds(seconds: float) -> int:
     """
-    A duration as Go's JSON has it.
+    A duration as in Go's JSON.
     """
     return round(seconds * 1e9)
 
@@ -42,7 +39,9 @@ def uptime(seconds: float) -> str:
 
 def duration(count: int) -> str:
     """
-    A duration of some nanoseconds as Go prints it: C{845µs}, C{1.5ms}, C{1m0.25s}.
+    A duration as Go prints it: C{845µs}, C{1.5ms}, C{1m0.25s}.
+
+    @param count: nanoseconds.
     """
     if count < 1_000:
         return f"{count}ns" if count else "0s"
@@ -68,9 +67,9 @@ def roundTrip(seconds: float) -> str:
     return duration(count)
 
 
-def shown(text: bytes) -> str:
+def decoded(text: bytes) -> str:
     """
-    A subject or a sid for people to read; what is not UTF-8 in it is replaced.
+    A subject, a queue group or a sid as text; invalid UTF-8 is replaced.
     """
     return text.decode("utf-8", "replace")
 

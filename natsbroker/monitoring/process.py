@@ -1,9 +1,5 @@
 """
-What the broker's process uses of its machine.
-
-Promises: resident memory in bytes, processor time in percent of one core over at least the last
-second, and the cores that the process may run on.
-Must never know: who asks, or why.
+The memory, the processor time and the cores of the broker's process.
 """
 
 from __future__ import annotations
@@ -22,8 +18,7 @@ _SAMPLE = 1.0
 
 def residentMemory(path: str = "/proc/self/statm") -> int:
     """
-    The memory that the process holds now, in bytes; where the system has no C{/proc}, the most
-    that it ever held.
+    The resident memory in bytes. Without C{/proc} it is the highest that the process ever had.
     """
     try:
         with open(path, "rb") as file:
@@ -35,7 +30,7 @@ def residentMemory(path: str = "/proc/self/statm") -> int:
 
 def availableCores() -> int:
     """
-    How many cores the process may run on.
+    The number of cores that the process may run on.
     """
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -44,7 +39,9 @@ def availableCores() -> int:
 
 class ProcessUsage:
     """
-    Asked now and then, it tells what the process uses.
+    The usage of the process, sampled when it is read.
+
+    psutil has the same figures; three short functions do not justify a dependency.
     """
 
     def __init__(
@@ -55,10 +52,8 @@ class ProcessUsage:
         cores: Callable[[], int] = availableCores,
     ) -> None:
         """
-        @param seconds: the time.
-        @param processorTime: seconds that all threads of the process have run.
-        @param memory: bytes that it holds.
-        @param cores: how many cores it may run on.
+        @param seconds: the clock.
+        @param processorTime: the processor seconds of all threads.
         """
         self._seconds = seconds
         self._processorTime = processorTime
@@ -70,8 +65,8 @@ class ProcessUsage:
 
     def percent(self) -> float:
         """
-        Processor time in percent of one core, to a tenth: the average since the call before, or
-        the same again if that was less than a second ago.
+        Processor time in percent of one core, to a tenth: the average since the last call. A call
+        within a second of the last one repeats its value.
         """
         now = self._seconds()
         passed = now - self._since

@@ -1,10 +1,7 @@
 """
-What stands behind the question mark, read as nats-server reads it.
-
-Promises: the same spellings of numbers and truth values are taken as there, and a refusal has the
-same text as there (observed of nats-server 2.15); text of the asker's that is repeated in it is
-short and printable.
-Must never know: what a parameter does.
+The parameters of a request, parsed as nats-server parses them: the same spellings of numbers and
+booleans, the same texts of refusals (seen with nats-server 2.15). Client text that a refusal
+repeats is cut and printable.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ Query = Mapping[str, str]
 DEFAULT_LIMIT = 1024
 LARGEST_LIMIT = 16384
 
-#: How much of what was asked is repeated in a refusal.
+#: The most characters of a value that a refusal repeats.
 _LONGEST = 64
 
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -48,13 +45,13 @@ _DIGITS = 20
 
 class BadQuery(ValueError):
     """
-    A parameter makes no sense; the text is for the asker.
+    A parameter has a wrong value; the text is the body of the answer.
     """
 
 
 def repeated(value: str) -> str:
     """
-    What was asked, fit to be repeated: printable and short.
+    A value as a refusal repeats it: printable and short.
     """
     cut = value if len(value) <= _LONGEST else value[:_LONGEST] + "..."
     return cut if cut.isprintable() else cut.encode("unicode_escape").decode("ascii")
@@ -62,16 +59,16 @@ def repeated(value: str) -> str:
 
 def text(query: Query, name: str) -> str:
     """
-    A parameter that may be anything; empty where it is absent.
+    A parameter without restrictions; empty if it is absent.
     """
     return query.get(name, "")
 
 
 def flag(query: Query, name: str) -> bool:
     """
-    A truth value; false where it is absent or empty.
+    A boolean; false if it is absent or empty.
 
-    @raise BadQuery: if it is none.
+    @raise BadQuery: for other values than Go's C{ParseBool} takes.
     """
     value = query.get(name, "")
     if value in _TRUE:
@@ -83,18 +80,18 @@ def flag(query: Query, name: str) -> bool:
 
 def integer(query: Query, name: str) -> int:
     """
-    A number of 64 bits; zero where it is absent or empty.
+    A signed number of 64 bits; zero if it is absent or empty.
 
-    @raise BadQuery: if it is none.
+    @raise BadQuery: for anything else.
     """
     return _ranged(query, name, "int", "strconv.Atoi", _INTEGER, _SIGNED_RANGE)
 
 
 def unsigned(query: Query, name: str) -> int:
     """
-    A number of 64 bits without a sign; zero where it is absent or empty.
+    An unsigned number of 64 bits; zero if it is absent or empty.
 
-    @raise BadQuery: if it is none.
+    @raise BadQuery: for anything else.
     """
     return _ranged(query, name, "uint64", "strconv.ParseUint", _UNSIGNED, _UNSIGNED_RANGE)
 
@@ -113,8 +110,8 @@ def _ranged(
     query: Query, name: str, kind: str, function: str, spelling: re.Pattern[str], allowed: range
 ) -> int:
     """
-    @param kind: what a refusal calls the number.
-    @param function: what it says has refused it.
+    @param kind: the Go type that a refusal names.
+    @param function: the Go function that it names.
     """
     value = query.get(name, "")
     if not value:

@@ -1,22 +1,20 @@
 """
-The monitoring pages over HTTP.
+The monitoring pages over HTTP: GET and HEAD.
 
-Promises: GET and HEAD, nothing else; long answers are made and sent a little at a time, and only a
-few at once. On a loopback address only names of this machine are answered to, so that no web page
-from elsewhere can read along by rebinding its name; there is no JSONP and no leave for other
-origins.
-Must never know: what the pages say.
+Long answers are made and sent in small pieces, a few answers at a time. On a loopback address the
+Host header must be a loopback name: otherwise a web page could rebind its own name to the address
+and read the pages. There is no JSONP and no CORS header.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from ipaddress import ip_address
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
 from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
-from twisted.internet.interfaces import IPushProducer, IReactorTime
+from twisted.internet.interfaces import IPushProducer
 from twisted.internet.task import Cooperator
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -24,19 +22,21 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 from zope.interface import implementer
 
+from natsbroker.monitoring.answers import Answer, textAnswer
+from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.site import METHODS, MonitorSite
 
 __all__ = ["MOST_LONG_ANSWERS", "SLICE", "monitorSite"]
 
 _log = Logger()
 
-#: How many long answers may be made and sent at the same time; the others wait.
+#: The most long answers that are made and sent at the same time; others wait.
 MOST_LONG_ANSWERS = 4
 
-#: How long an answer is worked on before others get their turn, in seconds.
+#: Seconds of work on answers before the reactor runs.
 SLICE = 0.002
 
-#: How much of an answer is handed to the transport at a time.
+#: The bytes of an answer that one write to the transport has.
 _CHUNK = 1 << 16
 
 _HEADERS = {
@@ -45,65 +45,22 @@ _HEADERS = {
     b"Content-Security-Policy": b"default-src 'none'",
 }
 
-_PLAIN = "text/plain; charset=utf-8"
 
-
-class Answer(Protocol):
+def monitorSite(model: MonitoringModel) -> MonitorSite:
     """
-    What a page answers; an empty piece of the body means that others may do something.
-    """
-
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def contentType(self) -> str: ...
-
-    @property
-    def body(self) -> Iterator[bytes]: ...
-
-    @property
-    def isLong(self) -> bool: ...
-
-
-class Model(Protocol):
-    """
-    What is behind the pages: L{natsbroker.monitoring.model.MonitoringModel}.
-    """
-
-    @property
-    def clock(self) -> IReactorTime:
-        """
-        For time and timers.
-        """
-
-    @property
-    def host(self) -> str:
-        """
-        The address that is listened on.
-        """
-
-    def answer(self, path: str, query: Mapping[str, str]) -> Answer | None:
-        """
-        Ask for a page; C{None} if there is no such page.
-        """
-
-
-def monitorSite(model: Model) -> MonitorSite:
-    """
-    What to listen with on the address that the model names.
+    The factory for the port of the pages.
     """
     return MonitorSite(_Pages(model), model.clock)
 
 
 class _Pages(Resource):
     """
-    Answers every request.
+    The resource of every path.
     """
 
     isLeaf = True
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: MonitoringModel) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._model = model
         self._isForeign = _foreignTo(model.host)
@@ -116,7 +73,7 @@ class _Pages(Resource):
 
     def render(self, request: Any) -> int:
         """
-        Begin to answer a request.
+        Start the answer.
         """
         request.responseHeaders.removeHeader(b"Server")
         delivery = Deferred.fromCoroutine(self._answered(request))
@@ -127,18 +84,18 @@ class _Pages(Resource):
     def _answerTo(self, request: Any) -> Answer:
         if request.method not in METHODS:
             request.setHeader(b"Allow", b", ".join(METHODS))
-            return _Sentence(405, "Method Not Allowed\n")
+            return textAnswer(405, "Method Not Allowed\n")
         hosts = request.requestHeaders.getRawHeaders(b"Host", [])
         if len(hosts) > 1 or (not hosts and request.clientproto == b"HTTP/1.1"):
-            return _Sentence(400, "Bad Request\n")
+            return textAnswer(400, "Bad Request\n")
         if any(map(self._isForeign, hosts)):
-            return _Sentence(403, "Host not allowed\n")
+            return textAnswer(403, "Host not allowed\n")
         query = {
             name.decode("utf-8", "replace"): values[0].decode("utf-8", "replace")
             for name, values in request.args.items()
         }
         answer = self._model.answer(request.path.decode("utf-8", "replace"), query)
-        return answer or _Sentence(404, "404 page not found\n")
+        return answer or textAnswer(404, "404 page not found\n")
 
     async def _answered(self, request: Any) -> None:
         answer = self._answerTo(request)
@@ -164,23 +121,10 @@ class _Pages(Resource):
         return b"".join(made)
 
 
-class _Sentence:
-    """
-    An answer of one sentence.
-    """
-
-    isLong = False
-    contentType = _PLAIN
-
-    def __init__(self, status: int, text: str) -> None:
-        self.status = status
-        self.body = iter([text.encode("ascii")])
-
-
 @implementer(IPushProducer)
 class _Sender:
     """
-    Hands a long body to the transport, as fast as that takes it.
+    Sends a long body at the pace of the transport.
     """
 
     def __init__(self, request: Any, body: bytes) -> None:
@@ -189,9 +133,6 @@ class _Sender:
         self._isPaused = False
 
     def resumeProducing(self) -> None:
-        """
-        See C{IPushProducer}.
-        """
         self._isPaused = False
         while self._body and not self._isPaused:
             chunk, self._body = bytes(self._body[:_CHUNK]), self._body[_CHUNK:]
@@ -202,15 +143,9 @@ class _Sender:
             self._request.finish()
 
     def pauseProducing(self) -> None:
-        """
-        See C{IPushProducer}.
-        """
         self._isPaused = True
 
     def stopProducing(self) -> None:
-        """
-        See C{IPushProducer}.
-        """
         self._isPaused = True
         self._body = memoryview(b"")
 
@@ -232,7 +167,7 @@ def _send(request: Any, answer: Answer, body: bytes) -> None:
 
 def _stopped(failure: Failure, request: Any) -> None:
     """
-    The answer did not get there: because the asker left, or because of a mistake of ours.
+    Handle an answer that was not delivered: the client left, or a page raised.
     """
     if isinstance(
         failure.value, (CancelledError, ConnectionDone, ConnectionLost, ConnectionAborted)
@@ -242,7 +177,7 @@ def _stopped(failure: Failure, request: Any) -> None:
     if request.startedWriting:
         request.loseConnection()
     else:
-        _send(request, _Sentence(500, "Internal Server Error\n"), b"Internal Server Error\n")
+        _send(request, textAnswer(500, "Internal Server Error\n"), b"Internal Server Error\n")
 
 
 def _sliceEnd(seconds: Callable[[], float]) -> Callable[[], bool]:
@@ -252,8 +187,8 @@ def _sliceEnd(seconds: Callable[[], float]) -> Callable[[], bool]:
 
 def _foreignTo(host: str) -> Callable[[bytes], bool]:
     """
-    What tells whether a Host header names somebody else than the address that is listened on; on
-    other addresses than loopback any name will do, for nobody knows which there are.
+    A test for Host headers that do not belong to the address listened on. Addresses other than
+    loopback may have any name.
     """
     if not _isLoopback(host):
         return lambda header: False

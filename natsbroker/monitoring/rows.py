@@ -11,7 +11,7 @@ from typing import Any
 
 from natsbroker.clients.facts import ConnectionFacts
 from natsbroker.links.facts import LinkFacts
-from natsbroker.monitoring.formats import instant, roundTrip, shown, uptime
+from natsbroker.monitoring.formats import decoded, instant, roundTrip, uptime
 from natsbroker.monitoring.queries import Query, flag, text
 
 __all__ = [
@@ -101,10 +101,10 @@ def subscriptionRow(
     @param account: its account, on pages that show it.
     """
     row: Row = {"account": account, "account_tag": account} if account else {}
-    row["subject"] = shown(pattern)
+    row["subject"] = decoded(pattern)
     if queue:
-        row["qgroup"] = shown(queue)
-    row |= {"sid": shown(sid), "msgs": delivered}
+        row["qgroup"] = decoded(queue)
+    row |= {"sid": decoded(sid), "msgs": delivered}
     if maximum:
         row["max"] = maximum
     row["cid"] = cid

@@ -1,8 +1,6 @@
 """
-The monitoring pages as a service of the broker.
-
-Promises: they are there before the first client is let in and until the last one has gone.
-Must never know: what the pages say.
+The service that listens for the monitoring pages, from before the first client connects until after
+the last one has left.
 """
 
 from __future__ import annotations
@@ -30,9 +28,7 @@ _log = Logger(namespace="natsbroker")
 
 class MonitoringService(Service):
     """
-    Listens for the pages.
-
-    @ivar model: what the pages say; a service may add pages of its own.
+    @ivar model: the pages.
     @ivar scheme: C{http} or C{https}.
     """
 
@@ -44,8 +40,8 @@ class MonitoringService(Service):
         creator: ConnectionCreator | None,
     ) -> None:
         """
-        @param creator: makes TLS connections, for C{https_port}.
-        @raise ValueError: if that is missing.
+        @param creator: makes TLS connections for C{https_port}.
+        @raise ValueError: if C{https_port} is set without it.
         """
         monitoring = settings.monitoring
         self.model = model
@@ -60,15 +56,13 @@ class MonitoringService(Service):
 
     def useCreator(self, creator: ConnectionCreator) -> None:
         """
-        Make the TLS connections to come with another certificate.
+        Use another certificate for new TLS connections.
         """
         self._creator = creator
 
     def startService(self) -> None:
         """
-        Listen.
-
-        @raise StartError: if that is not possible.
+        @raise StartError: if the port is not available.
         """
         super().startService()  # type: ignore[no-untyped-call]
         factory: Any = monitorSite(self.model)
@@ -91,9 +85,6 @@ class MonitoringService(Service):
         _log.info("Starting {scheme} monitor on {where}", scheme=self.scheme, where=where)
 
     def stopService(self) -> Deferred[None]:
-        """
-        Listen no more.
-        """
         super().stopService()  # type: ignore[no-untyped-call]
         listener, self._listener = self._listener, None
         return succeed(None) if listener is None else listener.close()
@@ -101,14 +92,14 @@ class MonitoringService(Service):
     @property
     def address(self) -> Any:
         """
-        Where it listens, as a Twisted address; C{None} while it does not.
+        The Twisted address it listens on; C{None} while it does not listen.
         """
         return None if self._listener is None else self._listener.address
 
     @property
     def creator(self) -> ConnectionCreator:
         """
-        What makes TLS connections now.
+        The maker of new TLS connections.
         """
         if self._creator is None:
             raise ValueError("no TLS")
@@ -117,20 +108,11 @@ class MonitoringService(Service):
 
 class _Current(ConnectionCreator):
     """
-    Makes connections with whatever certificate the service has at the time.
+    Makes each connection with the service's current certificate.
     """
 
     def __init__(self, service: MonitoringService) -> None:
         self._service = service
 
     def serverConnectionForTLS(self, tlsProtocol: Any) -> Any:
-        """
-        See L{ConnectionCreator.serverConnectionForTLS}.
-        """
         return self._service.creator.serverConnectionForTLS(tlsProtocol)
-
-
-def _nothing() -> None:
-    """
-    Nothing to close.
-    """

@@ -1,11 +1,9 @@
 """
-Connections of the monitoring port: what HTTP they may speak, and for how long.
+The connections of the monitoring port and their limits.
 
-Promises: HTTP/1.1 without bodies in requests; a request has five seconds to come, from the
-connection's beginning or its first line, and thirty to be answered, and the next one thirty to
-begin; there are only so many connections, and the one that has waited longest for its request
-gives way to a new one, so that those who send nothing keep nobody out.
-Must never know: pages.
+They speak HTTP/1.1; requests have no bodies. The head of a request has five seconds, its answer
+thirty, and a connection may be idle for thirty seconds. The number of connections is bounded: a new
+one closes the connection that has waited longest for a request, so idle peers keep no client out.
 """
 
 from __future__ import annotations
@@ -21,25 +19,24 @@ from twisted.web.server import Site
 
 __all__ = ["HEAD_TIMEOUT", "METHODS", "MOST_CONNECTIONS", "REQUEST_TIMEOUT", "MonitorSite"]
 
-#: How long an answer may take to be made and taken, and how long a connection may be idle between
-#: two requests.
+#: Seconds for an answer to be made and received, and for an idle connection.
 REQUEST_TIMEOUT = 30.0
 
-#: How long a request may take to come: its first from the beginning of the connection on, which is
-#: nats-server's C{ReadHeaderTimeout}, and others from their first line on.
+#: Seconds for the head of a request, as nats-server's C{ReadHeaderTimeout}: from the connection's
+#: beginning for the first one, from its first line for others.
 HEAD_TIMEOUT = 5.0
 
-#: What may be done here.
+#: The methods that are allowed.
 METHODS = (b"GET", b"HEAD")
 NOT_ALLOWED = b"405 Method Not Allowed\r\nAllow: GET, HEAD"
 
-#: How many connections there may be.
+#: The most connections at the same time.
 MOST_CONNECTIONS = 128
 
 
 class MonitorSite(Site):
     """
-    The connections of the monitoring port.
+    The factory of the connections.
     """
 
     noisy = False
@@ -47,7 +44,6 @@ class MonitorSite(Site):
     def __init__(self, resource: Resource, clock: IReactorTime) -> None:
         """
         @param resource: answers every request.
-        @param clock: for timers.
         """
         super().__init__(resource, timeout=None, reactor=clock)  # type: ignore[no-untyped-call]
         self.protocol: Any = _Channel
@@ -56,30 +52,30 @@ class MonitorSite(Site):
 
     def startFactory(self) -> None:
         """
-        Nothing is logged for each request, so nothing is opened.
+        Open no log file: requests are not logged.
         """
 
     def stopFactory(self) -> None:
         """
-        Cut the connections that are still there.
+        Close the remaining connections.
         """
         for channel in list(self._channels):
             channel.abort()
 
     def log(self, request: Any) -> None:
         """
-        Requests are not logged: they are many, and say nothing.
+        Log no requests.
         """
 
     def acceptableProtocols(self) -> list[bytes]:
         """
-        HTTP/1.1 alone.
+        Offer no HTTP/2.
         """
         return [b"http/1.1"]
 
     def opened(self, channel: _Channel) -> None:
         """
-        There is one more connection; if it is one too many, another gives way.
+        Count a new connection; close another one if there are too many.
         """
         self._channels[channel] = None
         if len(self._channels) > MOST_CONNECTIONS:
@@ -89,19 +85,19 @@ class MonitorSite(Site):
 
     def waits(self, channel: _Channel) -> None:
         """
-        A connection waits for a request from now on.
+        Note that a connection waits for a request.
         """
         self._waiting[channel] = None
 
     def works(self, channel: _Channel) -> None:
         """
-        A connection got its request.
+        Note that a connection has its request.
         """
         self._waiting.pop(channel, None)
 
     def gone(self, channel: _Channel) -> None:
         """
-        There is one connection less.
+        Forget a closed connection.
         """
         self._channels.pop(channel, None)
         self._waiting.pop(channel, None)
@@ -133,8 +129,8 @@ class _Channel(HTTPChannel):
 
     def lineReceived(self, line: bytes) -> None:
         """
-        Take a line of a request. One that begins with a blank continues a header in an obsolete way
-        which others read otherwise: it is refused.
+        Refuse a line that begins with a space: servers disagree on this obsolete form of header
+        continuation.
         """
         if self._isRefused:
             return
@@ -151,14 +147,14 @@ class _Channel(HTTPChannel):
 
     def rawDataReceived(self, data: bytes) -> None:
         """
-        Take what comes while a request is answered.
+        Drop input after a refusal.
         """
         if not self._isRefused:
             super().rawDataReceived(data)
 
     def allHeadersReceived(self) -> None:
         """
-        The head of a request is there: refuse one with a body before any of it is taken.
+        Refuse a request with a body before reading any of it.
         """
         super().allHeadersReceived()  # type: ignore[no-untyped-call]
         headers = self.requests[-1].requestHeaders
@@ -168,7 +164,7 @@ class _Channel(HTTPChannel):
 
     def allContentReceived(self) -> None:
         """
-        A request is there.
+        Start the deadline of the answer.
         """
         if self._isRefused:
             return
@@ -178,7 +174,7 @@ class _Channel(HTTPChannel):
 
     def requestDone(self, request: Any) -> None:
         """
-        A request was answered.
+        Wait for the next request.
         """
         self._isIdle = True
         self.factory.waits(self)
@@ -187,7 +183,7 @@ class _Channel(HTTPChannel):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """
-        The connection is gone.
+        Cancel the deadline.
         """
         if self._deadline is not None and self._deadline.active():
             self._deadline.cancel()
@@ -196,7 +192,7 @@ class _Channel(HTTPChannel):
 
     def abort(self) -> None:
         """
-        Cut the connection.
+        Close the connection without waiting.
         """
         transport: Any = self.transport
         if transport is not None:

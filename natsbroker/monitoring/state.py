@@ -1,9 +1,5 @@
 """
-What the pages share of one broker.
-
-Promises: the parts of a broker that the pages look at, in one place; a reload replaces the settings
-and says when.
-Must never know: which pages there are.
+The parts of a broker that the pages read.
 """
 
 from __future__ import annotations
@@ -22,12 +18,11 @@ __all__ = ["BrokerState"]
 @dataclass(slots=True)
 class BrokerState:
     """
-    @ivar context: what client connections share.
-    @ivar accounts: all accounts, every time that they are gone through.
-    @ivar settings: the settings in force.
-    @ivar startTime: when the broker began, in seconds since the epoch.
-    @ivar configLoadTime: when the settings were loaded.
-    @ivar process: what the process uses.
+    @ivar context: of the client connections.
+    @ivar accounts: all accounts; iterated again for each request.
+    @ivar settings: the settings in force; a reload replaces them.
+    @ivar startTime: of the broker, in seconds since the epoch.
+    @ivar configLoadTime: of the settings.
     """
 
     context: ClientContext
@@ -39,13 +34,13 @@ class BrokerState:
 
     def seconds(self) -> float:
         """
-        The time, in seconds since the epoch.
+        Now, in seconds since the epoch.
         """
         return self.context.reactor.seconds()
 
     @property
     def systemAccount(self) -> str:
         """
-        The name of the account for the broker's events; empty if there is none.
+        The name of the system account; empty if there is none.
         """
         return "" if self.settings.no_system_account else self.settings.system_account

@@ -1,14 +1,13 @@
 """
-The status that this broker publishes to the system accounts of other servers at intervals::
+The status that the broker publishes in the system account at intervals, as nats-server does::
 
-    $SYS.SERVER.<id>.STATSZ        it is there, without JetStream, and how much it has to do
+    $SYS.SERVER.<id>.STATSZ
 
-nats-servers with JetStream count on every member of the cluster, and on every gateway that their
-settings name, until they know who of them takes part: before that, beside a broker that says
-nothing, they elect no leader.
+nats-servers with JetStream elect no leader until every member of the cluster, and every gateway
+of their configuration, has said whether it takes part: a broker that stays silent blocks them.
 
-Promises: nats-server's members, as far as they cost no walk over all connections; where nobody is
-subscribed, nothing is made.
+The members are those of nats-server that need no walk over all connections. Nothing is published
+without a subscriber.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from natsbroker.wire.values import Message
 
 __all__ = ["StatusReports"]
 
-#: Seconds before the first report, and between two at most. It takes twice as long each time, since
-#: the first ones may find links that are not there yet.
+#: Seconds before the first report, and the longest interval. Intervals double: the first reports
+#: may come before the links that carry them.
 _FIRST = 0.5
 _USUAL = 10.0
 
 
 class StatusReports(Service):
     """
-    A child service of a broker with links.
+    Publishes the reports of a broker that has links.
     """
 
     name = "status"
@@ -52,9 +51,8 @@ class StatusReports(Service):
         process: ProcessUsage | None = None,
     ) -> None:
         """
-        @param bus: gives the system account's; C{None} while there is none.
-        @param describe: what reports say of who this is.
-        @param connections: of clients.
+        @param bus: gives the bus of the system account; C{None} while there is none.
+        @param describe: gives the member C{server}.
         """
         self._bus = bus
         self._describe = describe
@@ -67,17 +65,11 @@ class StatusReports(Service):
         self._pause = _FIRST
 
     def startService(self) -> None:
-        """
-        Report from now on.
-        """
         super().startService()  # type: ignore[no-untyped-call]
         self._pause = _FIRST
         self._timer = self._reactor.callLater(self._pause, self._again)
 
     def stopService(self) -> None:
-        """
-        Report no more.
-        """
         super().stopService()  # type: ignore[no-untyped-call]
         timer, self._timer = self._timer, None
         if timer is not None:

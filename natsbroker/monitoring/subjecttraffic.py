@@ -1,15 +1,11 @@
 """
-Who publishes how much, by account and by what subjects begin with.
+Counters of published traffic by account and subject prefix.
 
-A bounded number of places count exactly. What finds all of them taken counts for the rest of its
-account, in one of a few buckets by a hash of what its subjects begin with. When a bucket turns out
-heavier than the lightest place, those who come from it take the lightest places over from then on,
-as in the sketch called space-saving. A place that was given up is told of once more, with all that
-it counted: so sums are exact, and what is heavy has a place after two intervals.
-
-Promises: every message that is counted is told of once, in no more rows than there are places, and
-those for the rest of each account.
-Must never know: messages, or what the figures are for.
+A bounded number of counters have a prefix of their own. The other prefixes of an account share
+buckets, chosen by a hash of the prefix. When a bucket grows heavier than the lightest counter,
+prefixes from that bucket recounter the lightest counters, as in the sketch named space-saving. A
+recounterd counter is reported once more with all that it counted. So sums are exact, and a heavy
+prefix has its own counter after two intervals.
 """
 
 from __future__ import annotations
@@ -24,27 +20,27 @@ from natsbroker.wire.values import Kind
 
 __all__ = ["REST", "SubjectTraffic", "TrafficCount", "prefixOf"]
 
-#: What stands for all subjects that have no row of their own.
+#: The prefix of the row for all other subjects of an account.
 REST = b">"
 
-#: Longer prefixes have no row of their own.
+#: The longest prefix that has a row.
 _LONGEST = 200
 
 _INBOX = b"_INBOX."
 
-#: How many buckets there are for the rest of an account.
+#: The buckets of an account.
 _BUCKETS = 256
 
-#: What a message weighs beside its bytes.
+#: The weight of a message besides its bytes.
 _MESSAGE = 128
 
 
 def prefixOf(subject: bytes, depth: int) -> bytes:
     """
-    What a subject, or a pattern, begins with, as a pattern: C{orders.eu.>} of C{orders.eu.de.7}
-    with a depth of two. Inboxes are all alike.
+    The prefix of a subject or a pattern, as a pattern: C{orders.eu.>} for C{orders.eu.de.7} with a
+    depth of two. All inboxes have the same prefix.
 
-    @param depth: how many tokens are kept.
+    @param depth: the tokens of a prefix.
     """
     if subject.startswith(_INBOX):
         return b"_INBOX.>"
@@ -58,13 +54,12 @@ def prefixOf(subject: bytes, depth: int) -> bytes:
 @dataclass(frozen=True, slots=True)
 class TrafficCount:
     """
-    What clients published in a while.
+    The messages that clients published with one prefix since the last report.
 
     @ivar account: the account's name.
-    @ivar prefix: what the subjects begin with.
-    @ivar gateways: the other clusters that it was sent to for plain subscriptions.
-    @ivar isWanted: whether there was anybody at all for it.
-    @ivar figures: messages, bytes, and the same of the copies for receivers of this broker.
+    @ivar gateways: the clusters that received them for plain subscriptions.
+    @ivar isWanted: whether they had any receiver.
+    @ivar figures: messages and bytes, and messages and bytes of the copies for local receivers.
     """
 
     account: str
@@ -76,24 +71,24 @@ class TrafficCount:
     @property
     def weight(self) -> int:
         """
-        How much of the traffic it was.
+        The weight by which counters are compared.
         """
         return self.figures[1] + _MESSAGE * self.figures[0]
 
 
 _Key = tuple[str, bytes, tuple[str, ...], bool]
 
-#: An account, and a hash.
+#: An account and a hash of prefixes.
 _Bucket = tuple[str, int]
 
 
-class _Place:
-    __slots__ = ("key", "tally", "told")
+class _Counter:
+    __slots__ = ("key", "reported", "tally")
 
     def __init__(self, key: _Key) -> None:
         self.key = key
         self.tally = hot.Tally()
-        self.told = (0, 0, 0, 0)
+        self.reported = (0, 0, 0, 0)
 
     def seen(self) -> tuple[int, int, int, int]:
         tally = self.tally
@@ -101,107 +96,106 @@ class _Place:
 
     def since(self) -> tuple[int, int, int, int]:
         a, b, c, d = self.seen()
-        e, f, g, h = self.told
+        e, f, g, h = self.reported
         return (a - e, b - f, c - g, d - h)
 
     def take(self) -> TrafficCount:
-        since, self.told = self.since(), self.seen()
+        since, self.reported = self.since(), self.seen()
         return TrafficCount(*self.key, since)
 
 
 class SubjectTraffic:
     """
-    The places.
+    The counters of a broker.
     """
 
     def __init__(self, depth: int, most: int) -> None:
         """
-        @param depth: how many tokens of subjects are kept.
-        @param most: how many places there are.
+        @param depth: the tokens of a prefix.
+        @param most: the number of counters with a prefix.
         """
         self._depth = depth
         self._most = most
-        self._places: dict[_Key, _Place] = {}
-        self._rests: dict[_Bucket, _Place] = {}
+        self._counters: dict[_Key, _Counter] = {}
+        self._rests: dict[_Bucket, _Counter] = {}
         self._heavy: set[_Bucket] = set()
-        self._retired: list[_Place] = []
-        self._lightest: list[_Place] | None = None
-        self._displaced: set[str] = set()
+        self._retired: list[_Counter] = []
+        self._lightest: list[_Counter] | None = None
+        self._discounterd: set[str] = set()
 
     def tallyOf(self, account: str, subject: bytes, matches: Any) -> Any:
         """
-        What counts the messages to a subject, for as long as the same matches it.
+        The tally of a subject, valid until its matches change.
 
         @param matches: a L{natsbroker.hot.Matches}.
         """
         prefix = prefixOf(subject, self._depth)
         gateways = tuple(sorted(_gatewaysOf(matches))) if matches.links else ()
         key = (account, prefix, gateways, bool(matches))
-        place = self._places.get(key)
-        if place is None:
-            place = self._admitted(key)
-        return place.tally
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._admitted(key)
+        return counter.tally
 
-    def _admitted(self, key: _Key) -> _Place:
+    def _admitted(self, key: _Key) -> _Counter:
         account, prefix = key[:2]
-        if len(self._places) < self._most:
-            place = self._places[key] = _Place(key)
-            return place
-        self._displaced.add(account)
+        if len(self._counters) < self._most:
+            counter = self._counters[key] = _Counter(key)
+            return counter
+        self._discounterd.add(account)
         bucket = (account, crc32(prefix) % _BUCKETS)
         if bucket in self._heavy and self._retire():
-            place = self._places[key] = _Place(key)
-            return place
+            counter = self._counters[key] = _Counter(key)
+            return counter
         if bucket not in self._rests and len(self._rests) >= _BUCKETS + self._most:
             bucket = ("", bucket[1])
         if bucket not in self._rests:
-            self._rests[bucket] = _Place((bucket[0], REST, (), True))
+            self._rests[bucket] = _Counter((bucket[0], REST, (), True))
         return self._rests[bucket]
 
     def _retire(self) -> bool:
         """
-        Have the lightest give its place up, unless half of them did since the last L{take}.
+        Retire the lightest counter, unless half of them have retired since the last L{take}.
         """
         if self._lightest is None:
-            ordered = sorted(self._places.values(), key=_weigh, reverse=True)
+            ordered = sorted(self._counters.values(), key=_weigh, reverse=True)
             self._lightest = ordered[-max(len(ordered) // 2, 1) :]
         if not self._lightest:
             return False
-        place = self._lightest.pop()
-        del self._places[place.key]
-        self._retired.append(place)
-        self._displaced.add(place.key[0])
+        counter = self._lightest.pop()
+        del self._counters[counter.key]
+        self._retired.append(counter)
+        self._discounterd.add(counter.key[0])
         return True
 
     def take(self) -> tuple[list[TrafficCount], set[str]]:
         """
-        What was counted since the last call, the heaviest first and no more than there are places;
-        and the accounts whose matches must be forgotten now, since the places that count for them
-        are no more, or they have none.
+        The counts since the last call, heaviest first, and the accounts whose matches must be
+        forgotten now because they refer to retired counters.
         """
-        talks = [each.take() for each in self._places.values()]
-        lightest = min((talk.weight for talk in talks), default=0)
-        talks += [each.take() for each in self._retired]
-        rests = {bucket: place.take() for bucket, place in self._rests.items()}
+        counts = [each.take() for each in self._counters.values()]
+        lightest = min((count.weight for count in counts), default=0)
+        counts += [each.take() for each in self._retired]
+        rests = {bucket: counter.take() for bucket, counter in self._rests.items()}
         heavy = sorted(rests, key=lambda bucket: rests[bucket].weight, reverse=True)
         heavy = heavy[: max(self._most // 2, 1)]
         self._heavy = {bucket for bucket in heavy if rests[bucket].weight > lightest}
-        displaced, self._displaced = self._displaced, set()
+        discounterd, self._discounterd = self._discounterd, set()
         self._retired.clear()
         self._rests.clear()
         self._lightest = None
-        talks = sorted(filter(_isTalk, talks), key=lambda talk: talk.weight, reverse=True)
-        rest = _summed([*talks[self._most :], *filter(_isTalk, rests.values())])
-        return [*talks[: self._most], *rest], displaced
+        counts = sorted(filter(_isUsed, counts), key=lambda count: count.weight, reverse=True)
+        rest = _summed([*counts[self._most :], *filter(_isUsed, rests.values())])
+        return [*counts[: self._most], *rest], discounterd
 
 
-def _weigh(place: _Place) -> int:
-    messages, size, _, _ = place.since()
+def _weigh(counter: _Counter) -> int:
+    messages, size, _, _ = counter.since()
     return size + _MESSAGE * messages
 
 
-def _isTalk(talk: TrafficCount) -> bool:
-    return any(talk.figures)
+def _isUsed(count: TrafficCount) -> bool:
+    return any(count.figures)
 
 
 def _gatewaysOf(matches: Any) -> Iterator[str]:
@@ -210,12 +204,12 @@ def _gatewaysOf(matches: Any) -> Iterator[str]:
             yield each.subscriber.link.gateway
 
 
-def _summed(talks: Iterable[TrafficCount]) -> list[TrafficCount]:
+def _summed(counts: Iterable[TrafficCount]) -> list[TrafficCount]:
     """
-    One for each account, cluster and way, for the rest of its subjects.
+    The sums for the other subjects of each account.
     """
     sums: dict[tuple[str, tuple[str, ...], bool], tuple[int, ...]] = {}
-    for each in talks:
+    for each in counts:
         key = (each.account, each.gateways, each.isWanted)
         before = sums.get(key, (0, 0, 0, 0))
         sums[key] = tuple(a + b for a, b in zip(before, each.figures, strict=True))

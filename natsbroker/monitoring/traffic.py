@@ -1,10 +1,9 @@
 """
-Rows of traffic: what passed since one was asked the last time.
+Rows of traffic since the last report.
 
-Promises: each row has what it counts and nothing that is zero; the number of rows is bounded by
-what was asked for, the links, and the accounts; counts of rows with a prefix are exact sums over
-messages of clients, those of rows without one are what connections count.
-Must never know: how rows are published.
+A row has no member that is zero. The number of rows is bounded by the configured number of
+prefixes, the links and the accounts. Rows with a prefix are exact sums over published messages;
+rows without one come from the counters of connections.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from zope.interface import implementer
 
 from natsbroker.advisories import Advisory, ClientDisconnected, GatewayUnwanted
 from natsbroker.interfaces import IMessageBus, IObserver
-from natsbroker.monitoring.formats import shown
+from natsbroker.monitoring.formats import decoded
 from natsbroker.monitoring.model import MonitoringModel
 from natsbroker.monitoring.subjecttraffic import REST, SubjectTraffic, prefixOf
 
@@ -28,7 +27,7 @@ Row = dict[str, Any]
 
 _SLOW = "Slow Consumer"
 
-#: The names of the books of links, and what their peers are.
+#: The kind of peer by the name of the link statistics.
 _BOOKS = {"routes": "route", "gateways": "gateway", "leafs": "leaf"}
 
 _COUNTS = ("msgs_in", "bytes_in", "msgs_out", "bytes_out")
@@ -37,42 +36,40 @@ _COUNTS = ("msgs_in", "bytes_in", "msgs_out", "bytes_out")
 @implementer(IObserver)
 class TrafficModel:
     """
-    Counts for one broker.
+    The traffic of one broker.
     """
 
     def __init__(self, monitoring: MonitoringModel, depth: int, most: int) -> None:
         """
-        @param monitoring: tells of links.
-        @param depth: how many tokens of subjects are told apart.
-        @param most: how many rows with a prefix there are at most, beside those for the rest of
-            each account.
+        @param monitoring: has the links.
+        @param depth: the tokens of a subject prefix.
+        @param most: the most rows with a prefix, besides one for the other subjects of each
+            account.
         """
         self._monitoring = monitoring
         self._depth = depth
         self._most = most
-        self._talkers = SubjectTraffic(depth, most)
+        self._subjects = SubjectTraffic(depth, most)
         self._buses: dict[str, IMessageBus] = {}
         self._unwanted: dict[tuple[str, str, bytes], list[int]] = {}
         self._slow: Counter[str] = Counter()
         self._links: dict[tuple[str, str, str, int], tuple[int, ...]] = {}
         self._books: dict[str, int] = {}
 
-    # Counting.
-
     def watch(self, bus: IMessageBus) -> None:
         """
-        Count what is published in an account.
+        Count the messages of an account.
 
-        @param bus: a door to it.
+        @param bus: of the account.
         """
         name = bus.account
         self._buses[name] = bus
-        bus.matcher.recorder = partial(self._talkers.tallyOf, name)
+        bus.matcher.recorder = partial(self._subjects.tallyOf, name)
         bus.matcher.changed(b">")
 
     def stop(self) -> None:
         """
-        Count no more.
+        Stop counting.
         """
         buses, self._buses = self._buses, {}
         for bus in buses.values():
@@ -80,9 +77,6 @@ class TrafficModel:
             bus.matcher.changed(b">")
 
     def observe(self, advisory: Advisory) -> None:
-        """
-        See L{IObserver.observe}.
-        """
         if isinstance(advisory, GatewayUnwanted):
             key = (advisory.account, advisory.gateway, prefixOf(advisory.subject, self._depth))
             if key not in self._unwanted and len(self._unwanted) >= self._most:
@@ -94,29 +88,27 @@ class TrafficModel:
         elif isinstance(advisory, ClientDisconnected) and advisory.reason.startswith(_SLOW):
             self._slow[advisory.account] += 1
 
-    # Telling.
-
     def take(self) -> list[Row]:
         """
-        What passed since the last call.
+        The rows since the last call.
         """
         rows: dict[tuple[str, str, str, str], Counter[str]] = {}
 
         def row(account: str, kind: str, peer: str, prefix: bytes) -> Counter[str]:
-            return rows.setdefault((account, kind, peer, shown(prefix)), Counter())
+            return rows.setdefault((account, kind, peer, decoded(prefix)), Counter())
 
-        talks, displaced = self._talkers.take()
+        counted, displaced = self._subjects.take()
         for name in displaced or ():
             for bus in self._buses.values() if not name else filter(None, [self._buses.get(name)]):
                 bus.matcher.changed(b">")
-        for talk in talks:
-            messages, size, copies, copiedSize = talk.figures
-            one = row(talk.account, "client", "", talk.prefix)
+        for each in counted:
+            messages, size, copies, copiedSize = each.figures
+            one = row(each.account, "client", "", each.prefix)
             one.update(dict(zip(_COUNTS, (messages, size, copies, copiedSize), strict=True)))
-            if not talk.isWanted:
+            if not each.isWanted:
                 one["no_interest"] += messages
-            for gateway in talk.gateways:
-                one = row(talk.account, "gateway", gateway, talk.prefix)
+            for gateway in each.gateways:
+                one = row(each.account, "gateway", gateway, each.prefix)
                 one.update(msgs_out=messages, bytes_out=size)
         unwanted, self._unwanted = self._unwanted, {}
         for (account, gateway, prefix), (messages, size, told) in unwanted.items():
@@ -133,7 +125,7 @@ class TrafficModel:
 
     def _passed(self) -> Iterator[tuple[str, str, str, tuple[int, ...]]]:
         """
-        What passed over each link.
+        The traffic of each link since the last call.
         """
         before, self._links = self._links, {}
         for account, kind, peer, number, counts in self._linkTraffic():
@@ -158,7 +150,7 @@ class TrafficModel:
 
     def _cut(self) -> Iterator[tuple[str, int]]:
         """
-        How many links of a kind were too slow.
+        The slow links that were closed, by kind of peer.
         """
         for name, kind in _BOOKS.items():
             book = self._monitoring.varz.books.get(name)

@@ -1,10 +1,7 @@
 """
-The broker's own events, as the settings want them::
+The plugin that starts traffic events::
 
     services { traffic { interval: "10s", depth: 2, top: 1000, channel: "NB_EVENTS" } }
-
-Promises: a section that makes no sense is refused with what is wrong with it.
-Must never know: what is counted.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ __all__ = ["TrafficPlugin"]
 
 _KNOWN = ("account", "channel", "depth", "interval", "top")
 
-#: Bounds of the numbers: rows are made in one go, so there is an end to them.
+#: The ranges of the numbers. Rows are made in one step of the reactor, so C{top} is bounded.
 _INTERVAL = (0.1, 3600.0)
 _DEPTH = (1, 16)
 _TOP = (1, 20_000)
@@ -33,14 +30,14 @@ _TOP = (1, 20_000)
 @implementer(IBrokerService)
 class TrafficPlugin:
     """
-    Makes the service; nobody needs to install it.
+    Built in: it needs no installation.
     """
 
     name = "traffic"
 
     def makeService(self, host: IBrokerHost, section: Mapping[str, Any]) -> IService:
         """
-        See L{IBrokerService.makeService}.
+        @raise ValueError: for an unknown key or a wrong value in the section.
         """
         for key in section:
             if key not in _KNOWN:

@@ -1,19 +1,18 @@
 """
-The broker's own events: what passed, and what is wanted, every few seconds.
+Events about traffic and interest, published as JSON in one account every few seconds, and stored
+in a channel if one is configured::
 
-They are published in one account as JSON, and stored in a channel where one was given::
+    $NB.EVENT.TRAFFIC.<server id>       rows of traffic since the last event
+    $NB.EVENT.INTEREST.<server id>      rows of interest, local and of other clusters
 
-    $NB.EVENT.TRAFFIC.<server id>       rows of what passed since the event before
-    $NB.EVENT.INTEREST.<server id>      rows of what is subscribed to, here and elsewhere
-
-Promises: rows that are too many for one message come in several, whose C{part} and C{parts} say so;
-where nobody listens and nothing is stored, nothing is made.
-Must never know: how anything was counted.
+Rows that do not fit into one message come in several, numbered by C{part} of C{parts}. Without a
+subscriber and without a channel no event is made.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,10 +20,10 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
+from zope.interface import implementer
 
-from natsbroker.interfaces import IBrokerHost, IMessageBus
-from natsbroker.monitoring.demand import Demand
-from natsbroker.monitoring.formats import shown
+from natsbroker.interfaces import IBrokerHost, IInterestWatcher, IMessageBus
+from natsbroker.monitoring.formats import decoded
 from natsbroker.monitoring.subjecttraffic import prefixOf
 from natsbroker.monitoring.traffic import Row, TrafficModel
 from natsbroker.wire.instants import instant
@@ -33,19 +32,52 @@ __all__ = ["INTEREST", "TRAFFIC", "TrafficService"]
 
 _log = Logger(namespace="natsbroker.monitoring")
 
-#: How subjects of events begin.
+#: The prefixes of the subjects.
 TRAFFIC = b"$NB.EVENT.TRAFFIC."
 INTEREST = b"$NB.EVENT.INTEREST."
 
 _TYPE = "io.natsbroker.event.v1."
 
-#: How large the rows of one message are, in bytes, where C{max_payload} allows it.
+#: The bytes of the rows in one message, if C{max_payload} allows it.
 _LARGEST = 1 << 18
+
+
+@implementer(IInterestWatcher)
+class InterestByPrefix:
+    """
+    The interest of an account's local subscriptions, counted by subject prefix. Only changes of
+    interest cost time, not messages.
+
+    @ivar patterns: by prefix the number of different patterns, with their queue groups.
+    """
+
+    def __init__(self, bus: IMessageBus, depth: int) -> None:
+        """
+        @param bus: of the account.
+        @param depth: the tokens of a prefix.
+        """
+        self.patterns: Counter[bytes] = Counter()
+        self._depth = depth
+        self.stop: Callable[[], None] = bus.watchInterest(self)
+
+    def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
+        self.patterns[prefixOf(pattern, self._depth)] += 1
+
+    def interestWeightChanged(self, pattern: bytes, queue: bytes, weight: int) -> None:
+        """
+        Weights are not counted.
+        """
+
+    def interestLost(self, pattern: bytes, queue: bytes) -> None:
+        prefix = prefixOf(pattern, self._depth)
+        self.patterns[prefix] -= 1
+        if self.patterns[prefix] <= 0:
+            del self.patterns[prefix]
 
 
 class TrafficService(Service):
     """
-    Counts while it runs.
+    Counts and publishes while it runs.
     """
 
     def __init__(
@@ -59,12 +91,12 @@ class TrafficService(Service):
         closed: Callable[[], object] = lambda: None,
     ) -> None:
         """
-        @param bus: of the account that events are published in; C{None} for none.
-        @param interval: how often, in seconds.
-        @param depth: how many tokens of subjects are told apart.
-        @param most: how many rows with a prefix there are at most.
-        @param store: stores an event too.
-        @param closed: called when there will be no more.
+        @param bus: of the account that receives the events; C{None} for none.
+        @param interval: seconds between two events.
+        @param depth: the tokens of a subject prefix.
+        @param most: the most rows with a prefix.
+        @param store: stores an event.
+        @param closed: called after the last event.
         """
         self._host = host
         self._bus = bus
@@ -74,16 +106,13 @@ class TrafficService(Service):
         self._store = store
         self._closed = closed
         self._model: TrafficModel | None = None
-        self._demands: dict[str, Demand] = {}
+        self._interests: dict[str, InterestByPrefix] = {}
         self._end: Callable[[], None] = lambda: None
         self._before = 0.0
         self._loop = LoopingCall(self._tick)
         self._loop.clock = host.reactor
 
     def startService(self) -> None:
-        """
-        Begin to count.
-        """
         super().startService()  # type: ignore[no-untyped-call]
         self._before = self._host.reactor.seconds()
         self._model = TrafficModel(self._host.monitoring, self._depth, self._most)
@@ -92,47 +121,41 @@ class TrafficService(Service):
         self._loop.start(self._interval, now=False).addErrback(self._failed)
 
     def _watch(self, bus: IMessageBus) -> None:
-        """
-        There is an account.
-        """
         if self._model is not None:
             self._forget(bus.account)
             self._model.watch(bus)
-            self._demands[bus.account] = Demand(bus, self._depth)
+            self._interests[bus.account] = InterestByPrefix(bus, self._depth)
 
     def _forget(self, account: str) -> None:
-        demand = self._demands.pop(account, None)
-        if demand is not None:
-            demand.stop()
+        counted = self._interests.pop(account, None)
+        if counted is not None:
+            counted.stop()
 
     def stopService(self) -> Deferred[None] | None:
-        """
-        Count no more.
-        """
         if self._loop.running:
             self._loop.stop()
         model, self._model = self._model, None
         if model is not None:
             model.stop()
         self._end()
-        for name in list(self._demands):
+        for name in list(self._interests):
             self._forget(name)
         self._closed()
         stopping: Deferred[None] | None = super().stopService()  # type: ignore[no-untyped-call]
         return stopping
 
     def _failed(self, failure: Any) -> None:
-        _log.failure("No traffic is told of any more", failure)
+        _log.failure("Traffic events have ended", failure)
 
     def _tick(self) -> None:
         if self._model is None:
             return
         now = self._host.reactor.seconds()
         seconds, self._before = now - self._before, now
-        self._tell(TRAFFIC, "traffic", now, seconds, self._model.take)
-        self._tell(INTEREST, "interest", now, seconds, lambda: list(self._interest()))
+        self._publish(TRAFFIC, "traffic", now, seconds, self._model.take)
+        self._publish(INTEREST, "interest", now, seconds, lambda: list(self._interest()))
 
-    def _tell(
+    def _publish(
         self, prefix: bytes, kind: str, now: float, seconds: float, rows: Callable[[], list[Row]]
     ) -> None:
         """
@@ -141,7 +164,7 @@ class TrafficService(Service):
         server = self._host.describe()
         subject = prefix + server["id"].encode()
         isHeard = self._bus is not None and self._bus.hasInterest(subject)
-        # What was counted is taken in any case: an event tells of one interval.
+        # The rows of traffic are taken in any case: an event covers one interval.
         found = rows() if isHeard or self._store is not None or kind == "traffic" else []
         if not isHeard and self._store is None:
             return
@@ -166,7 +189,7 @@ class TrafficService(Service):
     @property
     def _cluster(self) -> str:
         """
-        What the gateway, or else the cluster, is called.
+        The name of the gateway, or of the cluster.
         """
         settings = self._host.settings
         gateway, cluster = settings.gateway, settings.cluster
@@ -174,12 +197,12 @@ class TrafficService(Service):
 
     def _interest(self) -> Iterator[Row]:
         """
-        What is subscribed to here, by what patterns begin with, and what is known of others.
+        Local interest by prefix, and what is known of the interest of other clusters.
         """
-        for account, demand in self._demands.items():
-            for prefix, count in demand.patterns.most_common(self._most):
+        for account, counted in self._interests.items():
+            for prefix, count in counted.patterns.most_common(self._most):
                 row = {"account": account, "peer_kind": "client", "peer": ""}
-                yield {**row, "subject_prefix": shown(prefix), "patterns": count}
+                yield {**row, "subject_prefix": decoded(prefix), "patterns": count}
         gateways = self._host.monitoring.gatewayz.gateways
         for name, link in () if gateways is None else gateways.outbound():
             for account, figures in link.accounts().items():
@@ -193,12 +216,12 @@ class TrafficService(Service):
                     )
                 }
                 for prefix in prefixes:
-                    yield {**row, "subject_prefix": shown(prefix)}
+                    yield {**row, "subject_prefix": decoded(prefix)}
 
 
 def _pieces(rows: list[Row], largest: int) -> Iterator[list[str]]:
     """
-    The rows as JSON, so many at a time as fit; once none if there are none.
+    The rows as JSON, split into messages; one empty list without rows.
     """
     piece: list[str] = []
     size = 0

@@ -1,11 +1,9 @@
 """
 The page C{/varz}: the server as a whole.
 
-Promises: the keys of nats-server's page in its order, with its units; C{version} is the nats-server
-release whose behaviour is matched, C{natsbroker} is ours. What other services know, they
-contribute. Keys of nats-server's that would say nothing true here are left out: those of the Go
-runtime, its feature flags and its disk semaphore.
-Must never know: links or streams.
+Keys, order and units are those of nats-server's page. C{version} is the nats-server release whose
+behaviour is matched, C{natsbroker} our own. Members of the Go runtime, feature flags and the disk
+semaphore are left out: nothing here corresponds to them.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from natsbroker.monitoring.state import BrokerState
 
 __all__ = ["Varz"]
 
-#: How many connections are gone through in one step.
+#: The connections that one step reads.
 _STEP = 256
 
 #: Seconds for a TLS handshake where no TLS is configured: nats-server's default.
@@ -34,13 +32,12 @@ Document = dict[str, Any]
 
 class Varz:
     """
-    Tells about the server.
+    The page.
 
-    @ivar contributions: for a key of the page, what gives its value: a mapping for C{cluster},
-        C{gateway}, C{leaf}, C{mqtt}, C{websocket} and C{jetstream}, a number for C{routes},
-        C{remotes} and C{leafnodes}.
-    @ivar books: what has become of the links of each kind: of C{routes}, C{gateways} and C{leafs}.
-    @ivar requests: how often each page was asked for.
+    @ivar contributions: by key, the functions of other services that give its value: a mapping for
+        C{cluster}, C{gateway}, C{leaf}, C{mqtt}, C{websocket} and C{jetstream}, a number for
+        C{routes}, C{remotes} and C{leafnodes}.
+    @ivar books: the link statistics under C{routes}, C{gateways} and C{leafs}.
     """
 
     def __init__(self, state: BrokerState, requests: Mapping[str, int]) -> None:
@@ -51,13 +48,13 @@ class Varz:
 
     def __call__(self, query: Query) -> Answer:
         """
-        The page; it has no parameters.
+        The page has no parameters.
         """
         return Answer(200, JSON, bodyOf(self.steps()))
 
     def steps(self) -> Generator[bytes, None, Document]:
         """
-        The same as a document, for those who want no HTTP.
+        The page as a document.
         """
         traffic = yield from self._traffic()
         return {

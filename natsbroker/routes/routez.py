@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator
 
 from natsbroker.links.views import ClusterView
 from natsbroker.monitoring.answers import JSON, Answer, Listing, bodyOf
-from natsbroker.monitoring.formats import instant, shown
+from natsbroker.monitoring.formats import decoded, instant
 from natsbroker.monitoring.queries import Query
 from natsbroker.monitoring.rows import (
     Row,
@@ -105,7 +105,7 @@ def _interest(route: RouteFacts, isDetailed: bool) -> Iterator[tuple[int, str | 
     for each, delivered in route.interest:
         size = 2 * len(each.pattern) + len(each.queue) + _EACH
         if not isDetailed:
-            yield size, shown(each.pattern)
+            yield size, decoded(each.pattern)
             continue
         names = [b"L" if each.origin else b"R", b"" if route.account else each.account]
         sid = [*names, each.pattern, each.queue, each.origin.strip()]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.monitoring.formats import (
+    decoded,
     duration,
     nanoseconds,
     number,
     roundTrip,
-    shown,
     uptime,
 )
 
@@ -76,4 +76,4 @@ def test_roundTrip(seconds: float, text: str) -> None:
 
 def test_shown() -> None:
     """What is not UTF-8 in a subject is replaced, so that the page stays UTF-8."""
-    assert shown(b"foo.\xff.b\xc3\xa4r") == "foo.\ufffd.bär"
+    assert decoded(b"foo.\xff.b\xc3\xa4r") == "foo.\ufffd.bär"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from twisted.internet.task import Clock
@@ -58,7 +58,7 @@ class Port:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.site = monitorSite(model)
+        self.site = monitorSite(cast(Any, model))
 
     def dial(self) -> MemoryTransport:
         """Connect."""

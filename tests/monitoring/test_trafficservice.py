@@ -8,6 +8,7 @@ import json
 from typing import Any, cast
 
 from natsbroker.config.build import buildText
+from natsbroker.monitoring.trafficservice import InterestByPrefix
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection
 from tests.gateways.gatewaypeers import info
 from tests.gateways.test_service import REMOTES, Edge
@@ -219,3 +220,22 @@ def test_sentToGateways() -> None:
         row for row in interest["rows"] if row["peer_kind"] == "gateway" and "A" in row.values()
     ]
     assert (link["peer"], link["mode"], link["refused"]) == ("B", "optimistic", 1)
+
+
+def test_interestByPrefix() -> None:
+    """Different patterns with one prefix are counted together until they end."""
+    with MemoryBroker() as broker:
+        client = broker.connect({"verbose": False})
+        client.request(b"SUB a.b.c 1\r\nSUB x 2\r\n")
+        interest = InterestByPrefix(broker.bus(), 2)
+        before = interest.patterns.copy()
+        client.request(b"SUB a.b.d 3\r\nSUB a.b.c q 4\r\nSUB a.b.c 5\r\nSUB _INBOX.u.1 6\r\n")
+        assert before[b"a.b.>"] == before[b"x"] == 1
+        assert interest.patterns[b"a.b.>"] == 3
+        assert interest.patterns[b"_INBOX.>"] == 1
+        client.request(b"UNSUB 3\r\nUNSUB 4\r\nUNSUB 1\r\nUNSUB 2\r\n")
+        assert interest.patterns[b"a.b.>"] == 1
+        assert b"x" not in interest.patterns
+        interest.stop()
+        client.request(b"SUB x 7\r\n")
+        assert b"x" not in interest.patterns
