@@ -44,12 +44,8 @@ from natsbroker.interfaces import (
 )
 from natsbroker.links.dependencies import LinkGround
 from natsbroker.links.services import Links
-from natsbroker.readiness import Readiness
 from natsbroker.server import builtin
-from natsbroker.server.descriptions import describing, identifying
-from natsbroker.server.identity import ServerKeys
-from natsbroker.server.lameduck import LameDuck
-from natsbroker.server.making import (
+from natsbroker.server.composition import (
     makeCallouts,
     makeContext,
     makeEvents,
@@ -59,6 +55,10 @@ from natsbroker.server.making import (
     makeTerms,
     withOperators,
 )
+from natsbroker.server.descriptions import describing, identifying
+from natsbroker.server.identity import ServerKeys
+from natsbroker.server.info import Presence
+from natsbroker.server.lameduck import LameDuck
 from natsbroker.server.observers import Observers
 from natsbroker.server.planners import (
     limitsPlanner,
@@ -66,7 +66,7 @@ from natsbroker.server.planners import (
     tlsPlanner,
 )
 from natsbroker.server.plugins import Plugins, nameOf
-from natsbroker.server.presence import Presence
+from natsbroker.server.readiness import Readiness
 from natsbroker.server.reload import Planner, ReloadError, logChanges, plan, settled
 from natsbroker.server.start import announceListener, announceStart
 from natsbroker.wire.values import Kind

@@ -100,7 +100,7 @@ def main(
 
 
 def _printUsage(stdout: TextIO) -> None:
-    from natsbroker.config.helptext import usage
+    from natsbroker.config.help import usage
 
     print(usage(_OURS), file=stdout)
 
@@ -123,7 +123,7 @@ def _help(
 def _helpTLS(
     invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
-    from natsbroker.config.helptext import tlsHelp
+    from natsbroker.config.help import tlsHelp
 
     print(tlsHelp(), file=stdout)
     return 0
@@ -146,7 +146,7 @@ def _test(
     invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
     from natsbroker.errors import BrokerError
-    from natsbroker.server.checking import checkSurroundings
+    from natsbroker.server.configtest import checkSurroundings
 
     settings = _settingsOf(invocation)
     try:

@@ -38,9 +38,9 @@ from natsbroker.config.errors import OPEN, ConfigError
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
+from natsbroker.server.processfiles import Surroundings
 from natsbroker.server.processlog import ProcessLog
 from natsbroker.server.signals import Signals
-from natsbroker.server.surroundings import Surroundings
 from natsbroker.streaming.overrides import withStreaming
 
 __all__ = ["Options", "makeService"]

@@ -52,7 +52,7 @@ def row(ours: str = "", others: str = "", typing: str = "") -> Row:
 _BASE = "interfaces errors advisories subjects wire"
 _ROOMS = (
     f"{_BASE} hot config connections accounts clients links routes gateways leafnodes auth"
-    " streaming jetstream storage export monitoring server client readiness"
+    " streaming jetstream storage export monitoring server client"
 )
 _TWISTED = "twisted zope constantly automat"
 _TLS = "OpenSSL service_identity cryptography"
@@ -68,7 +68,6 @@ MAP: dict[str, Row] = {
     "interfaces": row(
         "wire.values wire.grants", "zope", typing="twisted advisories subjects interfaces"
     ),
-    "readiness": row("", "twisted"),
     "config": row(_ROOMS),
     "accounts": row(_ROOMS, _TWISTED),
     "connections": row(_ROOMS, f"{_TWISTED} {_TLS}"),

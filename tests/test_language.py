@@ -58,7 +58,7 @@ def test_likeTextIsAllowed(text: str) -> None:
 
 def test_moduleNameIsFound() -> None:
     """A module with a banned name counts as one finding."""
-    assert [each.line for each in findingsIn("natsbroker/server/making.py", "")] == [1]
+    assert [each.line for each in findingsIn("natsbroker/server/composition.py", "")] == [1]
 
 
 def test_movedFileKeepsItsAllowance() -> None:

@@ -166,8 +166,8 @@ class TestLoading:
         path.write_text("port: 4222\ngateway { name: A }")
         loaded = loadedBy("-t", "-c", str(path))
         assert loaded & self.HEAVY == set()
-        rare = {"cluster", "exchange", "leafnodes", "streaming"}
-        assert loaded & {f"natsbroker.config.build_{name}" for name in rare} == set()
+        rare = {"accounts", "leafnodes", "routes", "streaming"}
+        assert loaded & {f"natsbroker.{name}.reading" for name in rare} == set()
         assert "natsbroker.gateways.reading" in loaded
 
 

@@ -14,13 +14,13 @@ from typing import Any
 
 from twisted.logger import Logger
 
+from natsbroker.accounts import settings as blocks
 from natsbroker.accounts.account import Account
 from natsbroker.accounts.exports import Latency, ResponseType, ServiceExport
+from natsbroker.accounts.importchecks import exportFor, problems
 from natsbroker.accounts.imports import ServiceImport, StreamImport
+from natsbroker.accounts.settings import bytesOf
 from natsbroker.auth.settings import Account as Described
-from natsbroker.config import exchange
-from natsbroker.config.exchange import bytesOf
-from natsbroker.config.exchange_checks import exportFor, problems
 from natsbroker.config.jetstream import JetStream
 from natsbroker.config.mappings import mappingFrom
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
@@ -60,7 +60,7 @@ def describedIn(settings: Settings) -> dict[str, Described]:
 
 
 #: What the system account exports to the accounts that have JetStream.
-_JETSTREAM = exchange.ServiceExport(API)
+_JETSTREAM = blocks.ServiceExport(API)
 
 
 class Exchanges:
@@ -80,10 +80,10 @@ class Exchanges:
         self.system: Account | None = None
         self._random = random
         self._cluster = bytesOf(cluster)
-        self._exports: dict[tuple[Account, str], tuple[exchange.ServiceExport, ServiceExport]] = {}
+        self._exports: dict[tuple[Account, str], tuple[blocks.ServiceExport, ServiceExport]] = {}
         self._streams: dict[Account, list[Any]] = {}
         self._services: dict[Account, list[Any]] = {}
-        self._mappings: dict[Account, tuple[exchange.SubjectMapping, ...]] = {}
+        self._mappings: dict[Account, tuple[blocks.SubjectMapping, ...]] = {}
 
     def apply(self, accounts: Mapping[str, Account], described: Mapping[str, Described]) -> None:
         """
@@ -107,9 +107,9 @@ class Exchanges:
                 if export is None:
                     continue
                 renaming = Renaming(bytesOf(each.subject), bytesOf(each.to))
-                if isinstance(each, exchange.StreamImport):
+                if isinstance(each, blocks.StreamImport):
                     streams.append((exporter, renaming))
-                elif isinstance(export, exchange.ServiceExport):
+                elif isinstance(export, blocks.ServiceExport):
                     made = self._exportFor(exporter, export)
                     services.append((exporter, made, renaming, each.share))
             services += self._jetstreamOf(account, about, services)
@@ -140,7 +140,7 @@ class Exchanges:
 
     # The JetStream of other servers.
 
-    def _domainsOf(self, described: Described) -> tuple[exchange.SubjectMapping, ...]:
+    def _domainsOf(self, described: Described) -> tuple[blocks.SubjectMapping, ...]:
         """
         What leads to JetStream's domains, besides what the account maps itself.
         """
@@ -169,7 +169,7 @@ class Exchanges:
             return []
         return [(system, self._exportFor(system, _JETSTREAM), renaming, True)]
 
-    def _exportFor(self, owner: Account, export: exchange.ServiceExport) -> ServiceExport:
+    def _exportFor(self, owner: Account, export: blocks.ServiceExport) -> ServiceExport:
         """
         The export that was made for the same words before, or a new one.
         """

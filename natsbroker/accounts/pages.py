@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from natsbroker.auth.settings import Account
-from natsbroker.config.exchange import (
+from natsbroker.accounts.settings import (
     CHUNKED,
     SINGLETON,
     STREAM,
@@ -23,6 +22,7 @@ from natsbroker.config.exchange import (
     ServiceImport,
     SubjectMapping,
 )
+from natsbroker.auth.settings import Account
 from natsbroker.subjects.renaming import Renaming, numbered
 
 __all__ = ["exchangeContributions"]

@@ -8,7 +8,7 @@ know whose permissions they are.
 from __future__ import annotations
 
 from natsbroker.auth.settings import Permissions, ResponsePermission, SubjectPermission
-from natsbroker.config.reading import Findings, Reading
+from natsbroker.config.blocks import Findings, Reading
 from natsbroker.subjects.grammar import isValidSubject
 
 EMPTY_ALLOW = (

@@ -26,7 +26,7 @@ from natsbroker.auth.restingfile import readSnapshot
 from natsbroker.config.model import TLS
 from natsbroker.interfaces import IAuthorizer, IAuthorizerPlugin, IBrokerHost, IReloadable
 from natsbroker.server.agents import agentFor
-from natsbroker.server.sections import Section
+from natsbroker.server.pluginoptions import Section
 
 __all__ = ["READY_MADE", "CredPlugin", "HTTPPlugin", "HtpasswdPlugin"]
 

@@ -23,12 +23,12 @@ from natsbroker.auth.settings import (
     Permissions,
     User,
 )
+from natsbroker.config.blocks import Findings, Reading
 from natsbroker.config.errors import ConfigError
-from natsbroker.config.keys import ACCOUNT, USER, isPublicKey
-from natsbroker.config.reading import Findings, Reading
+from natsbroker.config.publickeys import ACCOUNT, USER, isPublicKey
 
 if TYPE_CHECKING:
-    from natsbroker.config.build_exchange import Exchanges
+    from natsbroker.accounts.reading import Exchanges
 
 MOST_BCRYPT_ROUNDS = 14
 """The highest cost of a bcrypt hash; a login at 14 takes seconds of a core."""
@@ -57,7 +57,7 @@ class Identities:
         """
         Reads what accounts exchange; it loads with the first account.
         """
-        from natsbroker.config.build_exchange import Exchanges
+        from natsbroker.accounts.reading import Exchanges
 
         return Exchanges(self._findings)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from natsbroker.config.exchange import Export, Import, SubjectMapping
+    from natsbroker.accounts.settings import Export, Import, SubjectMapping
 
 GLOBAL_ACCOUNT = "$G"
 """The account of everybody who is not given another one."""

@@ -30,7 +30,7 @@ from natsbroker.interfaces import (
     ISubscriber,
     ISubscription,
 )
-from natsbroker.readiness import Readiness
+from natsbroker.server.readiness import Readiness
 from natsbroker.subjects.grammar import isValidLiteral, isValidSubject
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import ClientInfo, Message

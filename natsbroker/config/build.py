@@ -18,6 +18,7 @@ from typing import Any
 
 from natsbroker.auth.operator.reading import operatorModeFrom
 from natsbroker.auth.reading import Identities
+from natsbroker.config.blocks import Findings, Reading, placesIn, readTable, recorded
 from natsbroker.config.build_server import (
     connectionSettings,
     loggingFrom,
@@ -28,11 +29,10 @@ from natsbroker.config.build_server import (
 from natsbroker.config.build_tls import tlsOf
 from natsbroker.config.checks import check
 from natsbroker.config.errors import ConfigError, ConfigErrors, Position
-from natsbroker.config.features import NOT_YET
+from natsbroker.config.files import readText
+from natsbroker.config.language.tree import Table
 from natsbroker.config.model import SYSTEM_ACCOUNT, Router, Settings
-from natsbroker.config.reading import Findings, Reading, placesIn, readTable, recorded
-from natsbroker.config.textfiles import readText
-from natsbroker.config.tree import Table
+from natsbroker.config.unsupported import NOT_YET
 
 __all__ = ["Built", "buildDefaults", "buildFile", "buildText", "buildTree"]
 
@@ -69,7 +69,7 @@ def buildFile(
     @param read: gives the text of a path, or raises L{OSError}.
     @raise ConfigErrors: with every mistake.
     """
-    from natsbroker.config.syntax import parseFile
+    from natsbroker.config.language.parser import parseFile
 
     tree = _parsed(lambda: parseFile(path, environment, read))
     return buildTree(tree, path, override, read)
@@ -87,7 +87,7 @@ def buildText(
 
     @param source: what errors name as the file.
     """
-    from natsbroker.config.syntax import parse
+    from natsbroker.config.language.parser import parse
 
     tree = _parsed(lambda: parse(text, environment, source, read))
     return buildTree(tree, source, override, read)
@@ -114,8 +114,8 @@ def buildTree(
     """
     Make settings from a tree; see L{buildFile}.
     """
-    from natsbroker.config.digest import digestOf
-    from natsbroker.config.schema import ROOT
+    from natsbroker.config.keys.root import ROOT
+    from natsbroker.config.language.digest import digestOf
 
     findings = Findings()
     if not tree.entries:
@@ -201,7 +201,7 @@ def _rareBlocks(reading: Reading, findings: Findings, read: Callable[[str], str]
 
         found["jetstream"] = jetstreamFrom(reading)
     if "mappings" in reading:
-        from natsbroker.config.build_exchange import Exchanges
+        from natsbroker.accounts.reading import Exchanges
 
         found["mappings"] = Exchanges(findings).mappings(reading)
     return found

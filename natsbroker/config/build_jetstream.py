@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from natsbroker.config.blocks import Findings, Reading
 from natsbroker.config.jetstream import JetStream
-from natsbroker.config.keys import ACCOUNT, isPublicKey
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
-from natsbroker.config.reading import Findings, Reading
+from natsbroker.config.publickeys import ACCOUNT, isPublicKey
 from natsbroker.subjects.grammar import hasWildcard, isValidLiteral
 
 __all__ = ["checkJetStream", "jetstreamFrom"]

@@ -11,9 +11,9 @@ import posixpath
 from dataclasses import replace
 
 from natsbroker.config.addresses import checkPort
-from natsbroker.config.durations import durationText
+from natsbroker.config.blocks import Findings, Reading
 from natsbroker.config.model import Logging, Monitoring, Settings
-from natsbroker.config.reading import Findings, Reading
+from natsbroker.wire.durations import durationText
 
 LARGEST_SIZE = (1 << 31) - 1
 MOST_TOKENS = 255

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from natsbroker.config.durations import secondsFrom
+from natsbroker.config.blocks import Findings, Reading
 from natsbroker.config.model import TLS
 from natsbroker.config.pem import CERTIFICATE, PRIVATE_KEY, pemProblem
-from natsbroker.config.reading import Findings, Reading
+from natsbroker.wire.durations import secondsFrom
 
 DEFAULT_TIMEOUT = 2.0
 FALLBACK_DELAY = 0.05

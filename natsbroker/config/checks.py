@@ -25,9 +25,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from natsbroker.auth.operator.reading import checkOperators
+from natsbroker.config.blocks import Findings, Reading
 from natsbroker.config.loopback import isLoopback
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
-from natsbroker.config.reading import Findings, Reading
 
 if TYPE_CHECKING:
     from natsbroker.routes.settings import Cluster

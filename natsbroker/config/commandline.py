@@ -16,10 +16,10 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from natsbroker.config.errors import ConfigError, ConfigErrors, NotSupportedYet
-from natsbroker.config.features import missing
+from natsbroker.config.files import readText
 from natsbroker.config.flags import KINDS, STREAMING_FLAGS, TUNING_FLAGS, flagNamed
 from natsbroker.config.goflags import FlagError, FlagValue, parseFlags, takeFlags
-from natsbroker.config.textfiles import readText
+from natsbroker.config.unsupported import missing
 
 if TYPE_CHECKING:
     from natsbroker.config.model import Settings

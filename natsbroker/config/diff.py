@@ -17,8 +17,8 @@ from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from natsbroker.auth.settings import Permissions, User
-from natsbroker.config.durations import durationText
 from natsbroker.config.model import RANDOM_PORT, Settings
+from natsbroker.wire.durations import durationText
 
 __all__ = ["FIXED", "Change", "differences", "reloadProblems"]
 

@@ -7,7 +7,7 @@ never know whose mapping it is, or where it was said.
 
 from __future__ import annotations
 
-from natsbroker.config.exchange import SubjectMapping, bytesOf
+from natsbroker.accounts.settings import SubjectMapping, bytesOf
 from natsbroker.subjects.mapping import Destination, Mapping
 
 __all__ = ["mappingFrom"]

@@ -31,10 +31,10 @@ from natsbroker.auth.settings import (
     User,
 )
 from natsbroker.config.jetstream import JetStream
-from natsbroker.config.tlsblock import TLS
+from natsbroker.config.tls import TLS
 
 if TYPE_CHECKING:
-    from natsbroker.config.exchange import SubjectMapping
+    from natsbroker.accounts.settings import SubjectMapping
     from natsbroker.gateways.settings import Gateway, InterestPolicy, RemoteGateway
     from natsbroker.leafnodes.settings import Leafnodes
     from natsbroker.routes.settings import Cluster
@@ -73,12 +73,12 @@ DEFAULT_PORT = 4222
 RANDOM_PORT = -1
 
 _LOADED_LATE = {
-    "Cluster": "cluster",
-    "Gateway": "gateway",
-    "InterestPolicy": "gateway",
-    "Leafnodes": "leafnodes",
-    "RemoteGateway": "gateway",
-    "Streaming": "streaming",
+    "Cluster": "routes.settings",
+    "Gateway": "gateways.settings",
+    "InterestPolicy": "gateways.settings",
+    "Leafnodes": "leafnodes.settings",
+    "RemoteGateway": "gateways.settings",
+    "Streaming": "streaming.settings",
 }
 """The blocks that few configurations have, and the module of each: it loads with its first use,
 since defining a frozen class costs a start half a millisecond."""
@@ -86,7 +86,7 @@ since defining a frozen class costs a start half a millisecond."""
 
 def __getattr__(name: str) -> Any:
     if name in _LOADED_LATE:
-        return getattr(import_module(f"natsbroker.config.{_LOADED_LATE[name]}"), name)
+        return getattr(import_module(f"natsbroker.{_LOADED_LATE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from natsbroker.config.tlsblock import TLS
+from natsbroker.config.tls import TLS
 
 __all__ = ["Gateway", "InterestPolicy", "RemoteGateway"]
 

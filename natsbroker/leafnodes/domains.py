@@ -6,7 +6,7 @@ This module promises the mappings that nats-server makes.
 
 from __future__ import annotations
 
-from natsbroker.config.exchange import MappingDestination, SubjectMapping
+from natsbroker.accounts.settings import MappingDestination, SubjectMapping
 
 __all__ = ["API", "fromDomain", "toDomain"]
 

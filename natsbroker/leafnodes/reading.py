@@ -12,9 +12,9 @@ import binascii
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from natsbroker.config.blocks import Findings, Reading
 from natsbroker.config.build_tls import tlsOf
-from natsbroker.config.keys import ACCOUNT, USER, isPublicKey
-from natsbroker.config.reading import Findings, Reading
+from natsbroker.config.publickeys import ACCOUNT, USER, isPublicKey
 from natsbroker.leafnodes.settings import Leafnodes, LeafUser, RemoteLeaf, splitRemote
 from natsbroker.links.compressionsettings import AUTO, AUTOMATIC, compressionOf
 from natsbroker.links.settings import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from natsbroker.config.addresses import RemoteURL, splitURL
-from natsbroker.config.tlsblock import TLS
+from natsbroker.config.tls import TLS
 from natsbroker.links.compressionsettings import AUTOMATIC, Compression
 
 __all__ = ["LEAF_PORT", "LeafUser", "Leafnodes", "RemoteLeaf", "RemoteURL", "splitRemote"]

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from natsbroker.config.durations import durationText
-from natsbroker.config.reading import Findings, Reading
+from natsbroker.config.blocks import Findings, Reading
+from natsbroker.wire.durations import durationText
 
 __all__ = ["ACCEPTED", "AUTO", "AUTOMATIC", "FAST", "Compression", "compressionOf"]
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from natsbroker.config.addresses import checkPort, splitAddress
+from natsbroker.config.blocks import Findings, Reading
 from natsbroker.config.loopback import isLoopback
-from natsbroker.config.reading import Findings, Reading
-from natsbroker.config.tlsblock import TLS
+from natsbroker.config.tls import TLS
 
 __all__ = [
     "advertiseProblems",

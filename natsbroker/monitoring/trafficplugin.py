@@ -12,10 +12,10 @@ from typing import Any
 from twisted.application.service import IService
 from zope.interface import implementer
 
-from natsbroker.config.durations import secondsFrom
 from natsbroker.interfaces import IBrokerHost, IBrokerService
 from natsbroker.monitoring.trafficservice import TrafficService
 from natsbroker.streaming.inside import ChannelWriter
+from natsbroker.wire.durations import secondsFrom
 
 __all__ = ["TrafficPlugin"]
 

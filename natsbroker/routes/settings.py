@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 from natsbroker.auth.settings import Permissions
-from natsbroker.config.tlsblock import TLS
+from natsbroker.config.tls import TLS
 from natsbroker.links.compressionsettings import ACCEPTED, Compression
 
 __all__ = ["DIALECTS", "Cluster", "RouteURL", "splitRoute"]

@@ -20,9 +20,9 @@ from twisted.logger import Logger, globalLogBeginner
 from natsbroker.broker import Broker
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
+from natsbroker.server.processfiles import Surroundings
 from natsbroker.server.processlog import ProcessLog
 from natsbroker.server.signals import Signals
-from natsbroker.server.surroundings import Surroundings
 
 __all__ = ["ServerProcess"]
 

@@ -16,11 +16,11 @@ from typing import Any
 from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
-from natsbroker.config.durations import secondsFrom
 from natsbroker.interfaces import IBrokerHost, IStoreOpener, IStreamStore
 from natsbroker.server.plugins import Plugins
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.memory import MemoryStore
+from natsbroker.wire.durations import secondsFrom
 
 __all__ = [
     "LMDBOpener",

@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from natsbroker.auth.settings import GLOBAL_ACCOUNT
-from natsbroker.config.reading import Findings, Reading
+from natsbroker.config.blocks import Findings, Reading
 from natsbroker.streaming.settings import ChannelLimits, Streaming, splitServers
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject
 

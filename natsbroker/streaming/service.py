@@ -32,7 +32,7 @@ from natsbroker.interfaces import (
     IStreamStore,
 )
 from natsbroker.interfaces.storage import LogElsewhere, StoreError
-from natsbroker.readiness import Readiness
+from natsbroker.server.readiness import Readiness
 from natsbroker.streaming.catalogue import ChannelCatalogue
 from natsbroker.streaming.leading import lead
 from natsbroker.streaming.names import Subjects

@@ -15,7 +15,7 @@ from natsbroker import hot
 from natsbroker.accounts.configured import checkExchange, describedIn
 from natsbroker.accounts.exports import ResponseType
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
-from natsbroker.config.exchange import StreamImport
+from natsbroker.accounts.settings import StreamImport
 from natsbroker.config.model import Account as Described
 from natsbroker.config.model import Settings
 from natsbroker.server.reload import ReloadError

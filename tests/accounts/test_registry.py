@@ -11,7 +11,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker import errors, hot
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter, accountNames
-from natsbroker.config.exchange import StreamExport, StreamImport
+from natsbroker.accounts.settings import StreamExport, StreamImport
 from natsbroker.config.model import Account, AccountLimits
 from natsbroker.interfaces import ISubjectRouter
 from natsbroker.wire.grants import Grant

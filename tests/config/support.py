@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from natsbroker.config.blocks import Findings, Reading, readTable
 from natsbroker.config.build import Built, buildText
 from natsbroker.config.errors import ConfigError, ConfigErrors
+from natsbroker.config.keys.root import ROOT
+from natsbroker.config.language.parser import parse
 from natsbroker.config.model import Settings
-from natsbroker.config.reading import Findings, Reading, readTable
-from natsbroker.config.schema import ROOT
-from natsbroker.config.syntax import parse
 
 PEM = "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n"
 """Stands for a certificate and for a key."""

@@ -8,8 +8,8 @@ import pytest
 
 from natsbroker.config.flags import EVERY_FLAG, KINDS, STREAMING_FLAGS, TUNING_FLAGS, flagNamed
 from natsbroker.config.goflags import FlagKind
-from natsbroker.config.schema import ROOT
-from tests.config.test_schema import everyPath
+from natsbroker.config.keys.root import ROOT
+from tests.config.keys.test_root import everyPath
 
 SPELLINGS = """
     a addr net p port n name server_name P pid m http_port ms https_port c config t sl signal

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.config.exchange import MappingDestination, SubjectMapping
+from natsbroker.accounts.settings import MappingDestination, SubjectMapping
 from natsbroker.config.mappings import mappingFrom
 from natsbroker.subjects.mapping import Destination, InvalidMapping
 

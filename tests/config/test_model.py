@@ -9,6 +9,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from natsbroker.auth.settings import Account, Authorization, User
+from natsbroker.config import model
 from natsbroker.config.model import Settings
 
 
@@ -52,3 +53,9 @@ def test_secretsStayOut() -> None:
         deferred={"cluster": {"pass": "canary"}},
     )
     assert "canary" not in repr(settings)
+
+
+@pytest.mark.parametrize("name", model.__all__)
+def test_everyNameLoads(name: str) -> None:
+    """Each public name is there, also those of modules that load with their first use."""
+    assert getattr(model, name) is not None

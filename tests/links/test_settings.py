@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from natsbroker.config.reading import Findings, Reading
-from natsbroker.config.tlsblock import TLS
+from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.tls import TLS
 from natsbroker.links.settings import (
     advertised,
     advertiseProblems,

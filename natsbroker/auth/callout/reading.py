@@ -8,8 +8,8 @@ users.  It must never know how a service is asked.
 from __future__ import annotations
 
 from natsbroker.auth.settings import GLOBAL_ACCOUNT, AuthCallout
-from natsbroker.config.keys import ACCOUNT, CURVE, isPublicKey
-from natsbroker.config.reading import Findings, Reading
+from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.publickeys import ACCOUNT, CURVE, isPublicKey
 
 __all__ = ["calloutFrom"]
 

@@ -14,10 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from natsbroker.auth.operator.accountclaims import EVERYBODY, AccountClaims
-from natsbroker.auth.operator.exchange import ExportClaim, ImportClaim, MappingClaim
-from natsbroker.auth.settings import Account, AccountLimits
-from natsbroker.config.exchange import (
+from natsbroker.accounts.importchecks import problems
+from natsbroker.accounts.settings import (
     CHUNKED,
     RESPONSE_THRESHOLD,
     SINGLETON,
@@ -32,7 +30,9 @@ from natsbroker.config.exchange import (
     StreamImport,
     SubjectMapping,
 )
-from natsbroker.config.exchange_checks import problems
+from natsbroker.auth.operator.accountclaims import EVERYBODY, AccountClaims
+from natsbroker.auth.operator.exchange import ExportClaim, ImportClaim, MappingClaim
+from natsbroker.auth.settings import Account, AccountLimits
 from natsbroker.config.mappings import mappingFrom
 from natsbroker.subjects.grammar import isSubset
 from natsbroker.subjects.mapping import InvalidMapping

@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable
 
 from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY, URL, OperatorMode, Resolver
+from natsbroker.config.blocks import Findings, Reading
 from natsbroker.config.build_tls import tlsOf
-from natsbroker.config.keys import ACCOUNT, OPERATOR, isPublicKey
 from natsbroker.config.model import Settings
-from natsbroker.config.reading import Findings, Reading
+from natsbroker.config.publickeys import ACCOUNT, OPERATOR, isPublicKey
 
 __all__ = ["checkOperators", "operatorModeFrom"]
 

@@ -8,11 +8,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from natsbroker.auth.operator.accountclaims import AccountClaims
-from natsbroker.auth.operator.accounts import accountsFrom, activationsEnd, limitsFrom
-from natsbroker.auth.settings import Account as Described
-from natsbroker.auth.settings import AccountLimits
-from natsbroker.config.exchange import (
+from natsbroker.accounts.settings import (
     Latency,
     MappingDestination,
     ServiceExport,
@@ -21,6 +17,10 @@ from natsbroker.config.exchange import (
     StreamImport,
     SubjectMapping,
 )
+from natsbroker.auth.operator.accountclaims import AccountClaims
+from natsbroker.auth.operator.accounts import accountsFrom, activationsEnd, limitsFrom
+from natsbroker.auth.settings import Account as Described
+from natsbroker.auth.settings import AccountLimits
 from tests.auth.operator.chain import Account, Operator, claimsOf, token
 
 OPERATOR = Operator()

@@ -8,7 +8,7 @@ import pytest
 
 from natsbroker.auth.operator.operators import operatorsIn
 from natsbroker.config.model import OperatorMode, Resolver, Settings
-from natsbroker.server.making import withOperators
+from natsbroker.server.composition import withOperators
 from tests.auth.operator.chain import Account, Identity, Operator
 from tests.server.support import settingsOf
 

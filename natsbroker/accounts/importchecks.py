@@ -1,0 +1,201 @@
+"""
+Whether what accounts export and import fits together.
+
+This module promises to find every export and import that cannot be, in nats-server's words,
+whatever the order in which accounts are made.  It must never know files: problems are told
+by account and number.
+
+The checks are nats-server's (C{server/accounts.go}, observed on 2.15): an import needs an
+export that covers its subject and admits its account; no import may lead back to where it
+came from, by nats-server's own rule, or by the way that a request really takes, subject
+mappings included (L{natsbroker.accounts.importcycles}; nats-server finds those when a
+request comes, and drops it).  Where nats-server's verdict depends on the order in which it
+happens to go through its accounts, ours is the stricter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from natsbroker.accounts.importcycles import CycleSearch
+from natsbroker.accounts.settings import (
+    SINGLETON,
+    Export,
+    Import,
+    Latency,
+    ServiceExport,
+    ServiceImport,
+    StreamExport,
+    StreamImport,
+    bytesOf,
+)
+from natsbroker.auth.settings import Account
+from natsbroker.subjects.grammar import hasWildcard, isSubset, isValidLiteral, isValidSubject
+from natsbroker.subjects.renaming import Renaming
+from natsbroker.subjects.transforms import InvalidMapping
+
+__all__ = ["Problem", "exportFor", "problems"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """
+    An export or an import that cannot be.
+
+    @ivar account: whose it is.
+    @ivar part: C{exports} or C{imports}.
+    @ivar index: which of them, from 0.
+    """
+
+    account: str
+    part: str
+    index: int
+    message: str
+
+
+def problems(accounts: Mapping[str, Account], hasSystem: bool) -> Iterator[Problem]:
+    """
+    Find what does not fit together.
+
+    @param accounts: by name.
+    @param hasSystem: whether there is a system account.
+    """
+    for account in accounts.values():
+        for index, export in enumerate(account.exports):
+            for message in _exportProblems(export, account, accounts, hasSystem):
+                yield Problem(account.name, "exports", index, message)
+    search = CycleSearch(accounts)
+    for account in accounts.values():
+        for index, each in enumerate(account.imports):
+            message = _importProblem(each, index, account, accounts, search)
+            if message:
+                yield Problem(account.name, "imports", index, message)
+
+
+def exportFor(wanted: Import, exporter: Account, importer: str) -> Export | None:
+    """
+    Find the export that an import rests on.
+
+    @param importer: the name of the account that imports.
+    @return: L{None} if there is none that admits it.
+    """
+    kind = ServiceExport if isinstance(wanted, ServiceImport) else StreamExport
+    same = [each for each in exporter.exports if isinstance(each, kind)]
+    exact = [each for each in same if each.subject == wanted.subject]
+    if exact:
+        admitting = [each for each in exact if each.accounts is not None] or exact
+    else:
+        subject = bytesOf(wanted.subject)
+        admitting = [each for each in same if isSubset(subject, bytesOf(each.subject))]
+    for each in admitting:
+        if _admits(each, wanted.subject, importer, bool(exact)):
+            return each
+    return None
+
+
+def _admits(export: Export, subject: str, importer: str, isExact: bool) -> bool:
+    position = export.account_token_position
+    if position:
+        tokens = [] if isExact else subject.split(".")
+        return position <= len(tokens) and tokens[position - 1] == importer
+    return export.accounts is None or importer in export.accounts
+
+
+def _exportProblems(
+    export: Export, account: Account, accounts: Mapping[str, Account], hasSystem: bool
+) -> Iterator[str]:
+    kind = "service" if isinstance(export, ServiceExport) else "stream"
+    for name in export.accounts or ():
+        if name not in accounts:
+            yield f'"{name}" account not defined for {kind} export'
+    tokens, position = export.subject.split("."), export.account_token_position
+    if position and (position > len(tokens) or tokens[position - 1] != "*"):
+        yield f'Error adding {kind} export "{export.subject}": invalid subject'
+    if isinstance(export, ServiceExport) and export.latency is not None:
+        yield from _latencyProblems(export, export.latency, account, hasSystem)
+
+
+def _latencyProblems(
+    export: ServiceExport, latency: Latency, account: Account, hasSystem: bool
+) -> Iterator[str]:
+    what = f'Error adding service latency sampling for "{export.subject}"'
+    if not hasSystem:
+        yield f"{what}: system account not setup"
+        return
+    results = bytesOf(latency.subject)
+    services = [each for each in account.exports if isinstance(each, ServiceExport)]
+    if not isValidLiteral(results) or any(
+        isSubset(results, bytesOf(each.subject)) for each in services
+    ):
+        yield f'{what} on subject "{latency.subject}": invalid publish subject'
+    elif export.response_type != SINGLETON:
+        yield f'{what} on subject "{latency.subject}": bad service response type'
+
+
+def _importProblem(
+    wanted: Import,
+    index: int,
+    account: Account,
+    accounts: Mapping[str, Account],
+    search: CycleSearch,
+) -> str:
+    """
+    @return: what is wrong with an import; empty for nothing.
+    """
+    kind = "service" if isinstance(wanted, ServiceImport) else "stream"
+    exporter = accounts.get(wanted.account)
+    if exporter is None:
+        return f'"{wanted.account}" account not defined for {kind} import'
+    reason = _unnamed(wanted)
+    if not reason and exportFor(wanted, exporter, account.name) is None:
+        reason = f"{kind} import not authorized"
+    if not reason and search.formsCycle(account.name, wanted):
+        reason = "import forms a cycle"
+    before = account.imports[:index]
+    if not reason and isinstance(wanted, ServiceImport):
+        return _duplicateService(wanted, before)
+    if not reason and any(_isSameStream(wanted, each) for each in before):
+        reason = "stream import already exists"
+    return f'Error adding {kind} import "{wanted.subject}": {reason}' if reason else ""
+
+
+def _unnamed(wanted: Import) -> str:
+    """
+    @return: why an import's subject here does not go with the one there; empty if it does.
+    """
+    theirs, ours = bytesOf(wanted.subject), bytesOf(wanted.to)
+    isService = isinstance(wanted, ServiceImport)
+    if not hasWildcard(theirs) and not isService and not isValidLiteral(ours):
+        return "invalid subject"
+    if isService and not isValidSubject(ours):
+        return "invalid subject"
+    try:
+        Renaming(theirs, ours)
+    except InvalidMapping as error:
+        kind = "service" if isService else "stream"
+        source, target = (wanted.to, wanted.subject) if isService else (wanted.subject, wanted.to)
+        return (
+            f"failed to create mapping transform for {kind} import subject "
+            f'from "{source}" to "{target}": {error}'
+        )
+    return ""
+
+
+def _duplicateService(wanted: ServiceImport, before: tuple[Import, ...]) -> str:
+    ours = Renaming(bytesOf(wanted.subject), bytesOf(wanted.to)).ours
+    for each in before:
+        if not isinstance(each, ServiceImport) or each.account != wanted.account:
+            continue
+        if not _unnamed(each) and Renaming(bytesOf(each.subject), bytesOf(each.to)).ours == ours:
+            return (
+                f'Duplicate service import subject "{wanted.to}", previously used in import '
+                f'for account "{each.account}", subject "{each.subject}"'
+            )
+    return ""
+
+
+def _isSameStream(wanted: Import, other: Import) -> bool:
+    return isinstance(other, StreamImport) and (
+        (wanted.account, wanted.subject) == (other.account, other.subject)
+    )

@@ -1,0 +1,163 @@
+"""
+The keys of the blocks that connect servers: C{cluster}, C{gateway}, C{leafnodes}.
+
+This module promises tables; it decides nothing.  It must never know what the keys do.
+"""
+
+from __future__ import annotations
+
+from natsbroker.config.keys.shared import (
+    COMPRESSION,
+    COUNT,
+    FLAG,
+    LIST,
+    LOGIN,
+    NETWORK,
+    PERMISSIONS,
+    STRINGS,
+    TEXT,
+    TIME,
+    TLS_KEY,
+    WAIT,
+    WRITING,
+)
+from natsbroker.config.keys.types import BOOLEAN, STRING, Block, Key, Many, Section
+
+LINK_LOGIN = Section(
+    "cluster.authorization",
+    {
+        **LOGIN,
+        "timeout": WAIT,
+        "permissions": Key(
+            Block(PERMISSIONS),
+            aliases="default_permission default_permissions",
+        ),
+        "proxy_required": FLAG,
+    },
+)
+
+CLUSTER = Section(
+    "cluster",
+    {
+        **NETWORK,
+        "name": TEXT,
+        "authorization": Key(Block(LINK_LOGIN)),
+        "routes": Key(STRINGS),
+        "tls": TLS_KEY,
+        "cluster_advertise": Key(STRING, aliases="advertise"),
+        "no_advertise": FLAG,
+        "connect_retries": COUNT,
+        "connect_backoff": FLAG,
+        "permissions": Key(Block(PERMISSIONS)),
+        "pool_size": COUNT,
+        "accounts": LIST,
+        "compression": COMPRESSION,
+        "ping_interval": TIME,
+        "ping_max": COUNT,
+        **WRITING,
+        "dialect": TEXT,
+        "insecure_listen": FLAG,
+    },
+)
+
+REMOTE_GATEWAY = Section(
+    "gateway.gateways[]",
+    {"name": TEXT, "tls": TLS_KEY, "url": TEXT, "urls": Key(STRINGS)},
+)
+
+GATEWAY_INTEREST = Section(
+    "gateway.interest", {"plugin": TEXT, "switch_after": COUNT}, opener="plugin"
+)
+
+GATEWAY = Section(
+    "gateway",
+    {
+        **NETWORK,
+        "name": TEXT,
+        "authorization": Key(Block(LINK_LOGIN)),
+        "tls": TLS_KEY,
+        "advertise": TEXT,
+        "connect_retries": COUNT,
+        "connect_backoff": FLAG,
+        "gateways": Key(Many(Key(Block(REMOTE_GATEWAY)), "an array of maps")),
+        "reject_unknown_cluster": Key(BOOLEAN, aliases="reject_unknown"),
+        "insecure_listen": FLAG,
+        "interest": Key(Block(GATEWAY_INTEREST)),
+        **WRITING,
+    },
+)
+
+LEAF_USER = Section(
+    "leafnodes.authorization.users[]",
+    {**LOGIN, "account": TEXT, "proxy_required": FLAG},
+)
+
+LEAF_LOGIN = Section(
+    "leafnodes.authorization",
+    {
+        **LOGIN,
+        "nkey": TEXT,
+        "timeout": WAIT,
+        "users": Key(Many(Key(Block(LEAF_USER)), "an array of maps")),
+        "account": TEXT,
+        "proxy_required": FLAG,
+    },
+)
+
+LEAF_PROXY = Section(
+    "leafnodes.remotes[].proxy",
+    {"url": TEXT, "username": TEXT, "password": TEXT, "timeout": TIME},
+)
+
+MIGRATION = Section(
+    "leafnodes.remotes[].jetstream_cluster_migrate",
+    {"leader_migrate_delay": TIME},
+)
+
+REMOTE_LEAF = Section(
+    "leafnodes.remotes[]",
+    {
+        "urls": Key(STRING, STRINGS, aliases="url"),
+        "no_randomize": Key(BOOLEAN, aliases="dont_randomize"),
+        "account": Key(STRING, aliases="local"),
+        "credentials": Key(STRING, aliases="creds"),
+        "nkey": Key(STRING, aliases="seed"),
+        "tls": TLS_KEY,
+        "hub": FLAG,
+        "deny_imports": Key(STRING, STRINGS, aliases="deny_import"),
+        "deny_exports": Key(STRING, STRINGS, aliases="deny_export"),
+        "ws_compression": Key(
+            BOOLEAN, aliases="ws_compress websocket_compress websocket_compression"
+        ),
+        "ws_no_masking": Key(BOOLEAN, aliases="websocket_no_masking"),
+        "jetstream_cluster_migrate": Key(
+            BOOLEAN, STRING, Block(MIGRATION), aliases="js_cluster_migrate"
+        ),
+        "isolate_leafnode_interest": Key(BOOLEAN, aliases="isolate"),
+        "request_isolation": FLAG,
+        "compression": COMPRESSION,
+        "first_info_timeout": TIME,
+        "dial_timeout": TIME,
+        "disabled": FLAG,
+        "proxy": Key(Block(LEAF_PROXY)),
+        "ignore_discovered_servers": FLAG,
+    },
+)
+
+LEAFNODES = Section(
+    "leafnodes",
+    {
+        **NETWORK,
+        "authorization": Key(Block(LEAF_LOGIN)),
+        "remotes": Key(Many(Key(Block(REMOTE_LEAF)), "an array of maps")),
+        "reconnect": Key(*TIME.forms, aliases="reconnect_delay reconnect_interval"),
+        "dial_timeout": TIME,
+        "tls": TLS_KEY,
+        "advertise": Key(STRING, aliases="leafnode_advertise"),
+        "no_advertise": FLAG,
+        "min_version": Key(STRING, aliases="minimum_version"),
+        "compression": COMPRESSION,
+        "isolate_leafnode_interest": Key(BOOLEAN, aliases="isolate"),
+        **WRITING,
+    },
+)

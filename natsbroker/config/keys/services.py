@@ -1,0 +1,256 @@
+"""
+The keys of blocks beside the client listener: JetStream, WebSocket, MQTT, the keys of
+operator mode, OCSP, proxies, and what accounts exchange.
+
+This module promises tables; it decides nothing.  It must never know what the keys do.
+"""
+
+from __future__ import annotations
+
+from natsbroker.config.keys.shared import (
+    COUNT,
+    FLAG,
+    LIST,
+    LOGIN,
+    NETWORK,
+    STRINGS,
+    TEXT,
+    TIME,
+    TLS_KEY,
+    WAIT,
+)
+from natsbroker.config.keys.types import (
+    ALWAYS,
+    BOOLEAN,
+    DURATION,
+    HEADERS,
+    INTEGER,
+    PERCENTAGE,
+    SIZE,
+    STRING,
+    Block,
+    Key,
+    Many,
+    Named,
+    Section,
+)
+
+_STORAGE = Key(SIZE)
+
+BATCH_LIMITS = Section(
+    "jetstream.limits.batch",
+    {
+        "max_inflight_per_stream": COUNT,
+        "max_inflight_total": COUNT,
+        "max_msgs": COUNT,
+        "timeout": Key(DURATION),
+    },
+)
+
+JETSTREAM_LIMITS = Section(
+    "jetstream.limits",
+    {
+        "max_ack_pending": COUNT,
+        "max_ha_assets": COUNT,
+        "max_request_batch": COUNT,
+        "duplicate_window": Key(DURATION),
+        "batch": Key(Block(BATCH_LIMITS)),
+    },
+)
+
+JETSTREAM_TPM = Section(
+    "jetstream.tpm",
+    {
+        "keys_file": TEXT,
+        "encryption_password": TEXT,
+        "srk_password": TEXT,
+        "pcr": COUNT,
+        "cipher": TEXT,
+    },
+)
+
+JETSTREAM = Section(
+    "jetstream",
+    {
+        "enabled": Key(BOOLEAN, aliases="enable"),
+        "store_dir": Key(STRING, aliases="store storedir"),
+        "max_memory_store": Key(SIZE, aliases="max_mem_store max_mem"),
+        "max_file_store": Key(SIZE, aliases="max_file"),
+        "domain": TEXT,
+        "encryption_key": Key(STRING, aliases="key ek"),
+        "prev_encryption_key": Key(STRING, aliases="prev_key prev_ek"),
+        "cipher": TEXT,
+        "sync_interval": Key(ALWAYS, *TIME.forms, aliases="sync"),
+        "limits": Key(Block(JETSTREAM_LIMITS)),
+        "tpm": Key(Block(JETSTREAM_TPM)),
+        "unique_tag": TEXT,
+        "strict": FLAG,
+        "extension_hint": TEXT,
+        "max_outstanding_catchup": _STORAGE,
+        "max_buffered_size": _STORAGE,
+        "max_buffered_msgs": COUNT,
+        "request_queue_limit": COUNT,
+        "info_queue_limit": COUNT,
+        "meta_compact": COUNT,
+        "meta_compact_size": _STORAGE,
+        "meta_compact_sync": FLAG,
+        "max_concurrent_io": COUNT,
+    },
+)
+
+ACCOUNT_JETSTREAM = Section(
+    "accounts.*.jetstream",
+    {
+        "max_memory": Key(INTEGER, aliases="max_mem mem memory"),
+        "max_store": Key(INTEGER, aliases="max_file max_disk store disk"),
+        "max_streams": Key(INTEGER, aliases="streams"),
+        "max_consumers": Key(INTEGER, aliases="consumers"),
+        "max_bytes_required": Key(BOOLEAN, aliases="max_stream_bytes max_bytes"),
+        "memory_max_stream_bytes": Key(INTEGER, aliases="mem_max_stream_bytes"),
+        "disk_max_stream_bytes": Key(INTEGER, aliases="store_max_stream_bytes"),
+        "max_ack_pending": COUNT,
+        "cluster_traffic": TEXT,
+    },
+)
+
+WEBSOCKET_LOGIN = Section("websocket.authorization", {**LOGIN, "token": TEXT, "timeout": WAIT})
+
+WEBSOCKET = Section(
+    "websocket",
+    {
+        **NETWORK,
+        "advertise": TEXT,
+        "no_tls": FLAG,
+        "tls": TLS_KEY,
+        "same_origin": FLAG,
+        "allowed_origins": Key(
+            STRING,
+            STRINGS,
+            aliases="allowed_origin allow_origins allow_origin origins origin",
+        ),
+        "handshake_timeout": WAIT,
+        "compression": Key(BOOLEAN, aliases="compress"),
+        "authorization": Key(Block(WEBSOCKET_LOGIN), aliases="authentication"),
+        "jwt_cookie": TEXT,
+        "user_cookie": TEXT,
+        "pass_cookie": TEXT,
+        "token_cookie": TEXT,
+        "no_auth_user": TEXT,
+        "headers": Key(Named(TEXT)),
+        "ping_interval": TIME,
+    },
+)
+
+MQTT = Section(
+    "mqtt",
+    {
+        **NETWORK,
+        "tls": TLS_KEY,
+        "authorization": Key(Block(WEBSOCKET_LOGIN), aliases="authentication"),
+        "no_auth_user": TEXT,
+        "ack_wait": Key(*TIME.forms, aliases="ackwait"),
+        "js_api_timeout": Key(*TIME.forms, aliases="api_timeout"),
+        "max_ack_pending": Key(INTEGER, aliases="max_pending max_inflight"),
+        "js_domain": TEXT,
+        "stream_replicas": COUNT,
+        "consumer_replicas": COUNT,
+        "consumer_memory_storage": FLAG,
+        "consumer_inactive_threshold": Key(*TIME.forms, aliases="consumer_auto_cleanup"),
+        "reject_qos2_publish": FLAG,
+        "downgrade_qos2_subscribe": FLAG,
+    },
+)
+
+RESOLVER = Section(
+    "resolver",
+    {
+        "dir": TEXT,
+        "type": TEXT,
+        "allow_delete": FLAG,
+        "hard_delete": FLAG,
+        "limit": COUNT,
+        "ttl": Key(DURATION),
+        "interval": Key(DURATION),
+        "timeout": Key(DURATION),
+    },
+)
+
+OCSP = Section("ocsp", {"mode": TEXT, "url": TEXT, "urls": Key(STRINGS)})
+
+OCSP_CACHE = Section(
+    "ocsp_cache",
+    {"type": TEXT, "local_store": TEXT, "preserve_revoked": FLAG, "save_interval": WAIT},
+)
+
+PROXY = Section("proxies.trusted[]", {"key": Key(STRING, aliases="public_key")})
+
+PROXIES = Section(
+    "proxies",
+    {"trusted": Key(Many(Key(Block(PROXY)), "an array of maps"))},
+)
+
+AUTH_CALLOUT = Section(
+    "authorization.auth_callout",
+    {
+        "issuer": TEXT,
+        "account": Key(STRING, aliases="acc"),
+        "auth_users": Key(STRINGS, aliases="users"),
+        "xkey": Key(STRING, aliases="key"),
+        "allowed_accounts": Key(STRINGS),
+    },
+)
+
+DESTINATION = Section(
+    "mappings.*",
+    {"dest": Key(STRING, aliases="destination"), "weight": Key(PERCENTAGE), "cluster": TEXT},
+    variables=False,
+)
+MAPPINGS = Key(
+    Named(
+        Key(
+            STRING,
+            Many(Key(Block(DESTINATION)), "an array of maps"),
+            Block(DESTINATION),
+        )
+    ),
+    aliases="maps",
+)
+
+LATENCY = Section(
+    "accounts.*.exports[].latency", {"sampling": Key(HEADERS, PERCENTAGE), "subject": TEXT}
+)
+
+EXPORT = Section(
+    "accounts.*.exports[]",
+    {
+        "stream": TEXT,
+        "service": TEXT,
+        "response_type": Key(STRING, aliases="response"),
+        "response_threshold": Key(DURATION, aliases="threshold response_max_time response_time"),
+        "accounts": Key(STRINGS),
+        "latency": Key(STRING, Block(LATENCY)),
+        "account_token_position": COUNT,
+        "allow_trace": FLAG,
+    },
+)
+
+IMPORTED = Section("accounts.*.imports[].stream", {"account": TEXT, "subject": TEXT})
+
+IMPORT = Section(
+    "accounts.*.imports[]",
+    {
+        "stream": Key(Block(IMPORTED)),
+        "service": Key(Block(IMPORTED)),
+        "prefix": TEXT,
+        "to": TEXT,
+        "share": FLAG,
+        "allow_trace": FLAG,
+    },
+)
+
+TRACE = Section("accounts.*.msg_trace", {"dest": TEXT, "sampling": Key(PERCENTAGE)})
+
+EXPORTS = Key(Many(Key(Block(EXPORT)), "an array of maps"))
+IMPORTS = Key(Many(Key(Block(IMPORT)), "an array of maps"))
+OPERATORS = Key(STRING, STRINGS, aliases="operators roots root root_operators root_operator")
+TRUSTED_KEYS = Key(*LIST.forms, aliases="trusted")

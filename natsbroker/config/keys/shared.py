@@ -1,0 +1,138 @@
+"""
+Blocks that several other blocks have: C{tls}, permissions, the credentials of a link.
+
+This module promises tables; it decides nothing.  It must never know where they are used.
+"""
+
+from __future__ import annotations
+
+from natsbroker.config.keys.types import (
+    ADDRESS,
+    ANY_MAP,
+    BOOLEAN,
+    DURATION,
+    INTEGER,
+    OLD_DURATION,
+    SECONDS,
+    STRING,
+    WRITE_POLICY,
+    Block,
+    Form,
+    Key,
+    Many,
+    Section,
+)
+
+FLAG = Key(BOOLEAN)
+TEXT = Key(STRING)
+COUNT = Key(INTEGER)
+TIME = Key(DURATION, OLD_DURATION)
+"""A duration that may still be a bare number of seconds, which earns a warning."""
+
+WAIT = Key(SECONDS, DURATION)
+"""Seconds, with a fraction or not, or a duration; no warning."""
+
+STRINGS = Many(Key(STRING), "an array of strings")
+LIST = Key(STRING, STRINGS)
+"""A string or an array of strings."""
+
+NETWORK = {
+    "listen": Key(ADDRESS),
+    "host": Key(STRING, aliases="net"),
+    "port": COUNT,
+}
+"""Where a listener binds."""
+
+OCSP_PEER = Section(
+    "tls.ocsp_peer",
+    {
+        "verify": FLAG,
+        "allowed_clockskew": WAIT,
+        "ca_timeout": WAIT,
+        "cache_ttl_when_next_update_unset": WAIT,
+        "warn_only": FLAG,
+        "unknown_is_good": FLAG,
+        "allow_when_ca_unreachable": FLAG,
+    },
+)
+
+CERTIFICATE = Section(
+    "tls.certs[]",
+    {"cert_file": TEXT, "key_file": TEXT},
+    variables=False,
+)
+
+TLS_SECTION = Section(
+    "tls",
+    {
+        "cert_file": TEXT,
+        "key_file": TEXT,
+        "ca_file": TEXT,
+        "certs": Key(Many(Key(Block(CERTIFICATE)), "an array of maps"), aliases="certificates"),
+        "verify": FLAG,
+        "verify_and_map": FLAG,
+        "verify_cert_and_check_known_urls": FLAG,
+        "insecure": FLAG,
+        "timeout": WAIT,
+        "min_version": TEXT,
+        "cipher_suites": Key(STRINGS),
+        "allow_insecure_cipher_suites": FLAG,
+        "curve_preferences": Key(STRINGS),
+        "pinned_certs": Key(STRINGS),
+        "connection_rate_limit": COUNT,
+        "handshake_first": Key(BOOLEAN, STRING, aliases="first immediate"),
+        "ocsp_peer": Key(BOOLEAN, Block(OCSP_PEER)),
+        "cert_store": TEXT,
+        "cert_match_by": TEXT,
+        "cert_match": TEXT,
+        "cert_match_skip_invalid": FLAG,
+        "ca_certs_match": LIST,
+    },
+    variables=False,
+)
+TLS_KEY = Key(Block(TLS_SECTION))
+
+DIRECTION = Section("permissions.publish", {"allow": LIST, "deny": LIST})
+
+RESPONSES = Section(
+    "permissions.allow_responses",
+    {
+        "max": Key(INTEGER, aliases="max_msgs max_messages max_responses"),
+        "expires": Key(DURATION, aliases="expiration ttl"),
+    },
+)
+
+PERMISSIONS = Section(
+    "permissions",
+    {
+        "publish": Key(STRING, STRINGS, Block(DIRECTION), aliases="pub import"),
+        "subscribe": Key(STRING, STRINGS, Block(DIRECTION), aliases="sub export"),
+        "allow_responses": Key(BOOLEAN, Block(RESPONSES), aliases="publish_allow_responses"),
+    },
+)
+
+LOGIN = {
+    "user": Key(STRING, aliases="username"),
+    "pass": Key(STRING, aliases="password"),
+}
+"""A name and a password."""
+
+COMPRESSION_MODE = Section(
+    "compression",
+    {
+        "mode": TEXT,
+        "rtt_thresholds": Key(
+            Many(Key(DURATION), "an array of durations"), aliases="thresholds rtts rtt"
+        ),
+    },
+)
+COMPRESSION = Key(STRING, BOOLEAN, Block(COMPRESSION_MODE))
+
+WRITING = {
+    "write_deadline": TIME,
+    "write_timeout": Key(WRITE_POLICY),
+}
+"""How patient a listener is with slow readers."""
+
+UNCHECKED: Form = ANY_MAP
+"""A map that somebody else reads."""

@@ -1,0 +1,111 @@
+"""
+A digest of what a configuration says, whatever its comments and layout.
+
+This module promises the same digest that nats-server 2.15 computes: SHA-256 over the JSON
+text that Go's C{encoding/json} writes for the tree.  It must never know what keys mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+from natsbroker.config.language.tree import Array, Entry, Leaf, Node, Scalar, Table
+
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\b": "\\b",
+    "\f": "\\f",
+}
+_SPECIAL = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029\ud800-\udfff]')
+
+
+def digestOf(table: Table) -> str:
+    """
+    Compute the digest of a file, as C{sha256:} and hexadecimal digits.
+    """
+    hasher = hashlib.sha256()
+    for piece in _json(table):
+        hasher.update(piece.encode("utf-8"))
+    hasher.update(b"\n")
+    return f"sha256:{hasher.hexdigest()}"
+
+
+def _json(node: Node) -> Iterator[str]:
+    if isinstance(node, Leaf):
+        yield _scalar(node.value)
+    elif isinstance(node, Array):
+        yield "["
+        for index, item in enumerate(node.items):
+            if index:
+                yield ","
+            yield from _json(item)
+        yield "]"
+    else:
+        yield from _object(node)
+
+
+def _object(table: Table) -> Iterator[str]:
+    yield "{"
+    for index, entry in enumerate(sorted(table, key=_keyBytes)):
+        if index:
+            yield ","
+        yield f"{_string(entry.key)}:"
+        yield from _json(entry.node)
+    yield "}"
+
+
+def _keyBytes(entry: Entry) -> bytes:
+    return entry.key.encode("utf-8", "surrogateescape")
+
+
+def _scalar(value: Scalar) -> str:
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _float(value)
+    if isinstance(value, datetime):
+        return f'"{value.isoformat().removesuffix("+00:00")}Z"'
+    return str(value)
+
+
+def _string(text: str) -> str:
+    return f'"{_SPECIAL.sub(_escape, text)}"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found.group()
+    if "\ud800" <= character <= "\udfff":
+        return "\ufffd"  # a byte that is not UTF-8
+    return _ESCAPES.get(character) or f"\\u{ord(character):04x}"
+
+
+def _float(value: float) -> str:
+    """
+    Write a float with the fewest digits, and with an exponent where Go does.
+    """
+    sign = "-" if str(value).startswith("-") else ""
+    digits = repr(abs(value))
+    if value == 0 or 1e-6 <= abs(value) < 1e21:
+        return sign + _expanded(digits)
+    mantissa, _, exponent = digits.partition("e")
+    return f"{sign}{mantissa.removesuffix('.0')}e{int(exponent):+d}"
+
+
+def _expanded(digits: str) -> str:
+    if "e" not in digits:
+        return digits.removesuffix(".0")
+    mantissa, exponent = digits.split("e")
+    whole, _, fraction = mantissa.partition(".")
+    shift = int(exponent)
+    if shift >= 0:
+        return whole + fraction.ljust(shift, "0")
+    return "0." + "0" * (-shift - 1) + whole + fraction

@@ -1,0 +1,318 @@
+"""
+The nats-server.conf language: text to a tree of tables, arrays and leaves.
+
+This module promises a L{Table} in which every key and value knows its place, or a
+L{ConfigError} that names file, line and column, for any text whatever, in time that
+grows with its length.  It must never know which keys exist.
+
+Files and environment arrive as arguments, so that reading a configuration can be tried
+without either.  What nats-server 2.15 accepts and this module refuses, on purpose:
+
+  - a file that includes itself, and more than L{MAX_INCLUDES} inclusions;
+  - a text that ends inside of quotes (nats-server drops what came before);
+  - a key of a map without a value, and a number with an unknown unit (nats-server drops
+    those silently, or gives the value to another key);
+  - a number that does not fit into 64 bits once its unit is applied;
+  - references that repeat themselves into more than L{MAX_EXPANSION} values.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from natsbroker.config.errors import ConfigError, Position, SyntaxProblem
+from natsbroker.config.files import readText
+from natsbroker.config.language.cursor import Token
+from natsbroker.config.language.lexer import Lexer
+from natsbroker.config.language.numbers import booleanFrom, datetimeFrom, floatFrom, integerFrom
+from natsbroker.config.language.scalars import Kind
+from natsbroker.config.language.tree import Array, Entry, Leaf, Node, Scalar, Table, moved
+
+__all__ = ["MAX_EXPANSION", "MAX_INCLUDES", "parse", "parseFile"]
+
+MAX_INCLUDES = 1000
+"""How many files one configuration may include, and how often."""
+
+MAX_NESTING = 30
+"""How deep inclusions, and variables of the environment in each other, may nest."""
+
+MAX_EXPANSION = 1_000_000
+"""How many values references may repeat, all together."""
+
+_BCRYPT = "2a$"
+_HASH = re.compile(r"^(2[by]\$).*", re.DOTALL)
+_ENVIRONMENT_KEY = "pk"
+_REFERENCE = "variable reference for"
+
+_CONVERSIONS: dict[Kind, Callable[[str], Scalar]] = {
+    Kind.STRING: str,
+    Kind.BOOLEAN: booleanFrom,
+    Kind.INTEGER: integerFrom,
+    Kind.FLOAT: floatFrom,
+    Kind.DATETIME: datetimeFrom,
+}
+
+
+def parseFile(
+    path: str,
+    environment: Mapping[str, str],
+    read: Callable[[str], str] = readText,
+) -> Table:
+    """
+    Read the configuration in a file and in what it includes.
+
+    @param environment: where C{$NAME} is looked up when no key has that name.
+    @param read: gives the text of a path, or raises L{OSError}.
+    @raise ConfigError: when anything is wrong, a missing file included.
+    """
+    reader = _Reader(environment, read)
+    return reader.file(path, Position(path))
+
+
+def parse(
+    text: str,
+    environment: Mapping[str, str],
+    source: str = "",
+    read: Callable[[str], str] = readText,
+) -> Table:
+    """
+    Read a configuration from memory.
+
+    @param source: what errors name as the file; inclusions are relative to its folder.
+    @raise ConfigError: when anything is wrong.
+    """
+    return _Reader(environment, read).text(text, source)
+
+
+@dataclass
+class _Reader:
+    """
+    What all files of one configuration share.
+
+    @ivar opened: the paths that are being read, the outermost first.
+    @ivar resolving: the names of the environment that are being read.
+    """
+
+    environment: Mapping[str, str]
+    read: Callable[[str], str]
+    opened: list[str] = field(default_factory=list)
+    resolving: list[str] = field(default_factory=list)
+    resolved: dict[str, Node | None] = field(default_factory=dict)
+    included: int = 0
+    expanded: int = 0
+
+    def file(self, path: str, wanted: Position) -> Table:
+        """
+        Read a file that is asked for at C{wanted}.
+        """
+        if path in self.opened:
+            chain = " -> ".join([*self.opened[self.opened.index(path) :], path])
+            raise SyntaxProblem(f"file includes itself: {chain}", position=wanted)
+        if len(self.opened) >= MAX_NESTING:
+            raise SyntaxProblem(f"include '{path}' nests too deep", position=wanted)
+        try:
+            text = self.read(path)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise SyntaxProblem(f"open {path}: {reason}", position=wanted) from None
+        self.opened.append(path)
+        try:
+            return self.text(text, path)
+        finally:
+            self.opened.pop()
+
+    def text(self, text: str, source: str) -> Table:
+        """
+        Read a text.
+        """
+        try:
+            text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise SyntaxProblem(f"not text: {error}", position=Position(source)) from None
+        return _Assembly(self, text, source).table()
+
+    def fromEnvironment(self, name: str) -> Node | None:
+        """
+        Read a variable of the environment as the value of a key would be read.
+
+        @return: L{None} when there is no such variable.
+        @raise ConfigError: when its text is not a value, or leads back to itself.
+        """
+        if name in self.resolving:
+            raise SyntaxProblem(f"variable reference cycle for '{name}'")
+        if len(self.resolving) >= MAX_NESTING:
+            raise SyntaxProblem(f"variable reference '{name}' nests too deep")
+        if name not in self.resolved:
+            text = self._variable(name)
+            self.resolving.append(name)
+            try:
+                self.resolved[name] = None if text is None else self._value(text)
+            finally:
+                self.resolving.pop()
+        return self.resolved[name]
+
+    def _variable(self, name: str) -> str | None:
+        try:
+            return self.environment.get(name)
+        except (UnicodeError, ValueError):  # a name that the platform cannot have
+            return None
+
+    def _value(self, text: str) -> Node | None:
+        table = self.text(f"{_ENVIRONMENT_KEY}={text}", "")
+        entry = table.entries.get(_ENVIRONMENT_KEY)
+        return entry.node if entry else None
+
+    def countInclude(self, position: Position) -> None:
+        """
+        Account for an inclusion.
+        """
+        self.included += 1
+        if self.included > MAX_INCLUDES:
+            message = f"more than {MAX_INCLUDES} files are included"
+            raise SyntaxProblem(message, position=position)
+
+    def countExpansion(self, node: Node, position: Position) -> None:
+        """
+        Account for values that a reference repeats.
+        """
+        self.expanded += node.weight
+        if self.expanded > MAX_EXPANSION:
+            message = f"references repeat more than {MAX_EXPANSION} values"
+            raise SyntaxProblem(message, position=position)
+
+
+@dataclass
+class _Open:
+    """
+    A map or an array whose end has not come yet.
+
+    @ivar key: the key that waits for its value.
+    """
+
+    position: Position
+    entries: dict[str, Entry] | None
+    items: list[Node]
+    weight: int = 1
+    key: Token | None = None
+
+
+class _Assembly:
+    """
+    Puts the tokens of one text together.
+    """
+
+    def __init__(self, reader: _Reader, text: str, source: str) -> None:
+        self._reader = reader
+        self._lexer = Lexer(text, source)
+        self._places = self._lexer.places
+        self._source = source
+        self._length = len(text)
+        self._open = [_Open(Position(source, 1, 1), {}, [])]
+
+    def table(self) -> Table:
+        """
+        Build the tree of the whole text.
+        """
+        for token in self._lexer:
+            self._take(token)
+        top = self._open[0]
+        if top.key is not None and top.key.text != "}":
+            position = self._places.at(top.key.offset)
+            raise SyntaxProblem(f"config is invalid: '{top.key.text}' has no value", "", position)
+        if top.entries is None:
+            raise TypeError("the whole of a text is a map")
+        return Table(top.position, top.entries, top.weight)
+
+    def _take(self, token: Token) -> None:
+        kind = token.kind
+        if kind is Kind.KEY:
+            self._open[-1].key = token
+        elif kind is Kind.MAP_START:
+            self._open.append(_Open(self._places.at(token.offset), {}, []))
+        elif kind is Kind.ARRAY_START:
+            self._open.append(_Open(self._places.at(token.offset), None, []))
+        elif kind in (Kind.MAP_END, Kind.ARRAY_END):
+            self._close()
+        elif kind is Kind.VARIABLE:
+            self._put(self._referenced(token))
+        elif kind is Kind.INCLUDE:
+            self._include(token)
+        else:
+            self._put(self._leaf(token))
+
+    def _close(self) -> None:
+        ended = self._open.pop()
+        if ended.entries is None:
+            self._put(Array(ended.items, ended.position, ended.weight))
+        else:
+            self._put(Table(ended.position, ended.entries, ended.weight))
+
+    def _put(self, node: Node) -> None:
+        """
+        Give a value to the waiting key, or add it to the array.
+        """
+        around = self._open[-1]
+        around.weight += node.weight
+        if around.entries is None:
+            around.items.append(node)
+        elif around.key is not None:
+            key = around.key
+            around.entries[key.text] = Entry(key.text, node, self._places.at(key.offset))
+            around.key = None
+
+    def _leaf(self, token: Token) -> Leaf:
+        position = self._places.at(token.offset)
+        try:
+            return Leaf(_CONVERSIONS[token.kind](token.text), position)
+        except ValueError as error:
+            raise SyntaxProblem(str(error), position=position) from None
+
+    def _referenced(self, token: Token) -> Node:
+        name, position = token.text, self._places.at(token.offset)
+        if name.startswith(_BCRYPT):
+            return Leaf("$" + name, position)
+        node = self._fromContext(name)
+        if node is None:
+            node = self._fromEnvironment(name, position)
+        self._reader.countExpansion(node, position)
+        return moved(node, position)
+
+    def _fromContext(self, name: str) -> Node | None:
+        for around in reversed(self._open):
+            entry = (around.entries or {}).get(name)
+            if entry is not None:
+                entry.used = True
+                return entry.node
+        return None
+
+    def _fromEnvironment(self, name: str, position: Position) -> Node:
+        shown = _HASH.sub(r"\1...", name)
+        about = f"{_REFERENCE} '{shown}' on line {position.line}"
+        try:
+            node = self._reader.fromEnvironment(name)
+        except ConfigError as error:
+            message = error.message
+            if not message.startswith(_REFERENCE):  # a reference inside tells enough
+                message = f"{about} could not be parsed: {message}"
+            raise SyntaxProblem(message, position=position) from None
+        if node is None:
+            hint = "" if shown == name else "; a bcrypt hash needs quotes"
+            raise SyntaxProblem(f"{about} can not be found{hint}", position=position)
+        return node
+
+    def _include(self, token: Token) -> None:
+        position = self._places.at(token.offset)
+        self._reader.countInclude(position)
+        path = os.path.normpath(f"{os.path.dirname(self._source) or '.'}/{token.text}")
+        try:
+            included = self._reader.file(path, position)
+        except ConfigError as error:
+            message = f"{error.message} (in include '{token.text}' at {position})"
+            raise SyntaxProblem(message, position=error.position) from None
+        around = self._open[-1]
+        if around.entries is not None:
+            around.entries.update(included.entries)
+            around.weight += included.weight

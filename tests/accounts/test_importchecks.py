@@ -1,0 +1,210 @@
+"""
+Tests for L{natsbroker.accounts.importchecks}.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.accounts.importchecks import Problem, exportFor, problems
+from natsbroker.accounts.settings import (
+    Export,
+    Import,
+    Latency,
+    ServiceExport,
+    ServiceImport,
+    StreamExport,
+    StreamImport,
+)
+from natsbroker.auth.settings import Account
+
+
+def accounts(*exports: Export, imports: tuple[Import, ...] = ()) -> dict[str, Account]:
+    """
+    @return: an account A with exports, B with imports, and C.
+    """
+    return {
+        "A": Account("A", exports=exports),
+        "B": Account("B", imports=imports),
+        "C": Account("C"),
+    }
+
+
+def messages(found: dict[str, Account], hasSystem: bool = True) -> list[str]:
+    """
+    @return: what is wrong.
+    """
+    return [each.message for each in problems(found, hasSystem)]
+
+
+class TestExports:
+    """Exports."""
+
+    def test_fine(self) -> None:
+        """Exports to accounts that exist are fine."""
+        found = accounts(StreamExport("a", ("B",)), ServiceExport("b.*", account_token_position=2))
+        assert messages(found) == []
+
+    def test_place(self) -> None:
+        """A problem is told by account and number."""
+        found = accounts(StreamExport("a"), ServiceExport("b", ("X",)))
+        assert list(problems(found, True)) == [
+            Problem("A", "exports", 1, '"X" account not defined for service export')
+        ]
+
+    @pytest.mark.parametrize("position", [1, 3])
+    def test_tokenPosition(self, position: int) -> None:
+        """The token that names the importer must be a wildcard of the subject."""
+        found = accounts(StreamExport("a.*", account_token_position=position))
+        assert messages(found) == ['Error adding stream export "a.*": invalid subject']
+
+    @pytest.mark.parametrize(
+        ("export", "reason"),
+        [
+            (ServiceExport("a", latency=Latency("x.*")), "invalid publish subject"),
+            (ServiceExport("a", latency=Latency("a")), "invalid publish subject"),
+            (ServiceExport("a", latency=Latency("b.c")), "invalid publish subject"),
+            (
+                ServiceExport("a", response_type="stream", latency=Latency("x")),
+                "bad service response type",
+            ),
+        ],
+    )
+    def test_latency(self, export: ServiceExport, reason: str) -> None:
+        """Measurements go to a subject that is no service, and only of single answers."""
+        assert export.latency is not None
+        found = accounts(export, ServiceExport("b.*"))
+        assert messages(found) == [
+            'Error adding service latency sampling for "a" on subject '
+            f'"{export.latency.subject}": {reason}'
+        ]
+
+    def test_latencyNeedsTheSystemAccount(self) -> None:
+        """Without a system account nothing is measured."""
+        found = accounts(ServiceExport("a", latency=Latency("x")))
+        assert messages(found) == []
+        assert messages(found, hasSystem=False) == [
+            'Error adding service latency sampling for "a": system account not setup'
+        ]
+
+
+class TestAuthorization:
+    """Who may import what."""
+
+    @pytest.mark.parametrize(
+        ("exports", "subject", "isAllowed"),
+        [
+            ([StreamExport("a")], "a", True),
+            ([StreamExport("a.>")], "a.b", True),
+            ([StreamExport("a.*")], "a.>", False),
+            ([StreamExport("a")], "b", False),
+            ([ServiceExport("a")], "a", False),
+            ([StreamExport("a", ("B",))], "a", True),
+            ([StreamExport("a", ("C",))], "a", False),
+            ([StreamExport("a"), StreamExport("a", ("C",))], "a", False),
+            ([StreamExport("a", ("C",)), StreamExport("a")], "a", False),
+            ([StreamExport("a", ("C",)), StreamExport("a", ("B",))], "a", True),
+            ([StreamExport("a.*", ("C",)), StreamExport("a.>")], "a.b", True),
+            ([StreamExport("a.*", ("C",)), StreamExport("a.>", ("C",))], "a.b", False),
+            ([StreamExport("a.*", account_token_position=2)], "a.B", True),
+            ([StreamExport("a.*", account_token_position=2)], "a.C", False),
+            ([StreamExport("a.*", account_token_position=2)], "a.*", False),
+            ([StreamExport("a.*", ("B",), 2)], "a.C", False),
+        ],
+    )
+    def test_streams(self, exports: list[Export], subject: str, isAllowed: bool) -> None:
+        """An import needs an export that covers it and admits its account."""
+        wanted = StreamImport("A", subject, subject)
+        found = accounts(*exports, imports=(wanted,))
+        refused = [f'Error adding stream import "{subject}": stream import not authorized']
+        assert messages(found) == ([] if isAllowed else refused)
+        assert (exportFor(wanted, found["A"], "B") is not None) == isAllowed
+
+    def test_services(self) -> None:
+        """The same holds for services."""
+        public, private = ServiceExport("a.>"), ServiceExport("b", ("C",))
+        found = accounts(public, private)
+        assert exportFor(ServiceImport("A", "a.b", "x"), found["A"], "B") is public
+        assert exportFor(ServiceImport("A", "b", "x"), found["A"], "B") is None
+        assert exportFor(ServiceImport("A", "b", "x"), found["A"], "C") is private
+
+    def test_missingAccount(self) -> None:
+        """What is imported from nobody is told so."""
+        found = accounts(imports=(StreamImport("X", "a", "a"), ServiceImport("Y", "a", "a")))
+        assert messages(found) == [
+            '"X" account not defined for stream import',
+            '"Y" account not defined for service import',
+        ]
+
+
+class TestSubjects:
+    """What imports are called."""
+
+    @pytest.mark.parametrize(
+        ("wanted", "reason"),
+        [
+            (
+                StreamImport("A", "a.*", "b"),
+                'failed to create mapping transform for stream import subject from "a.*" to "b": '
+                "invalid mapping destination: not using all of the token wildcard(s) in b",
+            ),
+            (StreamImport("A", "a", "b.*"), "invalid subject"),
+            (StreamImport("A", "a", "b..c"), "invalid subject"),
+            (ServiceImport("A", "a", "b..c"), "invalid subject"),
+            (
+                ServiceImport("A", "a.*", "b"),
+                'failed to create mapping transform for service import subject from "b" to "a.*": '
+                "invalid mapping destination: not using all of the token wildcard(s) in b",
+            ),
+        ],
+    )
+    def test_wrong(self, wanted: Import, reason: str) -> None:
+        """A subject here that does not lead there and back is refused."""
+        kind = "service" if isinstance(wanted, ServiceImport) else "stream"
+        found = accounts(StreamExport(">"), ServiceExport(">"), imports=(wanted,))
+        assert messages(found) == [f'Error adding {kind} import "{wanted.subject}": {reason}']
+
+    @pytest.mark.parametrize("ours", ["x.>", "x.*", "x"])
+    def test_manyForOne(self, ours: str) -> None:
+        """A service with one subject may have many here."""
+        found = accounts(ServiceExport("a"), imports=(ServiceImport("A", "a", ours),))
+        assert messages(found) == []
+
+    def test_duplicates(self) -> None:
+        """A stream is imported once, and a subject leads to an account once."""
+        found = accounts(
+            StreamExport(">"),
+            ServiceExport(">"),
+            imports=(
+                StreamImport("A", "a", "a"),
+                StreamImport("A", "a", "b"),
+                ServiceImport("A", "a.*", "x.$1"),
+                ServiceImport("A", "b.*", "x.*"),
+            ),
+        )
+        assert messages(found) == [
+            'Error adding stream import "a": stream import already exists',
+            'Duplicate service import subject "x.*", previously used in import '
+            'for account "A", subject "a.*"',
+        ]
+
+    def test_severalExporters(self) -> None:
+        """A subject may lead to several accounts."""
+        found = accounts(
+            ServiceExport("a"),
+            imports=(ServiceImport("A", "a", "x"), ServiceImport("C", "a", "x")),
+        )
+        found["C"] = Account("C", exports=(ServiceExport("a"),))
+        assert messages(found) == []
+
+
+def test_cycle() -> None:
+    """An import that leads back is refused."""
+    found = {
+        "A": Account("A", exports=(ServiceExport("f"),), imports=(ServiceImport("B", "g", "f"),)),
+        "B": Account("B", exports=(ServiceExport("g"),), imports=(ServiceImport("A", "f", "g"),)),
+    }
+    assert messages(found) == [
+        'Error adding service import "g": import forms a cycle',
+        'Error adding service import "f": import forms a cycle',
+    ]

@@ -1,0 +1,56 @@
+"""
+Tests for L{natsbroker.accounts.settings}.
+"""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields, is_dataclass
+
+import pytest
+
+from natsbroker.accounts.settings import (
+    Latency,
+    MappingDestination,
+    ServiceExport,
+    ServiceImport,
+    StreamExport,
+    StreamImport,
+    SubjectMapping,
+    bytesOf,
+)
+
+VALUES = [
+    MappingDestination("a"),
+    SubjectMapping("a", (MappingDestination("b"),)),
+    StreamExport("a"),
+    Latency("a"),
+    ServiceExport("a"),
+    StreamImport("A", "a", "b"),
+    ServiceImport("A", "a", "b"),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_frozen(value: object) -> None:
+    """Nobody can change a setting."""
+    assert is_dataclass(value)
+    with pytest.raises(FrozenInstanceError):
+        setattr(value, fields(value)[0].name, "x")
+    assert hash(value) == hash(value)
+
+
+def test_defaults() -> None:
+    """An export is for everybody, and a service answers once, within two minutes."""
+    export = ServiceExport("a")
+    assert (export.accounts, export.response_type, export.response_threshold) == (
+        None,
+        "singleton",
+        120.0,
+    )
+    assert Latency("a").sampling == MappingDestination("a").weight == 100
+
+
+def test_bytes() -> None:
+    """Subjects are UTF-8, and what was none in the file stays what it was."""
+    assert bytesOf("\u00f6.a") == b"\xc3\xb6.a"
+    assert bytesOf(b"\xff.a".decode("utf-8", "surrogateescape")) == b"\xff.a"

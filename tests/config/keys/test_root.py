@@ -1,0 +1,227 @@
+"""
+Tests for L{natsbroker.config.keys.root}, and for the reference manual that lists its keys.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from natsbroker.config.keys.root import ROOT, everySection
+from natsbroker.config.keys.types import AnyForm, Block, Key, Many, Named, Section
+from natsbroker.config.unsupported import NOT_YET
+
+MANUAL = Path(__file__).resolve().parents[2] / "docs" / "reference" / "configuration.md"
+HEADING = re.compile(r"^## (.+)$")
+ROW = re.compile(r"^\| (`[^|]+) \| [^|]+ \| [^|]+ \| ([^|]+) \| (yes|not yet) \|$")
+
+OPERATIONS = """
+    listen client_advertise port server_name host debug trace trace_verbose trace_headers
+    logtime logtime_utc mappings disable_sublist_cache accounts default_sentinel authorization
+    http https http_port https_port http_base_path cluster gateway leafnodes store_dir jetstream
+    logfile logfile_size_limit logfile_max_num syslog remote_syslog pidfile ports_file_dir
+    prof_port max_control_line max_payload max_pending proxy_protocol max_connections
+    max_traced_msg_len max_subscriptions max_sub_tokens ping_interval ping_max tls ocsp
+    allow_non_tls write_deadline write_timeout lame_duck_duration lame_duck_grace_period
+    operator resolver resolver_tls resolver_preload resolver_pinned_accounts no_auth_user
+    system_account no_system_account no_header_support trusted_keys connect_error_reports
+    reconnect_error_reports websocket mqtt server_tags server_metadata feature_flags
+    default_js_domain ocsp_cache no_fast_producer_stall max_closed_clients proxies
+    authorization.user authorization.pass authorization.token authorization.timeout
+    authorization.users authorization.default_permissions authorization.auth_callout
+    authorization.proxy_required authorization.users[].nkey authorization.users[].user
+    authorization.users[].pass authorization.users[].permissions
+    authorization.users[].allowed_connection_types authorization.users[].permissions.publish
+    authorization.users[].permissions.subscribe
+    authorization.users[].permissions.allow_responses.max
+    authorization.users[].permissions.allow_responses.expires accounts.*.nkey accounts.*.imports
+    accounts.*.exports accounts.*.jetstream accounts.*.users accounts.*.default_permissions
+    accounts.*.mappings accounts.*.limits accounts.*.msg_trace cluster.name cluster.listen
+    cluster.authorization cluster.routes cluster.tls cluster.cluster_advertise
+    cluster.no_advertise cluster.connect_retries cluster.connect_backoff cluster.permissions
+    cluster.pool_size cluster.accounts cluster.compression.mode
+    cluster.compression.rtt_thresholds cluster.ping_interval cluster.ping_max
+    cluster.write_deadline gateway.name gateway.listen gateway.authorization gateway.tls
+    gateway.advertise gateway.connect_retries gateway.gateways[].name gateway.gateways[].tls
+    gateway.gateways[].urls gateway.reject_unknown_cluster leafnodes.listen
+    leafnodes.authorization.user leafnodes.authorization.nkey leafnodes.authorization.users
+    leafnodes.authorization.account leafnodes.remotes leafnodes.tls leafnodes.advertise
+    leafnodes.min_version leafnodes.compression leafnodes.isolate leafnodes.remotes[].urls
+    leafnodes.remotes[].account leafnodes.remotes[].creds leafnodes.remotes[].nkey
+    leafnodes.remotes[].tls leafnodes.remotes[].hub leafnodes.remotes[].deny_imports
+    leafnodes.remotes[].deny_exports leafnodes.remotes[].ws_compress
+    leafnodes.remotes[].ws_no_masking leafnodes.remotes[].jetstream_cluster_migrate
+    leafnodes.remotes[].isolate leafnodes.remotes[].request_isolation
+    leafnodes.remotes[].compression leafnodes.remotes[].first_info_timeout
+    leafnodes.remotes[].disabled leafnodes.remotes[].proxy
+    leafnodes.remotes[].ignore_discovered_servers jetstream.enabled jetstream.store_dir
+    jetstream.max_mem jetstream.max_file jetstream.domain jetstream.key jetstream.cipher
+    jetstream.sync_interval jetstream.limits.max_ack_pending jetstream.limits.max_ha_assets
+    jetstream.limits.max_request_batch jetstream.limits.duplicate_window jetstream.limits.batch
+    jetstream.unique_tag jetstream.strict jetstream.tpm tls.cert_file tls.key_file tls.ca_file
+    tls.verify tls.verify_and_map tls.insecure tls.timeout tls.pinned_certs tls.handshake_first
+    tls.min_version tls.cipher_suites tls.curve_preferences tls.connection_rate_limit
+    tls.ocsp_peer tls.certs tls.cert_store router.plugin authorization.plugin plugins services
+    fast_lane max_subject_shapes insecure_monitor streaming
+"""
+"""Keys that operators of nats-server 2.15 use, and our own."""
+
+
+def find(path: str) -> bool:
+    """
+    Tell whether the tables know a path, under any spelling.
+    """
+    sections = [ROOT]
+    for part in re.split(r"\.", path):
+        if part == "*":
+            continue
+        name = part.removesuffix("[]")
+        keys = [
+            section.keys[canonical]
+            for section in sections
+            if (canonical := section.canonical(name)) is not None
+        ]
+        if not keys:
+            return False
+        sections = [below for key in keys for form in key.forms for below in within(form)]
+    return True
+
+
+def within(form: AnyForm) -> list[Section]:
+    """
+    List the sections that a form leads to.
+    """
+    if isinstance(form, Block):
+        return [form.section]
+    if isinstance(form, Many | Named):
+        return [below for inner in form.item.forms for below in within(inner)]
+    return []
+
+
+@pytest.mark.parametrize("path", OPERATIONS.split())
+def test_known(path: str) -> None:
+    """Every key that operators use is known, whether its feature is there or not."""
+    assert find(path)
+
+
+def test_nothingElse() -> None:
+    """A path that does not exist is not found, so that the test above can fail."""
+    assert not find("authorization.users[].bogus")
+
+
+def test_oneMeaningPerSpelling() -> None:
+    """No spelling stands for two keys of one section."""
+    for section in everySection():
+        spellings = [
+            spelling for name, key in section.keys.items() for spelling in (name, *key.aliases)
+        ]
+        assert len(spellings) == len(set(spellings)), section.title
+        assert spellings == [spelling.lower() for spelling in spellings]
+
+
+def test_oneTitlePerSection() -> None:
+    """Every section has a title of its own."""
+    titles = [section.title for section in everySection()]
+    assert len(titles) == len(set(titles))
+
+
+def manual() -> dict[str, dict[str, tuple[str, str, str]]]:
+    """
+    Read the tables of the manual: title -> key -> spellings, forms, supported.
+    """
+    found: dict[str, dict[str, tuple[str, str, str]]] = {}
+    title = ""
+    for line in MANUAL.read_text("utf-8").splitlines():
+        heading, row = HEADING.match(line), ROW.match(line)
+        if heading:
+            title = heading[1]
+        if row:
+            names = re.findall(r"`([^`]+)`", row[1])
+            found.setdefault(title, {})[names[0]] = (" ".join(names[1:]), row[2], row[3])
+    return found
+
+
+def support(section: Section, name: str) -> str:
+    """
+    Say whether a key is supported anywhere that its section stands.
+    """
+    found = [path for path, owner, key in everyPath(ROOT, "") if owner is section and key == name]
+    return "not yet" if all(refused(path) for path in found) else "yes"
+
+
+def refused(path: str) -> bool:
+    """
+    Tell whether a path, or one above it, is not supported yet.
+    """
+    parts = [part for part in re.split(r"(\.|\[\])", path) if part]
+    return any("".join(parts[:length]) in NOT_YET for length in range(1, len(parts) + 1))
+
+
+def everyPath(section: Section, prefix: str) -> list[tuple[str, Section, str]]:
+    """
+    List every path with the section and the name of its key.
+    """
+    found = []
+    for name, key in section.keys.items():
+        path = f"{prefix}.{name}" if prefix else name
+        found.append((path, section, name))
+        for form in key.forms:
+            found += below(form, path)
+    return found
+
+
+def below(form: AnyForm, path: str) -> list[tuple[str, Section, str]]:
+    """
+    List every path below a form.
+    """
+    if isinstance(form, Block):
+        return everyPath(form.section, path)
+    if isinstance(form, Many | Named):
+        step = "[]" if isinstance(form, Many) else ".*"
+        return [entry for inner in form.item.forms for entry in below(inner, path + step)]
+    return []
+
+
+class TestManual:
+    """docs/reference/configuration.md."""
+
+    def test_keys(self) -> None:
+        """The manual lists exactly the keys that the reader knows, with their spellings."""
+        wanted = {
+            section.title: {name: " ".join(key.aliases) for name, key in section.keys.items()}
+            for section in everySection()
+        }
+        listed = {
+            title: {name: row[0] for name, row in rows.items()} for title, rows in manual().items()
+        }
+        assert listed == wanted
+
+    def test_forms(self) -> None:
+        """The manual says how each value is written."""
+        for section in everySection():
+            rows = manual()[section.title]
+            assert {name: rows[name][1] for name in section.keys} == {
+                name: key.written for name, key in section.keys.items()
+            }
+
+    def test_supported(self) -> None:
+        """The manual says which keys are not supported yet."""
+        tables = manual()
+        for section in everySection():
+            for name in section.keys:
+                path = f"{section.title}: {name}"
+                assert (path, tables[section.title][name][2]) == (path, support(section, name))
+
+
+def test_featuresAreKnownKeys() -> None:
+    """Every row of the table of missing features is a key that the reader knows."""
+    known = {path for path, _, _ in everyPath(ROOT, "")}
+    assert [path for path in NOT_YET if path not in known] == []
+
+
+def test_keysAreKeys() -> None:
+    """Every section holds keys with at least one form."""
+    for section in everySection():
+        assert all(isinstance(key, Key) and key.forms for key in section.keys.values())

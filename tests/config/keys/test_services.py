@@ -1,0 +1,86 @@
+"""
+Tests for L{natsbroker.config.keys.services}.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.config.errors import NotSupportedYet
+from tests.config.support import built, complaintsOf, errorsOf
+
+VALID = [
+    "jetstream: enabled",
+    """jetstream {
+        store_dir: "js", max_mem: 1GB, max_file: 10G, domain: d, sync: always, strict: false
+        limits { max_ack_pending: 10, duplicate_window: "1m", batch { max_msgs: 10 } }
+    }""",
+    "jetstream { sync_interval: '10s', key: k, cipher: aes, tpm { keys_file: f, pcr: 1 } }",
+    """websocket {
+        listen: "127.0.0.1:-1", no_tls: true, origins: ["http://a"], handshake_timeout: 2
+        headers { X-A: b }, authorization { user: a, pass: b, timeout: 1 }
+    }""",
+    "mqtt { port: -1, ack_wait: '1m', max_inflight: 10, stream_replicas: 1 }",
+    "ocsp { mode: always, urls: [a] }",
+    "ocsp_cache { type: local, save_interval: 10 }",
+    "proxies { trusted: [ {key: a} ] }",
+    "accounts { A { msg_trace { dest: x, sampling: 50% } } }",
+]
+
+
+@pytest.mark.parametrize("text", VALID)
+def test_valid(text: str) -> None:
+    """A block that nats-server accepts is refused only because it is not supported yet."""
+    assert [type(error) for error in errorsOf(text)] == [NotSupportedYet]
+
+
+SUPPORTED = [
+    "accounts { A { jetstream { max_mem: 1k, streams: 3, max_bytes_required: true } } }",
+    "resolver { type: full, dir: a, allow_delete: true, limit: 5, interval: '1m' }",
+    "resolver { type: cache, dir: a, ttl: '1h' }",
+    "resolver: MEMORY",
+    """mappings {
+        a: b, c: [ {dest: d, weight: 50%}, {destination: e, weight: 50} ], f: {dest: g, weight: 9}
+    }""",
+    """accounts { B {}, A { exports: [
+        {stream: "a.>", accounts: [B]}, {service: s, response: stream, threshold: "1s"}
+        {service: l, latency: x}, {service: m, latency: {sampling: headers, subject: y} }
+    ] } }""",
+    """accounts {
+        A { imports: [ {stream: {account: B, subject: x}, prefix: p} ], maps { a: b } }
+        B { exports: [ {stream: x} ] }
+    }""",
+]
+
+
+@pytest.mark.parametrize("text", SUPPORTED)
+def test_supported(text: str) -> None:
+    """A block of a feature that is there is fine."""
+    assert built(text).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            "jetstream { limits { bogus: 1 } }",
+            's.conf:1:22: unknown field "bogus" in jetstream.limits',
+        ),
+        (
+            "jetstream: maybe",
+            "s.conf:1:1: jetstream: Expected 'enabled' or 'disabled' for string value, got 'maybe'",
+        ),
+        ("mqtt { port: a }", "s.conf:1:8: mqtt.port: expected an integer, got a string"),
+        (
+            "mappings { a: [ {dest: b, weight: 101} ] }",
+            's.conf:1:27: mappings.a[0].weight: "101" is not a percentage',
+        ),
+        (
+            "accounts { A { exports: [ {strem: x} ] } }",
+            's.conf:1:28: unknown field "strem" in accounts.A.exports[0]',
+        ),
+    ],
+)
+def test_mistakes(text: str, complaint: str) -> None:
+    """Mistakes inside of a block are reported, also where it is not supported yet."""
+    assert complaint in complaintsOf(text)

@@ -1,0 +1,132 @@
+"""
+Tests for L{natsbroker.config.keys.types}.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from natsbroker.config.errors import NOWHERE
+from natsbroker.config.keys.types import (
+    ADDRESS,
+    ALWAYS,
+    ANY_MAP,
+    BOOLEAN,
+    DURATION,
+    ENABLED,
+    HEADERS,
+    INTEGER,
+    OLD_DURATION,
+    PERCENTAGE,
+    SECONDS,
+    SIZE,
+    STRING,
+    WRITE_POLICY,
+    AnyForm,
+    Block,
+    Form,
+    Key,
+    Many,
+    Named,
+    Section,
+)
+from natsbroker.config.language.tree import Array, Leaf, Node, Scalar, Table
+
+READABLE: list[tuple[Form, Scalar, object]] = [
+    (BOOLEAN, True, True),
+    (INTEGER, 5, 5),
+    (STRING, "a", "a"),
+    (DURATION, "2m", 120.0),
+    (OLD_DURATION, 2, 2.0),
+    (SECONDS, 2, 2.0),
+    (SECONDS, 0.5, 0.5),
+    (ADDRESS, 4222, ("", 4222)),
+    (ADDRESS, "a:1", ("a", 1)),
+    (SIZE, 7, 7),
+    (SIZE, "", 0),
+    (SIZE, "2K", 2048),
+    (SIZE, "10G", 10 * 1024**3),
+    (PERCENTAGE, 50, 50),
+    (PERCENTAGE, "50%", 50),
+    (ENABLED, "Enabled", True),
+    (ENABLED, "disable", False),
+    (ALWAYS, "Always", "Always"),
+    (HEADERS, "headers", "headers"),
+    (WRITE_POLICY, "retry", "retry"),
+]
+
+
+@pytest.mark.parametrize(("form", "value", "expected"), READABLE)
+def test_readable(form: Form, value: Scalar, expected: object) -> None:
+    """A form takes what is written in it and makes the value."""
+    leaf = Leaf(value, NOWHERE)
+    assert form.takes(leaf)
+    result = form.read(leaf)
+    assert (result, type(result)) == (expected, type(expected))
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        (BOOLEAN, 1),
+        (INTEGER, True),
+        (INTEGER, 1.0),
+        (STRING, 1),
+        (DURATION, 1),
+        (OLD_DURATION, 1.5),
+        (SECONDS, "1"),
+        (SECONDS, True),
+        (ADDRESS, 1.5),
+        (ENABLED, True),
+        (ALWAYS, "never"),
+        (HEADERS, "50%"),
+    ],
+)
+def test_otherTypes(form: Form, value: Scalar) -> None:
+    """A form does not take another type; a boolean is no integer."""
+    assert not form.takes(Leaf(value, NOWHERE))
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        (DURATION, "2"),
+        (ADDRESS, "nowhere"),
+        (SIZE, "1Q"),
+        (SIZE, "K"),
+        (PERCENTAGE, 101),
+        (PERCENTAGE, "-1"),
+        (PERCENTAGE, "x%"),
+        (ENABLED, "maybe"),
+        (WRITE_POLICY, "drop"),
+    ],
+)
+def test_wrongValues(form: Form, value: Scalar) -> None:
+    """A value of the right type that makes no sense is an error."""
+    with pytest.raises(ValueError):
+        form.read(Leaf(value, NOWHERE))
+
+
+def test_containers() -> None:
+    """Blocks and names are maps, many are an array, and neither is a leaf."""
+    forms: list[AnyForm] = [Block(Section("x", {})), Named(Key(STRING)), Many(Key(STRING)), ANY_MAP]
+    nodes: list[Node] = [Table(NOWHERE), Array([], NOWHERE), Leaf("a", NOWHERE)]
+    taken = [[form.takes(node) for node in nodes] for form in forms]
+    assert taken == [
+        [True, False, False],
+        [True, False, False],
+        [False, True, False],
+        [True, False, False],
+    ]
+
+
+def test_spellings() -> None:
+    """A key is found by its name and aliases, in any case."""
+    section = Section("x", {"password": Key(STRING, aliases="pass pw")})
+    found = [section.canonical(spelling) for spelling in ("password", "PASS", "Pw", "p")]
+    assert found == ["password", "password", "password", None]
+
+
+def test_written() -> None:
+    """A key names its forms for error messages."""
+    assert Key(INTEGER, STRING).written == "an integer or a string"

@@ -1,0 +1,92 @@
+"""
+What a broker says of itself, over a broker without sockets.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from natsbroker.config.model import Settings
+from natsbroker.server.info import Presence
+from tests.server.support import Host
+
+
+class Scene:
+    """
+    A broker's face with everything behind it made up, but for what clients share.
+    """
+
+    def __init__(self) -> None:
+        self.host = Host("port: 4000, http_port: 8000").start()
+        self.broker = self.host.broker
+        self.listeners = SimpleNamespace(
+            isOpen=False, firstAddress=lambda: ("10.0.0.1", 4711), urls=lambda: ["nats://a:1"]
+        )
+        self.pages = SimpleNamespace(scheme="http", address=None)
+        self.cluster: dict[str, Any] = {}
+        self.links = SimpleNamespace(
+            clusterInfo=lambda: self.cluster, addresses=lambda: {"cluster": ["nats://b:2"]}
+        )
+
+    def presence(self, pages: Any) -> Presence:
+        """The face."""
+        parts: Any = (self.listeners, pages, self.links)
+        return Presence(self.broker.keys, self.broker.clientContext, *parts)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """A scene."""
+    return Scene()
+
+
+def test_ports(scene: Scene) -> None:
+    """Ports are those of the settings until others are known."""
+    settings = scene.broker.settings
+    presence = scene.presence(scene.pages)
+    assert presence.inUse(settings) == settings
+    scene.listeners.isOpen = True
+    scene.pages.address = SimpleNamespace(host="127.0.0.1", port=8222)
+    found = presence.inUse(settings)
+    assert (found.port, found.monitoring.http_port) == (4711, 8222)
+    scene.pages.scheme = "https"
+    found = presence.inUse(settings)
+    assert (found.monitoring.http_port, found.monitoring.https_port) == (8000, 8222)
+    assert scene.presence(None).inUse(settings).monitoring == settings.monitoring
+
+
+def test_addresses(scene: Scene) -> None:
+    """Places are told by what is there."""
+    nowhere = {"nats": ["nats://a:1"], "monitoring": [], "cluster": ["nats://b:2"]}
+    assert scene.presence(None).addresses() == nowhere
+    assert scene.presence(scene.pages).addresses() == nowhere
+    scene.pages.address = SimpleNamespace(host="127.0.0.1", port=8222)
+    found = scene.presence(scene.pages).addresses()
+    assert found == {**nowhere, "monitoring": ["http://127.0.0.1:8222"]}
+
+
+def test_info(scene: Scene) -> None:
+    """INFO names where clients connect, the cluster, and whether the broker is going."""
+    presence, context = scene.presence(None), scene.broker.clientContext
+    scene.cluster = {"cluster": "east"}
+    presence.refresh(Settings(host="0.0.0.0", port=4000), True)
+    info = context.info
+    assert (info.host, info.port, info.ldm, info.cluster) == ("0.0.0.0", 4000, True, "east")
+    scene.listeners.isOpen = True
+    presence.refresh(Settings(host="0.0.0.0", port=4000), False)
+    info = context.info
+    assert (info.host, info.port, info.ldm) == ("10.0.0.1", 4711, False)
+
+
+def test_clusterChanged(scene: Scene) -> None:
+    """Clients are told of another cluster, and only of that."""
+    presence = scene.presence(None)
+    client = scene.host.client(b'CONNECT {"protocol":1,"verbose":false}\r\nPING\r\n')
+    scene.cluster = {"connect_urls": ("10.0.0.9:4222",)}
+    presence.clusterChanged()
+    assert b'"connect_urls":["10.0.0.9:4222"]' in client.receive()
+    presence.clusterChanged()
+    assert client.receive() == b""

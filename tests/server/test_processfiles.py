@@ -1,0 +1,212 @@
+"""
+What a broker has around it in a process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from natsbroker.config.build import buildText
+from natsbroker.config.errors import ConfigError
+from natsbroker.config.model import Settings
+from natsbroker.server.processfiles import Surroundings
+from natsbroker.server.start import StartError
+from tests.server.support import Host, logLines, settingsOf
+
+
+class Surrounded:
+    """
+    A broker with its surroundings.
+
+    @ivar text: what the configuration file says now.
+    """
+
+    def __init__(self, text: str, pid: int | None = 42, hasFile: bool = True) -> None:
+        self.text = text
+        self.host = Host(text)
+        self.surroundings = Surroundings(
+            self.host.broker, "nats", self.read if hasFile else None, pid
+        )
+        self.surroundings.setServiceParent(self.host.broker)  # type: ignore[no-untyped-call]
+
+    def read(self) -> Settings:
+        """Read the file."""
+        return settingsOf(self.text)
+
+    def reload(self, text: str) -> list[str]:
+        """Change the file, reload, and give what is logged."""
+        self.text = text
+        with logLines() as lines:
+            self.surroundings.reload()
+        return lines
+
+    def stop(self) -> None:
+        """Stop the broker."""
+        done: list[Any] = []
+        self.host.broker.stopService().addCallback(done.append)
+        assert done == [None]
+
+
+def test_missingFolder(tmp_path: Path) -> None:
+    """A folder that is missing is told with the key that names it, and its place in the file."""
+    missing = tmp_path / "missing"
+    text = f'pidfile: "{missing}/pid"\nports_file_dir: "{missing}"'
+    settings = buildText(text, {}, "x.conf").settings
+    host = Host(settings)
+    surroundings: Any = Surroundings(host.broker, "nats", None, 42)
+    surroundings.setServiceParent(host.broker)
+    with pytest.raises(StartError, match=r"^x\.conf:1:1: pidfile: Could not write pidfile: "):
+        host.start()
+    host = Host(replace(settings, pidfile=""))
+    surroundings = Surroundings(host.broker, "nats", None, 42)
+    surroundings.setServiceParent(host.broker)
+    with logLines() as lines:
+        host.start()
+    wrong = "[ERR] x.conf:2:1: ports_file_dir: Error writing ports file"
+    assert any(line.startswith(wrong) for line in lines)
+
+
+class TestPidFile:
+    """The pid file."""
+
+    def test_life(self, tmp_path: Path) -> None:
+        """It is there while the broker runs."""
+        path = tmp_path / "pid"
+        made = Surrounded(f'pidfile: "{path}"')
+        assert not path.exists()
+        made.host.start()
+        assert path.read_text() == "42"
+        made.stop()
+        assert not path.exists()
+
+    def test_ownPid(self, tmp_path: Path) -> None:
+        """By default it is the process that starts the service, for twistd forks before that."""
+        path = tmp_path / "pid"
+        made = Surrounded(f'pidfile: "{path}"', None)
+        assert made.surroundings._pid == 0
+        made.host.start()
+        assert path.read_text() == str(os.getpid())
+        made.stop()
+
+    def test_cannotWrite(self, tmp_path: Path) -> None:
+        """If it cannot be written the broker does not start, and says so as nats-server does."""
+        path = tmp_path / "missing" / "pid"
+        with pytest.raises(StartError) as error:
+            Surrounded(f'pidfile: "{path}"').host.start()
+        text = f"Could not write pidfile: open {path}: no such file or directory"
+        assert str(error.value) == text
+
+    def test_moves(self, tmp_path: Path) -> None:
+        """A reload moves it."""
+        made = Surrounded(f'pidfile: "{tmp_path}/a"')
+        made.host.start()
+        lines = made.reload(f'pidfile: "{tmp_path}/b"')
+        assert f"[INF] Reloaded: pid_file = {tmp_path}/b" in lines
+        assert [each.name for each in tmp_path.iterdir()] == ["b"]
+        made.reload("port: 4222")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_cannotMove(self, tmp_path: Path) -> None:
+        """One that cannot be written is logged."""
+        made = Surrounded("port: 4222")
+        made.host.start()
+        lines = made.reload(f'pidfile: "{tmp_path}/missing/b"')
+        assert any(line.startswith("[ERR] Failed to write pidfile: open") for line in lines)
+
+
+class TestPortsFile:
+    """The ports file."""
+
+    def test_life(self, tmp_path: Path) -> None:
+        """It is there while the broker listens, and says where."""
+        made = Surrounded(f'ports_file_dir: "{tmp_path}"\nport: 4001\nhttp_port: 4002')
+        made.host.start()
+        path = tmp_path / "nats_42.ports"
+        assert json.loads(path.read_text()) == {
+            "nats": ["nats://127.0.0.1:4001"],
+            "monitoring": ["http://127.0.0.1:4002"],
+        }
+        made.stop()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_moves(self, tmp_path: Path) -> None:
+        """A reload moves it."""
+        for name in "ab":
+            (tmp_path / name).mkdir()
+        made = Surrounded(f'ports_file_dir: "{tmp_path}/a"\nport: 4001')
+        made.host.start()
+        made.reload(f'ports_file_dir: "{tmp_path}/b"\nport: 4001')
+        assert list((tmp_path / "a").iterdir()) == []
+        assert (tmp_path / "b" / "nats_42.ports").exists()
+
+    def test_cannotWrite(self, tmp_path: Path) -> None:
+        """One that cannot be written is logged, and the broker runs."""
+        made = Surrounded(f'ports_file_dir: "{tmp_path}/missing"')
+        with logLines() as lines:
+            made.host.start()
+        assert any(line.startswith("[ERR] Error writing ports file") for line in lines)
+        assert made.host.broker.running
+
+
+class TestReload:
+    """Reading the configuration anew."""
+
+    def test_taken(self) -> None:
+        """What the file says now is in force."""
+        made = Surrounded("max_payload: 5")
+        made.host.start()
+        lines = made.reload("max_payload: 6")
+        assert made.host.broker.settings.max_payload == 6
+        assert "[INF] Reloaded: max_payload = 6" in lines
+
+    def test_refused(self) -> None:
+        """Every reason against it is a line, and nothing changes."""
+        made = Surrounded("port: 4001\nmax_payload: 5")
+        made.host.start()
+        lines = made.reload("port: 4002\nserver_name: x\nmax_payload: 6")
+        assert lines == [
+            "[ERR] Failed to reload server configuration: "
+            "config reload not supported for ServerName: old=, new=x",
+            "[ERR] Failed to reload server configuration: "
+            "config reload not supported for Port: old=4001, new=4002",
+        ]
+        assert made.host.broker.settings.max_payload == 5
+
+    def test_wrong(self) -> None:
+        """So is every mistake in the file."""
+        made = Surrounded("port: 4001")
+        made.host.start()
+        lines = made.reload("bogus: 1\nbad: 2")
+        prefix = "[ERR] Failed to reload server configuration: "
+        assert [line.removeprefix(prefix) for line in lines] == [
+            ':1:1: unknown field "bogus"',
+            ':2:1: unknown field "bad"',
+        ]
+
+    def test_unreadable(self) -> None:
+        """And a file that is gone."""
+        made = Surrounded("port: 4001")
+        made.host.start()
+
+        def read() -> Settings:
+            raise ConfigError("open x.conf: no such file or directory")
+
+        made.surroundings._read = read
+        assert made.reload("") == [
+            "[ERR] Failed to reload server configuration: open x.conf: no such file or directory"
+        ]
+
+    def test_noFile(self) -> None:
+        """Without a file there is nothing to read."""
+        made = Surrounded("port: 4001", hasFile=False)
+        made.host.start()
+        assert made.reload("") == [
+            "[ERR] Failed to reload server configuration: "
+            "can only reload config when a file is provided using -c or --config"
+        ]
