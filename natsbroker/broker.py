@@ -44,7 +44,7 @@ from natsbroker.interfaces import (
 )
 from natsbroker.links.dependencies import LinkGround
 from natsbroker.links.services import Links
-from natsbroker.server import builtin
+from natsbroker.server import plugins as builtin
 from natsbroker.server.composition import (
     makeCallouts,
     makeContext,
@@ -55,8 +55,7 @@ from natsbroker.server.composition import (
     makeTerms,
     withOperators,
 )
-from natsbroker.server.descriptions import describing, identifying
-from natsbroker.server.identity import ServerKeys
+from natsbroker.server.identity import ServerKeys, describing, identifying
 from natsbroker.server.info import Presence
 from natsbroker.server.lameduck import LameDuck
 from natsbroker.server.observers import Observers

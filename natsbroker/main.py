@@ -178,8 +178,8 @@ def _serve(
     clientSocket = _openEarly(settings)
     from twisted.internet import reactor
 
-    from natsbroker.server.files import programName
     from natsbroker.server.process import ServerProcess
+    from natsbroker.server.processfiles import programName
 
     process = ServerProcess(
         settings,

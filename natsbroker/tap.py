@@ -38,8 +38,8 @@ from natsbroker.config.errors import OPEN, ConfigError
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
+from natsbroker.server.logs import ProcessLog
 from natsbroker.server.processfiles import Surroundings
-from natsbroker.server.processlog import ProcessLog
 from natsbroker.server.signals import Signals
 from natsbroker.streaming.overrides import withStreaming
 

@@ -19,10 +19,9 @@ from natsbroker.accounts.account import Account
 from natsbroker.accounts.exports import Latency, ResponseType, ServiceExport
 from natsbroker.accounts.importchecks import exportFor, problems
 from natsbroker.accounts.imports import ServiceImport, StreamImport
-from natsbroker.accounts.settings import bytesOf
+from natsbroker.accounts.settings import bytesOf, mappingFrom
 from natsbroker.auth.settings import Account as Described
 from natsbroker.config.jetstream import JetStream
-from natsbroker.config.mappings import mappingFrom
 from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
 from natsbroker.leafnodes.domains import API, fromDomain, toDomain
 from natsbroker.subjects.mapping import MappingTable

@@ -34,11 +34,11 @@ from natsbroker.accounts.settings import (
     StreamImport,
     SubjectMapping,
     bytesOf,
+    mappingFrom,
 )
 from natsbroker.auth.settings import Account
 from natsbroker.config.blocks import Entries, Findings, Reading
 from natsbroker.config.errors import Position
-from natsbroker.config.mappings import mappingFrom
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject
 from natsbroker.subjects.mapping import InvalidMapping
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from natsbroker.subjects.mapping import Destination, Mapping
+
 RESPONSE_THRESHOLD = 120.0
 """For how many seconds an answer to a request is waited for, where nothing else is said."""
 
@@ -138,3 +140,16 @@ def bytesOf(text: str) -> bytes:
     again.
     """
     return text.encode("utf-8", "surrogateescape")
+
+
+def mappingFrom(said: SubjectMapping) -> Mapping:
+    """
+    Make the mapping.
+
+    @raise InvalidMapping: if it makes no sense.
+    """
+    destinations = [
+        Destination(bytesOf(each.dest), each.weight, bytesOf(each.cluster))
+        for each in said.destinations
+    ]
+    return Mapping(bytesOf(said.source), destinations)

@@ -7,12 +7,14 @@ which listener they are for.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-__all__ = ["RemoteURL", "checkPort", "splitAddress", "splitURL"]
+__all__ = ["RemoteURL", "checkPort", "isLoopback", "splitAddress", "splitURL"]
+
 
 _PORT = re.compile(r"[+-]?[0-9]{1,18}")
 
@@ -96,3 +98,15 @@ def splitURL(url: str, what: str, schemes: Sequence[str], port: int) -> RemoteUR
         None if password is None else unquote(password),
         scheme == "tls",
     )
+
+
+def isLoopback(host: str) -> bool:
+    """
+    Tell whether a listener on a host is out of reach for other machines.
+    """
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -26,12 +26,13 @@ from natsbroker.config.build_server import (
     operationSettings,
     timeSettings,
 )
-from natsbroker.config.build_tls import tlsOf
 from natsbroker.config.checks import check
 from natsbroker.config.errors import ConfigError, ConfigErrors, Position
 from natsbroker.config.files import readText
+from natsbroker.config.jetstream import JetStream
 from natsbroker.config.language.tree import Table
 from natsbroker.config.model import SYSTEM_ACCOUNT, Router, Settings
+from natsbroker.config.tls import tlsOf
 from natsbroker.config.unsupported import NOT_YET
 
 __all__ = ["Built", "buildDefaults", "buildFile", "buildText", "buildTree"]
@@ -197,9 +198,7 @@ def _rareBlocks(reading: Reading, findings: Findings, read: Callable[[str], str]
 
         found["leafnodes"] = leafnodesFrom(reading, findings, read)
     if "jetstream" in reading or "default_js_domain" in reading:
-        from natsbroker.config.build_jetstream import jetstreamFrom
-
-        found["jetstream"] = jetstreamFrom(reading)
+        found["jetstream"] = _jetstream(reading)
     if "mappings" in reading:
         from natsbroker.accounts.reading import Exchanges
 
@@ -226,3 +225,15 @@ def _sections(reading: Reading, name: str) -> dict[str, Mapping[str, object]]:
 
 def _deferred(reading: Reading) -> dict[str, object]:
     return {name: recorded(value) for name, value in reading.values.items() if name in NOT_YET}
+
+
+def _jetstream(root: Reading) -> JetStream:
+    """
+    Make the values of C{jetstream} and C{default_js_domain}.
+    """
+    block = root.blockOrEmpty("jetstream")
+    return JetStream(
+        block.text("domain"),
+        block.text("extension_hint").lower() == "will_extend",
+        root.mapping("default_js_domain", str),
+    )

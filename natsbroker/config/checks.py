@@ -21,16 +21,20 @@ Stricter than nats-server 2.15, on purpose:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from natsbroker.auth.operator.reading import checkOperators
+from natsbroker.config.addresses import isLoopback
 from natsbroker.config.blocks import Findings, Reading
-from natsbroker.config.loopback import isLoopback
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
+from natsbroker.config.publickeys import ACCOUNT, isPublicKey
+from natsbroker.subjects.grammar import hasWildcard, isValidLiteral
 
 if TYPE_CHECKING:
     from natsbroker.routes.settings import Cluster
+
 
 LOOPBACK = "127.0.0.1"
 AUTH_TIMEOUT = 2.0
@@ -162,8 +166,6 @@ class _Checker:
         Check what is said of the JetStream of other servers.
         """
         if self._settings.jetstream.isSaid:
-            from natsbroker.config.build_jetstream import checkJetStream
-
             checkJetStream(self._settings, self._root, self._findings)
 
     def leafnodes(self) -> None:
@@ -212,3 +214,37 @@ class _Checker:
             message = f'other machines reach {host}; say "insecure_monitor: true" if that is meant'
             self._error(message, name)
         return replace(monitoring, http_host=host)
+
+
+def checkJetStream(settings: Settings, root: Reading, findings: Findings) -> None:
+    """
+    Check the domains, and the accounts that they are named for, as nats-server does.
+    """
+    said = settings.jetstream
+    if said.domain and not _isDomain(said.domain):
+        message = "invalid domain name: may not contain ., * or >"
+        findings.error(message, "jetstream.domain", root.place("jetstream"))
+    for name, domain in said.default_domains.items():
+        for problem in _problems(settings, name, domain):
+            message = f"default_js_domain {problem}"
+            findings.error(message, "default_js_domain", root.place("default_js_domain"))
+
+
+def _problems(settings: Settings, account: str, domain: str) -> Iterator[str]:
+    known = settings.accounts.get(account)
+    if settings.operator.isOn:
+        if not isPublicKey(account, ACCOUNT):
+            yield f'contains account name "{account}", which is not a valid public account nkey'
+    elif account == settings.system_account:
+        yield f'contains the system account "{account}"'
+    elif known is None and account != GLOBAL_ACCOUNT:
+        yield f'references non existing account "{account}"'
+    elif known is not None and known.jetstream and domain:
+        yield f'contains account name "{account}" with enabled JetStream'
+    if domain and not _isDomain(domain):
+        yield f'contains account "{account}" with invalid domain name "{domain}"'
+
+
+def _isDomain(text: str) -> bool:
+    token = text.encode("utf-8", "surrogateescape")
+    return isValidLiteral(token) and not hasWildcard(token) and b"." not in token

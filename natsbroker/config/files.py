@@ -4,7 +4,7 @@ The text of the files that a configuration names.
 
 from __future__ import annotations
 
-__all__ = ["readText"]
+from collections.abc import Callable
 
 
 def readText(path: str) -> str:
@@ -15,3 +15,25 @@ def readText(path: str) -> str:
     """
     with open(path, "rb") as stream:
         return stream.read().decode("utf-8", "surrogateescape")
+
+
+CERTIFICATE = "CERTIFICATE-----"
+PRIVATE_KEY = "PRIVATE KEY-----"
+
+
+def pemProblem(path: str, kind: str, read: Callable[[str], str]) -> str:
+    """
+    Say what is wrong with a file.
+
+    @param kind: L{CERTIFICATE} or L{PRIVATE_KEY}.
+    @param read: gives the text of a path, or raises L{OSError}.
+    @return: empty when the file seems fine.
+    """
+    try:
+        text = read(path)
+    except (OSError, ValueError) as error:
+        return f"open {path}: {getattr(error, 'strerror', None) or error}"
+    if "-----BEGIN " not in text or kind not in text:
+        wanted = "private key" if kind == PRIVATE_KEY else "certificate"
+        return f"{path} holds no {wanted} in PEM format"
+    return ""

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
-from natsbroker.config.language.numbers import integerFrom
+from natsbroker.config.language.scalars import integerFrom
 from natsbroker.wire.durations import secondsFrom
 
 __all__ = ["FlagError", "FlagKind", "FlagValue", "parseFlags", "takeFlags"]

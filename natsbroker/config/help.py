@@ -167,7 +167,7 @@ def tlsHelp() -> str:
     """
     Describe a C{tls} block and list the names that it may use.
     """
-    from natsbroker.config.build_tls import CIPHER_SUITES, CURVES, INSECURE_CIPHER_SUITES
+    from natsbroker.config.tls import CIPHER_SUITES, CURVES, INSECURE_CIPHER_SUITES
 
     groups = (
         ("Cipher suites:", CIPHER_SUITES),

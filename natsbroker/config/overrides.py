@@ -13,10 +13,10 @@ from typing import Any
 
 from natsbroker.config.addresses import checkPort
 from natsbroker.config.errors import OPEN, ConfigError
+from natsbroker.config.files import CERTIFICATE, PRIVATE_KEY, pemProblem
 from natsbroker.config.flags import flagNamed
 from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import DEFAULT_PORT, TLS, Settings
-from natsbroker.config.pem import CERTIFICATE, PRIVATE_KEY, pemProblem
 from natsbroker.routes.overrides import withCluster
 from natsbroker.streaming.overrides import withStreaming
 

@@ -7,9 +7,13 @@ never know how a handshake is made.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-__all__ = ["TLS"]
+from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.files import CERTIFICATE, PRIVATE_KEY, pemProblem
+from natsbroker.wire.durations import secondsFrom
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +56,203 @@ class TLS:
     handshake_first_fallback: float = 0.0
     connection_rate_limit: int = 0
     place: str = field(default="tls", compare=False, repr=False)
+
+
+DEFAULT_TIMEOUT = 2.0
+FALLBACK_DELAY = 0.05
+"""Seconds that C{handshake_first: auto} waits."""
+
+CIPHER_SUITES = (
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+)
+INSECURE_CIPHER_SUITES = (
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+    "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_RSA_WITH_RC4_128_SHA",
+)
+CURVES = (
+    "X25519MLKEM768",
+    "SecP256r1MLKEM768",
+    "SecP384r1MLKEM1024",
+    "X25519",
+    "CurveP256",
+    "CurveP384",
+    "CurveP521",
+)
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+
+
+def tlsOf(
+    block: Reading, findings: Findings, read: Callable[[str], str], name: str = "tls"
+) -> TLS | None:
+    """
+    Make the settings of the C{tls} block within a block.
+
+    @param read: gives the text of a path, or raises L{OSError}.
+    @param name: the key that it stands under.
+    @return: L{None} where there is none.
+    """
+    inner = block.block(name)
+    return None if inner is None else tlsFrom(inner, findings, read)
+
+
+def tlsFrom(block: Reading, findings: Findings, read: Callable[[str], str]) -> TLS:
+    """
+    Make the settings of a C{tls} block.
+
+    @param read: gives the text of a path, or raises L{OSError}.
+    """
+    return _Block(block, findings, read).tls()
+
+
+class _Block:
+    """
+    Checks one block.
+    """
+
+    def __init__(self, block: Reading, findings: Findings, read: Callable[[str], str]) -> None:
+        self._block = block
+        self._findings = findings
+        self._read = read
+
+    def tls(self) -> TLS:
+        block = self._block
+        first, fallback = self._handshakeFirst()
+        mapped = block.flag("verify_and_map")
+        self._checkKnownUrls()
+        return TLS(
+            cert_file=block.text("cert_file"),
+            key_file=block.text("key_file"),
+            ca_file=self._authority(),
+            certs=self._certificates(),
+            verify=block.flag("verify") or mapped,
+            verify_and_map=mapped,
+            insecure=block.flag("insecure"),
+            timeout=self._timeout(),
+            min_version=self._version(),
+            cipher_suites=self._ciphers(),
+            curve_preferences=self._curves(),
+            pinned_certs=self._pins(),
+            handshake_first=first,
+            handshake_first_fallback=fallback,
+            connection_rate_limit=block.integer("connection_rate_limit"),
+            place=f"{block.position}: {block.path}" if block.position.source else block.path,
+        )
+
+    def _error(self, message: str, name: str) -> None:
+        self._findings.errorAt(self._block, name, message)
+
+    def _certificates(self) -> tuple[tuple[str, str], ...]:
+        block = self._block
+        single = "cert_file" in block or "key_file" in block
+        if "certs" in block and single:
+            self._error("cannot combine 'cert_file' option with 'certs' option", "certs")
+        entries = [block] if single else block.blocks("certs")
+        return tuple(self._pair(entry) for entry in entries)
+
+    def _pair(self, entry: Reading) -> tuple[str, str]:
+        for name, kind in (("cert_file", CERTIFICATE), ("key_file", PRIVATE_KEY)):
+            if entry.text(name):
+                self._checkFile(entry, name, kind)
+            else:
+                message = f"missing '{name}' in TLS configuration"
+                self._findings.error(message, entry.path, entry.position)
+        return entry.text("cert_file"), entry.text("key_file")
+
+    def _checkFile(self, block: Reading, name: str, kind: str) -> None:
+        wrong = pemProblem(block.text(name), kind, self._read)
+        if wrong:
+            self._findings.errorAt(block, name, wrong)
+
+    def _authority(self) -> str:
+        path = self._block.text("ca_file")
+        if path:
+            self._checkFile(self._block, "ca_file", CERTIFICATE)
+        return path
+
+    def _timeout(self) -> float:
+        timeout = self._block.seconds("timeout", DEFAULT_TIMEOUT)
+        if timeout < 0:
+            self._error("is negative", "timeout")
+        return timeout
+
+    def _version(self) -> str:
+        version = self._block.text("min_version", "1.2")
+        if version in ("1.0", "1.1"):
+            self._error(f"unsupported TLS version: TLS {version}", "min_version")
+        elif version not in ("1.2", "1.3"):
+            self._error(f"unknown version: {version}", "min_version")
+        return version
+
+    def _ciphers(self) -> tuple[str, ...]:
+        names = self._chosen("cipher_suites", CIPHER_SUITES + INSECURE_CIPHER_SUITES, "cipher")
+        insecure = [name for name in names if name in INSECURE_CIPHER_SUITES]
+        if insecure and not self._block.flag("allow_insecure_cipher_suites"):
+            self._error(
+                "insecure cipher suites configured without 'allow_insecure_cipher_suites' "
+                f"option set: {', '.join(insecure)}",
+                "cipher_suites",
+            )
+        return names
+
+    def _curves(self) -> tuple[str, ...]:
+        return self._chosen("curve_preferences", CURVES, "curve preference")
+
+    def _chosen(self, name: str, known: tuple[str, ...], what: str) -> tuple[str, ...]:
+        names = self._block.texts(name)
+        if name in self._block and not names:
+            self._error(f"'{name}' cannot be empty", name)
+        for chosen in names:
+            if chosen not in known:
+                self._error(f"unrecognized {what} {chosen}", name)
+        return names
+
+    def _pins(self) -> frozenset[str]:
+        pins = frozenset(text.lower() for text in self._block.texts("pinned_certs"))
+        for pin in sorted(pins):
+            if _FINGERPRINT.fullmatch(pin) is None:
+                message = f"key {pin} is not the hexadecimal SHA-256 of a public key"
+                self._error(message, "pinned_certs")
+        return pins
+
+    def _handshakeFirst(self) -> tuple[bool, float]:
+        name = "handshake_first"
+        text = self._block.take(name, str)
+        if text is None:
+            return self._block.flag(name), 0.0
+        word = text.lower()
+        if word in ("true", "on", "false", "off"):
+            return word in ("true", "on"), 0.0
+        if word in ("auto", "auto_fallback"):
+            return True, FALLBACK_DELAY
+        try:
+            return True, secondsFrom(text)
+        except ValueError:
+            self._error(f'value "{text}" is invalid', name)
+            return False, 0.0
+
+    def _checkKnownUrls(self) -> None:
+        name = "verify_cert_and_check_known_urls"
+        if self._block.flag(name):
+            self._error("not supported in this context", name)

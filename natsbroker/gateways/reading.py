@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from natsbroker.config.blocks import Findings, Reading
-from natsbroker.config.build_tls import tlsOf
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.model import TLS, Settings
+from natsbroker.config.tls import tlsOf
 from natsbroker.gateways.settings import Gateway, InterestPolicy, RemoteGateway
 from natsbroker.links.settings import (
     advertiseProblems,

@@ -22,7 +22,7 @@ from natsbroker.links.settingsmapper import backoffTerms, identityAt, limitsOf, 
 from natsbroker.links.tls import LinkTLS
 from natsbroker.routes.settings import splitRoute
 from natsbroker.routes.terms import Identity
-from natsbroker.server.places import addressesOf
+from natsbroker.server.hostaddresses import addressesOf
 
 __all__ = ["dialTermsFrom", "identityFrom", "limitsFrom", "placeFrom", "remoteTLSFrom", "termsFrom"]
 

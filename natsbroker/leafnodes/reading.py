@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from natsbroker.config.blocks import Findings, Reading
-from natsbroker.config.build_tls import tlsOf
 from natsbroker.config.publickeys import ACCOUNT, USER, isPublicKey
+from natsbroker.config.tls import tlsOf
 from natsbroker.leafnodes.settings import Leafnodes, LeafUser, RemoteLeaf, splitRemote
 from natsbroker.links.compressionsettings import AUTO, AUTOMATIC, compressionOf
 from natsbroker.links.settings import (

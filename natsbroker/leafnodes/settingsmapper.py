@@ -37,7 +37,7 @@ from natsbroker.links.settingsmapper import (
     secured,
 )
 from natsbroker.routes.terms import Identity
-from natsbroker.server.places import addressesOf
+from natsbroker.server.hostaddresses import addressesOf
 
 __all__ = [
     "acceptingTLSFrom",

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from natsbroker.config.addresses import checkPort, splitAddress
+from natsbroker.config.addresses import checkPort, isLoopback, splitAddress
 from natsbroker.config.blocks import Findings, Reading
-from natsbroker.config.loopback import isLoopback
 from natsbroker.config.tls import TLS
 
 __all__ = [

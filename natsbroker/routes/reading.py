@@ -13,7 +13,7 @@ from dataclasses import replace
 from natsbroker.auth.permissions import permissionsFrom
 from natsbroker.auth.settings import Permissions
 from natsbroker.config.blocks import Findings, Reading
-from natsbroker.config.build_tls import tlsOf
+from natsbroker.config.tls import tlsOf
 from natsbroker.links.compressionsettings import ACCEPTED, FAST, compressionOf
 from natsbroker.links.settings import (
     advertiseProblems,

@@ -36,7 +36,7 @@ from natsbroker.routes.settingsmapper import (
     termsFrom,
 )
 from natsbroker.routes.terms import RouteTarget
-from natsbroker.server.places import clientUrls
+from natsbroker.server.hostaddresses import clientUrls
 from natsbroker.server.reload import Step
 from natsbroker.wire.values import Kind
 

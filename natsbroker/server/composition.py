@@ -25,8 +25,7 @@ from natsbroker.clients.finding import closeExcess, sessionOf
 from natsbroker.config.model import Settings
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.server.derived import infoFrom, limitsFrom, tracingFrom
-from natsbroker.server.descriptions import identifying
-from natsbroker.server.identity import ServerKeys
+from natsbroker.server.identity import ServerKeys, identifying
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:

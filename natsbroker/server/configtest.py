@@ -90,7 +90,7 @@ def _checkPlugins(settings: Settings) -> None:
     )
     if not any(named):
         return
-    from natsbroker.server import builtin
+    from natsbroker.server import plugins as builtin
     from natsbroker.server.plugins import Plugins
 
     plugins = Plugins()

@@ -12,17 +12,22 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TextIO
 
 from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from natsbroker.config.model import Logging
+from natsbroker.config.diff import Change
+from natsbroker.config.model import Logging, Settings
+from natsbroker.server.logfile import LogOutput
+from natsbroker.server.reload import Step
 
-__all__ = ["LineLog", "printable"]
+__all__ = ["LineLog", "ProcessLog", "printable"]
+
 
 _LABELS = {
     LogLevel.debug: "DBG",
@@ -151,3 +156,54 @@ def _linesOf(event: LogEvent, left: int) -> list[str]:
     if isinstance(failure, Failure):
         lines += failure.getTraceback().rstrip().splitlines()
     return [printable(line) for line in lines]
+
+
+class ProcessLog:
+    """
+    The log of one process.
+
+    @ivar observer: the log observer that writes it.
+    """
+
+    def __init__(self, stream: TextIO, logging: Logging, default: str = "") -> None:
+        """
+        @param stream: where lines go without a file.
+        @param default: the file where the settings name none; empty for the stream.
+        """
+        self._default = default
+        self._output = LogOutput(stream)
+        self._logging = self._complete(logging)
+        self.observer = LineLog(self._output.write, self._logging)
+
+    def _complete(self, logging: Logging) -> Logging:
+        return replace(logging, logfile=logging.logfile or self._default)
+
+    def open(self) -> None:
+        """
+        Open the file, if there is one.
+
+        @raise OSError: if that is not possible.
+        """
+        self._output.prepare(self._logging)()
+
+    def reopen(self) -> None:
+        """
+        Open the file again, after another program moved it.
+        """
+        self._output.reopen()
+
+    def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
+        """
+        See L{natsbroker.server.reload.Planner}.
+        """
+        logging = self._complete(new.logging)
+        try:
+            redirect = self._output.prepare(logging)
+        except OSError as error:
+            raise ValueError(f"log file {logging.logfile}: {error.strerror}") from error
+
+        def apply() -> None:
+            self.observer.settings = logging
+            redirect()
+
+        return apply

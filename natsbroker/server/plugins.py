@@ -9,7 +9,7 @@ Must never know: any particular plugin.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from twisted.application.service import IService
 from twisted.plugin import getPlugins
@@ -30,7 +30,11 @@ from natsbroker.interfaces import (
     ISubjectRouter,
 )
 
-__all__ = ["PluginError", "Plugins", "nameOf"]
+if TYPE_CHECKING:
+    from natsbroker.interfaces import IAuthorizerPlugin, IBrokerService, IGatewayPolicyPlugin
+
+__all__ = ["PluginError", "Plugins", "authorizers", "nameOf", "policies", "services"]
+
 
 Find = Callable[[Any], Iterable[Any]]
 
@@ -261,3 +265,30 @@ def _made(what: str, make: Callable[[], Any]) -> Any:
         return make()
     except ValueError as error:
         raise PluginError(f"{what}: {error}") from error
+
+
+def authorizers() -> Sequence[IAuthorizerPlugin]:
+    """
+    The authorizers that C{authorization { plugin: NAME }} finds without an installation.
+    """
+    from natsbroker.auth.plugins import READY_MADE
+
+    return READY_MADE
+
+
+def policies() -> Sequence[IGatewayPolicyPlugin]:
+    """
+    The policies that C{gateway { interest { plugin: NAME } }} finds without an installation.
+    """
+    from natsbroker.gateways.policyplugins import READY_MADE
+
+    return READY_MADE
+
+
+def services() -> Sequence[IBrokerService]:
+    """
+    The services that C{services { NAME { ... } }} finds without an installation.
+    """
+    from natsbroker.monitoring.trafficplugin import TrafficPlugin
+
+    return (TrafficPlugin(),)

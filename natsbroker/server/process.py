@@ -20,8 +20,8 @@ from twisted.logger import Logger, globalLogBeginner
 from natsbroker.broker import Broker
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
+from natsbroker.server.logs import ProcessLog
 from natsbroker.server.processfiles import Surroundings
-from natsbroker.server.processlog import ProcessLog
 from natsbroker.server.signals import Signals
 
 __all__ = ["ServerProcess"]

@@ -9,8 +9,10 @@ Must never know: whether twistd or the console script started the process.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from twisted.application.service import Service
 from twisted.logger import Logger
@@ -20,11 +22,11 @@ from natsbroker.config.diff import Change
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
-from natsbroker.server.files import PidFile, PortsFile
 from natsbroker.server.reload import ReloadError, Step
 from natsbroker.server.start import StartError
 
-__all__ = ["Surroundings"]
+__all__ = ["PidFile", "PortsFile", "Surroundings", "programName"]
+
 
 _log = Logger(namespace="natsbroker")
 
@@ -146,3 +148,87 @@ def _told(error: OSError) -> str:
     What Go says of a file that cannot be opened.
     """
     return f"open {error.filename}: {(error.strerror or str(error)).lower()}"
+
+
+def programName(path: str) -> str:
+    """
+    The name of a program, as the ports file has it.
+
+    @param path: the first argument of the process.
+    """
+    name = os.path.basename(path)
+    if name == "__main__.py":
+        name = os.path.basename(os.path.dirname(path))
+    return name or "natsbroker"
+
+
+class PidFile:
+    """
+    A file with a process id.
+    """
+
+    def __init__(self, path: str, pid: int) -> None:
+        self.path = Path(path)
+        self._text = str(pid)
+
+    def write(self) -> None:
+        """
+        @raise OSError: if it cannot be written.
+        """
+        _writeWhole(self.path, self._text)
+
+    def remove(self) -> None:
+        """
+        Remove it if it is still ours.
+        """
+        try:
+            if self.path.read_text("ascii", "replace") == self._text:
+                self.path.unlink()
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            _log.error("Could not remove pidfile: {error}", error=error)
+
+
+class PortsFile:
+    """
+    A file with the addresses of a process, by service, as JSON.
+    """
+
+    def __init__(self, directory: str, program: str, pid: int) -> None:
+        """
+        @param program: see L{programName}.
+        """
+        self.path = Path(directory) / f"{program}_{pid}.ports"
+
+    def write(self, addresses: Mapping[str, Sequence[str]]) -> None:
+        """
+        @param addresses: URLs by the name of a service; services without any are left out.
+        @raise OSError: if it cannot be written.
+        """
+        known = {name: list(urls) for name, urls in addresses.items() if urls}
+        _writeWhole(self.path, json.dumps(known, separators=(",", ":")))
+
+    def remove(self) -> None:
+        """
+        Remove it.
+        """
+        try:
+            self.path.unlink()
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            _log.error("Error cleaning up ports file {path}: {e}", path=self.path, e=error)
+
+
+def _writeWhole(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text)
+        else:
+            partial.write_text(text)
+            partial.replace(path)
+    except OSError as error:
+        error.filename = str(path)
+        raise

@@ -17,7 +17,9 @@ from natsbroker.accounts.settings import (
     StreamImport,
     SubjectMapping,
     bytesOf,
+    mappingFrom,
 )
+from natsbroker.subjects.mapping import Destination, InvalidMapping
 
 VALUES = [
     MappingDestination("a"),
@@ -54,3 +56,26 @@ def test_bytes() -> None:
     """Subjects are UTF-8, and what was none in the file stays what it was."""
     assert bytesOf("\u00f6.a") == b"\xc3\xb6.a"
     assert bytesOf(b"\xff.a".decode("utf-8", "surrogateescape")) == b"\xff.a"
+
+
+def test_mappingFrom() -> None:
+    """Everything that was said is in the mapping."""
+    destinations = (MappingDestination("b.$1", 40), MappingDestination("c.$1", 60, "C"))
+    made = mappingFrom(SubjectMapping("a.*", destinations))
+    assert made.source == b"a.*"
+    assert list(made.destinations) == [
+        Destination(b"b.$1", 40, b""),
+        Destination(b"c.$1", 60, b"C"),
+    ]
+
+
+def test_mappingKeepsBytes() -> None:
+    """Bytes that are not UTF-8 are those of the file."""
+    made = mappingFrom(SubjectMapping("a\udcff", (MappingDestination("b\udcff"),)))
+    assert made.source == b"a\xff"
+
+
+def test_invalidMapping() -> None:
+    """What makes no mapping is an error."""
+    with pytest.raises(InvalidMapping):
+        mappingFrom(SubjectMapping("a", (MappingDestination("b.{{wildcard(1)}}"),)))

@@ -241,7 +241,7 @@ ADVISORIES: dict[str, Listed] = {
     ),
     "CVE-2020-28466": Listed(
         "accounts that import from each other in a ring",
-        ("tests/accounts/test_importcycles.py::TestServices::test_ring",),
+        ("tests/accounts/test_importchecks.py::TestServices::test_ring",),
     ),
     "CVE-2021-3127": Listed(
         "an activation for another account or subject",
@@ -261,7 +261,7 @@ ADVISORIES: dict[str, Listed] = {
     ),
     "CVE-2022-42709": Listed(
         "a ring through a mapping",
-        ("tests/accounts/test_importcycles.py::TestServices::test_ringThroughMappings",),
+        ("tests/accounts/test_importchecks.py::TestServices::test_ringThroughMappings",),
     ),
     "CVE-2023-47090": Listed(
         "only the system account has users", (f"{_TRY}::TestAmbiguity::test_onlySystem",)

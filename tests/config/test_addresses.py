@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.config.addresses import RemoteURL, checkPort, splitAddress, splitURL
+from natsbroker.config.addresses import RemoteURL, checkPort, isLoopback, splitAddress, splitURL
 
 READABLE = [
     ("127.0.0.1:4222", ("127.0.0.1", 4222)),
@@ -84,3 +84,15 @@ def test_splitURL_noServer(url: str) -> None:
     with pytest.raises(ValueError, match="server") as raised:
         splitURL(url.replace("://", "://u:secret@"), "server", ("nats",), 4222)
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost", "LocalHost"])
+def test_here(host: str) -> None:
+    """Nobody else reaches these."""
+    assert isLoopback(host)
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "10.0.0.1", "example.com", "127.0.0"])
+def test_anywhere(host: str) -> None:
+    """Others may reach these, or who knows."""
+    assert not isLoopback(host)

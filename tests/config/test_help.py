@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import re
 
-from natsbroker.config.build_tls import CIPHER_SUITES, CURVES, INSECURE_CIPHER_SUITES
 from natsbroker.config.commandline import invocationFrom
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.flags import EVERY_FLAG
 from natsbroker.config.goflags import FlagKind
 from natsbroker.config.help import REFUSED, tlsHelp, usage
+from natsbroker.config.tls import CIPHER_SUITES, CURVES, INSECURE_CIPHER_SUITES
 
 VALUES = {
     FlagKind.BOOLEAN: "true",

@@ -14,8 +14,8 @@ import pytest
 from cryptography import x509
 from OpenSSL import SSL
 
-from natsbroker.config.build_tls import CIPHER_SUITES
 from natsbroker.config.model import TLS
+from natsbroker.config.tls import CIPHER_SUITES
 from natsbroker.connections.tls import Begin
 from natsbroker.connections.tlscontext import (
     TLSError,

@@ -19,9 +19,11 @@ from natsbroker.interfaces import (
     IAuthorizerPlugin,
     IBrokerHost,
     IBrokerService,
+    IGatewayPolicyPlugin,
     IRouterPlugin,
     ISubjectRouter,
 )
+from natsbroker.server import plugins as builtin
 from natsbroker.server.plugins import PluginError, Plugins, nameOf
 from tests.server.support import settingsOf
 from tests.support import Doorkeeper
@@ -226,3 +228,13 @@ class TestServices:
         """A service that nobody makes is refused."""
         with pytest.raises(PluginError, match="IBrokerService"):
             plugins().services(HOST, settingsOf("services { a {} }"), [])
+
+
+def test_names() -> None:
+    """Each provides its interface; the first gateway policy is the default."""
+    assert all(map(IAuthorizerPlugin.providedBy, builtin.authorizers()))
+    assert all(map(IGatewayPolicyPlugin.providedBy, builtin.policies()))
+    assert all(map(IBrokerService.providedBy, builtin.services()))
+    assert sorted(each.name for each in builtin.authorizers()) == ["cred", "htpasswd", "http"]
+    assert next(iter(builtin.policies())).name == "switching"
+    assert [each.name for each in builtin.services()] == ["traffic"]

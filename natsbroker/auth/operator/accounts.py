@@ -29,11 +29,11 @@ from natsbroker.accounts.settings import (
     StreamExport,
     StreamImport,
     SubjectMapping,
+    mappingFrom,
 )
 from natsbroker.auth.operator.accountclaims import EVERYBODY, AccountClaims
 from natsbroker.auth.operator.exchange import ExportClaim, ImportClaim, MappingClaim
 from natsbroker.auth.settings import Account, AccountLimits
-from natsbroker.config.mappings import mappingFrom
 from natsbroker.subjects.grammar import isSubset
 from natsbroker.subjects.mapping import InvalidMapping
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY, URL, OperatorMode, Resolver
 from natsbroker.config.blocks import Findings, Reading
-from natsbroker.config.build_tls import tlsOf
 from natsbroker.config.model import Settings
 from natsbroker.config.publickeys import ACCOUNT, OPERATOR, isPublicKey
+from natsbroker.config.tls import tlsOf
 
 __all__ = ["checkOperators", "operatorModeFrom"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from natsbroker.config.model import TLS
+    from natsbroker.config.tls import TLS
 
 MEMORY = "memory"
 FULL = "full"

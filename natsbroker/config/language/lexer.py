@@ -1,23 +1,316 @@
 """
-The text of a configuration as a run of tokens.
+From offsets in a text to lines and columns.
 
-This module promises keys, values and brackets with their offsets, or a L{SyntaxProblem}
-on the line where nats-server 2.15 reports one.  It must never know keys by name (except
-the word C{include}), variables or files.
-
-An opening brace where a key is expected does not make a map: the keys inside belong to
-the table around it, which is how a JSON document reads.
-
-The rules were observed on nats-server 2.15 and read in its C{conf/lex.go}.
+This module promises positions in logarithmic time.  It must never know what the text says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, NoReturn, Optional
 
-from natsbroker.config.language.cursor import BLANK, SPACE, Situation, Token
-from natsbroker.config.language.nested import Nested
-from natsbroker.config.language.scalars import END, shown
+from natsbroker.config.errors import Position, SyntaxProblem
+from natsbroker.config.language.scalars import END, Kind, ScanError, scan, shown
+
+
+class Places:
+    """
+    The lines of one text.
+
+    @ivar source: what its positions name as their file.
+    """
+
+    def __init__(self, source: str, text: str) -> None:
+        self.source = source
+        self._starts = [0]
+        offset = text.find("\n")
+        while offset >= 0:
+            self._starts.append(offset + 1)
+            offset = text.find("\n", offset + 1)
+
+    def at(self, offset: int) -> Position:
+        """
+        Locate the character at an offset.
+        """
+        line = bisect_right(self._starts, offset)
+        return Position(self.source, line, offset - self._starts[line - 1] + 1)
+
+    def reached(self, offset: int) -> Position:
+        """
+        Locate an error that showed when everything before C{offset} had been read.
+
+        The column is that of the last character read.  When that one ended a line, the
+        next line is named, as nats-server does.
+        """
+        place = self.at(offset)
+        return Position(place.source, place.line, max(1, place.column - 1))
+
+
+MAX_DEPTH = 100
+"""How deep braces and brackets may nest."""
+
+Situation = Callable[[], Optional["Situation"]]
+"""Reads on and answers what follows; L{None} at the end."""
+
+SPACES = "\t\n\v\f\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+"""What Go takes for white space, as the inside of a character class."""
+
+SPACE = re.compile(f"[{SPACES}]*")
+BLANK = re.compile("[ \t]*")
+_COMMENT = re.compile("[^\r\n" + END + "]*")
+
+
+class Token(NamedTuple):
+    """
+    A piece of a configuration.
+
+    @ivar offset: where it begins.
+    """
+
+    kind: Kind
+    text: str
+    offset: int
+
+
+class Cursor:
+    """
+    Reads a text from its beginning to its end.
+
+    @ivar places: the lines of the text.
+    """
+
+    def __init__(self, text: str, source: str) -> None:
+        self.places = Places(source, text)
+        self._text = text
+        self._offset = 0
+        self._open: list[Situation] = []
+        self._found: list[Token] = []
+
+    def _peek(self) -> str:
+        return self._text[self._offset] if self._offset < len(self._text) else END
+
+    def _take(self) -> str:
+        character = self._peek()
+        self._offset = min(self._offset + 1, len(self._text))
+        return character
+
+    def _skip(self, pattern: re.Pattern[str]) -> str:
+        found = pattern.match(self._text, self._offset)
+        if found is None:
+            return ""
+        self._offset = found.end()
+        return found.group()
+
+    def _skippedComment(self) -> bool:
+        if self._peek() == "#" or self._text.startswith("//", self._offset):
+            self._skip(_COMMENT)
+            return True
+        return False
+
+    def _skippedSeparator(self) -> None:
+        if self._peek() in "=:":
+            self._offset += 1
+
+    def _emit(self, kind: Kind) -> None:
+        self._found.append(Token(kind, "", self._offset - 1))
+
+    def _enter(self, resume: Situation) -> None:
+        if len(self._open) >= MAX_DEPTH:
+            self._fail(f"Nested more than {MAX_DEPTH} levels deep.")
+        self._open.append(resume)
+
+    def _fail(self, message: str) -> NoReturn:
+        place = self.places.reached(self._offset)
+        raise SyntaxProblem(f"Parse error on line {place.line}: '{message}'", position=place)
+
+
+_KEY = re.compile(f"[^{SPACES}=:{END}]*")
+_PATH = re.compile("[^\r\n\t ;}'" + END + "]*")
+_QUOTED_PATH = {quote: re.compile(f"[^{quote}{END}]*") for quote in "\"'"}
+_NOT_A_PATH = {
+    "[": "start of an array",
+    "{": "start of a map",
+    "(": "start of a block",
+    "-": "start of a number",
+    "\\": "escape sequence",
+    "\r": "new line",
+    "\n": "new line",
+}
+
+
+class Nested(Cursor):
+    """
+    Reads values.
+    """
+
+    def _beforeValue(self) -> Situation:
+        self._skip(BLANK)
+        first = self._peek()
+        if first == "[":
+            self._offset += 1
+            self._emit(Kind.ARRAY_START)
+            return self._beforeItem
+        if first == "{":
+            self._offset += 1
+            self._emit(Kind.MAP_START)
+            return self._beforeMapEntry
+        self._scanned()
+        return self._open.pop()
+
+    def _scanned(self) -> None:
+        try:
+            kind, text, end = scan(self._text, self._offset)
+        except ScanError as error:
+            self._offset = error.offset
+            self._fail(error.message)
+        self._found.append(Token(kind, text, self._offset))
+        self._offset = end
+
+    def _beforeMapEntry(self) -> Situation:
+        self._skip(SPACE)
+        if self._skippedComment():
+            return self._beforeMapEntry
+        first = self._peek()
+        if first == "}":
+            return self._endOfMap()
+        if first in "\"'":
+            kind = "double quoted" if first == '"' else "quoted"
+            self._quotedKey(f"Unexpected EOF processing {kind} map key.")
+            self._enter(self._afterMapEntry)
+            return self._afterMapKey
+        if first in "=:":
+            self._fail(f"Unexpected key separator '{first}'.")
+        if first == "]":
+            self._fail(f"Unexpected array end '{first}' processing map.")
+        if first == END:
+            self._fail("Unexpected EOF processing map.")
+        return self._bareMapKey()
+
+    def _bareMapKey(self) -> Situation:
+        if self._peek() == "/":  # a single one before a key is no part of the key
+            self._offset += 1
+        start = self._offset
+        self._skipKey()
+        if self._peek() == END:
+            self._fail("Unexpected EOF processing map key.")
+        self._enter(self._afterMapEntry)
+        return self._keyOrInclude(start, self._afterMapKey)
+
+    def _afterMapKey(self) -> Situation:
+        self._skip(SPACE)
+        self._skippedSeparator()
+        self._skip(SPACE)
+        first = self._peek()
+        if first == ",":
+            self._offset += 1
+            self._fail('Unexpected map value terminator ",".')
+        if first == "}":
+            self._offset += 1
+            self._fail("Expected a value but found the end of the map.")
+        return self._beforeValue
+
+    def _afterMapEntry(self) -> Situation:
+        self._skip(BLANK)
+        if self._skippedComment():
+            return self._afterMapEntry
+        character = self._take()
+        if character in "\r\n;,/":
+            return self._beforeMapEntry
+        if character == "}":
+            self._offset -= 1
+            return self._endOfMap()
+        self._fail(
+            'Expected a map value terminator "," or a map terminator "}", '
+            f"but got '{shown(character)}' instead."
+        )
+
+    def _endOfMap(self) -> Situation:
+        self._offset += 1
+        self._emit(Kind.MAP_END)
+        return self._open.pop()
+
+    def _beforeItem(self) -> Situation:
+        self._skip(SPACE)
+        if self._skippedComment():
+            return self._beforeItem
+        first = self._peek()
+        if first == "]":
+            return self._endOfArray()
+        if first in "/,":
+            self._offset += 1
+            self._fail("Unexpected array value terminator ','.")
+        self._enter(self._afterItem)
+        return self._beforeValue
+
+    def _afterItem(self) -> Situation:
+        self._skip(BLANK)
+        if self._skippedComment():
+            return self._afterItem
+        character = self._take()
+        if character in "\r\n,/":
+            return self._beforeItem
+        if character == "]":
+            self._offset -= 1
+            return self._endOfArray()
+        self._fail(
+            'Expected an array value terminator "," or an array terminator "]", '
+            f"but got '{shown(character)}' instead."
+        )
+
+    def _endOfArray(self) -> Situation:
+        self._offset += 1
+        self._emit(Kind.ARRAY_END)
+        return self._open.pop()
+
+    def _skipKey(self) -> None:
+        self._take()
+        self._skip(_KEY)
+
+    def _quotedKey(self, unfinished: str) -> None:
+        quote = self._take()
+        start = self._offset
+        end = self._text.find(quote, start)
+        nul = self._text.find(END, start, end if end >= 0 else len(self._text))
+        if end < 0 or nul >= 0:
+            self._offset = nul if nul >= 0 else len(self._text)
+            self._fail(unfinished)
+        self._offset = end + 1
+        self._found.append(Token(Kind.KEY, self._text[start:end], start - 1))
+
+    def _keyOrInclude(self, start: int, following: Situation) -> Situation:
+        """
+        Take what was just read for a key, or for the word C{include} before a path.
+        """
+        key = self._text[start : self._offset]
+        if key.lower() == "include" and self._skip(SPACE):
+            self._offset = start + len(key)
+            return self._beforePath
+        self._found.append(Token(Kind.KEY, key, start))
+        return following
+
+    def _beforePath(self) -> Situation:
+        self._skip(BLANK)
+        first = self._peek()
+        if first in _NOT_A_PATH or first.isdecimal():
+            self._offset += 1
+            what = _NOT_A_PATH.get(first, "start of a number")
+            self._fail(f"Expected include value but found {what}")
+        start = self._offset
+        path = self._quotedPath() if first in "\"'" else self._skip(_PATH)
+        self._found.append(Token(Kind.INCLUDE, path, start))
+        if first not in "\"'" and self._peek() == "'":
+            self._offset += 1
+        return self._open.pop()
+
+    def _quotedPath(self) -> str:
+        quote = self._take()
+        path = self._skip(_QUOTED_PATH[quote])
+        if self._take() != quote:
+            kind = "double quoted" if quote == '"' else "quoted"
+            self._fail(f"Unexpected EOF in {kind} include")
+        return path
 
 
 class Lexer(Nested):

@@ -25,10 +25,14 @@ from dataclasses import dataclass, field
 
 from natsbroker.config.errors import ConfigError, Position, SyntaxProblem
 from natsbroker.config.files import readText
-from natsbroker.config.language.cursor import Token
-from natsbroker.config.language.lexer import Lexer
-from natsbroker.config.language.numbers import booleanFrom, datetimeFrom, floatFrom, integerFrom
-from natsbroker.config.language.scalars import Kind
+from natsbroker.config.language.lexer import Lexer, Token
+from natsbroker.config.language.scalars import (
+    Kind,
+    booleanFrom,
+    datetimeFrom,
+    floatFrom,
+    integerFrom,
+)
 from natsbroker.config.language.tree import Array, Entry, Leaf, Node, Scalar, Table, moved
 
 __all__ = ["MAX_EXPANSION", "MAX_INCLUDES", "parse", "parseFile"]

@@ -1,4 +1,4 @@
-r"""
+"""
 How a single value is written: numbers, dates, strings, blocks.
 
 This module promises, for the text of a value, its kind, its text and where it ends.  It
@@ -19,6 +19,7 @@ them surprise:
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -281,3 +282,72 @@ def _datetime(text: str, start: int, offset: int) -> Scanned:
                 offset,
             )
     return Scanned(Kind.DATETIME, text[start:offset], offset)
+
+
+_SIZED = re.compile(r"(-?[0-9]+)([A-Za-z]*)")
+_FLOAT = re.compile(r"-?[0-9]+\.[0-9]+")
+_LARGEST = 1 << 63
+_MOST_DIGITS = 400
+
+_LETTERS = "kmgtpe"
+_SIZES = {"": 1}
+for _power, _letter in enumerate(_LETTERS, start=1):
+    _SIZES[_letter] = 1000**_power
+    for _binary in ("b", "i", "ib"):
+        _SIZES[_letter + _binary] = 1024**_power
+
+
+def integerFrom(text: str) -> int:
+    """
+    Read an integer with an optional size: C{k} is 1000 and C{kb}, C{ki}, C{kib} are
+    1024, and so on for C{m g t p e}, in any case.
+
+    @raise ValueError: for anything else, and for what needs more than 64 bits.
+    """
+    found = _SIZED.fullmatch(text)
+    if found is None:
+        raise ValueError(f"expected integer, but got '{text}'")
+    digits, suffix = found.groups()
+    unit = _SIZES.get(suffix.lower())
+    if unit is None:
+        raise ValueError(f"expected integer, but got '{text}'")
+    if len(digits) <= _MOST_DIGITS:
+        number = int(digits) * unit
+        if -_LARGEST <= number < _LARGEST:
+            return number
+    raise ValueError(f"integer '{text}' is out of the range")
+
+
+def floatFrom(text: str) -> float:
+    """
+    Read a decimal fraction.
+
+    @raise ValueError: for anything else, and for what is larger than a double.
+    """
+    if _FLOAT.fullmatch(text) is None:
+        raise ValueError(f"expected float, but got '{text}'")
+    number = float(text)
+    if abs(number) == float("inf"):
+        raise ValueError(f"float '{text}' is out of the range")
+    return number
+
+
+def datetimeFrom(text: str) -> datetime:
+    """
+    Read C{YYYY-MM-DDTHH:MM:SSZ}.
+
+    @raise ValueError: for a day or an hour that does not exist.
+    """
+    try:
+        if not text.isascii():
+            raise ValueError
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    except ValueError:
+        raise ValueError(f"expected Zulu formatted DateTime, but got '{text}'") from None
+
+
+def booleanFrom(text: str) -> bool:
+    """
+    Read C{true}, C{yes}, C{on}, C{false}, C{no} or C{off}, in any case.
+    """
+    return text.lower() in ("true", "yes", "on")

@@ -13,7 +13,7 @@ from natsbroker.config.keys.root import ROOT, everySection
 from natsbroker.config.keys.types import AnyForm, Block, Key, Many, Named, Section
 from natsbroker.config.unsupported import NOT_YET
 
-MANUAL = Path(__file__).resolve().parents[2] / "docs" / "reference" / "configuration.md"
+MANUAL = Path(__file__).resolve().parents[3] / "docs" / "reference" / "configuration.md"
 HEADING = re.compile(r"^## (.+)$")
 ROW = re.compile(r"^\| (`[^|]+) \| [^|]+ \| [^|]+ \| ([^|]+) \| (yes|not yet) \|$")
 

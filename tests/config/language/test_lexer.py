@@ -6,9 +6,133 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.config.errors import SyntaxProblem
-from natsbroker.config.language.lexer import Lexer
-from tests.config.language.test_nested import tokens
+from natsbroker.config.errors import Position, SyntaxProblem
+from natsbroker.config.language.lexer import MAX_DEPTH, Lexer, Places
+
+TEXT = "ab\ncd\n\nef"
+
+
+def test_at() -> None:
+    """Lines and columns count from 1, and a line end belongs to its line."""
+    places = Places("s.conf", TEXT)
+    found = [(places.at(offset).line, places.at(offset).column) for offset in range(len(TEXT))]
+    assert found == [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (3, 1), (4, 1), (4, 2)]
+
+
+def test_behindTheEnd() -> None:
+    """The place behind the last character is on its line."""
+    assert Places("s.conf", TEXT).at(len(TEXT)) == Position("s.conf", 4, 3)
+
+
+def test_reached() -> None:
+    """An error points at the last character read; a line end counts for the next line."""
+    places = Places("s.conf", TEXT)
+    assert places.reached(2) == Position("s.conf", 1, 2)
+    assert places.reached(3) == Position("s.conf", 2, 1)
+
+
+def test_errorsNameTheLine() -> None:
+    """An error says its line in nats-server's words, and has its place."""
+    with pytest.raises(SyntaxProblem) as raised:
+        list(Lexer("a: 1\nb: .5\n", "s.conf"))
+    expected = "s.conf:2:4: Parse error on line 2: 'Floats must start with a digit'"
+    assert str(raised.value) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{" * (MAX_DEPTH + 1), "a " + "[" * (MAX_DEPTH + 1), "a " + "{a " * (MAX_DEPTH + 1)],
+    ids=["blocks", "arrays", "maps"],
+)
+def test_depth(text: str) -> None:
+    """Brackets nest only so deep, whatever their kind."""
+    with pytest.raises(SyntaxProblem, match="Nested more than 100 levels deep"):
+        list(Lexer(text, "s.conf"))
+
+
+def test_depthBelowTheLimit() -> None:
+    """What nests less is fine."""
+    depth = MAX_DEPTH - 1
+    assert list(Lexer("a " + "[" * depth + "]" * depth, "s.conf"))
+
+
+def tokens(text: str) -> str:
+    """
+    Write the tokens of a text in one line.
+    """
+    shown = {"MAP_START": "{", "MAP_END": "}", "ARRAY_START": "[", "ARRAY_END": "]"}
+    found = [
+        shown.get(token.kind.name, f"{token.kind.name.lower()}:{token.text}")
+        for token in Lexer(text, "s.conf")
+    ]
+    return " ".join(found)
+
+
+VALUES = [
+    ("a [1, 2 ]", "key:a [ integer:1 integer:2 ]"),
+    ("a [\n1\n2\n]", "key:a [ integer:1 integer:2 ]"),
+    ("a [x,y,]", "key:a [ string:x string:y ]"),
+    ("a [x / y]", "key:a [ string:x string:y ]"),
+    ("a [ # c\n x // d\n # e\n]", "key:a [ string:x ]"),
+    ("a [ [x], {b c} ]", "key:a [ [ string:x ] { key:b string:c } ]"),
+    (
+        "a {b: 1, c = 2; d 3\ne\n4}",
+        "key:a { key:b integer:1 key:c integer:2 key:d integer:3 key:e integer:4 }",
+    ),
+    ("a {'b c': 1, \"d:e\" 2}", "key:a { key:b c integer:1 key:d:e integer:2 }"),
+    ("a {b:\n\n1}", "key:a { key:b integer:1 }"),
+    ("a {/b 1}", "key:a { key:b integer:1 }"),
+    ("a { # c\n b 1 // d\n # e\n}", "key:a { key:b integer:1 }"),
+    ("a {b 1 / c 2}", "key:a { key:b integer:1 key:c integer:2 }"),
+    ("a {include 'x' \n b 1}", "key:a { include:x key:b integer:1 }"),
+    ("a {include: x}", "key:a { key:include string:x }"),
+    ("a { }", "key:a { }"),
+    ("a {}\nb 1", "key:a { } key:b integer:1"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), VALUES)
+def test_values(text: str, expected: str) -> None:
+    """Maps and arrays hold what stands between their brackets, however it is separated."""
+    assert tokens(text) == expected
+
+
+MALFORMED_VALUES = [
+    (
+        "a [",
+        'Expected an array value terminator "," or an array terminator "]", '
+        "but got 'EOF' instead.",
+    ),
+    ("a [,]", "Unexpected array value terminator ','."),
+    (
+        "a [x y]",
+        'Expected an array value terminator "," or an array terminator "]", but got \'y\' instead.',
+    ),
+    ("a {", "Unexpected EOF processing map."),
+    ("a {b", "Unexpected EOF processing map key."),
+    ("a {'b", "Unexpected EOF processing quoted map key."),
+    ('a {"b', "Unexpected EOF processing double quoted map key."),
+    ("a {b ,}", 'Unexpected map value terminator ",".'),
+    ("a {b: }", "Expected a value but found the end of the map."),
+    ("a {: 1}", "Unexpected key separator ':'."),
+    ("a {]}", "Unexpected array end ']' processing map."),
+    (
+        "a {b 1 c 2}",
+        'Expected a map value terminator "," or a map terminator "}", but got \'c\' instead.',
+    ),
+    ("a {include [x]}", "Expected include value but found start of an array"),
+    ("a {include 'x}", "Unexpected EOF in quoted include"),
+    ('a {include "x}', "Unexpected EOF in double quoted include"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MALFORMED_VALUES)
+def test_malformedValues(text: str, message: str) -> None:
+    """What does not belong there is reported with nats-server's words."""
+    with pytest.raises(SyntaxProblem) as raised:
+        tokens(text)
+    assert raised.value.message == f"Parse error on line 1: '{message}'"
+
 
 READABLE = [
     ("", ""),

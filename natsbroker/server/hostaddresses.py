@@ -12,7 +12,7 @@ import socket
 import struct
 
 from natsbroker.clients.listener import joined
-from natsbroker.config.loopback import isLoopback
+from natsbroker.config.addresses import isLoopback
 from natsbroker.config.model import Settings
 from natsbroker.links.settings import advertised
 

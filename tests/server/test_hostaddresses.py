@@ -9,7 +9,7 @@ import ipaddress
 import pytest
 
 from natsbroker.config.model import Settings
-from natsbroker.server.places import addressesOf, clientUrls
+from natsbroker.server.hostaddresses import addressesOf, clientUrls
 from tests.server.support import settingsOf
 
 
