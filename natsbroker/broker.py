@@ -56,7 +56,7 @@ from natsbroker.server.composition import (
     withOperators,
 )
 from natsbroker.server.identity import ServerKeys, describing, identifying
-from natsbroker.server.info import Presence
+from natsbroker.server.info import ServerInfoPublisher
 from natsbroker.server.lameduck import LameDuck
 from natsbroker.server.observers import Observers
 from natsbroker.server.planners import (
@@ -228,12 +228,14 @@ class Broker(MultiService):
             ground,
             checks,
             lambda: found.gatewayPolicy(self, settings, gatewayPolicy, builtin.policies),
-            lambda: self._presence.clusterChanged(),
+            lambda: self._publisher.clusterChanged(),
         )
         pages = makePages(self.reactor, lambda: self.monitoring, settings)
         self._adopt(pages)
         self._adopt(authority.chosen)
-        self._presence = Presence(self.keys, self.clientContext, self.listeners, pages, self.links)
+        self._publisher = ServerInfoPublisher(
+            self.keys, self.clientContext, self.listeners, pages, self.links
+        )
         advice = self.links.advice
         if advice is not None:
             from natsbroker.gateways.advisingsettings import Advising
@@ -417,7 +419,7 @@ class Broker(MultiService):
         Where it listens, as URLs by what is there: C{nats}, C{monitoring}, C{cluster},
         C{leafnodes} and C{gateway}.
         """
-        return self._presence.addresses()
+        return self._publisher.addresses()
 
     def whenReady(self) -> Deferred[None]:
         """
@@ -450,9 +452,9 @@ class Broker(MultiService):
             if IPrepared.providedBy(part):
                 await part.whenPrepared()
         await self.listeners.open(self._hub)
-        self._settingsLoaded(self._presence.inUse(self.settings))
+        self._settingsLoaded(self._publisher.inUse(self.settings))
         await self.links.open(self.settings)
-        self._presence.refresh(self.settings, self.isLameDuck)
+        self._publisher.refresh(self.settings, self.isLameDuck)
 
     def _opened(self, _: None) -> None:
         # Whoever reads the last line may rely on what those do who waited for it.
@@ -487,7 +489,7 @@ class Broker(MultiService):
         changes, apply = plan(self.settings, new, self._planners)
         self.settings = new
         apply()
-        self._presence.refresh(new, self.isLameDuck)
+        self._publisher.refresh(new, self.isLameDuck)
         self._settingsLoaded(new)
         logChanges(changes, new)
         self._observers.notify(Reloaded(tuple(change.path for change in changes)))

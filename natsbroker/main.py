@@ -146,12 +146,12 @@ def _test(
     invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
     from natsbroker.errors import BrokerError
-    from natsbroker.server.configtest import checkSurroundings
+    from natsbroker.server.configtest import checkReferences
 
     settings = _settingsOf(invocation)
     try:
         _checkOperators(settings)
-        checkSurroundings(settings)
+        checkReferences(settings)
     except (BrokerError, ValueError) as error:
         print(f"{_PROGRAM}: {error}", file=stderr)
         return 1

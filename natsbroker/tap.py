@@ -39,7 +39,7 @@ from natsbroker.config.goflags import FlagValue
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
 from natsbroker.server.logs import ProcessLog
-from natsbroker.server.processfiles import Surroundings
+from natsbroker.server.processfiles import ProcessFiles
 from natsbroker.server.signals import Signals
 from natsbroker.streaming.overrides import withStreaming
 
@@ -289,14 +289,14 @@ class SignalService(Service):
         self,
         reactor: Any,
         broker: TwistdBroker,
-        surroundings: Surroundings,
+        processFiles: ProcessFiles,
         log: ProcessLog | None,
     ) -> None:
         """
         @param log: opened again at USR1; C{None} if it is not ours.
         """
         self._broker = broker
-        answers = {signal.SIGHUP: surroundings.reload, signal.SIGUSR2: self._lameDuck}
+        answers = {signal.SIGHUP: processFiles.reload, signal.SIGUSR2: self._lameDuck}
         if log is not None:
             answers[signal.SIGUSR1] = log.reopen
         self._signals = Signals(reactor, answers)
@@ -371,9 +371,9 @@ def makeService(
         broker.log = log
         broker.addPlanner(log.plan)
     read = (lambda: options.read(os.environ)) if options.path else None
-    surroundings = Surroundings(broker, "natsbroker", read)
-    surroundings.setServiceParent(broker)  # type: ignore[no-untyped-call]
-    signals = SignalService(broker.reactor, broker, surroundings, log)
+    processFiles = ProcessFiles(broker, "natsbroker", read)
+    processFiles.setServiceParent(broker)  # type: ignore[no-untyped-call]
+    signals = SignalService(broker.reactor, broker, processFiles, log)
     signals.setServiceParent(broker)  # type: ignore[no-untyped-call]
     return broker
 

@@ -37,7 +37,7 @@ from natsbroker.accounts.settings import (
     mappingFrom,
 )
 from natsbroker.auth.settings import Account
-from natsbroker.config.blocks import Entries, Findings, Reading
+from natsbroker.config.blocks import Diagnostics, NamedValues, ParsedBlock
 from natsbroker.config.errors import Position
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject
 from natsbroker.subjects.mapping import InvalidMapping
@@ -70,9 +70,9 @@ class Exchanges:
     Collects what accounts exchange, and remembers where it stands.
     """
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: Diagnostics) -> None:
         self._findings = findings
-        self._places: dict[tuple[str, str, int], Reading] = {}
+        self._places: dict[tuple[str, str, int], ParsedBlock] = {}
 
     def check(self, accounts: abc.Mapping[str, Account], hasSystem: bool) -> None:
         """
@@ -84,24 +84,24 @@ class Exchanges:
             entry = self._places[problem.account, problem.part, problem.index]
             self._findings.error(problem.message, entry.path, entry.position)
 
-    def exports(self, account: str, block: Reading) -> tuple[Export, ...]:
+    def exports(self, account: str, block: ParsedBlock) -> tuple[Export, ...]:
         """
         Make the exports of an account.
         """
         return self._placed(account, block, "exports", self._export)
 
-    def imports(self, account: str, block: Reading) -> tuple[Import, ...]:
+    def imports(self, account: str, block: ParsedBlock) -> tuple[Import, ...]:
         """
         Make the imports of an account.
         """
         return self._placed(account, block, "imports", self._import)
 
-    def mappings(self, block: Reading) -> tuple[SubjectMapping, ...]:
+    def mappings(self, block: ParsedBlock) -> tuple[SubjectMapping, ...]:
         """
         Make the mappings of an account, or of the root.
         """
         found = []
-        entries = block.take("mappings", Entries) or Entries()
+        entries = block.take("mappings", NamedValues) or NamedValues()
         for source, value in entries.items():
             path, position = f"{block.pathTo('mappings')}.{source}", entries.positions[source]
             destinations = self._destinations(value, path, position)
@@ -113,7 +113,11 @@ class Exchanges:
         return tuple(found)
 
     def _placed(
-        self, account: str, block: Reading, part: str, make: abc.Callable[[Reading], _Made | None]
+        self,
+        account: str,
+        block: ParsedBlock,
+        part: str,
+        make: abc.Callable[[ParsedBlock], _Made | None],
     ) -> tuple[_Made, ...]:
         """
         Make what a part of an account consists of, and remember where each stands.
@@ -132,7 +136,7 @@ class Exchanges:
         if isinstance(value, str):
             return (MappingDestination(value),)
         entries = value if isinstance(value, list) else [value]
-        blocks = [entry for entry in entries if isinstance(entry, Reading)]
+        blocks = [entry for entry in entries if isinstance(entry, ParsedBlock)]
         if not blocks:
             self._findings.error("a mapping needs a destination", path, position)
             return None
@@ -140,7 +144,7 @@ class Exchanges:
         made = tuple(destination for destination in found if destination is not None)
         return made if len(made) == len(entries) else None
 
-    def _destination(self, block: Reading) -> MappingDestination | None:
+    def _destination(self, block: ParsedBlock) -> MappingDestination | None:
         subject, weight = block.text("dest"), block.take("weight", int)
         if not subject:
             self._error(block, "a mapping needs a destination")
@@ -164,7 +168,7 @@ class Exchanges:
             message = f'Error adding mapping for "{source}"{where} : {error}'
             self._findings.error(message, path, position)
 
-    def _kind(self, entry: Reading) -> str | None:
+    def _kind(self, entry: ParsedBlock) -> str | None:
         """
         Tell whether an entry is about a stream or a service.
 
@@ -179,7 +183,7 @@ class Exchanges:
             self._error(entry, "names neither a stream nor a service")
         return None
 
-    def _export(self, entry: Reading) -> Export | None:
+    def _export(self, entry: ParsedBlock) -> Export | None:
         kind = self._kind(entry)
         if kind is None or not self._checkSubject(entry, entry.text(kind)):
             return None
@@ -200,31 +204,31 @@ class Exchanges:
             allow_trace=entry.flag("allow_trace"),
         )
 
-    def _serviceOnly(self, entry: Reading) -> None:
+    def _serviceOnly(self, entry: ParsedBlock) -> None:
         for name, what in _SERVICE_ONLY.items():
             if name in entry.positions:
                 self._wrong(entry, name, f"Detected {what} directive on non-service")
 
-    def _accounts(self, entry: Reading) -> tuple[str, ...] | None:
+    def _accounts(self, entry: ParsedBlock) -> tuple[str, ...] | None:
         if "accounts" not in entry:
             return None
         if not entry.take("accounts", list):
             self._wrong(entry, "accounts", NOBODY)
         return entry.texts("accounts")
 
-    def _responseType(self, entry: Reading) -> str:
+    def _responseType(self, entry: ParsedBlock) -> str:
         text = entry.text("response_type", "single")
         if text.lower() not in _RESPONSES:
             self._wrong(entry, "response_type", f'Unknown response type: "{text}"')
         return _RESPONSES.get(text.lower(), SINGLETON)
 
-    def _threshold(self, entry: Reading) -> float:
+    def _threshold(self, entry: ParsedBlock) -> float:
         threshold = entry.seconds("response_threshold", RESPONSE_THRESHOLD)
         if threshold < 0:
             self._wrong(entry, "response_threshold", "is negative")
         return threshold
 
-    def _latency(self, entry: Reading) -> Latency | None:
+    def _latency(self, entry: ParsedBlock) -> Latency | None:
         block = entry.block("latency")
         if block is None:
             subject = entry.text("latency")
@@ -241,7 +245,7 @@ class Exchanges:
             return None
         return Latency(subject, sampling)
 
-    def _import(self, entry: Reading) -> Import | None:
+    def _import(self, entry: ParsedBlock) -> Import | None:
         kind = self._kind(entry)
         block = entry.block(kind) if kind else None
         if block is None:
@@ -259,7 +263,7 @@ class Exchanges:
             self._wrong(entry, "allow_trace", "Detected allow_trace directive on a non-stream")
         return ServiceImport(account, subject, entry.text("to") or subject, entry.flag("share"))
 
-    def _local(self, entry: Reading, subject: str) -> str:
+    def _local(self, entry: ParsedBlock, subject: str) -> str:
         """
         What an imported stream is called here.
         """
@@ -275,16 +279,16 @@ class Exchanges:
             return f"{prefix.removesuffix('.')}.{subject}"
         return to or subject
 
-    def _checkSubject(self, entry: Reading, subject: str) -> bool:
+    def _checkSubject(self, entry: ParsedBlock, subject: str) -> bool:
         if _valid(subject):
             return True
         self._error(entry, f'subject "{subject}" is not a valid subject')
         return False
 
-    def _wrong(self, block: Reading, name: str, message: str) -> None:
+    def _wrong(self, block: ParsedBlock, name: str, message: str) -> None:
         self._findings.errorAt(block, name, message)
 
-    def _error(self, block: Reading, message: str) -> None:
+    def _error(self, block: ParsedBlock, message: str) -> None:
         self._findings.error(message, block.path, block.position)
 
 

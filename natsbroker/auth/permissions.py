@@ -8,7 +8,7 @@ know whose permissions they are.
 from __future__ import annotations
 
 from natsbroker.auth.settings import Permissions, ResponsePermission, SubjectPermission
-from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.subjects.grammar import isValidSubject
 
 EMPTY_ALLOW = (
@@ -17,7 +17,7 @@ EMPTY_ALLOW = (
 )
 
 
-def permissionsFrom(block: Reading, findings: Findings) -> Permissions:
+def permissionsFrom(block: ParsedBlock, findings: Diagnostics) -> Permissions:
     """
     Make the permissions of a C{permissions} block.
 
@@ -34,7 +34,7 @@ def permissionsFrom(block: Reading, findings: Findings) -> Permissions:
     return Permissions(publish, subscribe, responses)
 
 
-def _direction(block: Reading, name: str, findings: Findings) -> SubjectPermission | None:
+def _direction(block: ParsedBlock, name: str, findings: Diagnostics) -> SubjectPermission | None:
     if name not in block:
         return None
     inner = block.block(name)
@@ -47,7 +47,9 @@ def _direction(block: Reading, name: str, findings: Findings) -> SubjectPermissi
     return SubjectPermission(allow, deny)
 
 
-def _subjects(block: Reading, name: str, direction: str, findings: Findings) -> tuple[str, ...]:
+def _subjects(
+    block: ParsedBlock, name: str, direction: str, findings: Diagnostics
+) -> tuple[str, ...]:
     subjects = block.texts(name)
     path, position = block.pathTo(name), block.place(name)
     if not subjects and name != "deny":
@@ -79,7 +81,7 @@ def _valid(subject: str) -> bool:
     return isValidSubject(subject.encode("utf-8", "surrogateescape"))
 
 
-def _responses(block: Reading) -> ResponsePermission | None:
+def _responses(block: ParsedBlock) -> ResponsePermission | None:
     inner = block.block("allow_responses")
     if inner is None:
         return ResponsePermission() if block.flag("allow_responses") else None

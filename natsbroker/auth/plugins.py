@@ -26,7 +26,7 @@ from natsbroker.auth.restingfile import readSnapshot
 from natsbroker.config.model import TLS
 from natsbroker.interfaces import IAuthorizer, IAuthorizerPlugin, IBrokerHost, IReloadable
 from natsbroker.server.agents import agentFor
-from natsbroker.server.pluginoptions import Section
+from natsbroker.server.pluginoptions import PluginOptions
 
 __all__ = ["READY_MADE", "CredPlugin", "HTTPPlugin", "HtpasswdPlugin"]
 
@@ -53,7 +53,7 @@ class HtpasswdPlugin:
 
 
 def _file(section: Mapping[str, Any]) -> str:
-    reading = Section(section)
+    reading = PluginOptions(section)
     path = reading.text("file")
     reading.end()
     if not path:
@@ -97,7 +97,7 @@ class CredPlugin:
 
 
 def _checkers(section: Mapping[str, Any]) -> list[Any]:
-    reading = Section(section)
+    reading = PluginOptions(section)
     descriptions = reading.texts("checkers")
     reading.end()
     if not descriptions:
@@ -145,7 +145,7 @@ class _HTTPFromSection(HTTPAuthorizer):
 
 
 def _terms(section: Mapping[str, Any], reactor: Any) -> tuple[HTTPTerms, IAgent]:
-    reading = Section(section)
+    reading = PluginOptions(section)
     tls = _tls(*(reading.text(name) for name in ("ca_file", "cert_file", "key_file")))
     default = HTTPTerms("")
     terms = HTTPTerms(

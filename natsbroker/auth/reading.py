@@ -23,7 +23,7 @@ from natsbroker.auth.settings import (
     Permissions,
     User,
 )
-from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.publickeys import ACCOUNT, USER, isPublicKey
 
@@ -48,7 +48,7 @@ class Identities:
     Collects who there is, and notices who is there twice.
     """
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: Diagnostics) -> None:
         self._findings = findings
         self._names: set[str] = set()
 
@@ -61,7 +61,7 @@ class Identities:
 
         return Exchanges(self._findings)
 
-    def everybody(self, root: Reading) -> tuple[Authorization, dict[str, Account]]:
+    def everybody(self, root: ParsedBlock) -> tuple[Authorization, dict[str, Account]]:
         """
         Make the C{authorization} block and the accounts, in the order of the file, so
         that a name which stands twice is reported where it stands again.
@@ -77,7 +77,7 @@ class Identities:
             self._exchanges.check(accounts, not root.flag("no_system_account"))
         return authorization, accounts
 
-    def _authorization(self, root: Reading) -> Authorization:
+    def _authorization(self, root: ParsedBlock) -> Authorization:
         """
         Make the top-level C{authorization} block; its C{timeout} is 0 when not given.
         """
@@ -103,7 +103,7 @@ class Identities:
             options=block.others,
         )
 
-    def _checkSingles(self, root: Reading, accounts: dict[str, Account]) -> None:
+    def _checkSingles(self, root: ParsedBlock, accounts: dict[str, Account]) -> None:
         """
         Report a single user or a token beside other users.
         """
@@ -121,7 +121,7 @@ class Identities:
         if others and token:
             self._exclusive(block, f"Can not have a token and {others}")
 
-    def _accounts(self, root: Reading) -> dict[str, Account]:
+    def _accounts(self, root: ParsedBlock) -> dict[str, Account]:
         """
         Make the accounts, whether they are listed or described.
         """
@@ -142,7 +142,7 @@ class Identities:
                 found[name] = self._account(name, block)
         return found
 
-    def _account(self, name: str, block: Reading) -> Account:
+    def _account(self, name: str, block: ParsedBlock) -> Account:
         default = self._permissions(block, "default_permissions")
         key = block.text("nkey")
         if "nkey" in block and not isPublicKey(key, ACCOUNT):
@@ -159,7 +159,7 @@ class Identities:
             jetstream=block.flag("jetstream") or block.block("jetstream") is not None,
         )
 
-    def _limits(self, block: Reading | None) -> AccountLimits:
+    def _limits(self, block: ParsedBlock | None) -> AccountLimits:
         limits = AccountLimits()
         for name, value in (block.values if block else {}).items():
             if block is None or not isinstance(value, int):
@@ -170,11 +170,13 @@ class Identities:
             limits = replace(limits, **{name: value})
         return limits
 
-    def _permissions(self, block: Reading, name: str) -> Permissions | None:
+    def _permissions(self, block: ParsedBlock, name: str) -> Permissions | None:
         inner = block.block(name)
         return None if inner is None else permissionsFrom(inner, self._findings)
 
-    def _users(self, block: Reading, account: str, default: Permissions | None) -> tuple[User, ...]:
+    def _users(
+        self, block: ParsedBlock, account: str, default: Permissions | None
+    ) -> tuple[User, ...]:
         users = []
         for entry in block.blocks("users"):
             user = self._user(entry, account, default)
@@ -182,7 +184,7 @@ class Identities:
                 users.append(user)
         return tuple(users)
 
-    def _user(self, entry: Reading, account: str, default: Permissions | None) -> User | None:
+    def _user(self, entry: ParsedBlock, account: str, default: Permissions | None) -> User | None:
         key, name = entry.text("nkey"), entry.text("user")
         if key and not isPublicKey(key, USER):
             self._exclusive(entry, "Not a valid public nkey for a user")
@@ -199,14 +201,14 @@ class Identities:
         types = self._connectionTypes(entry)
         return User(key or name, entry.text("pass"), account, permissions, types, bool(key))
 
-    def _checkNew(self, entry: Reading, kind: str) -> None:
+    def _checkNew(self, entry: ParsedBlock, kind: str) -> None:
         name = entry.text(kind)
         if name in self._names:
             message = f'Duplicate {kind} "{name}" detected'
             self._findings.error(message, entry.path, entry.place(kind))
         self._names.add(name)
 
-    def _connectionTypes(self, entry: Reading) -> frozenset[str] | None:
+    def _connectionTypes(self, entry: ParsedBlock) -> frozenset[str] | None:
         name = "allowed_connection_types"
         if name not in entry:
             return None
@@ -216,7 +218,7 @@ class Identities:
             self._findings.errorAt(entry, name, message)
         return types or None
 
-    def _checkSecret(self, block: Reading, name: str) -> None:
+    def _checkSecret(self, block: ParsedBlock, name: str) -> None:
         """
         Refuse a bcrypt hash that takes so long to check that logins become an attack.
         """
@@ -225,7 +227,7 @@ class Identities:
             message = f"bcrypt cost {int(found[1])} is more than {MOST_BCRYPT_ROUNDS}"
             self._findings.errorAt(block, name, message)
 
-    def _checkTimeout(self, block: Reading) -> None:
+    def _checkTimeout(self, block: ParsedBlock) -> None:
         timeout = block.seconds("timeout")
         path, position = block.pathTo("timeout"), block.place("timeout")
         if timeout < 0:
@@ -237,11 +239,11 @@ class Identities:
             )
             self._findings.warnings.append(ConfigError(message, path, position))
 
-    def _exclusive(self, block: Reading, message: str) -> None:
+    def _exclusive(self, block: ParsedBlock, message: str) -> None:
         self._findings.error(message, block.path, block.position)
 
 
-def _later(root: Reading, name: str, other: str) -> bool:
+def _later(root: ParsedBlock, name: str, other: str) -> bool:
     """
     Tell whether a key stands behind another.
     """

@@ -20,25 +20,25 @@ from natsbroker.config.errors import (
 )
 from natsbroker.config.keys.types import (
     OLD_DURATION,
-    AnyForm,
-    Block,
-    Form,
+    AnyType,
+    BlockType,
     Key,
-    Many,
-    Named,
+    ListType,
+    MapType,
     Section,
+    ValueType,
     plain,
 )
 from natsbroker.config.language.tree import Array, Entry, Node, Table, kindOf
 from natsbroker.config.unsupported import missing
 
-__all__ = ["Entries", "Findings", "Reading", "placesIn", "readTable"]
+__all__ = ["Diagnostics", "NamedValues", "ParsedBlock", "positionsIn", "readTable"]
 
 Kind = TypeVar("Kind")
 
 
 @dataclass
-class Findings:
+class Diagnostics:
     """
     What was found on the way.
 
@@ -55,13 +55,13 @@ class Findings:
         """
         self.errors.append(ConfigError(message, path, position))
 
-    def errorAt(self, block: Reading, name: str, message: str) -> None:
+    def errorAt(self, block: ParsedBlock, name: str, message: str) -> None:
         """
         Take down an error at a key of a block, or at the block when the key is not there.
         """
         self.error(message, block.pathTo(name), block.place(name))
 
-    def errorsAt(self, block: Reading, problems: Iterable[tuple[str, str]]) -> None:
+    def errorsAt(self, block: ParsedBlock, problems: Iterable[tuple[str, str]]) -> None:
         """
         Take down an error at each of some keys of a block.
 
@@ -70,7 +70,7 @@ class Findings:
         for name, message in problems:
             self.errorAt(block, name, message)
 
-    def refuseEmpty(self, block: Reading, *names: str) -> None:
+    def refuseEmpty(self, block: ParsedBlock, *names: str) -> None:
         """
         Take down an error at each text of a login that is there, but empty: an empty variable must
         not open a listener.
@@ -79,7 +79,7 @@ class Findings:
         self.errorsAt(block, ((each, OPEN) for each in empty))
 
 
-class Entries(dict[str, object]):
+class NamedValues(dict[str, object]):
     """
     Values by names of the operator's choice.
 
@@ -92,7 +92,7 @@ class Entries(dict[str, object]):
 
 
 @dataclass
-class Reading:
+class ParsedBlock:
     """
     A block as it was read.
 
@@ -159,32 +159,32 @@ class Reading:
         """
         return self.take(name, float) or default
 
-    def block(self, name: str) -> Reading | None:
+    def block(self, name: str) -> ParsedBlock | None:
         """
         Get a block.
         """
-        return self.take(name, Reading)
+        return self.take(name, ParsedBlock)
 
-    def blockOrEmpty(self, name: str) -> Reading:
+    def blockOrEmpty(self, name: str) -> ParsedBlock:
         """
         Get a block, or an empty one that stands where this one does.
         """
-        return self.block(name) or Reading(self.pathTo(name), self.position)
+        return self.block(name) or ParsedBlock(self.pathTo(name), self.position)
 
-    def blocks(self, name: str) -> list[Reading]:
+    def blocks(self, name: str) -> list[ParsedBlock]:
         """
         Get the blocks of an array that could be read.
         """
         items = self.take(name, list) or []
-        return [item for item in items if isinstance(item, Reading)]
+        return [item for item in items if isinstance(item, ParsedBlock)]
 
-    def named(self, name: str) -> Iterator[tuple[str, Reading]]:
+    def named(self, name: str) -> Iterator[tuple[str, ParsedBlock]]:
         """
         Iterate over blocks with names.
         """
         found: Mapping[str, object] = self.take(name, dict) or {}
         for key, value in found.items():
-            if isinstance(value, Reading):
+            if isinstance(value, ParsedBlock):
                 yield key, value
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Location:
     """
     Where in the file and in the tables something is read.
 
@@ -217,31 +217,31 @@ class _Place:
     pattern: str
     position: Position
 
-    def key(self, name: str, position: Position) -> _Place:
+    def key(self, name: str, position: Position) -> _Location:
         """
         Go to a key of a block.
         """
         dot = "." if self.path else ""
-        return _Place(f"{self.path}{dot}{name}", f"{self.pattern}{dot}{name}", position)
+        return _Location(f"{self.path}{dot}{name}", f"{self.pattern}{dot}{name}", position)
 
-    def item(self, index: int, position: Position) -> _Place:
+    def item(self, index: int, position: Position) -> _Location:
         """
         Go to an item of an array.
         """
-        return _Place(f"{self.path}[{index}]", f"{self.pattern}[]", position)
+        return _Location(f"{self.path}[{index}]", f"{self.pattern}[]", position)
 
-    def name(self, name: str, position: Position) -> _Place:
+    def name(self, name: str, position: Position) -> _Location:
         """
         Go to a name that the operator chose.
         """
-        return _Place(f"{self.path}.{name}", f"{self.pattern}.*", position)
+        return _Location(f"{self.path}.{name}", f"{self.pattern}.*", position)
 
 
-def readTable(table: Table, section: Section, findings: Findings) -> Reading:
+def readTable(table: Table, section: Section, findings: Diagnostics) -> ParsedBlock:
     """
     Read a whole file.
     """
-    return _Walk(findings).block(table, section, _Place("", "", table.position))
+    return _Walk(findings).block(table, section, _Location("", "", table.position))
 
 
 class _Walk:
@@ -249,14 +249,14 @@ class _Walk:
     Reads every key once.
     """
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: Diagnostics) -> None:
         self._findings = findings
 
-    def block(self, table: Table, section: Section, at: _Place) -> Reading:
+    def block(self, table: Table, section: Section, at: _Location) -> ParsedBlock:
         """
         Read a block by its table.
         """
-        reading = Reading(at.path, at.position)
+        reading = ParsedBlock(at.path, at.position)
         unknown = []
         for entry in table:
             name = section.canonical(entry.key)
@@ -273,7 +273,7 @@ class _Walk:
         self._unknown(unknown, section, reading)
         return reading
 
-    def _unknown(self, entries: list[Entry], section: Section, reading: Reading) -> None:
+    def _unknown(self, entries: list[Entry], section: Section, reading: ParsedBlock) -> None:
         for entry in entries:
             if section.opener and section.opener in reading:
                 reading.others[entry.key] = plain(entry.node)
@@ -281,50 +281,50 @@ class _Walk:
                 path = reading.pathTo(entry.key)
                 self._findings.errors.append(UnknownField(entry.key, path, entry.position))
 
-    def _checkFeature(self, value: object, at: _Place) -> None:
+    def _checkFeature(self, value: object, at: _Location) -> None:
         # A block that is switched off asks for nothing, whatever else it says.
-        isOff = isinstance(value, Reading) and not value.flag("enabled", True)
+        isOff = isinstance(value, ParsedBlock) and not value.flag("enabled", True)
         feature = missing(at.pattern, False if isOff else value)
         if feature is not None:
             error = NotSupportedYet(str(feature), at.path, at.position)
             self._findings.errors.append(error)
 
-    def value(self, node: Node, key: Key, at: _Place) -> tuple[object] | None:
+    def value(self, node: Node, key: Key, at: _Location) -> tuple[object] | None:
         """
-        Read a value in the first form that takes it.
+        Read a value in the first kind that takes it.
 
         @return: the value in a tuple, or L{None} after reporting why there is none.
         """
-        for form in key.forms:
-            if form.takes(node):
-                return self._inForm(node, form, at)
+        for kind in key.types:
+            if kind.takes(node):
+                return self._inForm(node, kind, at)
         self._findings.error(f"expected {key.written}, got {kindOf(node)}", at.path, at.position)
         return None
 
-    def _inForm(self, node: Node, form: AnyForm, at: _Place) -> tuple[object] | None:
-        if isinstance(form, Form):
-            return self._leaf(node, form, at)
-        if isinstance(form, Many) and isinstance(node, Array):
-            return (self._many(node, form.item, at),)
-        if isinstance(form, Block) and isinstance(node, Table):
-            return (self.block(node, form.section, at),)
-        if isinstance(form, Named) and isinstance(node, Table):
-            return (self._named(node, form, at),)
-        raise TypeError(f"{form.name} cannot be read from {type(node).__name__}")
+    def _inForm(self, node: Node, kind: AnyType, at: _Location) -> tuple[object] | None:
+        if isinstance(kind, ValueType):
+            return self._leaf(node, kind, at)
+        if isinstance(kind, ListType) and isinstance(node, Array):
+            return (self._many(node, kind.item, at),)
+        if isinstance(kind, BlockType) and isinstance(node, Table):
+            return (self.block(node, kind.section, at),)
+        if isinstance(kind, MapType) and isinstance(node, Table):
+            return (self._named(node, kind, at),)
+        raise TypeError(f"{kind.name} cannot be read from {type(node).__name__}")
 
-    def _leaf(self, node: Node, form: Form, at: _Place) -> tuple[object] | None:
+    def _leaf(self, node: Node, kind: ValueType, at: _Location) -> tuple[object] | None:
         try:
-            value = form.read(node)
+            value = kind.read(node)
         except ValueError as error:
             self._findings.error(str(error), at.path, at.position)
             return None
-        if form is OLD_DURATION:
+        if kind is OLD_DURATION:
             name = at.path.rpartition(".")[2]
             message = f'invalid use of field "{name}": {name} should be converted to a duration'
             self._findings.warnings.append(ConfigError(message, position=at.position))
         return (value,)
 
-    def _many(self, array: Array, item: Key, at: _Place) -> list[object]:
+    def _many(self, array: Array, item: Key, at: _Location) -> list[object]:
         found = []
         for index, node in enumerate(array.items):
             value = self.value(node, item, at.item(index, node.position))
@@ -332,44 +332,44 @@ class _Walk:
                 found.append(value[0])
         return found
 
-    def _named(self, table: Table, form: Named, at: _Place) -> Entries:
-        found = Entries()
+    def _named(self, table: Table, kind: MapType, at: _Location) -> NamedValues:
+        found = NamedValues()
         for entry in table:
-            if form.variables and entry.used:
+            if kind.variables and entry.used:
                 continue
-            value = self.value(entry.node, form.item, at.name(entry.key, entry.position))
+            value = self.value(entry.node, kind.item, at.name(entry.key, entry.position))
             if value is not None:
                 found[entry.key] = value[0]
                 found.positions[entry.key] = entry.position
         return found
 
 
-def placesIn(reading: Reading) -> dict[str, str]:
+def positionsIn(reading: ParsedBlock) -> dict[str, str]:
     """
     Where each key of a block stands, and each key below it, by its dotted path.
     """
     found = {reading.pathTo(name): str(place) for name, place in reading.positions.items()}
     for name, value in reading.values.items():
-        if isinstance(value, Entries):
+        if isinstance(value, NamedValues):
             path = reading.pathTo(name)
             found |= {f"{path}.{key}": str(place) for key, place in value.positions.items()}
         below: Iterable[object] = (value,)
         if isinstance(value, (dict, list)):
             below = value.values() if isinstance(value, dict) else value
         for each in below:
-            if isinstance(each, Reading):
-                found |= placesIn(each)
+            if isinstance(each, ParsedBlock):
+                found |= positionsIn(each)
     return found
 
 
-def recorded(value: object) -> object:
+def plainValues(value: object) -> object:
     """
     Turn what was read into plain values: blocks become dictionaries.
     """
-    if isinstance(value, Reading):
-        return {name: recorded(inner) for name, inner in value.values.items()}
+    if isinstance(value, ParsedBlock):
+        return {name: plainValues(inner) for name, inner in value.values.items()}
     if isinstance(value, dict):
-        return {name: recorded(inner) for name, inner in value.items()}
+        return {name: plainValues(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [recorded(inner) for inner in value]
+        return [plainValues(inner) for inner in value]
     return value

@@ -18,7 +18,7 @@ from typing import Any
 
 from natsbroker.auth.operator.reading import operatorModeFrom
 from natsbroker.auth.reading import Identities
-from natsbroker.config.blocks import Findings, Reading, placesIn, readTable, recorded
+from natsbroker.config.blocks import Diagnostics, ParsedBlock, plainValues, positionsIn, readTable
 from natsbroker.config.build_server import (
     connectionSettings,
     loggingFrom,
@@ -100,8 +100,8 @@ def buildDefaults(override: Override = _unchanged) -> Built:
 
     @raise ConfigErrors: when the overrides do not fit together.
     """
-    findings = Findings()
-    reading = Reading("", Position())
+    findings = Diagnostics()
+    reading = ParsedBlock("", Position())
     settings = check(override(_settings(reading, findings, readText)), reading, findings)
     return _outcome(settings, findings)
 
@@ -118,7 +118,7 @@ def buildTree(
     from natsbroker.config.keys.root import ROOT
     from natsbroker.config.language.digest import digestOf
 
-    findings = Findings()
+    findings = Diagnostics()
     if not tree.entries:
         message = f"{source}: config has no values or is empty"
         findings.warnings.append(ConfigError(message))
@@ -128,7 +128,7 @@ def buildTree(
         settings,
         config_file=source,
         config_digest=digestOf(tree),
-        places=placesIn(reading) if source else {},
+        places=positionsIn(reading) if source else {},
     )
     return _outcome(check(override(settings), reading, findings), findings)
 
@@ -140,7 +140,7 @@ def _parsed(parser: Callable[[], Table]) -> Table:
         raise ConfigErrors([error]) from None
 
 
-def _outcome(settings: Settings, findings: Findings) -> Built:
+def _outcome(settings: Settings, findings: Diagnostics) -> Built:
     if findings.errors:
         raise ConfigErrors(sorted(findings.errors, key=_place))
     return Built(settings, tuple(sorted(findings.warnings, key=_place)))
@@ -151,7 +151,7 @@ def _place(error: ConfigError) -> tuple[str, int, int]:
     return position.source, position.line, position.column
 
 
-def _settings(reading: Reading, findings: Findings, read: Callable[[str], str]) -> Settings:
+def _settings(reading: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> Settings:
     """
     Make settings from what was read; an authorization timeout that is not given is 0.
     """
@@ -175,7 +175,9 @@ def _settings(reading: Reading, findings: Findings, read: Callable[[str], str]) 
     )
 
 
-def _rareBlocks(reading: Reading, findings: Findings, read: Callable[[str], str]) -> dict[str, Any]:
+def _rareBlocks(
+    reading: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
+) -> dict[str, Any]:
     """
     The blocks that few configurations have. What reads one loads only where the file has it, so
     that the others start sooner.
@@ -206,7 +208,7 @@ def _rareBlocks(reading: Reading, findings: Findings, read: Callable[[str], str]
     return found
 
 
-def _identitySettings(settings: Settings, reading: Reading, findings: Findings) -> Settings:
+def _identitySettings(settings: Settings, reading: ParsedBlock, findings: Diagnostics) -> Settings:
     authorization, accounts = Identities(findings).everybody(reading)
     return replace(
         settings,
@@ -218,16 +220,16 @@ def _identitySettings(settings: Settings, reading: Reading, findings: Findings) 
     )
 
 
-def _sections(reading: Reading, name: str) -> dict[str, Mapping[str, object]]:
+def _sections(reading: ParsedBlock, name: str) -> dict[str, Mapping[str, object]]:
     found = reading.mapping(name, dict)
     return {key: dict(section) for key, section in found.items()}
 
 
-def _deferred(reading: Reading) -> dict[str, object]:
-    return {name: recorded(value) for name, value in reading.values.items() if name in NOT_YET}
+def _deferred(reading: ParsedBlock) -> dict[str, object]:
+    return {name: plainValues(value) for name, value in reading.values.items() if name in NOT_YET}
 
 
-def _jetstream(root: Reading) -> JetStream:
+def _jetstream(root: ParsedBlock) -> JetStream:
     """
     Make the values of C{jetstream} and C{default_js_domain}.
     """

@@ -11,7 +11,7 @@ import posixpath
 from dataclasses import replace
 
 from natsbroker.config.addresses import checkPort
-from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.model import Logging, Monitoring, Settings
 from natsbroker.wire.durations import durationText
 
@@ -20,7 +20,7 @@ MOST_TOKENS = 255
 SHORTEST_LAME_DUCK = 30.0
 
 
-def connectionSettings(settings: Settings, root: Reading, findings: Findings) -> Settings:
+def connectionSettings(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Settings:
     """
     Set where clients connect and how much each may use.
     """
@@ -44,7 +44,7 @@ def connectionSettings(settings: Settings, root: Reading, findings: Findings) ->
     return _sizes(settings, root, findings)
 
 
-def _sizes(settings: Settings, root: Reading, findings: Findings) -> Settings:
+def _sizes(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Settings:
     def count(name: str, default: int, largest: int = 0) -> int:
         return _count(root, name, default, findings, largest)
 
@@ -69,7 +69,9 @@ def _sizes(settings: Settings, root: Reading, findings: Findings) -> Settings:
     return settings
 
 
-def _count(root: Reading, name: str, default: int, findings: Findings, largest: int = 0) -> int:
+def _count(
+    root: ParsedBlock, name: str, default: int, findings: Diagnostics, largest: int = 0
+) -> int:
     value = root.integer(name, default)
     if value < 0:
         _report(root, name, "value can not be negative", findings)
@@ -80,14 +82,14 @@ def _count(root: Reading, name: str, default: int, findings: Findings, largest: 
     return value
 
 
-def _connections(root: Reading, default: int) -> int:
+def _connections(root: ParsedBlock, default: int) -> int:
     given = root.take("max_connections", int)
     if given is None:
         return default
     return given if given > 0 else -1
 
 
-def _tokens(root: Reading, findings: Findings) -> int:
+def _tokens(root: ParsedBlock, findings: Diagnostics) -> int:
     given = root.take("max_sub_tokens", int)
     if given is None:
         return 0
@@ -98,7 +100,9 @@ def _tokens(root: Reading, findings: Findings) -> int:
     return given
 
 
-def _address(root: Reading, names: tuple[str, str, str], findings: Findings) -> tuple[str, int]:
+def _address(
+    root: ParsedBlock, names: tuple[str, str, str], findings: Diagnostics
+) -> tuple[str, int]:
     """
     Find a host and a port, from one key or from two; what stands later in the file wins.
     """
@@ -120,7 +124,7 @@ def _address(root: Reading, names: tuple[str, str, str], findings: Findings) -> 
         return host, 0
 
 
-def timeSettings(settings: Settings, root: Reading, findings: Findings) -> Settings:
+def timeSettings(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Settings:
     """
     Set how long the server waits for what.
     """
@@ -135,7 +139,7 @@ def timeSettings(settings: Settings, root: Reading, findings: Findings) -> Setti
     return _lameDuck(settings, root, findings)
 
 
-def _lameDuck(settings: Settings, root: Reading, findings: Findings) -> Settings:
+def _lameDuck(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Settings:
     whole, grace = "lame_duck_duration", "lame_duck_grace_period"
     duration = root.take(whole, float)
     if duration is None:
@@ -157,7 +161,7 @@ def _lameDuck(settings: Settings, root: Reading, findings: Findings) -> Settings
     return replace(settings, lame_duck_duration=duration, lame_duck_grace_period=period)
 
 
-def operationSettings(settings: Settings, root: Reading, findings: Findings) -> Settings:
+def operationSettings(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Settings:
     """
     Set what operators see of the server.
     """
@@ -171,7 +175,7 @@ def operationSettings(settings: Settings, root: Reading, findings: Findings) -> 
     )
 
 
-def _tags(root: Reading) -> tuple[str, ...]:
+def _tags(root: ParsedBlock) -> tuple[str, ...]:
     """
     Keep each tag once, in lower case and without the blanks around it, as nats-server does.
     """
@@ -179,7 +183,7 @@ def _tags(root: Reading) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tag for tag in tags if tag))
 
 
-def loggingFrom(root: Reading, findings: Findings) -> Logging:
+def loggingFrom(root: ParsedBlock, findings: Diagnostics) -> Logging:
     """
     Make the settings of the log.
     """
@@ -200,7 +204,7 @@ def loggingFrom(root: Reading, findings: Findings) -> Logging:
     )
 
 
-def monitoringFrom(root: Reading, findings: Findings) -> Monitoring:
+def monitoringFrom(root: ParsedBlock, findings: Diagnostics) -> Monitoring:
     """
     Make the settings of the HTTP pages; the host is empty when the file names none.
     """
@@ -227,5 +231,5 @@ def basePath(path: str) -> str:
     return "/" + clean.lstrip("/")
 
 
-def _report(root: Reading, name: str, message: str, findings: Findings) -> None:
+def _report(root: ParsedBlock, name: str, message: str, findings: Diagnostics) -> None:
     findings.errorAt(root, name, message)

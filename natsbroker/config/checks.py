@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from natsbroker.auth.operator.reading import checkOperators
 from natsbroker.config.addresses import isLoopback
-from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.model import GLOBAL_ACCOUNT, Monitoring, Settings
 from natsbroker.config.publickeys import ACCOUNT, isPublicKey
 from natsbroker.subjects.grammar import hasWildcard, isValidLiteral
@@ -40,7 +40,7 @@ LOOPBACK = "127.0.0.1"
 AUTH_TIMEOUT = 2.0
 
 
-def check(settings: Settings, root: Reading, findings: Findings) -> Settings:
+def check(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> Settings:
     """
     Fill in derived defaults and report what does not fit together.
     """
@@ -75,7 +75,7 @@ class _Checker:
     Reports what does not fit together.
     """
 
-    def __init__(self, settings: Settings, root: Reading, findings: Findings) -> None:
+    def __init__(self, settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
         self._settings = settings
         self._root = root
         self._findings = findings
@@ -216,7 +216,7 @@ class _Checker:
         return replace(monitoring, http_host=host)
 
 
-def checkJetStream(settings: Settings, root: Reading, findings: Findings) -> None:
+def checkJetStream(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
     """
     Check the domains, and the accounts that they are named for, as nats-server does.
     """

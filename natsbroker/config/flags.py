@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from natsbroker.config.goflags import FlagKind
+from natsbroker.config.goflags import FlagType
 
 __all__ = [
     "EVERY_FLAG",
@@ -33,7 +33,7 @@ class Flag:
     """
 
     names: tuple[str, ...]
-    kind: FlagKind
+    kind: FlagType
     key: str = ""
 
     @property
@@ -45,12 +45,12 @@ class Flag:
         return f"--{longest}" if len(longest) > 3 else f"-{longest}"
 
 
-def _flag(names: str, kind: FlagKind, key: str = "") -> Flag:
+def _flag(names: str, kind: FlagType, key: str = "") -> Flag:
     return Flag(tuple(names.split()), kind, key)
 
 
-_BOOLEAN, _INTEGER, _STRING = FlagKind.BOOLEAN, FlagKind.INTEGER, FlagKind.STRING
-_DURATION, _SIZE = FlagKind.DURATION, FlagKind.SIZE
+_BOOLEAN, _INTEGER, _STRING = FlagType.BOOLEAN, FlagType.INTEGER, FlagType.STRING
+_DURATION, _SIZE = FlagType.DURATION, FlagType.SIZE
 
 FLAGS = (
     _flag("h help", _BOOLEAN),

@@ -16,12 +16,12 @@ from enum import Enum
 from natsbroker.config.language.scalars import integerFrom
 from natsbroker.wire.durations import secondsFrom
 
-__all__ = ["FlagError", "FlagKind", "FlagValue", "parseFlags", "takeFlags"]
+__all__ = ["FlagError", "FlagType", "FlagValue", "parseFlags", "takeFlags"]
 
 FlagValue = str | int | bool | float
 
 
-class FlagKind(Enum):
+class FlagType(Enum):
     """
     What a flag takes.
     """
@@ -51,7 +51,7 @@ _MOST_DIGITS = 100
 
 
 def parseFlags(
-    arguments: Sequence[str], kinds: Mapping[str, FlagKind]
+    arguments: Sequence[str], kinds: Mapping[str, FlagType]
 ) -> tuple[dict[str, FlagValue], list[str]]:
     """
     Take the flags from the beginning of a command line.
@@ -72,7 +72,7 @@ def parseFlags(
         if kind is None:
             raise FlagError(f"flag provided but not defined: -{name}")
         values.pop(name, None)
-        if kind is FlagKind.BOOLEAN:
+        if kind is FlagType.BOOLEAN:
             values[name] = _boolean(name, text) if equals else True
             continue
         if not equals:
@@ -84,7 +84,7 @@ def parseFlags(
 
 
 def takeFlags(
-    arguments: Sequence[str], kinds: Mapping[str, FlagKind]
+    arguments: Sequence[str], kinds: Mapping[str, FlagType]
 ) -> tuple[dict[str, FlagValue], list[str]]:
     """
     Take some flags out of a command line that is not Go's, wherever they stand before C{--}.
@@ -104,7 +104,7 @@ def takeFlags(
             others.append(argument)
             continue
         taken.append(argument)
-        if kinds[name] is not FlagKind.BOOLEAN and not equals and rest:
+        if kinds[name] is not FlagType.BOOLEAN and not equals and rest:
             taken.append(rest.pop(0))
     values, _ = parseFlags(taken, kinds)
     return values, others + rest
@@ -159,9 +159,9 @@ def _string(name: str, text: str) -> str:
     return text
 
 
-_READERS: dict[FlagKind, Callable[[str, str], FlagValue]] = {
-    FlagKind.INTEGER: _integer,
-    FlagKind.STRING: _string,
-    FlagKind.DURATION: _duration,
-    FlagKind.SIZE: _size,
+_READERS: dict[FlagType, Callable[[str, str], FlagValue]] = {
+    FlagType.INTEGER: _integer,
+    FlagType.STRING: _string,
+    FlagType.DURATION: _duration,
+    FlagType.SIZE: _size,
 }

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.files import CERTIFICATE, PRIVATE_KEY, pemProblem
 from natsbroker.wire.durations import secondsFrom
 
@@ -104,7 +104,7 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 
 def tlsOf(
-    block: Reading, findings: Findings, read: Callable[[str], str], name: str = "tls"
+    block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str], name: str = "tls"
 ) -> TLS | None:
     """
     Make the settings of the C{tls} block within a block.
@@ -117,7 +117,7 @@ def tlsOf(
     return None if inner is None else tlsFrom(inner, findings, read)
 
 
-def tlsFrom(block: Reading, findings: Findings, read: Callable[[str], str]) -> TLS:
+def tlsFrom(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> TLS:
     """
     Make the settings of a C{tls} block.
 
@@ -131,7 +131,9 @@ class _Block:
     Checks one block.
     """
 
-    def __init__(self, block: Reading, findings: Findings, read: Callable[[str], str]) -> None:
+    def __init__(
+        self, block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
+    ) -> None:
         self._block = block
         self._findings = findings
         self._read = read
@@ -171,7 +173,7 @@ class _Block:
         entries = [block] if single else block.blocks("certs")
         return tuple(self._pair(entry) for entry in entries)
 
-    def _pair(self, entry: Reading) -> tuple[str, str]:
+    def _pair(self, entry: ParsedBlock) -> tuple[str, str]:
         for name, kind in (("cert_file", CERTIFICATE), ("key_file", PRIVATE_KEY)):
             if entry.text(name):
                 self._checkFile(entry, name, kind)
@@ -180,7 +182,7 @@ class _Block:
                 self._findings.error(message, entry.path, entry.position)
         return entry.text("cert_file"), entry.text("key_file")
 
-    def _checkFile(self, block: Reading, name: str, kind: str) -> None:
+    def _checkFile(self, block: ParsedBlock, name: str, kind: str) -> None:
         wrong = pemProblem(block.text(name), kind, self._read)
         if wrong:
             self._findings.errorAt(block, name, wrong)

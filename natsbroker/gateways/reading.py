@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.model import TLS, Settings
 from natsbroker.config.tls import tlsOf
@@ -31,7 +31,9 @@ from natsbroker.routes.settings import splitRoute
 __all__ = ["checkGateway", "gatewayFrom"]
 
 
-def gatewayFrom(root: Reading, findings: Findings, read: Callable[[str], str]) -> Gateway | None:
+def gatewayFrom(
+    root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
+) -> Gateway | None:
     """
     Make the settings of the gateway.
 
@@ -69,19 +71,19 @@ def gatewayFrom(root: Reading, findings: Findings, read: Callable[[str], str]) -
     )
 
 
-def _interest(block: Reading | None) -> InterestPolicy:
+def _interest(block: ParsedBlock | None) -> InterestPolicy:
     if block is None:
         return InterestPolicy()
     own = {name: value for name, value in block.values.items() if name != "plugin"}
     return InterestPolicy(block.text("plugin"), {**own, **block.others})
 
 
-def _remote(block: Reading, findings: Findings, read: Callable[[str], str]) -> RemoteGateway:
+def _remote(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> RemoteGateway:
     urls = (*block.texts("url"), *block.texts("urls"))
     return RemoteGateway(block.text("name"), urls, _tls(block, findings, read))
 
 
-def _tls(block: Reading, findings: Findings, read: Callable[[str], str]) -> TLS | None:
+def _tls(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> TLS | None:
     """
     The TLS of a block; gateways always show each other their certificates.
     """
@@ -90,7 +92,7 @@ def _tls(block: Reading, findings: Findings, read: Callable[[str], str]) -> TLS 
 
 
 def checkGateway(
-    settings: Settings, gateway: Gateway, root: Reading, findings: Findings
+    settings: Settings, gateway: Gateway, root: ParsedBlock, findings: Diagnostics
 ) -> Settings:
     """
     Report what makes no sense, where the file says it if it does, and give the cluster the

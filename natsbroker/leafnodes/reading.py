@@ -12,7 +12,7 @@ import binascii
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.publickeys import ACCOUNT, USER, isPublicKey
 from natsbroker.config.tls import tlsOf
 from natsbroker.leafnodes.settings import Leafnodes, LeafUser, RemoteLeaf, splitRemote
@@ -39,7 +39,7 @@ _SEED = 18 << 3
 
 
 def leafnodesFrom(
-    root: Reading, findings: Findings, read: Callable[[str], str]
+    root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> Leafnodes | None:
     """
     Make the settings of leafnodes.
@@ -81,7 +81,7 @@ def leafnodesFrom(
     )
 
 
-def _remote(block: Reading, findings: Findings, read: Callable[[str], str]) -> RemoteLeaf:
+def _remote(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> RemoteLeaf:
     remote = RemoteLeaf(
         urls=block.texts("urls"),
         account=block.text("account"),
@@ -141,8 +141,8 @@ def checkLeafnodes(
     leafnodes: Leafnodes,
     accounts: Iterable[str],
     isOperated: bool,
-    root: Reading,
-    findings: Findings,
+    root: ParsedBlock,
+    findings: Diagnostics,
 ) -> None:
     """
     Report what makes no sense, where the file says it if it does.

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.wire.durations import durationText
 
 __all__ = ["ACCEPTED", "AUTO", "AUTOMATIC", "FAST", "Compression", "compressionOf"]
@@ -64,7 +64,9 @@ def _named(mode: str) -> Compression:
 ACCEPTED, AUTOMATIC = _named(ACCEPT), _named(AUTO)
 
 
-def compressionOf(block: Reading, findings: Findings, default: Compression, on: str) -> Compression:
+def compressionOf(
+    block: ParsedBlock, findings: Diagnostics, default: Compression, on: str
+) -> Compression:
     """
     The compression that a block asks for.
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from natsbroker.config.addresses import checkPort, isLoopback, splitAddress
-from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.tls import TLS
 
 __all__ = [
@@ -53,7 +53,7 @@ class Guarded(Protocol):
     def insecure_listen(self) -> bool: ...
 
 
-def listenAddress(block: Reading, findings: Findings) -> tuple[str, int]:
+def listenAddress(block: ParsedBlock, findings: Diagnostics) -> tuple[str, int]:
     """
     Where links are listened for: what stands later in the file wins.
 
@@ -75,11 +75,11 @@ def listenAddress(block: Reading, findings: Findings) -> tuple[str, int]:
         return host, 0
 
 
-def loginOf(block: Reading) -> Reading:
+def loginOf(block: ParsedBlock) -> ParsedBlock:
     """
     The C{authorization} of a block; an empty one where it has none.
     """
-    return block.block("authorization") or Reading("", block.position)
+    return block.block("authorization") or ParsedBlock("", block.position)
 
 
 def isSpaced(name: str) -> bool:

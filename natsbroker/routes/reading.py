@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from natsbroker.auth.permissions import permissionsFrom
 from natsbroker.auth.settings import Permissions
-from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.tls import tlsOf
 from natsbroker.links.compressionsettings import ACCEPTED, FAST, compressionOf
 from natsbroker.links.settings import (
@@ -33,7 +33,9 @@ __all__ = ["checkCluster", "clusterFrom"]
 _COUNTED = ("connect_retries", "ping_max", "ping_interval", "write_deadline", "timeout")
 
 
-def clusterFrom(root: Reading, findings: Findings, read: Callable[[str], str]) -> Cluster | None:
+def clusterFrom(
+    root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
+) -> Cluster | None:
     """
     Make the settings of the cluster.
 
@@ -72,7 +74,9 @@ def clusterFrom(root: Reading, findings: Findings, read: Callable[[str], str]) -
     )
 
 
-def _permissions(block: Reading, login: Reading, findings: Findings) -> Permissions | None:
+def _permissions(
+    block: ParsedBlock, login: ParsedBlock, findings: Diagnostics
+) -> Permissions | None:
     """
     The permissions of the block, else those of its C{authorization}.
     """
@@ -88,7 +92,7 @@ def _permissions(block: Reading, login: Reading, findings: Findings) -> Permissi
     return None
 
 
-def checkCluster(cluster: Cluster, root: Reading, findings: Findings) -> Cluster:
+def checkCluster(cluster: Cluster, root: ParsedBlock, findings: Diagnostics) -> Cluster:
     """
     Report what makes no sense, where the file says it if it does.
     """

@@ -14,13 +14,13 @@ from pathlib import Path
 
 from natsbroker.config.model import TLS, Settings
 
-__all__ = ["checkSurroundings"]
+__all__ = ["checkReferences"]
 
 #: The stores that are no plugins.
 _STORES = ("memory", "lmdb", "postgres")
 
 
-def checkSurroundings(settings: Settings) -> None:
+def checkReferences(settings: Settings) -> None:
     """
     Check the certificates, folders and plugins that settings name.
 

@@ -23,10 +23,10 @@ from natsbroker.server.identity import ServerKeys
 if TYPE_CHECKING:
     from natsbroker.monitoring.service import MonitoringService
 
-__all__ = ["Presence"]
+__all__ = ["ServerInfoPublisher"]
 
 
-class Presence:
+class ServerInfoPublisher:
     """
     The face of one broker.
     """

@@ -13,10 +13,10 @@ from typing import Any
 
 from natsbroker.wire.durations import secondsFrom
 
-__all__ = ["Section"]
+__all__ = ["PluginOptions"]
 
 
-class Section:
+class PluginOptions:
     """
     The options of a plugin, each taken once.
     """

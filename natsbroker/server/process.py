@@ -21,7 +21,7 @@ from natsbroker.broker import Broker
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
 from natsbroker.server.logs import ProcessLog
-from natsbroker.server.processfiles import Surroundings
+from natsbroker.server.processfiles import ProcessFiles
 from natsbroker.server.signals import Signals
 
 __all__ = ["ServerProcess"]
@@ -61,7 +61,7 @@ class ServerProcess:
         self._warnings = list(warnings)
         self._clientSocket = clientSocket
         self._broker: Broker | None = None
-        self._surroundings: Surroundings | None = None
+        self._processFiles: ProcessFiles | None = None
         self._isStopping = False
         self._processLog = ProcessLog(stderr, settings.logging)
         self._signals = Signals(
@@ -96,8 +96,8 @@ class ServerProcess:
                 self._settings, reactor=self._reactor, clientSocket=self._clientSocket
             )
             broker.addPlanner(self._processLog.plan)
-            self._surroundings = Surroundings(broker, self._program, self._read)
-            self._surroundings.setServiceParent(broker)  # type: ignore[no-untyped-call]
+            self._processFiles = ProcessFiles(broker, self._program, self._read)
+            self._processFiles.setServiceParent(broker)  # type: ignore[no-untyped-call]
             for warning in self._warnings:
                 _log.warn("{warning}", warning=warning)
             broker.startService()
@@ -119,8 +119,8 @@ class ServerProcess:
         self.stop()
 
     def _reload(self) -> None:
-        if self._surroundings is not None:
-            self._surroundings.reload()
+        if self._processFiles is not None:
+            self._processFiles.reload()
 
     def _terminate(self) -> None:
         """

@@ -25,18 +25,18 @@ from natsbroker.errors import BrokerError
 from natsbroker.server.reload import ReloadError, Step
 from natsbroker.server.start import StartError
 
-__all__ = ["PidFile", "PortsFile", "Surroundings", "programName"]
+__all__ = ["PidFile", "PortsFile", "ProcessFiles", "programName"]
 
 
 _log = Logger(namespace="natsbroker")
 
 
-class Surroundings(Service):
+class ProcessFiles(Service):
     """
     A child service of a broker.
     """
 
-    name = "surroundings"
+    name = "process-files"
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 
 from natsbroker.config.commandline import UsageError, invocationFrom
 from natsbroker.config.errors import ConfigError
-from natsbroker.config.goflags import FlagError, FlagKind, takeFlags
+from natsbroker.config.goflags import FlagError, FlagType, takeFlags
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
 from natsbroker.interfaces.storage import StoreError
@@ -69,10 +69,10 @@ in DIR. The exit code is 0; 2 for a wrong command line; 3 if it cannot be noted.
 """
 
 _FLAGS = {
-    "check": FlagKind.BOOLEAN,
-    "skip_damaged": FlagKind.BOOLEAN,
-    "file_crc_poly": FlagKind.INTEGER,
-    "encryption_key": FlagKind.STRING,
+    "check": FlagType.BOOLEAN,
+    "skip_damaged": FlagType.BOOLEAN,
+    "file_crc_poly": FlagType.INTEGER,
+    "encryption_key": FlagType.STRING,
 }
 
 _KEY_VARIABLE = "NATS_STREAMING_ENCRYPTION_KEY"

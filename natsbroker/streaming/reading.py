@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from natsbroker.auth.settings import GLOBAL_ACCOUNT
-from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.streaming.settings import ChannelLimits, Streaming, splitServers
 from natsbroker.subjects.grammar import hasWildcard, isValidSubject
 
@@ -45,7 +45,7 @@ def storeNamed(name: str) -> str:
     return STORES.get(name.lower(), name)
 
 
-def streamingFrom(root: Reading) -> Streaming | None:
+def streamingFrom(root: ParsedBlock) -> Streaming | None:
     """
     Make the settings of NATS Streaming.
 
@@ -67,7 +67,7 @@ def streamingFrom(root: Reading) -> Streaming | None:
     return replace(streaming, store=storeNamed(streaming.store))
 
 
-def checkStreaming(streaming: Streaming, root: Reading, findings: Findings) -> None:
+def checkStreaming(streaming: Streaming, root: ParsedBlock, findings: Diagnostics) -> None:
     """
     Report what makes no sense, where the file says it if it does.
     """
@@ -78,7 +78,7 @@ def checkStreaming(streaming: Streaming, root: Reading, findings: Findings) -> N
         findings.errorAt(at, name, message)
 
 
-def _given(reading: Reading, kind: type) -> dict[str, Any]:
+def _given(reading: ParsedBlock, kind: type) -> dict[str, Any]:
     """
     The values of a block that are attributes of the same name.
     """
@@ -86,11 +86,11 @@ def _given(reading: Reading, kind: type) -> dict[str, Any]:
     return {name: value for name, value in reading.values.items() if name in plain}
 
 
-def _channels(limits: Reading) -> dict[str, ChannelLimits]:
+def _channels(limits: ParsedBlock) -> dict[str, ChannelLimits]:
     """
     A negative limit of some channels is none at all, as it is 0.
     """
-    found = limits.mapping("channels", Reading)
+    found = limits.mapping("channels", ParsedBlock)
     return {
         name: ChannelLimits(
             **{key: max(value, 0) for key, value in _given(each, ChannelLimits).items()}

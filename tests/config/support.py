@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from natsbroker.config.blocks import Findings, Reading, readTable
+from natsbroker.config.blocks import Diagnostics, ParsedBlock, readTable
 from natsbroker.config.build import Built, buildText
 from natsbroker.config.errors import ConfigError, ConfigErrors
 from natsbroker.config.keys.root import ROOT
@@ -66,9 +66,9 @@ def complaintsOf(text: str) -> list[str]:
     return [str(error) for error in errorsOf(text)]
 
 
-def readingOf(text: str) -> tuple[Reading, Findings]:
+def readingOf(text: str) -> tuple[ParsedBlock, Diagnostics]:
     """
     Read a text by the tables of keys, without building anything.
     """
-    findings = Findings()
+    findings = Diagnostics()
     return readTable(parse(text, {}, "s.conf", NO_FILES), ROOT, findings), findings

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.config.blocks import recorded
+from natsbroker.config.blocks import plainValues
 from natsbroker.config.errors import NotSupportedYet, Position, UnknownField
 from tests.config.support import readingOf
 
@@ -93,7 +93,7 @@ class TestValues:
         """What was read can be kept as plain values."""
         reading, _ = readingOf("cluster { name: c, tls {verify: true}, accounts: [a] }")
         expected = {"name": "c", "tls": {"verify": True}, "accounts": ["a"]}
-        assert recorded(reading.values["cluster"]) == expected
+        assert plainValues(reading.values["cluster"]) == expected
 
 
 class TestErrors:

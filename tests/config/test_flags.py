@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.config.flags import EVERY_FLAG, KINDS, STREAMING_FLAGS, TUNING_FLAGS, flagNamed
-from natsbroker.config.goflags import FlagKind
+from natsbroker.config.goflags import FlagType
 from natsbroker.config.keys.root import ROOT
 from tests.config.keys.test_root import everyPath
 
@@ -59,9 +59,9 @@ def test_name(name: str, shown: str) -> None:
 def test_kinds() -> None:
     """Ports are integers, switches booleans."""
     assert (KINDS["p"], KINDS["js"], KINDS["user"]) == (
-        FlagKind.INTEGER,
-        FlagKind.BOOLEAN,
-        FlagKind.STRING,
+        FlagType.INTEGER,
+        FlagType.BOOLEAN,
+        FlagType.STRING,
     )
 
 

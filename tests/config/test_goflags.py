@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.config.goflags import FlagError, FlagKind, FlagValue, parseFlags, takeFlags
+from natsbroker.config.goflags import FlagError, FlagType, FlagValue, parseFlags, takeFlags
 
 KINDS = {
-    "b": FlagKind.BOOLEAN,
-    "bb": FlagKind.BOOLEAN,
-    "i": FlagKind.INTEGER,
-    "s": FlagKind.STRING,
+    "b": FlagType.BOOLEAN,
+    "bb": FlagType.BOOLEAN,
+    "i": FlagType.INTEGER,
+    "s": FlagType.STRING,
 }
 
 READABLE: list[tuple[str, dict[str, FlagValue], list[str]]] = [

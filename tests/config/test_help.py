@@ -9,21 +9,21 @@ import re
 from natsbroker.config.commandline import invocationFrom
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.flags import EVERY_FLAG
-from natsbroker.config.goflags import FlagKind
+from natsbroker.config.goflags import FlagType
 from natsbroker.config.help import REFUSED, tlsHelp, usage
 from natsbroker.config.tls import CIPHER_SUITES, CURVES, INSECURE_CIPHER_SUITES
 
 VALUES = {
-    FlagKind.BOOLEAN: "true",
-    FlagKind.INTEGER: "1",
-    FlagKind.STRING: "x",
-    FlagKind.DURATION: "1s",
-    FlagKind.SIZE: "1",
+    FlagType.BOOLEAN: "true",
+    FlagType.INTEGER: "1",
+    FlagType.STRING: "x",
+    FlagType.DURATION: "1s",
+    FlagType.SIZE: "1",
 }
 """A value for a flag of each kind."""
 
 
-def isMissing(name: str, kind: FlagKind) -> bool:
+def isMissing(name: str, kind: FlagType) -> bool:
     """Whether a flag is refused because its feature is not there."""
     try:
         invocationFrom([f"--{name}={VALUES[kind]}"], {})

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.tls import TLS
 from natsbroker.links.settings import (
     advertised,
@@ -26,7 +26,7 @@ from natsbroker.routes.settings import Cluster
 from tests.config.support import readingOf
 
 
-def blockOf(text: str) -> Reading:
+def blockOf(text: str) -> ParsedBlock:
     """A block of links that was read."""
     reading, _ = readingOf(f"cluster {{ {text} }}")
     block = reading.block("cluster")
@@ -46,7 +46,7 @@ def blockOf(text: str) -> Reading:
 )
 def test_listenAddress(text: str, place: tuple[str, int]) -> None:
     """What stands later wins, host and port each for itself."""
-    findings = Findings()
+    findings = Diagnostics()
     assert listenAddress(blockOf(text), findings) == place
     assert findings.errors == []
 
@@ -60,7 +60,7 @@ def test_listenAddress(text: str, place: tuple[str, int]) -> None:
 )
 def test_listenNowhere(text: str, path: str) -> None:
     """A port that there is not is an error at the key that gave it."""
-    findings = Findings()
+    findings = Diagnostics()
     assert listenAddress(blockOf(text), findings) == ("b", 0)
     assert [error.path for error in findings.errors] == [path]
 
@@ -69,7 +69,7 @@ def test_login() -> None:
     """A block without C{authorization} has an empty one at its own place."""
     assert loginOf(blockOf("authorization { user: u }")).text("user") == "u"
     block = blockOf("")
-    assert loginOf(block) == Reading("", block.position)
+    assert loginOf(block) == ParsedBlock("", block.position)
 
 
 @pytest.mark.parametrize(

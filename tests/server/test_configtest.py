@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.server.configtest import checkSurroundings
+from natsbroker.server.configtest import checkReferences
 from tests.server.support import settingsOf
 
 
@@ -21,30 +21,30 @@ class TestStreamingFolder:
     @pytest.mark.parametrize("name", ["", "new", "new/below"])
     def test_canBeMade(self, name: str, tmp_path: Path) -> None:
         """One that is there passes, and one that a start would make, which is not made."""
-        checkSurroundings(settingsOf(f"streaming {{ store: file, dir: '{tmp_path / name}' }}"))
+        checkReferences(settingsOf(f"streaming {{ store: file, dir: '{tmp_path / name}' }}"))
         assert os.listdir(tmp_path) == []
 
     def test_noAccess(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """One that nothing can be written to is an error."""
         monkeypatch.setattr(os, "access", lambda path, mode: False)
         with pytest.raises(ValueError, match="cannot be written to"):
-            checkSurroundings(settingsOf(f"streaming {{ store: file, dir: '{tmp_path}' }}"))
+            checkReferences(settingsOf(f"streaming {{ store: file, dir: '{tmp_path}' }}"))
 
     def test_memory(self) -> None:
         """Stores in memory have none."""
-        checkSurroundings(settingsOf("streaming { store: memory, dir: '/dev/null/x' }"))
+        checkReferences(settingsOf("streaming { store: memory, dir: '/dev/null/x' }"))
 
 
 def test_readyMade() -> None:
     """The plugins that come with the broker are found."""
-    checkSurroundings(settingsOf("services { traffic { } }"))
+    checkReferences(settingsOf("services { traffic { } }"))
 
 
 def test_loadsNothing() -> None:
     """A file that names nothing to check loads neither Twisted nor OpenSSL."""
     text = (
         "import sys; from natsbroker.config.model import Settings;"
-        "from natsbroker.server.configtest import checkSurroundings; checkSurroundings(Settings());"
+        "from natsbroker.server.configtest import checkReferences; checkReferences(Settings());"
         "sys.exit('twisted' in sys.modules or 'OpenSSL' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", text], check=False).returncode == 0

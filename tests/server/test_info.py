@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from natsbroker.config.model import Settings
-from natsbroker.server.info import Presence
+from natsbroker.server.info import ServerInfoPublisher
 from tests.server.support import Host
 
 
@@ -31,10 +31,10 @@ class Scene:
             clusterInfo=lambda: self.cluster, addresses=lambda: {"cluster": ["nats://b:2"]}
         )
 
-    def presence(self, pages: Any) -> Presence:
+    def presence(self, pages: Any) -> ServerInfoPublisher:
         """The face."""
         parts: Any = (self.listeners, pages, self.links)
-        return Presence(self.broker.keys, self.broker.clientContext, *parts)
+        return ServerInfoPublisher(self.broker.keys, self.broker.clientContext, *parts)
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from natsbroker.server.pluginoptions import Section
+from natsbroker.server.pluginoptions import PluginOptions
 
-Take = Callable[[Section], Any]
+Take = Callable[[PluginOptions], Any]
 
 
 @pytest.mark.parametrize(
@@ -31,14 +31,14 @@ Take = Callable[[Section], Any]
 )
 def test_taken(value: Any, take: Take, expected: Any) -> None:
     """Each type is taken, and nothing is left then."""
-    section = Section({"x": value})
+    section = PluginOptions({"x": value})
     assert take(section) == expected
     section.end()
 
 
 def test_absent() -> None:
     """What is not there is the default."""
-    section = Section({})
+    section = PluginOptions({})
     assert (section.text("x"), section.text("x", "y")) == ("", "y")
     assert (section.texts("x"), section.map("x"), section.flag("x")) == ([], {}, False)
     assert (section.count("x", 3), section.seconds("x", 0.5)) == (3, 0.5)
@@ -69,16 +69,16 @@ def test_absent() -> None:
 def test_wrong(value: Any, take: Take) -> None:
     """Another type is refused by name."""
     with pytest.raises(ValueError, match=r"^x must be"):
-        take(Section({"x": value}))
+        take(PluginOptions({"x": value}))
 
 
 def test_noDuration() -> None:
     """Text that is no duration is refused."""
     with pytest.raises(ValueError, match="soon"):
-        Section({"x": "soon"}).seconds("x", 1.0)
+        PluginOptions({"x": "soon"}).seconds("x", 1.0)
 
 
 def test_unknown() -> None:
     """What was not taken is not known."""
     with pytest.raises(ValueError, match='unknown option "x"'):
-        Section({"x": 1}).end()
+        PluginOptions({"x": 1}).end()

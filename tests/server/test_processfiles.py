@@ -15,14 +15,14 @@ import pytest
 from natsbroker.config.build import buildText
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.model import Settings
-from natsbroker.server.processfiles import PidFile, PortsFile, Surroundings, programName
+from natsbroker.server.processfiles import PidFile, PortsFile, ProcessFiles, programName
 from natsbroker.server.start import StartError
 from tests.server.support import Host, logLines, settingsOf
 
 
 class Surrounded:
     """
-    A broker with its surroundings.
+    A broker with its process files.
 
     @ivar text: what the configuration file says now.
     """
@@ -30,10 +30,10 @@ class Surrounded:
     def __init__(self, text: str, pid: int | None = 42, hasFile: bool = True) -> None:
         self.text = text
         self.host = Host(text)
-        self.surroundings = Surroundings(
+        self.processFiles = ProcessFiles(
             self.host.broker, "nats", self.read if hasFile else None, pid
         )
-        self.surroundings.setServiceParent(self.host.broker)  # type: ignore[no-untyped-call]
+        self.processFiles.setServiceParent(self.host.broker)  # type: ignore[no-untyped-call]
 
     def read(self) -> Settings:
         """Read the file."""
@@ -43,7 +43,7 @@ class Surrounded:
         """Change the file, reload, and give what is logged."""
         self.text = text
         with logLines() as lines:
-            self.surroundings.reload()
+            self.processFiles.reload()
         return lines
 
     def stop(self) -> None:
@@ -59,13 +59,13 @@ def test_missingFolder(tmp_path: Path) -> None:
     text = f'pidfile: "{missing}/pid"\nports_file_dir: "{missing}"'
     settings = buildText(text, {}, "x.conf").settings
     host = Host(settings)
-    surroundings: Any = Surroundings(host.broker, "nats", None, 42)
-    surroundings.setServiceParent(host.broker)
+    processFiles: Any = ProcessFiles(host.broker, "nats", None, 42)
+    processFiles.setServiceParent(host.broker)
     with pytest.raises(StartError, match=r"^x\.conf:1:1: pidfile: Could not write pidfile: "):
         host.start()
     host = Host(replace(settings, pidfile=""))
-    surroundings = Surroundings(host.broker, "nats", None, 42)
-    surroundings.setServiceParent(host.broker)
+    processFiles = ProcessFiles(host.broker, "nats", None, 42)
+    processFiles.setServiceParent(host.broker)
     with logLines() as lines:
         host.start()
     wrong = "[ERR] x.conf:2:1: ports_file_dir: Error writing ports file"
@@ -89,7 +89,7 @@ class TestPidFileOfBroker:
         """By default it is the process that starts the service, for twistd forks before that."""
         path = tmp_path / "pid"
         made = Surrounded(f'pidfile: "{path}"', None)
-        assert made.surroundings._pid == 0
+        assert made.processFiles._pid == 0
         made.host.start()
         assert path.read_text() == str(os.getpid())
         made.stop()
@@ -197,7 +197,7 @@ class TestReload:
         def read() -> Settings:
             raise ConfigError("open x.conf: no such file or directory")
 
-        made.surroundings._read = read
+        made.processFiles._read = read
         assert made.reload("") == [
             "[ERR] Failed to reload server configuration: open x.conf: no such file or directory"
         ]

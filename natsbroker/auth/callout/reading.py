@@ -8,13 +8,13 @@ users.  It must never know how a service is asked.
 from __future__ import annotations
 
 from natsbroker.auth.settings import GLOBAL_ACCOUNT, AuthCallout
-from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.publickeys import ACCOUNT, CURVE, isPublicKey
 
 __all__ = ["calloutFrom"]
 
 
-def calloutFrom(block: Reading, findings: Findings) -> AuthCallout:
+def calloutFrom(block: ParsedBlock, findings: Diagnostics) -> AuthCallout:
     """
     Make the settings of an C{auth_callout} block, with nats-server's words for what is wrong.
     """

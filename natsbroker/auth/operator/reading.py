@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 
 from natsbroker.auth.operator.settings import CACHE, FULL, MEMORY, URL, OperatorMode, Resolver
-from natsbroker.config.blocks import Findings, Reading
+from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.model import Settings
 from natsbroker.config.publickeys import ACCOUNT, OPERATOR, isPublicKey
 from natsbroker.config.tls import tlsOf
@@ -31,7 +31,9 @@ _NO_RESOLVER = (
 )
 
 
-def operatorModeFrom(root: Reading, findings: Findings, read: Callable[[str], str]) -> OperatorMode:
+def operatorModeFrom(
+    root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
+) -> OperatorMode:
     """
     Make the settings of operator mode.
 
@@ -40,7 +42,7 @@ def operatorModeFrom(root: Reading, findings: Findings, read: Callable[[str], st
     return _Builder(root, findings, read).mode()
 
 
-def checkOperators(settings: Settings, root: Reading, findings: Findings) -> None:
+def checkOperators(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
     """
     Report what does not go with operators, in nats-server's words.
     """
@@ -77,7 +79,9 @@ class _Builder:
     Reads the keys at the top of a file.
     """
 
-    def __init__(self, root: Reading, findings: Findings, read: Callable[[str], str]) -> None:
+    def __init__(
+        self, root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
+    ) -> None:
         self._root = root
         self._findings = findings
         self._read = read
@@ -157,7 +161,7 @@ class _Builder:
             return Resolver(URL, found[1])
         return None
 
-    def _described(self, block: Reading) -> Resolver | None:
+    def _described(self, block: ParsedBlock) -> Resolver | None:
         kind = block.text("type").lower()
         if kind in ("mem", "memory"):
             return Resolver(MEMORY)
@@ -166,7 +170,7 @@ class _Builder:
             return None
         return self._folder(kind, block)
 
-    def _folder(self, kind: str, block: Reading) -> Resolver:
+    def _folder(self, kind: str, block: ParsedBlock) -> Resolver:
         if not block.text("dir"):
             self._error("dir has no value and needs to point to a directory", "resolver")
         if kind == FULL:
@@ -189,13 +193,13 @@ class _Builder:
             timeout=block.seconds("timeout"),
         )
 
-    def _checkFull(self, block: Reading) -> None:
+    def _checkFull(self, block: ParsedBlock) -> None:
         if block.seconds("ttl"):
             self._complain(block, "ttl", "FULL does not accept ttl")
         if "hard_delete" in block and not block.flag("allow_delete"):
             self._complain(block, "hard_delete", "hard_delete has no effect without delete")
 
-    def _checkCache(self, block: Reading) -> None:
+    def _checkCache(self, block: ParsedBlock) -> None:
         if block.seconds("interval"):
             self._complain(block, "interval", "CACHE does not accept sync")
         if block.flag("allow_delete"):
@@ -203,5 +207,5 @@ class _Builder:
         if "hard_delete" in block:
             self._complain(block, "hard_delete", "CACHE does not accept hard_delete")
 
-    def _complain(self, block: Reading, name: str, message: str) -> None:
+    def _complain(self, block: ParsedBlock, name: str, message: str) -> None:
         self._findings.errorAt(block, name, message)

@@ -21,7 +21,7 @@ from natsbroker.config.keys.shared import (
     WAIT,
     WRITING,
 )
-from natsbroker.config.keys.types import BOOLEAN, STRING, Block, Key, Many, Section
+from natsbroker.config.keys.types import BOOLEAN, STRING, BlockType, Key, ListType, Section
 
 LINK_LOGIN = Section(
     "cluster.authorization",
@@ -29,7 +29,7 @@ LINK_LOGIN = Section(
         **LOGIN,
         "timeout": WAIT,
         "permissions": Key(
-            Block(PERMISSIONS),
+            BlockType(PERMISSIONS),
             aliases="default_permission default_permissions",
         ),
         "proxy_required": FLAG,
@@ -41,14 +41,14 @@ CLUSTER = Section(
     {
         **NETWORK,
         "name": TEXT,
-        "authorization": Key(Block(LINK_LOGIN)),
+        "authorization": Key(BlockType(LINK_LOGIN)),
         "routes": Key(STRINGS),
         "tls": TLS_KEY,
         "cluster_advertise": Key(STRING, aliases="advertise"),
         "no_advertise": FLAG,
         "connect_retries": COUNT,
         "connect_backoff": FLAG,
-        "permissions": Key(Block(PERMISSIONS)),
+        "permissions": Key(BlockType(PERMISSIONS)),
         "pool_size": COUNT,
         "accounts": LIST,
         "compression": COMPRESSION,
@@ -74,15 +74,15 @@ GATEWAY = Section(
     {
         **NETWORK,
         "name": TEXT,
-        "authorization": Key(Block(LINK_LOGIN)),
+        "authorization": Key(BlockType(LINK_LOGIN)),
         "tls": TLS_KEY,
         "advertise": TEXT,
         "connect_retries": COUNT,
         "connect_backoff": FLAG,
-        "gateways": Key(Many(Key(Block(REMOTE_GATEWAY)), "an array of maps")),
+        "gateways": Key(ListType(Key(BlockType(REMOTE_GATEWAY)), "an array of maps")),
         "reject_unknown_cluster": Key(BOOLEAN, aliases="reject_unknown"),
         "insecure_listen": FLAG,
-        "interest": Key(Block(GATEWAY_INTEREST)),
+        "interest": Key(BlockType(GATEWAY_INTEREST)),
         **WRITING,
     },
 )
@@ -98,7 +98,7 @@ LEAF_LOGIN = Section(
         **LOGIN,
         "nkey": TEXT,
         "timeout": WAIT,
-        "users": Key(Many(Key(Block(LEAF_USER)), "an array of maps")),
+        "users": Key(ListType(Key(BlockType(LEAF_USER)), "an array of maps")),
         "account": TEXT,
         "proxy_required": FLAG,
     },
@@ -131,7 +131,7 @@ REMOTE_LEAF = Section(
         ),
         "ws_no_masking": Key(BOOLEAN, aliases="websocket_no_masking"),
         "jetstream_cluster_migrate": Key(
-            BOOLEAN, STRING, Block(MIGRATION), aliases="js_cluster_migrate"
+            BOOLEAN, STRING, BlockType(MIGRATION), aliases="js_cluster_migrate"
         ),
         "isolate_leafnode_interest": Key(BOOLEAN, aliases="isolate"),
         "request_isolation": FLAG,
@@ -139,7 +139,7 @@ REMOTE_LEAF = Section(
         "first_info_timeout": TIME,
         "dial_timeout": TIME,
         "disabled": FLAG,
-        "proxy": Key(Block(LEAF_PROXY)),
+        "proxy": Key(BlockType(LEAF_PROXY)),
         "ignore_discovered_servers": FLAG,
     },
 )
@@ -148,9 +148,9 @@ LEAFNODES = Section(
     "leafnodes",
     {
         **NETWORK,
-        "authorization": Key(Block(LEAF_LOGIN)),
-        "remotes": Key(Many(Key(Block(REMOTE_LEAF)), "an array of maps")),
-        "reconnect": Key(*TIME.forms, aliases="reconnect_delay reconnect_interval"),
+        "authorization": Key(BlockType(LEAF_LOGIN)),
+        "remotes": Key(ListType(Key(BlockType(REMOTE_LEAF)), "an array of maps")),
+        "reconnect": Key(*TIME.types, aliases="reconnect_delay reconnect_interval"),
         "dial_timeout": TIME,
         "tls": TLS_KEY,
         "advertise": Key(STRING, aliases="leafnode_advertise"),

@@ -54,13 +54,13 @@ from natsbroker.config.keys.types import (
     ENABLED,
     INTEGER,
     STRING,
-    AnyForm,
-    Block,
-    Form,
+    AnyType,
+    BlockType,
     Key,
-    Many,
-    Named,
+    ListType,
+    MapType,
     Section,
+    ValueType,
 )
 
 __all__ = ["ACCOUNT", "AUTHORIZATION", "LIMITS", "ROOT", "USER", "everySection"]
@@ -70,12 +70,12 @@ USER = Section(
     {
         **LOGIN,
         "nkey": TEXT,
-        "permissions": Key(Block(PERMISSIONS), aliases="permission authorization"),
+        "permissions": Key(BlockType(PERMISSIONS), aliases="permission authorization"),
         "allowed_connection_types": Key(STRING, STRINGS, aliases="connection_types clients"),
         "proxy_required": FLAG,
     },
 )
-_USERS = Key(Many(Key(Block(USER)), "an array of maps"))
+_USERS = Key(ListType(Key(BlockType(USER)), "an array of maps"))
 
 AUTHORIZATION = Section(
     "authorization",
@@ -84,8 +84,10 @@ AUTHORIZATION = Section(
         "token": TEXT,
         "timeout": WAIT,
         "users": _USERS,
-        "default_permissions": Key(Block(PERMISSIONS), aliases="default_permission permissions"),
-        "auth_callout": Key(Block(AUTH_CALLOUT), aliases="auth_hook"),
+        "default_permissions": Key(
+            BlockType(PERMISSIONS), aliases="default_permission permissions"
+        ),
+        "auth_callout": Key(BlockType(AUTH_CALLOUT), aliases="auth_hook"),
         "proxy_required": FLAG,
         "plugin": TEXT,
     },
@@ -106,14 +108,14 @@ ACCOUNT = Section(
     "accounts.*",
     {
         "users": _USERS,
-        "limits": Key(Block(LIMITS)),
-        "default_permissions": Key(Block(PERMISSIONS)),
+        "limits": Key(BlockType(LIMITS)),
+        "default_permissions": Key(BlockType(PERMISSIONS)),
         "nkey": TEXT,
         "imports": IMPORTS,
         "exports": EXPORTS,
         "mappings": MAPPINGS,
-        "jetstream": Key(BOOLEAN, ENABLED, Block(ACCOUNT_JETSTREAM)),
-        "msg_trace": Key(STRING, Block(TRACE), aliases="trace_dest"),
+        "jetstream": Key(BOOLEAN, ENABLED, BlockType(ACCOUNT_JETSTREAM)),
+        "msg_trace": Key(STRING, BlockType(TRACE), aliases="trace_dest"),
     },
 )
 
@@ -132,8 +134,8 @@ _CLIENTS: dict[str, Key] = {
     "no_fast_producer_stall": FLAG,
     "proxy_protocol": FLAG,
     "server_tags": LIST,
-    "server_metadata": Key(Named(TEXT, name="a map of strings")),
-    "feature_flags": Key(Named(FLAG, name="a map of booleans")),
+    "server_metadata": Key(MapType(TEXT, name="a map of strings")),
+    "feature_flags": Key(MapType(FLAG, name="a map of booleans")),
 }
 
 _LIMITS: dict[str, Key] = {
@@ -181,37 +183,37 @@ _OPERATION: dict[str, Key] = {
 }
 
 _ACCESS: dict[str, Key] = {
-    "authorization": Key(Block(AUTHORIZATION)),
+    "authorization": Key(BlockType(AUTHORIZATION)),
     "no_auth_user": TEXT,
-    "accounts": Key(Named(Key(Block(ACCOUNT)), variables=True), STRINGS),
+    "accounts": Key(MapType(Key(BlockType(ACCOUNT)), variables=True), STRINGS),
     "mappings": MAPPINGS,
     "system_account": Key(STRING, aliases="system"),
     "no_system_account": Key(BOOLEAN, aliases="no_system no_sys_acc"),
-    "proxies": Key(Block(PROXIES)),
+    "proxies": Key(BlockType(PROXIES)),
     "operator": OPERATORS,
     "trusted_keys": TRUSTED_KEYS,
-    "resolver": Key(STRING, Block(RESOLVER), aliases="account_resolver accounts_resolver"),
+    "resolver": Key(STRING, BlockType(RESOLVER), aliases="account_resolver accounts_resolver"),
     "resolver_tls": TLS_KEY,
-    "resolver_preload": Key(Named(TEXT, name="a map of strings")),
+    "resolver_preload": Key(MapType(TEXT, name="a map of strings")),
     "resolver_pinned_accounts": LIST,
     "default_sentinel": TEXT,
-    "ocsp": Key(BOOLEAN, Block(OCSP)),
-    "ocsp_cache": Key(BOOLEAN, Block(OCSP_CACHE)),
+    "ocsp": Key(BOOLEAN, BlockType(OCSP)),
+    "ocsp_cache": Key(BOOLEAN, BlockType(OCSP_CACHE)),
 }
 
 _SERVICES: dict[str, Key] = {
-    "router": Key(Block(ROUTER)),
-    "plugins": Key(Named(Key(UNCHECKED), name="a map of maps")),
-    "services": Key(Named(Key(UNCHECKED), name="a map of maps")),
-    "cluster": Key(Block(CLUSTER)),
-    "gateway": Key(Block(GATEWAY)),
-    "leafnodes": Key(Block(LEAFNODES), aliases="leaf"),
-    "jetstream": Key(BOOLEAN, ENABLED, Block(JETSTREAM)),
+    "router": Key(BlockType(ROUTER)),
+    "plugins": Key(MapType(Key(UNCHECKED), name="a map of maps")),
+    "services": Key(MapType(Key(UNCHECKED), name="a map of maps")),
+    "cluster": Key(BlockType(CLUSTER)),
+    "gateway": Key(BlockType(GATEWAY)),
+    "leafnodes": Key(BlockType(LEAFNODES), aliases="leaf"),
+    "jetstream": Key(BOOLEAN, ENABLED, BlockType(JETSTREAM)),
     "store_dir": Key(STRING, aliases="storedir"),
-    "default_js_domain": Key(Named(TEXT, name="a map of strings")),
-    "streaming": Key(Block(STREAMING)),
-    "websocket": Key(Block(WEBSOCKET), aliases="ws"),
-    "mqtt": Key(Block(MQTT)),
+    "default_js_domain": Key(MapType(TEXT, name="a map of strings")),
+    "streaming": Key(BlockType(STREAMING)),
+    "websocket": Key(BlockType(WEBSOCKET), aliases="ws"),
+    "mqtt": Key(BlockType(MQTT)),
 }
 
 ROOT = Section("top level", {**_CLIENTS, **_LIMITS, **_OPERATION, **_ACCESS, **_SERVICES})
@@ -234,14 +236,14 @@ def everySection(start: Section = ROOT) -> Iterator[Section]:
 
 
 def _below(key: Key) -> Iterator[Section]:
-    for form in key.forms:
-        yield from _within(form)
+    for kind in key.types:
+        yield from _within(kind)
 
 
-def _within(form: AnyForm) -> Iterator[Section]:
-    if isinstance(form, Form):
+def _within(kind: AnyType) -> Iterator[Section]:
+    if isinstance(kind, ValueType):
         return
-    if isinstance(form, Block):
-        yield form.section
+    if isinstance(kind, BlockType):
+        yield kind.section
     else:
-        yield from _below(form.item)
+        yield from _below(kind.item)

@@ -28,10 +28,10 @@ from natsbroker.config.keys.types import (
     PERCENTAGE,
     SIZE,
     STRING,
-    Block,
+    BlockType,
     Key,
-    Many,
-    Named,
+    ListType,
+    MapType,
     Section,
 )
 
@@ -54,7 +54,7 @@ JETSTREAM_LIMITS = Section(
         "max_ha_assets": COUNT,
         "max_request_batch": COUNT,
         "duplicate_window": Key(DURATION),
-        "batch": Key(Block(BATCH_LIMITS)),
+        "batch": Key(BlockType(BATCH_LIMITS)),
     },
 )
 
@@ -80,9 +80,9 @@ JETSTREAM = Section(
         "encryption_key": Key(STRING, aliases="key ek"),
         "prev_encryption_key": Key(STRING, aliases="prev_key prev_ek"),
         "cipher": TEXT,
-        "sync_interval": Key(ALWAYS, *TIME.forms, aliases="sync"),
-        "limits": Key(Block(JETSTREAM_LIMITS)),
-        "tpm": Key(Block(JETSTREAM_TPM)),
+        "sync_interval": Key(ALWAYS, *TIME.types, aliases="sync"),
+        "limits": Key(BlockType(JETSTREAM_LIMITS)),
+        "tpm": Key(BlockType(JETSTREAM_TPM)),
         "unique_tag": TEXT,
         "strict": FLAG,
         "extension_hint": TEXT,
@@ -130,13 +130,13 @@ WEBSOCKET = Section(
         ),
         "handshake_timeout": WAIT,
         "compression": Key(BOOLEAN, aliases="compress"),
-        "authorization": Key(Block(WEBSOCKET_LOGIN), aliases="authentication"),
+        "authorization": Key(BlockType(WEBSOCKET_LOGIN), aliases="authentication"),
         "jwt_cookie": TEXT,
         "user_cookie": TEXT,
         "pass_cookie": TEXT,
         "token_cookie": TEXT,
         "no_auth_user": TEXT,
-        "headers": Key(Named(TEXT)),
+        "headers": Key(MapType(TEXT)),
         "ping_interval": TIME,
     },
 )
@@ -146,16 +146,16 @@ MQTT = Section(
     {
         **NETWORK,
         "tls": TLS_KEY,
-        "authorization": Key(Block(WEBSOCKET_LOGIN), aliases="authentication"),
+        "authorization": Key(BlockType(WEBSOCKET_LOGIN), aliases="authentication"),
         "no_auth_user": TEXT,
-        "ack_wait": Key(*TIME.forms, aliases="ackwait"),
-        "js_api_timeout": Key(*TIME.forms, aliases="api_timeout"),
+        "ack_wait": Key(*TIME.types, aliases="ackwait"),
+        "js_api_timeout": Key(*TIME.types, aliases="api_timeout"),
         "max_ack_pending": Key(INTEGER, aliases="max_pending max_inflight"),
         "js_domain": TEXT,
         "stream_replicas": COUNT,
         "consumer_replicas": COUNT,
         "consumer_memory_storage": FLAG,
-        "consumer_inactive_threshold": Key(*TIME.forms, aliases="consumer_auto_cleanup"),
+        "consumer_inactive_threshold": Key(*TIME.types, aliases="consumer_auto_cleanup"),
         "reject_qos2_publish": FLAG,
         "downgrade_qos2_subscribe": FLAG,
     },
@@ -186,7 +186,7 @@ PROXY = Section("proxies.trusted[]", {"key": Key(STRING, aliases="public_key")})
 
 PROXIES = Section(
     "proxies",
-    {"trusted": Key(Many(Key(Block(PROXY)), "an array of maps"))},
+    {"trusted": Key(ListType(Key(BlockType(PROXY)), "an array of maps"))},
 )
 
 AUTH_CALLOUT = Section(
@@ -206,11 +206,11 @@ DESTINATION = Section(
     variables=False,
 )
 MAPPINGS = Key(
-    Named(
+    MapType(
         Key(
             STRING,
-            Many(Key(Block(DESTINATION)), "an array of maps"),
-            Block(DESTINATION),
+            ListType(Key(BlockType(DESTINATION)), "an array of maps"),
+            BlockType(DESTINATION),
         )
     ),
     aliases="maps",
@@ -228,7 +228,7 @@ EXPORT = Section(
         "response_type": Key(STRING, aliases="response"),
         "response_threshold": Key(DURATION, aliases="threshold response_max_time response_time"),
         "accounts": Key(STRINGS),
-        "latency": Key(STRING, Block(LATENCY)),
+        "latency": Key(STRING, BlockType(LATENCY)),
         "account_token_position": COUNT,
         "allow_trace": FLAG,
     },
@@ -239,8 +239,8 @@ IMPORTED = Section("accounts.*.imports[].stream", {"account": TEXT, "subject": T
 IMPORT = Section(
     "accounts.*.imports[]",
     {
-        "stream": Key(Block(IMPORTED)),
-        "service": Key(Block(IMPORTED)),
+        "stream": Key(BlockType(IMPORTED)),
+        "service": Key(BlockType(IMPORTED)),
         "prefix": TEXT,
         "to": TEXT,
         "share": FLAG,
@@ -250,7 +250,7 @@ IMPORT = Section(
 
 TRACE = Section("accounts.*.msg_trace", {"dest": TEXT, "sampling": Key(PERCENTAGE)})
 
-EXPORTS = Key(Many(Key(Block(EXPORT)), "an array of maps"))
-IMPORTS = Key(Many(Key(Block(IMPORT)), "an array of maps"))
+EXPORTS = Key(ListType(Key(BlockType(EXPORT)), "an array of maps"))
+IMPORTS = Key(ListType(Key(BlockType(IMPORT)), "an array of maps"))
 OPERATORS = Key(STRING, STRINGS, aliases="operators roots root root_operators root_operator")
-TRUSTED_KEYS = Key(*LIST.forms, aliases="trusted")
+TRUSTED_KEYS = Key(*LIST.types, aliases="trusted")

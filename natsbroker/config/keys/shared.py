@@ -16,11 +16,11 @@ from natsbroker.config.keys.types import (
     SECONDS,
     STRING,
     WRITE_POLICY,
-    Block,
-    Form,
+    BlockType,
     Key,
-    Many,
+    ListType,
     Section,
+    ValueType,
 )
 
 FLAG = Key(BOOLEAN)
@@ -32,7 +32,7 @@ TIME = Key(DURATION, OLD_DURATION)
 WAIT = Key(SECONDS, DURATION)
 """Seconds, with a fraction or not, or a duration; no warning."""
 
-STRINGS = Many(Key(STRING), "an array of strings")
+STRINGS = ListType(Key(STRING), "an array of strings")
 LIST = Key(STRING, STRINGS)
 """A string or an array of strings."""
 
@@ -68,7 +68,9 @@ TLS_SECTION = Section(
         "cert_file": TEXT,
         "key_file": TEXT,
         "ca_file": TEXT,
-        "certs": Key(Many(Key(Block(CERTIFICATE)), "an array of maps"), aliases="certificates"),
+        "certs": Key(
+            ListType(Key(BlockType(CERTIFICATE)), "an array of maps"), aliases="certificates"
+        ),
         "verify": FLAG,
         "verify_and_map": FLAG,
         "verify_cert_and_check_known_urls": FLAG,
@@ -81,7 +83,7 @@ TLS_SECTION = Section(
         "pinned_certs": Key(STRINGS),
         "connection_rate_limit": COUNT,
         "handshake_first": Key(BOOLEAN, STRING, aliases="first immediate"),
-        "ocsp_peer": Key(BOOLEAN, Block(OCSP_PEER)),
+        "ocsp_peer": Key(BOOLEAN, BlockType(OCSP_PEER)),
         "cert_store": TEXT,
         "cert_match_by": TEXT,
         "cert_match": TEXT,
@@ -90,7 +92,7 @@ TLS_SECTION = Section(
     },
     variables=False,
 )
-TLS_KEY = Key(Block(TLS_SECTION))
+TLS_KEY = Key(BlockType(TLS_SECTION))
 
 DIRECTION = Section("permissions.publish", {"allow": LIST, "deny": LIST})
 
@@ -105,9 +107,9 @@ RESPONSES = Section(
 PERMISSIONS = Section(
     "permissions",
     {
-        "publish": Key(STRING, STRINGS, Block(DIRECTION), aliases="pub import"),
-        "subscribe": Key(STRING, STRINGS, Block(DIRECTION), aliases="sub export"),
-        "allow_responses": Key(BOOLEAN, Block(RESPONSES), aliases="publish_allow_responses"),
+        "publish": Key(STRING, STRINGS, BlockType(DIRECTION), aliases="pub import"),
+        "subscribe": Key(STRING, STRINGS, BlockType(DIRECTION), aliases="sub export"),
+        "allow_responses": Key(BOOLEAN, BlockType(RESPONSES), aliases="publish_allow_responses"),
     },
 )
 
@@ -122,11 +124,11 @@ COMPRESSION_MODE = Section(
     {
         "mode": TEXT,
         "rtt_thresholds": Key(
-            Many(Key(DURATION), "an array of durations"), aliases="thresholds rtts rtt"
+            ListType(Key(DURATION), "an array of durations"), aliases="thresholds rtts rtt"
         ),
     },
 )
-COMPRESSION = Key(STRING, BOOLEAN, Block(COMPRESSION_MODE))
+COMPRESSION = Key(STRING, BOOLEAN, BlockType(COMPRESSION_MODE))
 
 WRITING = {
     "write_deadline": TIME,
@@ -134,5 +136,5 @@ WRITING = {
 }
 """How patient a listener is with slow readers."""
 
-UNCHECKED: Form = ANY_MAP
+UNCHECKED: ValueType = ANY_MAP
 """A map that somebody else reads."""

@@ -17,9 +17,9 @@ from natsbroker.config.keys.types import (
     DURATION,
     INTEGER,
     STRING,
-    Block,
+    BlockType,
     Key,
-    Named,
+    MapType,
     Section,
 )
 
@@ -41,7 +41,7 @@ STORE_LIMITS = Section(
         "max_channels": Key(INTEGER, aliases="mc maxchannels"),
         **_LIMITS,
         "channels": Key(
-            Named(Key(Block(CHANNEL_LIMITS))),
+            MapType(Key(BlockType(CHANNEL_LIMITS))),
             aliases="channels_limits channelslimits per_channel per_channel_limits",
         ),
     },
@@ -67,7 +67,7 @@ STREAMING = Section(
         "store": Key(STRING, aliases="st store_type storetype"),
         "dir": Key(STRING, aliases="datastore"),
         "store_options": Key(ANY_MAP),
-        "store_limits": Key(Block(STORE_LIMITS), aliases="limits storelimits"),
+        "store_limits": Key(BlockType(STORE_LIMITS), aliases="limits storelimits"),
         "hb_interval": Key(DURATION, aliases="hbi server_to_client_hb_interval"),
         "hb_timeout": Key(DURATION, aliases="hbt server_to_client_hb_timeout"),
         "hb_fail_count": Key(INTEGER, aliases="hbf server_to_client_hb_fail_count"),
@@ -78,7 +78,7 @@ STREAMING = Section(
         "stan_debug": Key(BOOLEAN, aliases="sd"),
         "stan_trace": Key(BOOLEAN, aliases="sv"),
         "file_options": Key(ANY_MAP, aliases="file"),
-        "sql_options": Key(Block(SQL_OPTIONS), aliases="sql"),
+        "sql_options": Key(BlockType(SQL_OPTIONS), aliases="sql"),
         "ft_group": Key(STRING, aliases="ft_group_name"),
         "partitioning": FLAG,
         "cluster": Key(ANY_MAP),

@@ -1,7 +1,7 @@
 """
-In which forms the value of a key may be written.
+In which types the value of a key may be written.
 
-This module promises a closed set of forms, each of which says which nodes it takes and
+This module promises a closed set of types, each of which says which nodes it takes and
 turns one into a Python value.  It must never know which keys exist.
 """
 
@@ -17,7 +17,7 @@ from natsbroker.wire.durations import secondsFrom
 
 
 @dataclass(frozen=True)
-class Form:
+class ValueType:
     """
     One way to write a value.
 
@@ -61,7 +61,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Block:
+class BlockType:
     """
     The form of a value that is a map with known keys.
     """
@@ -77,7 +77,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Many:
+class ListType:
     """
     The form of an array whose items are all read alike.
     """
@@ -93,7 +93,7 @@ class Many:
 
 
 @dataclass(frozen=True)
-class Named:
+class MapType:
     """
     The form of a map with names of the operator's choice, whose values are all read alike.
 
@@ -111,29 +111,29 @@ class Named:
         return isinstance(node, Table)
 
 
-AnyForm = Form | Block | Many | Named
+AnyType = ValueType | BlockType | ListType | MapType
 
 
 class Key:
     """
     What is known about a key.
 
-    @ivar forms: the ways to write its value; the first that takes a node reads it.
+    @ivar types: the ways to write its value; the first that takes a node reads it.
     @ivar aliases: other spellings.
     """
 
-    __slots__ = ("aliases", "forms")
+    __slots__ = ("aliases", "types")
 
-    def __init__(self, *forms: AnyForm, aliases: str = "") -> None:
-        self.forms = forms
+    def __init__(self, *types: AnyType, aliases: str = "") -> None:
+        self.types = types
         self.aliases = tuple(aliases.split())
 
     @property
     def written(self) -> str:
         """
-        Name the forms, for errors.
+        Name the types, for errors.
         """
-        return " or ".join(form.name for form in self.forms)
+        return " or ".join(form.name for form in self.types)
 
 
 def plain(node: Node) -> object:
@@ -215,17 +215,17 @@ def _percentage(node: Node) -> int:
     return int(text)
 
 
-BOOLEAN = Form("a boolean", _leaf(bool), _value)
-INTEGER = Form("an integer", _leaf(int), _value)
-STRING = Form("a string", _leaf(str), _value)
-DURATION = Form("a duration", _leaf(str), _seconds)
-OLD_DURATION = Form("an integer of seconds", _leaf(int), _seconds)
-SECONDS = Form("a number of seconds", _leaf(int, float), _seconds)
-ADDRESS = Form("a port or host:port", _leaf(int, str), _address)
-SIZE = Form("a size", _leaf(int, str), _size)
-PERCENTAGE = Form("a percentage", _leaf(int, str), _percentage)
-ENABLED = Form('"enabled" or "disabled"', _leaf(str), _enabled)
-ALWAYS = Form('"always"', _isAlways, _value)
-WRITE_POLICY = Form("a string", _leaf(str), _policy)
-HEADERS = Form('"headers"', _isHeaders, lambda node: "headers")
-ANY_MAP = Form("a map", lambda node: isinstance(node, Table), plain)
+BOOLEAN = ValueType("a boolean", _leaf(bool), _value)
+INTEGER = ValueType("an integer", _leaf(int), _value)
+STRING = ValueType("a string", _leaf(str), _value)
+DURATION = ValueType("a duration", _leaf(str), _seconds)
+OLD_DURATION = ValueType("an integer of seconds", _leaf(int), _seconds)
+SECONDS = ValueType("a number of seconds", _leaf(int, float), _seconds)
+ADDRESS = ValueType("a port or host:port", _leaf(int, str), _address)
+SIZE = ValueType("a size", _leaf(int, str), _size)
+PERCENTAGE = ValueType("a percentage", _leaf(int, str), _percentage)
+ENABLED = ValueType('"enabled" or "disabled"', _leaf(str), _enabled)
+ALWAYS = ValueType('"always"', _isAlways, _value)
+WRITE_POLICY = ValueType("a string", _leaf(str), _policy)
+HEADERS = ValueType('"headers"', _isHeaders, lambda node: "headers")
+ANY_MAP = ValueType("a map", lambda node: isinstance(node, Table), plain)

@@ -15,7 +15,7 @@ from natsbroker.config.errors import Position, SyntaxProblem
 from natsbroker.config.language.scalars import END, Kind, ScanError, scan, shown
 
 
-class Places:
+class LineIndex:
     """
     The lines of one text.
 
@@ -51,7 +51,7 @@ class Places:
 MAX_DEPTH = 100
 """How deep braces and brackets may nest."""
 
-Situation = Callable[[], Optional["Situation"]]
+State = Callable[[], Optional["State"]]
 """Reads on and answers what follows; L{None} at the end."""
 
 SPACES = "\t\n\v\f\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -82,10 +82,10 @@ class Cursor:
     """
 
     def __init__(self, text: str, source: str) -> None:
-        self.places = Places(source, text)
+        self.places = LineIndex(source, text)
         self._text = text
         self._offset = 0
-        self._open: list[Situation] = []
+        self._open: list[State] = []
         self._found: list[Token] = []
 
     def _peek(self) -> str:
@@ -116,7 +116,7 @@ class Cursor:
     def _emit(self, kind: Kind) -> None:
         self._found.append(Token(kind, "", self._offset - 1))
 
-    def _enter(self, resume: Situation) -> None:
+    def _enter(self, resume: State) -> None:
         if len(self._open) >= MAX_DEPTH:
             self._fail(f"Nested more than {MAX_DEPTH} levels deep.")
         self._open.append(resume)
@@ -145,7 +145,7 @@ class Nested(Cursor):
     Reads values.
     """
 
-    def _beforeValue(self) -> Situation:
+    def _beforeValue(self) -> State:
         self._skip(BLANK)
         first = self._peek()
         if first == "[":
@@ -168,7 +168,7 @@ class Nested(Cursor):
         self._found.append(Token(kind, text, self._offset))
         self._offset = end
 
-    def _beforeMapEntry(self) -> Situation:
+    def _beforeMapEntry(self) -> State:
         self._skip(SPACE)
         if self._skippedComment():
             return self._beforeMapEntry
@@ -188,7 +188,7 @@ class Nested(Cursor):
             self._fail("Unexpected EOF processing map.")
         return self._bareMapKey()
 
-    def _bareMapKey(self) -> Situation:
+    def _bareMapKey(self) -> State:
         if self._peek() == "/":  # a single one before a key is no part of the key
             self._offset += 1
         start = self._offset
@@ -198,7 +198,7 @@ class Nested(Cursor):
         self._enter(self._afterMapEntry)
         return self._keyOrInclude(start, self._afterMapKey)
 
-    def _afterMapKey(self) -> Situation:
+    def _afterMapKey(self) -> State:
         self._skip(SPACE)
         self._skippedSeparator()
         self._skip(SPACE)
@@ -211,7 +211,7 @@ class Nested(Cursor):
             self._fail("Expected a value but found the end of the map.")
         return self._beforeValue
 
-    def _afterMapEntry(self) -> Situation:
+    def _afterMapEntry(self) -> State:
         self._skip(BLANK)
         if self._skippedComment():
             return self._afterMapEntry
@@ -226,12 +226,12 @@ class Nested(Cursor):
             f"but got '{shown(character)}' instead."
         )
 
-    def _endOfMap(self) -> Situation:
+    def _endOfMap(self) -> State:
         self._offset += 1
         self._emit(Kind.MAP_END)
         return self._open.pop()
 
-    def _beforeItem(self) -> Situation:
+    def _beforeItem(self) -> State:
         self._skip(SPACE)
         if self._skippedComment():
             return self._beforeItem
@@ -244,7 +244,7 @@ class Nested(Cursor):
         self._enter(self._afterItem)
         return self._beforeValue
 
-    def _afterItem(self) -> Situation:
+    def _afterItem(self) -> State:
         self._skip(BLANK)
         if self._skippedComment():
             return self._afterItem
@@ -259,7 +259,7 @@ class Nested(Cursor):
             f"but got '{shown(character)}' instead."
         )
 
-    def _endOfArray(self) -> Situation:
+    def _endOfArray(self) -> State:
         self._offset += 1
         self._emit(Kind.ARRAY_END)
         return self._open.pop()
@@ -279,7 +279,7 @@ class Nested(Cursor):
         self._offset = end + 1
         self._found.append(Token(Kind.KEY, self._text[start:end], start - 1))
 
-    def _keyOrInclude(self, start: int, following: Situation) -> Situation:
+    def _keyOrInclude(self, start: int, following: State) -> State:
         """
         Take what was just read for a key, or for the word C{include} before a path.
         """
@@ -290,7 +290,7 @@ class Nested(Cursor):
         self._found.append(Token(Kind.KEY, key, start))
         return following
 
-    def _beforePath(self) -> Situation:
+    def _beforePath(self) -> State:
         self._skip(BLANK)
         first = self._peek()
         if first in _NOT_A_PATH or first.isdecimal():
@@ -324,13 +324,13 @@ class Lexer(Nested):
 
         @raise SyntaxProblem: where the text leaves the language.
         """
-        situation: Situation | None = self._beforeEntry
-        while situation is not None:
-            situation = situation()
+        state: State | None = self._beforeEntry
+        while state is not None:
+            state = state()
             yield from self._found
             self._found.clear()
 
-    def _beforeEntry(self) -> Situation | None:
+    def _beforeEntry(self) -> State | None:
         self._skip(SPACE)
         if self._skippedComment():
             return self._beforeEntry
@@ -343,7 +343,7 @@ class Lexer(Nested):
         self._enter(self._afterEntry)
         return self._beforeKey
 
-    def _afterEntry(self) -> Situation:
+    def _afterEntry(self) -> State:
         self._skip(BLANK)
         if self._skippedComment():
             return self._beforeEntry
@@ -357,7 +357,7 @@ class Lexer(Nested):
             f"but got '{shown(character)}' instead."
         )
 
-    def _beforeBlockEntry(self) -> Situation | None:
+    def _beforeBlockEntry(self) -> State | None:
         self._skip(SPACE)
         if self._skippedComment():
             return self._beforeBlockEntry
@@ -373,7 +373,7 @@ class Lexer(Nested):
         self._enter(self._afterBlockEntry)
         return self._beforeKey
 
-    def _afterBlockEntry(self) -> Situation:
+    def _afterBlockEntry(self) -> State:
         self._skip(BLANK)
         if self._skippedComment():
             return self._afterBlockEntry
@@ -389,7 +389,7 @@ class Lexer(Nested):
             f"but got '{shown(character)}' instead."
         )
 
-    def _afterBlock(self) -> Situation:
+    def _afterBlock(self) -> State:
         if self._skippedComment():
             return self._beforeBlockEntry
         character = self._take()
@@ -413,7 +413,7 @@ class Lexer(Nested):
             self._fail("Unexpected EOF.")
         return False
 
-    def _beforeKey(self) -> Situation | None:
+    def _beforeKey(self) -> State | None:
         first = self._peek()
         if first in "=:":
             self._fail(f"Unexpected key separator '{first}'")
@@ -424,7 +424,7 @@ class Lexer(Nested):
         self._skipKey()
         return self._keyOrInclude(start, self._afterKey)
 
-    def _afterKey(self) -> Situation | None:
+    def _afterKey(self) -> State | None:
         self._skip(SPACE)
         if self._peek() == END:
             return None

@@ -116,7 +116,7 @@ class TestReading:
         assert file.read_bytes() == data
 
     def test_again(self, tmp_path: Path) -> None:
-        """Reading anew tells what others changed."""
+        """Reading again tells what others changed."""
         folder = TokenFolder(str(tmp_path))
         for account in (ONE, TWO):
             folder.save(account, "jwt")

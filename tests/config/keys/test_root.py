@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from natsbroker.config.keys.root import ROOT, everySection
-from natsbroker.config.keys.types import AnyForm, Block, Key, Many, Named, Section
+from natsbroker.config.keys.types import AnyType, BlockType, Key, ListType, MapType, Section
 from natsbroker.config.unsupported import NOT_YET
 
 MANUAL = Path(__file__).resolve().parents[3] / "docs" / "reference" / "configuration.md"
@@ -85,18 +85,18 @@ def find(path: str) -> bool:
         ]
         if not keys:
             return False
-        sections = [below for key in keys for form in key.forms for below in within(form)]
+        sections = [below for key in keys for kind in key.types for below in within(kind)]
     return True
 
 
-def within(form: AnyForm) -> list[Section]:
+def within(kind: AnyType) -> list[Section]:
     """
-    List the sections that a form leads to.
+    List the sections that a kind leads to.
     """
-    if isinstance(form, Block):
-        return [form.section]
-    if isinstance(form, Many | Named):
-        return [below for inner in form.item.forms for below in within(inner)]
+    if isinstance(kind, BlockType):
+        return [kind.section]
+    if isinstance(kind, ListType | MapType):
+        return [below for inner in kind.item.types for below in within(inner)]
     return []
 
 
@@ -129,7 +129,7 @@ def test_oneTitlePerSection() -> None:
 
 def manual() -> dict[str, dict[str, tuple[str, str, str]]]:
     """
-    Read the tables of the manual: title -> key -> spellings, forms, supported.
+    Read the tables of the manual: title -> key -> spellings, types, supported.
     """
     found: dict[str, dict[str, tuple[str, str, str]]] = {}
     title = ""
@@ -167,20 +167,20 @@ def everyPath(section: Section, prefix: str) -> list[tuple[str, Section, str]]:
     for name, key in section.keys.items():
         path = f"{prefix}.{name}" if prefix else name
         found.append((path, section, name))
-        for form in key.forms:
-            found += below(form, path)
+        for kind in key.types:
+            found += below(kind, path)
     return found
 
 
-def below(form: AnyForm, path: str) -> list[tuple[str, Section, str]]:
+def below(kind: AnyType, path: str) -> list[tuple[str, Section, str]]:
     """
-    List every path below a form.
+    List every path below a kind.
     """
-    if isinstance(form, Block):
-        return everyPath(form.section, path)
-    if isinstance(form, Many | Named):
-        step = "[]" if isinstance(form, Many) else ".*"
-        return [entry for inner in form.item.forms for entry in below(inner, path + step)]
+    if isinstance(kind, BlockType):
+        return everyPath(kind.section, path)
+    if isinstance(kind, ListType | MapType):
+        step = "[]" if isinstance(kind, ListType) else ".*"
+        return [entry for inner in kind.item.types for entry in below(inner, path + step)]
     return []
 
 
@@ -222,6 +222,6 @@ def test_featuresAreKnownKeys() -> None:
 
 
 def test_keysAreKeys() -> None:
-    """Every section holds keys with at least one form."""
+    """Every section holds keys with at least one kind."""
     for section in everySection():
-        assert all(isinstance(key, Key) and key.forms for key in section.keys.values())
+        assert all(isinstance(key, Key) and key.types for key in section.keys.values())

@@ -22,17 +22,17 @@ from natsbroker.config.keys.types import (
     SIZE,
     STRING,
     WRITE_POLICY,
-    AnyForm,
-    Block,
-    Form,
+    AnyType,
+    BlockType,
     Key,
-    Many,
-    Named,
+    ListType,
+    MapType,
     Section,
+    ValueType,
 )
 from natsbroker.config.language.tree import Array, Leaf, Node, Scalar, Table
 
-READABLE: list[tuple[Form, Scalar, object]] = [
+READABLE: list[tuple[ValueType, Scalar, object]] = [
     (BOOLEAN, True, True),
     (INTEGER, 5, 5),
     (STRING, "a", "a"),
@@ -57,7 +57,7 @@ READABLE: list[tuple[Form, Scalar, object]] = [
 
 
 @pytest.mark.parametrize(("form", "value", "expected"), READABLE)
-def test_readable(form: Form, value: Scalar, expected: object) -> None:
+def test_readable(form: ValueType, value: Scalar, expected: object) -> None:
     """A form takes what is written in it and makes the value."""
     leaf = Leaf(value, NOWHERE)
     assert form.takes(leaf)
@@ -82,7 +82,7 @@ def test_readable(form: Form, value: Scalar, expected: object) -> None:
         (HEADERS, "50%"),
     ],
 )
-def test_otherTypes(form: Form, value: Scalar) -> None:
+def test_otherTypes(form: ValueType, value: Scalar) -> None:
     """A form does not take another type; a boolean is no integer."""
     assert not form.takes(Leaf(value, NOWHERE))
 
@@ -101,7 +101,7 @@ def test_otherTypes(form: Form, value: Scalar) -> None:
         (WRITE_POLICY, "drop"),
     ],
 )
-def test_wrongValues(form: Form, value: Scalar) -> None:
+def test_wrongValues(form: ValueType, value: Scalar) -> None:
     """A value of the right type that makes no sense is an error."""
     with pytest.raises(ValueError):
         form.read(Leaf(value, NOWHERE))
@@ -109,9 +109,14 @@ def test_wrongValues(form: Form, value: Scalar) -> None:
 
 def test_containers() -> None:
     """Blocks and names are maps, many are an array, and neither is a leaf."""
-    forms: list[AnyForm] = [Block(Section("x", {})), Named(Key(STRING)), Many(Key(STRING)), ANY_MAP]
+    types: list[AnyType] = [
+        BlockType(Section("x", {})),
+        MapType(Key(STRING)),
+        ListType(Key(STRING)),
+        ANY_MAP,
+    ]
     nodes: list[Node] = [Table(NOWHERE), Array([], NOWHERE), Leaf("a", NOWHERE)]
-    taken = [[form.takes(node) for node in nodes] for form in forms]
+    taken = [[form.takes(node) for node in nodes] for form in types]
     assert taken == [
         [True, False, False],
         [True, False, False],
@@ -128,5 +133,5 @@ def test_spellings() -> None:
 
 
 def test_written() -> None:
-    """A key names its forms for error messages."""
+    """A key names its types for error messages."""
     assert Key(INTEGER, STRING).written == "an integer or a string"
