@@ -1,0 +1,80 @@
+"""
+The old names of public modules that have moved; each works for one more release.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+__all__ = ["MOVED", "MovedFinder"]
+
+MOVED = {
+    "natsbroker.config.gateway": "natsbroker.gateways.settings",
+    "natsbroker.config.leafnodes": "natsbroker.leafnodes.settings",
+    "natsbroker.config.streaming": "natsbroker.streaming.settings",
+    "natsbroker.peernames": "natsbroker.connections.peernames",
+    "natsbroker.requests": "natsbroker.accounts.requests",
+    "natsbroker.stan": "natsbroker.streaming",
+    "natsbroker.store": "natsbroker.storage",
+}
+"""New names by old names. A package stands for its modules too."""
+
+
+class MovedFinder:
+    """
+    Imports a module under its old name as the same module object, with a C{DeprecationWarning}.
+    It comes first in C{sys.meta_path}: other finders would load the modules of a package that has
+    moved a second time.
+    """
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
+        """
+        @return: a spec if the module, or a package that it is in, has moved.
+        """
+        new = newName(name)
+        if new is None:
+            return None
+        from importlib.machinery import ModuleSpec
+
+        return ModuleSpec(name, self)  # type: ignore[arg-type]
+
+    def create_module(self, spec: Any) -> Any:
+        """
+        Import the module under its new name.
+        """
+        import warnings
+        from importlib import import_module
+
+        new = newName(spec.name)
+        assert new is not None
+        module = import_module(new)
+        warnings.warn(f"{spec.name} is now {new}", DeprecationWarning, stacklevel=2)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: Any) -> None:
+        """
+        Restore the module's own spec, which the import system has just replaced.
+        """
+        module.__spec__ = self._spec
+
+
+def newName(name: str) -> str | None:
+    """
+    @return: the name under which a module is now; C{None} if it has not moved.
+    """
+    if not name.startswith("natsbroker."):
+        return None
+    for old, new in MOVED.items():
+        if name == old or name.startswith(old + "."):
+            return new + name[len(old) :]
+    return None
+
+
+def install() -> None:
+    """
+    Add the finder, once in a process.
+    """
+    if not any(type(each).__name__ == MovedFinder.__name__ for each in sys.meta_path):
+        sys.meta_path.insert(0, MovedFinder())
