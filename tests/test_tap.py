@@ -24,7 +24,7 @@ from zope.interface import implementer
 
 from natsbroker.broker import Broker
 from natsbroker.interfaces import IStoreOpener
-from natsbroker.interfaces.storage import StoreFailed
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.server import plugins
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming.settings import Streaming

@@ -1,7 +1,7 @@
 """
 Answering with fingerprints of blocks of a log.
 
-Promises: the fingerprint that L{natsbroker.interfaces.storage.RangeDigest} describes, whatever
+Promises: the fingerprint that L{natsbroker.interfaces.records.RangeDigest} describes, whatever
 store it is, of
 blocks that begin and end at multiples of their size; an answer is bounded, and says where to go on.
 Must never know: who asked, or how a log keeps its records.
@@ -19,7 +19,7 @@ from natsbroker.export.paging import page
 from natsbroker.export.questions import Question
 from natsbroker.export.texts import FAILED, STORE, Refusal
 from natsbroker.interfaces import IStreamLog
-from natsbroker.interfaces.storage import Columns, StoreError
+from natsbroker.interfaces.records import Columns, StoreError
 from natsbroker.wire.columnar import addToDigest, valuesOf
 
 __all__ = ["FIELDS", "MOST_BLOCKS", "Blocks", "Digest"]

@@ -15,7 +15,7 @@ from natsbroker.export.paging import page
 from natsbroker.export.questions import LARGEST, Question
 from natsbroker.export.texts import FAILED, STORE, Refusal
 from natsbroker.interfaces import IStreamLog
-from natsbroker.interfaces.storage import Columns, StoreError
+from natsbroker.interfaces.records import Columns, StoreError
 from natsbroker.wire.columnar import HEADERS, PAYLOADS, SUBJECTS, VERSION, Place, encodeFrame
 
 __all__ = ["FIELDS", "FRAME_BYTES", "MOST_BYTES", "Export", "Wanted"]

@@ -21,7 +21,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from natsbroker.interfaces import IHeldLog, ILogCatalogue
-from natsbroker.interfaces.storage import StoreError
+from natsbroker.interfaces.records import StoreError
 
 __all__ = ["Holds"]
 

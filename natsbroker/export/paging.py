@@ -14,7 +14,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, inlineCallbacks
 
 from natsbroker.interfaces import IExportableLog, IStreamLog
-from natsbroker.interfaces.storage import Columns, Record
+from natsbroker.interfaces.records import Columns, Record
 from natsbroker.storage.exports import columnsOf
 
 __all__ = ["ROWS", "page"]

@@ -57,7 +57,7 @@ from natsbroker.interfaces import (
     ISubscriber,
     ISubscription,
 )
-from natsbroker.interfaces.storage import StoreError
+from natsbroker.interfaces.records import StoreError
 from natsbroker.subjects.grammar import isValidSubject, matches
 from natsbroker.wire.values import Message
 

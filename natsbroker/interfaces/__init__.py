@@ -1,5 +1,6 @@
 """
-The public facade of the contracts: every interface, under one name.
+The public contracts: every interface with the values that it takes or gives and the errors that it
+raises.
 """
 
 from __future__ import annotations
@@ -31,6 +32,27 @@ from natsbroker.interfaces.gateways import (
     IGatewayPolicyPlugin,
     IInterestTable,
 )
+from natsbroker.interfaces.records import (
+    Columns,
+    Entry,
+    LeaseLost,
+    LogBounds,
+    LogReadOnly,
+    Matching,
+    NoSuchLog,
+    RangeDigest,
+    Record,
+    RecordDamaged,
+    Retention,
+    StoreClosed,
+    StoreError,
+    StoreFailed,
+    StoreFull,
+    StoreLocked,
+    SubjectTallies,
+    SubjectTally,
+    UnknownFormat,
+)
 from natsbroker.interfaces.services import (
     IAuthorizerPlugin,
     IBrokerHost,
@@ -55,8 +77,14 @@ from natsbroker.interfaces.storage import (
     IStreamStore,
     ISubjectIndexedLog,
 )
+from natsbroker.wire.grants import Grant
+from natsbroker.wire.values import ClientInfo, Kind, Message, Run
 
 __all__ = [
+    "ClientInfo",
+    "Columns",
+    "Entry",
+    "Grant",
     "IAccountResolver",
     "IAuthorizer",
     "IAuthorizerPlugin",
@@ -98,21 +126,44 @@ __all__ = [
     "ISubjectRouter",
     "ISubscriber",
     "ISubscription",
+    "Kind",
+    "LeaseLost",
+    "LogBounds",
+    "LogReadOnly",
+    "Matching",
+    "Message",
+    "NoSuchLog",
+    "RangeDigest",
+    "Record",
+    "RecordDamaged",
+    "Retention",
+    "Run",
+    "StoreClosed",
+    "StoreError",
+    "StoreFailed",
+    "StoreFull",
+    "StoreLocked",
+    "SubjectTallies",
+    "SubjectTally",
+    "UnknownFormat",
 ]
 
 
 class _Documented(ModuleType):
     """
-    A module of interfaces whose documentation shows their methods, which C{help()} leaves out of
-    what it says about instances.
+    Adds the interfaces' methods to the documentation of this module: C{help()} does not show those
+    of zope interfaces.
     """
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]
         from zope.interface.document import asStructuredText
+        from zope.interface.interface import InterfaceClass
 
         opening: str = self.__dict__["__doc__"]
-        return "\n".join([opening, *(asStructuredText(getattr(self, name)) for name in __all__)])
+        found = [getattr(self, name) for name in __all__]
+        texts = [asStructuredText(each) for each in found if isinstance(each, InterfaceClass)]
+        return "\n".join([opening, *texts])
 
 
 sys.modules[__name__].__class__ = _Documented

@@ -40,7 +40,7 @@ from itertools import accumulate
 from struct import Struct
 from typing import NamedTuple
 
-from natsbroker.interfaces.storage import Record
+from natsbroker.interfaces.records import Record
 from natsbroker.storage.records import (
     HEAD_SIZE,
     Damaged,

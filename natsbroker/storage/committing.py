@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 
 from twisted.internet.interfaces import IReactorFromThreads
 
-from natsbroker.interfaces.storage import StoreClosed, StoreError, StoreFailed
+from natsbroker.interfaces.records import StoreClosed, StoreError, StoreFailed
 from natsbroker.storage.jobs import Job
 
 __all__ = ["CommitThread", "IRefusing"]

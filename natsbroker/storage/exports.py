@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 
-from natsbroker.interfaces.storage import Columns, RangeDigest, Record
+from natsbroker.interfaces.records import Columns, RangeDigest, Record
 
 __all__ = ["Page", "columnsOf", "digestRange", "exportRange"]
 

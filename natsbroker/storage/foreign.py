@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from natsbroker.interfaces.storage import UnknownFormat
+from natsbroker.interfaces.records import UnknownFormat
 
 __all__ = ["refuseForeign"]
 

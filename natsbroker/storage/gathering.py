@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Sequence
 
 from natsbroker import hot
-from natsbroker.interfaces.storage import Columns
+from natsbroker.interfaces.records import Columns
 
 __all__ = ["canGather", "gather", "sizeIn"]
 

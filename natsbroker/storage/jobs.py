@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 
-from natsbroker.interfaces.storage import StoreError
+from natsbroker.interfaces.records import StoreError
 
 __all__ = [
     "BarrierJob",

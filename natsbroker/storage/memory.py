@@ -22,11 +22,7 @@ from natsbroker.interfaces import (
     IStreamLog,
     IStreamStore,
 )
-from natsbroker.interfaces.storage import (
-    NoSuchLog,
-    StoreClosed,
-    StoreError,
-)
+from natsbroker.interfaces.records import NoSuchLog, StoreClosed, StoreError
 from natsbroker.storage.aging import Aging
 from natsbroker.storage.checks import (
     checkChanges,

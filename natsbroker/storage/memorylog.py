@@ -20,7 +20,7 @@ from natsbroker.interfaces import (
     IHeldLog,
     ISubjectIndexedLog,
 )
-from natsbroker.interfaces.storage import (
+from natsbroker.interfaces.records import (
     Columns,
     Entry,
     LogBounds,

@@ -10,9 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from natsbroker.interfaces.storage import (
-    Record,
-)
+from natsbroker.interfaces.records import Record
 
 __all__ = ["Rows", "sizeOf"]
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred, fail
 from twisted.python.failure import Failure
 
-from natsbroker.interfaces.storage import Columns, LogBounds, RangeDigest, Retention, StoreError
+from natsbroker.interfaces.records import Columns, LogBounds, RangeDigest, Retention, StoreError
 from natsbroker.storage.checks import checkHold, checkSkip
 from natsbroker.storage.exports import Page, digestRange, exportRange
 from natsbroker.storage.jobs import (

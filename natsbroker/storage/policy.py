@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from natsbroker.interfaces.storage import Retention
+from natsbroker.interfaces.records import Retention
 
 __all__ = ["Policy", "sweepAgain"]
 

@@ -32,7 +32,7 @@ from typing import NamedTuple
 from google_crc32c import value as crc32c
 
 from natsbroker import hot
-from natsbroker.interfaces.storage import Entry, Record
+from natsbroker.interfaces.records import Entry, Record
 
 __all__ = [
     "HEAD_SIZE",

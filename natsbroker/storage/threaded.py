@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, fail
 from twisted.python.threadpool import ThreadPool
 
 from natsbroker.interfaces import IStoreWatcher
-from natsbroker.interfaces.storage import StoreClosed, StoreError
+from natsbroker.interfaces.records import StoreClosed, StoreError
 from natsbroker.storage.aging import Aging
 from natsbroker.storage.committing import CommitThread
 from natsbroker.storage.jobs import Job

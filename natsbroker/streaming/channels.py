@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 from zope.interface import Interface
 
 from natsbroker.interfaces import IHeldLog, IRetainedLog, IStreamLog, IStreamStore
-from natsbroker.interfaces.storage import Entry, LogBounds, Record, Retention, StoreError
+from natsbroker.interfaces.records import Entry, LogBounds, Record, Retention, StoreError
 from natsbroker.streaming import texts
 from natsbroker.streaming.groups import Group, GroupKey, Subscription
 from natsbroker.streaming.limits import ChannelLimits, Limits

@@ -20,7 +20,7 @@ from natsbroker.config.errors import ConfigError
 from natsbroker.config.goflags import FlagError, FlagType, takeFlags
 from natsbroker.config.model import Settings
 from natsbroker.errors import BrokerError
-from natsbroker.interfaces.storage import StoreError
+from natsbroker.interfaces.records import StoreError
 from natsbroker.server.plugins import Plugins
 from natsbroker.storage.lmdb.opening import STORE
 from natsbroker.storage.lmdb.reports import acknowledge

@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 from natsbroker.errors import BrokerError
 from natsbroker.export.service import PipelineService
 from natsbroker.interfaces import IBrokerHost, IMessageBus, IStreamStore
-from natsbroker.interfaces.storage import StoreError
+from natsbroker.interfaces.records import StoreError
 from natsbroker.server.plugins import Plugins
 from natsbroker.server.start import StartError
 from natsbroker.storage.stores import monotonicOf, storeOpener, wallClockOf

@@ -21,7 +21,7 @@ from twisted.logger import Logger
 from natsbroker.accounts.requests import request
 from natsbroker.errors import NoResponders, RequestTimeout
 from natsbroker.interfaces import IMessageBus
-from natsbroker.interfaces.storage import StoreError, StoreFailed, StoreFull
+from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 from natsbroker.streaming import texts
 from natsbroker.streaming.access import Requester, requesterOf
 from natsbroker.streaming.clients import Client, Clients

@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from natsbroker.interfaces import IMessageBus
-from natsbroker.interfaces.storage import StoreError
+from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming.channels import Channel
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.figures import Traffic

@@ -24,7 +24,7 @@ from natsbroker.interfaces import (
     IStreamLog,
     IStreamStore,
 )
-from natsbroker.interfaces.storage import Entry, StoreError
+from natsbroker.interfaces.records import Entry, StoreError
 from natsbroker.streaming.channels import logPrefix, provides
 from natsbroker.streaming.filestore.directory import SourceChannel, SourceDirectory
 from natsbroker.streaming.filestore.framing import SourceError

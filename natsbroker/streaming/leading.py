@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from natsbroker.interfaces import ILeasedStore, IStreamStore
-from natsbroker.interfaces.storage import LogElsewhere
+from natsbroker.interfaces.records import LeaseLost
 
 __all__ = ["lead", "leaderLog"]
 
@@ -31,13 +31,13 @@ async def lead(store: IStreamStore, clusterId: str, standBy: Callable[[], object
     Wait until this broker may serve.
 
     @param standBy: called if another one does.
-    @raise natsbroker.interfaces.storage.StoreError: if the store fails.
+    @raise natsbroker.interfaces.records.StoreError: if the store fails.
     """
     if not ILeasedStore.providedBy(store):
         return
     name = leaderLog(clusterId)
     try:
         await store.open(name)
-    except LogElsewhere:
+    except LeaseLost:
         standBy()
         await store.whenFree(name)

@@ -15,7 +15,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker.interfaces import IMessageBus
-from natsbroker.interfaces.storage import StoreError
+from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming import texts
 from natsbroker.streaming.access import requesterOf
 from natsbroker.streaming.channels import Channel, Channels

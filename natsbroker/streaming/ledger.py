@@ -25,7 +25,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from natsbroker.interfaces import IStateStore
-from natsbroker.interfaces.storage import StoreError, UnknownFormat
+from natsbroker.interfaces.records import StoreError, UnknownFormat
 from natsbroker.streaming.clients import Client
 from natsbroker.streaming.deadlines import Deadline, Deadlines
 from natsbroker.streaming.groups import Group, Subscription

@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from natsbroker.interfaces import IMessageBus, IStreamStore
-from natsbroker.interfaces.storage import StoreError
+from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming.acknowledging import Acknowledging
 from natsbroker.streaming.channels import Channel, Channels
 from natsbroker.streaming.clients import Clients

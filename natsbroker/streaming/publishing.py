@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from natsbroker.interfaces import IMessageBus
-from natsbroker.interfaces.storage import Entry, Record, StoreError
+from natsbroker.interfaces.records import Entry, Record, StoreError
 from natsbroker.streaming import texts
 from natsbroker.streaming.access import requesterOf
 from natsbroker.streaming.channels import Channel, Channels

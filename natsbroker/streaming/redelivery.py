@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 from twisted.logger import Logger
 
-from natsbroker.interfaces.storage import StoreError
+from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming.channels import Channel
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.delivery import Delivery, Run

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from natsbroker import hot
-from natsbroker.interfaces.storage import Record
+from natsbroker.interfaces.records import Record
 from natsbroker.streaming.protocol import MsgProto, PubAck
 from natsbroker.wire.headers import HeaderError, Headers
 

@@ -31,7 +31,7 @@ from natsbroker.interfaces import (
     IReportingStore,
     IStreamStore,
 )
-from natsbroker.interfaces.storage import LogElsewhere, StoreError
+from natsbroker.interfaces.records import LeaseLost, StoreError
 from natsbroker.server.readiness import Readiness
 from natsbroker.streaming.catalogue import ChannelCatalogue
 from natsbroker.streaming.leading import lead
@@ -161,7 +161,7 @@ class StreamingService(Service):
             )
             if wasReady:
                 _log.info("Streaming Server is ready")
-        elif isinstance(result.value, LogElsewhere) or wasReady:
+        elif isinstance(result.value, LeaseLost) or wasReady:
             # Another broker may serve meanwhile.
             if not isinstance(result.value, CancelledError):
                 why = result.getErrorMessage()

@@ -17,7 +17,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from natsbroker.interfaces import IMessageBus, ISubscriber
-from natsbroker.interfaces.storage import StoreError, StoreFailed, StoreFull
+from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 from natsbroker.streaming import protocol, texts
 from natsbroker.streaming.access import Requester, belongsTo, requesterOf
 from natsbroker.streaming.channels import Channel, Channels

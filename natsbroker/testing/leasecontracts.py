@@ -27,7 +27,7 @@ from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import ILeasedStore, IStoreWatcher
-from natsbroker.interfaces.storage import LogElsewhere, NoSuchLog, StoreClosed
+from natsbroker.interfaces.records import LeaseLost, NoSuchLog, StoreClosed
 from natsbroker.testing.storecontracts import StoreHarness, entry, numbered
 
 __all__ = ["LeasedContract"]
@@ -120,9 +120,9 @@ class LeasedContract(StoreHarness):
         """What one broker serves, another cannot open, nor drop; it knows of it."""
         one, other = self.brokers()
         self.opened(one)
-        self.failsWith(LogElsewhere, other.open("log"))
-        self.failsWith(LogElsewhere, other.open("log", create=False))
-        self.failsWith(LogElsewhere, other.drop("log"))
+        self.failsWith(LeaseLost, other.open("log"))
+        self.failsWith(LeaseLost, other.open("log", create=False))
+        self.failsWith(LeaseLost, other.drop("log"))
         self.assertEqual(self.wait(other.logs()), ["log"])
 
     def test_eachItsOwn(self) -> None:
@@ -150,12 +150,12 @@ class LeasedContract(StoreHarness):
         log = self.opened(one)
         pending = log.append(numbered(3, 5))
         given = one.giveUp("log")
-        self.failsWith(LogElsewhere, log.append([entry(b"late")]))
+        self.failsWith(LeaseLost, log.append([entry(b"late")]))
         self.assertEqual(self.wait(pending), range(4, 6))
         self.wait(given)
         found = self.wait(other.open("log"))
         self.assertEqual(self.payloads(found), [b"0", b"1", b"2", b"3", b"4"])
-        self.failsWith(LogElsewhere, one.open("log"))
+        self.failsWith(LeaseLost, one.open("log"))
         self.failsWith(NoSuchLog, one.giveUp("log"))
 
     def test_takenOver(self) -> None:
@@ -169,10 +169,10 @@ class LeasedContract(StoreHarness):
         self.wait(taken.append([entry(b"new")]))
         pending = [log.append([entry(b"old")]), log.append([entry(b"old")]), log.delete([1])]
         for each in pending:
-            self.failsWith(LogElsewhere, each)
-        self.failsWith(LogElsewhere, log.append([entry(b"old")]))
-        self.failsWith(LogElsewhere, log.read(1))
-        self.failsWith(LogElsewhere, one.open("log"))
+            self.failsWith(LeaseLost, each)
+        self.failsWith(LeaseLost, log.append([entry(b"old")]))
+        self.failsWith(LeaseLost, log.read(1))
+        self.failsWith(LeaseLost, one.open("log"))
         self.assertEqual(watcher.lost, ["log"])
         self.assertEqual(self.payloads(taken), [b"0", b"1", b"2", b"new"])
 
@@ -183,7 +183,7 @@ class LeasedContract(StoreHarness):
         self.expire()
         self.wait(other.open("log"))
         lost, stored = log.append([entry(b"old")]), kept.append([entry(b"kept")])
-        self.failsWith(LogElsewhere, lost)
+        self.failsWith(LeaseLost, lost)
         self.assertEqual(self.wait(stored), range(1, 2))
 
     def test_fight(self) -> None:
@@ -196,7 +196,7 @@ class LeasedContract(StoreHarness):
             self.expire()
             log = self.wait(brokers[turn % 2].open("log"))
             for loser in losers:
-                self.failsWith(LogElsewhere, loser.append([entry(b"never")]))
+                self.failsWith(LeaseLost, loser.append([entry(b"never")]))
             batch = [entry(b"%d" % turn), entry(b"%d" % turn)]
             self.assertEqual(self.wait(log.append(batch)), range(2 * turn + 1, 2 * turn + 3))
             expected += [b"%d" % turn] * 2
@@ -240,15 +240,15 @@ class LeasedContract(StoreHarness):
         one, other = self.brokers()
         ours, theirs = one.states("space"), other.states("space")
         self.wait(ours.put(b"k", b"1"))
-        self.failsWith(LogElsewhere, theirs.load())
-        self.failsWith(LogElsewhere, theirs.put(b"k", b"2"))
+        self.failsWith(LeaseLost, theirs.load())
+        self.failsWith(LeaseLost, theirs.put(b"k", b"2"))
         self.expire()
         self.assertEqual(self.wait(theirs.load()), {b"k": b"1"})
         self.wait(theirs.put(b"k", b"3"))
-        self.failsWith(LogElsewhere, ours.put(b"k", b"4"))
-        self.failsWith(LogElsewhere, ours.delete(b"k"))
+        self.failsWith(LeaseLost, ours.put(b"k", b"4"))
+        self.failsWith(LeaseLost, ours.delete(b"k"))
         self.assertEqual(self.wait(theirs.load()), {b"k": b"3"})
         self.wait(other.close())
-        self.failsWith(LogElsewhere, ours.put(b"k", b"5"))
+        self.failsWith(LeaseLost, ours.put(b"k", b"5"))
         self.assertEqual(self.wait(ours.load()), {b"k": b"3"})
         self.wait(ours.put(b"k", b"6"))

@@ -41,7 +41,7 @@ from natsbroker.interfaces import (
     IStreamStore,
     ISubjectIndexedLog,
 )
-from natsbroker.interfaces.storage import (
+from natsbroker.interfaces.records import (
     Columns,
     Entry,
     LogBounds,
@@ -1041,7 +1041,7 @@ class ExportContract(StoreHarness):
 
     def digestOf(self, records: Sequence[Record]) -> bytes:
         """
-        The digest as the documentation of L{natsbroker.interfaces.storage.RangeDigest} defines it.
+        The digest as the documentation of L{natsbroker.interfaces.records.RangeDigest} defines it.
         """
         sha256 = hashlib.sha256()
         for sequence, timestamp, subject, headers, payload in records:

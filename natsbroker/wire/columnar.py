@@ -303,7 +303,7 @@ def addToDigest(
     payloads: Iterable[bytes],
 ) -> None:
     """
-    Take rows into a fingerprint, as L{natsbroker.interfaces.storage.RangeDigest} describes it.
+    Take rows into a fingerprint, as L{natsbroker.interfaces.records.RangeDigest} describes it.
 
     @param sha256: a hash object of C{hashlib}.
     """

@@ -26,7 +26,7 @@ from zope.interface import implementer
 from natsbroker import errors, hot
 from natsbroker.clients.limits import Limits
 from natsbroker.interfaces import IBatchSubscriber, IMessageBus, IRunSubscriber
-from natsbroker.interfaces.storage import Record
+from natsbroker.interfaces.records import Record
 from natsbroker.storage.blocks import Contents, build
 from natsbroker.subjects.permissions import (
     PermissionSet,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import fail
 
-from natsbroker.interfaces.storage import Retention, StoreFull
+from natsbroker.interfaces.records import Retention, StoreFull
 from tests.export.support import Stage, result
 
 HOLD = "HOLD.test-cluster.c"

@@ -15,7 +15,7 @@ from typing import Any
 
 import lmdb
 
-from natsbroker.interfaces.storage import StoreError, StoreFailed
+from natsbroker.interfaces.records import StoreError, StoreFailed
 from natsbroker.storage.lmdb import environment, files, journal, opening
 from natsbroker.storage.lmdb.store import _openBlocking, openLMDB
 from natsbroker.testing.pumped import PumpedReactor

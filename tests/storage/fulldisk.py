@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from natsbroker.interfaces.storage import StoreFull
+from natsbroker.interfaces.records import StoreFull
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 from tests.storage.history import Recorder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.interfaces.storage import UnknownFormat
+from natsbroker.interfaces.records import UnknownFormat
 from natsbroker.storage.foreign import refuseForeign
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor

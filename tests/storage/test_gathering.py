@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.interfaces.storage import Columns, Record
+from natsbroker.interfaces.records import Columns, Record
 from natsbroker.storage.blocks import Contents, build
 from natsbroker.storage.exports import columnsOf
 from natsbroker.storage.gathering import canGather, gather, sizeIn

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from natsbroker.interfaces.storage import StoreFailed
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 from tests.storage import shim

@@ -12,7 +12,7 @@ from typing import Any
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from natsbroker.interfaces.storage import StoreFull
+from natsbroker.interfaces.records import StoreFull
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.testing.storecontracts import (
     ExportContract,
@@ -66,7 +66,7 @@ class MemoryStoreTests(
         """Nothing is left in the reactor when the store is closed."""
         log: Any = self.log()
         self.wait(log.append([entry(b"x")]))
-        from natsbroker.interfaces.storage import Retention
+        from natsbroker.interfaces.records import Retention
 
         log.retain(Retention(age=1))
         assert len(self.clock.getDelayedCalls()) == 1

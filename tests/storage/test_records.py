@@ -13,7 +13,7 @@ from google_crc32c import value as crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.interfaces.storage import Entry, Record
+from natsbroker.interfaces.records import Entry, Record
 from natsbroker.storage.records import (
     HEAD_SIZE,
     LARGEST_SUBJECT,

@@ -24,7 +24,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from natsbroker.interfaces.storage import Retention
+from natsbroker.interfaces.records import Retention
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 

@@ -17,10 +17,10 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.interfaces import ILeasedStore, IRetainedLog, IStateStore, IStreamStore
-from natsbroker.interfaces.storage import (
+from natsbroker.interfaces.records import (
     Entry,
+    LeaseLost,
     LogBounds,
-    LogElsewhere,
     Record,
     Retention,
     StoreClosed,
@@ -243,7 +243,7 @@ class LeasedStore(HeldStore):
         if self.shared.holder is None:
             self.shared.holder = self
         if self.shared.holder is not self:
-            return fail(LogElsewhere("another broker serves it"))
+            return fail(LeaseLost("another broker serves it"))
         return super().do(call)
 
     def whenFree(self, name: str) -> Deferred[Any]:

@@ -11,7 +11,7 @@ from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import ILogCatalogue, ILogUser
-from natsbroker.interfaces.storage import StoreFailed
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.streaming.limits import ChannelLimits, Limits
 from natsbroker.streaming.options import StreamingOptions
 from tests.streaming.stores import HeldStore

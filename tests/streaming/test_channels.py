@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 
-from natsbroker.interfaces.storage import StoreError, StoreFull
+from natsbroker.interfaces.records import StoreError, StoreFull
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming import texts
 from natsbroker.streaming.channels import Channel, Channels

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.interfaces.storage import StoreClosed, StoreError, StoreFailed, StoreFull
+from natsbroker.interfaces.records import StoreClosed, StoreError, StoreFailed, StoreFull
 from natsbroker.streaming import protocol, texts
 from natsbroker.streaming.options import Heartbeats, StreamingOptions
 from natsbroker.subjects.permissions import SubscribePermissions

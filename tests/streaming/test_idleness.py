@@ -4,7 +4,7 @@ Deleting channels that nobody uses.
 
 from __future__ import annotations
 
-from natsbroker.interfaces.storage import StoreFull
+from natsbroker.interfaces.records import StoreFull
 from natsbroker.streaming import texts
 from natsbroker.streaming.limits import ChannelLimits, ChannelOverrides, Limits
 from natsbroker.streaming.options import StreamingOptions

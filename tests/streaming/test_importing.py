@@ -13,7 +13,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from natsbroker.interfaces.storage import LogElsewhere, StoreError, StoreFailed
+from natsbroker.interfaces.records import LeaseLost, StoreError, StoreFailed
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.streaming.filestore.directory import SourceDirectory
 from natsbroker.streaming.filestore.framing import SourceError
@@ -529,7 +529,7 @@ class PostgresImportTests(PostgresHarness, SynchronousTestCase):
         store = self.store()
         assert self.wait(ensureDeferred(Importer(store, "test-cluster").run(plan)))
         other = self.store()
-        with pytest.raises(LogElsewhere):
+        with pytest.raises(LeaseLost):
             self.wait(ensureDeferred(Importer(other, "test-cluster").run(plan)))
         self.wait(store.close())
         assert not self.wait(ensureDeferred(Importer(other, "test-cluster").run(plan)))

@@ -13,7 +13,7 @@ import pytest
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import capturedLogs
 
-from natsbroker.interfaces.storage import StoreFailed
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming.leading import leaderLog
 from natsbroker.streaming.monitoring import StreamingModel

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.interfaces.storage import StoreFull
+from natsbroker.interfaces.records import StoreFull
 from natsbroker.streaming import protocol, texts
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.wire.grants import Grant

@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 
-from natsbroker.interfaces.storage import StoreFull, UnknownFormat
+from natsbroker.interfaces.records import StoreFull, UnknownFormat
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming.channels import Channel
 from natsbroker.streaming.clients import Client

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import pytest
 
-from natsbroker.interfaces.storage import StoreFull
+from natsbroker.interfaces.records import StoreFull
 from natsbroker.streaming.monitoring import ChannelFigures, ClientFigures, StreamingModel
 from tests.streaming.stores import HeldStore
 from tests.streaming.support import Stage

@@ -10,7 +10,7 @@ import pytest
 from zope.interface import implementer
 
 from natsbroker.interfaces import ILinkSubscriber
-from natsbroker.interfaces.storage import StoreFailed, StoreFull
+from natsbroker.interfaces.records import StoreFailed, StoreFull
 from natsbroker.streaming import protocol, publishing, texts
 from natsbroker.streaming.limits import Limits
 from natsbroker.streaming.options import StreamingOptions

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.interfaces.storage import StoreFailed
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.streaming import protocol, texts
 from natsbroker.streaming.ledger import DELAY, SubscriptionState
 from natsbroker.wire.grants import Grant

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.interfaces.storage import StoreFailed
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.streaming.limits import ChannelLimits, Limits
 from natsbroker.streaming.options import Heartbeats, StreamingOptions
 from tests.streaming.stores import HeldStore

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from natsbroker.interfaces.storage import Record
+from natsbroker.interfaces.records import Record
 from natsbroker.streaming.protocol import Ack, Malformed, MsgProto, PubAck, PubMsg
 from natsbroker.streaming.runs import (
     Published,

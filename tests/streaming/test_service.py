@@ -13,7 +13,7 @@ from zope.interface import alsoProvides
 from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import IPrepared, IReportingStore
-from natsbroker.interfaces.storage import StoreFailed, StoreLocked, UnknownFormat
+from natsbroker.interfaces.records import StoreFailed, StoreLocked, UnknownFormat
 from natsbroker.streaming.options import StreamingOptions
 from tests.conftest import FlushLoggedErrors
 from tests.streaming.stores import HeldStore

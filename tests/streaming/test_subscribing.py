@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.interfaces.storage import StoreFailed, StoreFull
+from natsbroker.interfaces.records import StoreFailed, StoreFull
 from natsbroker.streaming import protocol, texts
 from natsbroker.streaming.limits import ChannelLimits, Limits
 from natsbroker.streaming.options import StreamingOptions

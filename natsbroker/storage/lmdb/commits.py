@@ -29,7 +29,7 @@ import lmdb
 from twisted.internet.interfaces import IReactorFromThreads
 from twisted.logger import Logger
 
-from natsbroker.interfaces.storage import StoreError, StoreFull
+from natsbroker.interfaces.records import StoreError, StoreFull
 from natsbroker.storage.blocks import Block
 from natsbroker.storage.committing import CommitThread, IRefusing
 from natsbroker.storage.jobs import Job

@@ -24,7 +24,7 @@ from pathlib import Path
 import lmdb
 from lmdb import verify
 
-from natsbroker.interfaces.storage import StoreError, StoreFailed, StoreFull
+from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 
 __all__ = ["Environment", "asStoreError", "asStoreFailed"]
 

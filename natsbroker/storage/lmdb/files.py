@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct, error
 
-from natsbroker.interfaces.storage import StoreLocked, UnknownFormat
+from natsbroker.interfaces.records import StoreLocked, UnknownFormat
 from natsbroker.storage.lmdb.layout import FORMAT_VERSION
 from natsbroker.storage.records import crc32c
 

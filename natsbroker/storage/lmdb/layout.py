@@ -34,7 +34,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from struct import Struct, error, pack, unpack_from
 
-from natsbroker.interfaces.storage import LogBounds
+from natsbroker.interfaces.records import LogBounds
 from natsbroker.storage.records import Damaged
 
 __all__ = [

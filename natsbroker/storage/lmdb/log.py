@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, fail, inlineCallbacks
 from zope.interface import implementer
 
 from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
-from natsbroker.interfaces.storage import (
+from natsbroker.interfaces.records import (
     Entry,
     LogReadOnly,
     Matching,

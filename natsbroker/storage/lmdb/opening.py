@@ -23,7 +23,7 @@ from pathlib import Path
 from lmdb import verify
 from twisted.logger import Logger
 
-from natsbroker.interfaces.storage import StoreFailed
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.envelopes import unwrapAt, wrapTwice
 from natsbroker.storage.lmdb.backlog import LOG_WEIGHT
 from natsbroker.storage.lmdb.commits import GENERATIONS, Opened
@@ -60,7 +60,7 @@ def openDirectory(directory: Path, maxSize: int = 0) -> Opened:
     Open the store in a directory whose lock is held, or make one.
 
     @param maxSize: how large the database may grow, in bytes; 0 for any size.
-    @raise natsbroker.interfaces.storage.UnknownFormat: if another version wrote it.
+    @raise natsbroker.interfaces.records.UnknownFormat: if another version wrote it.
     @raise StoreFailed: if nothing can be made of it.
     @raise OSError: if the disk does not let it.
     """

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import lmdb
 
-from natsbroker.interfaces.storage import Columns
+from natsbroker.interfaces.records import Columns
 from natsbroker.storage.blocks import NONE, parseHead, unpackDead
 from natsbroker.storage.envelopes import unwrap, unwrapEither
 from natsbroker.storage.gathering import gather, sizeIn

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 
-from natsbroker.interfaces.storage import Columns, Record
+from natsbroker.interfaces.records import Columns, Record
 from natsbroker.storage.blocks import Block
 from natsbroker.storage.gathering import canGather
 from natsbroker.storage.lmdb.cache import BlockCache

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from natsbroker.interfaces.storage import StoreError
+from natsbroker.interfaces.records import StoreError
 from natsbroker.storage.blocks import NONE, unpackDead
 from natsbroker.storage.envelopes import unwrap, unwrapEither
 from natsbroker.storage.lmdb.environment import Environment

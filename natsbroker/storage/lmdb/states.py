@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 from zope.interface import implementer
 
 from natsbroker.interfaces import IStateStore
-from natsbroker.interfaces.storage import StoreError
+from natsbroker.interfaces.records import StoreError
 from natsbroker.storage.jobs import BarrierJob, Job
 from natsbroker.storage.lmdb.jobs import ChangeJob
 from natsbroker.storage.lmdb.layout import statePrefix

@@ -23,7 +23,7 @@ from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
 from natsbroker.interfaces import IReportingStore, IStreamLog
-from natsbroker.interfaces.storage import (
+from natsbroker.interfaces.records import (
     LogReadOnly,
     NoSuchLog,
     StoreClosed,
@@ -73,8 +73,8 @@ def openLMDB(
     @param reactor: with C{callFromThread} and C{callLater}.
     @param maxSize: how many bytes the database may have; 0 for any number.
     @param now: the wall clock, in nanoseconds since 1970.
-    @return: may be cancelled; fails with L{natsbroker.interfaces.storage.StoreLocked},
-        L{natsbroker.interfaces.storage.UnknownFormat}, L{natsbroker.interfaces.storage.StoreFull}
+    @return: may be cancelled; fails with L{natsbroker.interfaces.records.StoreLocked},
+        L{natsbroker.interfaces.records.UnknownFormat}, L{natsbroker.interfaces.records.StoreFull}
         or L{StoreFailed}.
     """
     path = Path(directory).absolute()

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from natsbroker.interfaces.storage import UnknownFormat
+from natsbroker.interfaces.records import UnknownFormat
 from natsbroker.storage.blocks import HEAD_LENGTH, NONE, Head, parseHead, unpackDead
 from natsbroker.storage.envelopes import unwrap, unwrapEither
 from natsbroker.storage.lmdb.blocklog import MERGE, SEALED

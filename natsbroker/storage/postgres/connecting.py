@@ -18,7 +18,7 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Identifier
 
-from natsbroker.interfaces.storage import StoreError, StoreFailed, StoreFull
+from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 from natsbroker.storage.postgres.schema import Connection
 
 __all__ = ["Database", "Readers", "asStoreError", "isLost"]

@@ -21,7 +21,7 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from natsbroker.interfaces.storage import LogElsewhere, NoSuchLog, StoreFailed
+from natsbroker.interfaces.records import LeaseLost, NoSuchLog, StoreFailed
 from natsbroker.storage.postgres.rows import LogRow
 from natsbroker.storage.postgres.schema import Connection
 
@@ -154,7 +154,7 @@ def takeLog(connection: Connection, holder: int, name: str, create: bool) -> Log
 
     @param create: make it if it is not there.
     @raise NoSuchLog: if it is not there.
-    @raise LogElsewhere: if another broker has it.
+    @raise LeaseLost: if another broker has it.
     """
     key = name.encode()
     while True:
@@ -164,7 +164,7 @@ def takeLog(connection: Connection, holder: int, name: str, create: bool) -> Log
         if row is not None:
             return _taken(connection, holder, name, row)
         if connection.execute("SELECT 1 FROM log WHERE name = %s", (key,)).fetchone():
-            raise LogElsewhere(f"another broker serves {name}")
+            raise LeaseLost(f"another broker serves {name}")
         if not create:
             raise NoSuchLog(f"there is no log {name}")
         connection.execute(
@@ -180,7 +180,7 @@ def _taken(connection: Connection, holder: int, name: str, row: tuple[Any, ...])
     """
     identity, other, token, first, last, count, size, lastTime = row
     if not _isFree(connection, holder, other):
-        raise LogElsewhere(f"another broker serves {name}")
+        raise LeaseLost(f"another broker serves {name}")
     if other != holder:
         token += 1
         connection.execute(
@@ -199,7 +199,7 @@ def takeSpace(connection: Connection, holder: int, name: str) -> Space:
     """
     Get the lease of a space of state, made if it is not there.
 
-    @raise LogElsewhere: if another broker has it.
+    @raise LeaseLost: if another broker has it.
     """
     key = name.encode()
     connection.execute(
@@ -210,7 +210,7 @@ def takeSpace(connection: Connection, holder: int, name: str) -> Space:
         "SELECT id, holder, token FROM space WHERE name = %s FOR UPDATE SKIP LOCKED", (key,)
     ).fetchone()
     if row is None or not _isFree(connection, holder, row[1]):
-        raise LogElsewhere(f"another broker has the state {name}")
+        raise LeaseLost(f"another broker has the state {name}")
     identity, other, token = row
     if other != holder:
         token += 1

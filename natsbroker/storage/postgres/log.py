@@ -14,13 +14,7 @@ from twisted.internet.defer import Deferred, fail, inlineCallbacks, succeed
 from zope.interface import implementer
 
 from natsbroker.interfaces import IExportableLog, IHeldLog, ISubjectIndexedLog
-from natsbroker.interfaces.storage import (
-    Entry,
-    Matching,
-    Record,
-    RecordDamaged,
-    SubjectTally,
-)
+from natsbroker.interfaces.records import Entry, Matching, Record, RecordDamaged, SubjectTally
 from natsbroker.storage.exports import Page
 from natsbroker.storage.jobs import BarrierJob
 from natsbroker.storage.ownedlogs import ILogOwner, OwnedLog

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from natsbroker.interfaces.storage import Record
+from natsbroker.interfaces.records import Record
 from natsbroker.storage.postgres.schema import LONGEST_KEY, Connection, subjectKey
 from natsbroker.storage.records import HEAD_SIZE, Damaged, decode
 from natsbroker.subjects.grammar import hasWildcard

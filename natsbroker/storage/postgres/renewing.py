@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from natsbroker.interfaces.storage import StoreError
+from natsbroker.interfaces.records import StoreError
 from natsbroker.storage.postgres.leasing import Renewed
 
 __all__ = ["RENEWALS", "Renewing"]

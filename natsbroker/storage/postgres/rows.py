@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from natsbroker.interfaces.storage import LogBounds
+from natsbroker.interfaces.records import LogBounds
 
 __all__ = ["LogRow"]
 

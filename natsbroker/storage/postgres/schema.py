@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from natsbroker.interfaces.storage import UnknownFormat
+from natsbroker.interfaces.records import UnknownFormat
 
 __all__ = ["LONGEST_KEY", "Connection", "prepare", "subjectKey"]
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import psycopg
 
-from natsbroker.interfaces.storage import StoreFailed
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.postgres.connecting import Database, isLost
 from natsbroker.storage.postgres.leasing import (
     Space,
@@ -45,7 +45,7 @@ class Session:
     def __init__(self, database: Database) -> None:
         """
         @raise psycopg.Error: if the database cannot be reached.
-        @raise natsbroker.interfaces.storage.StoreError: if it is not fit for a store.
+        @raise natsbroker.interfaces.records.StoreError: if it is not fit for a store.
         """
         self._database = database
         self.holder = newIdentity()

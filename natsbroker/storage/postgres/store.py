@@ -20,8 +20,8 @@ from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
 from natsbroker.interfaces import ILeasedStore, IStreamLog
-from natsbroker.interfaces.storage import (
-    LogElsewhere,
+from natsbroker.interfaces.records import (
+    LeaseLost,
     NoSuchLog,
     StoreClosed,
     StoreError,
@@ -68,8 +68,8 @@ def openPostgres(
 
     @param reactor: with C{callFromThread} and C{callLater}.
     @param now: the wall clock, in nanoseconds since 1970, for the timestamps of records.
-    @return: may be cancelled; fails with L{natsbroker.interfaces.storage.UnknownFormat},
-        L{natsbroker.interfaces.storage.StoreFull} or L{StoreFailed}.
+    @return: may be cancelled; fails with L{natsbroker.interfaces.records.UnknownFormat},
+        L{natsbroker.interfaces.records.StoreFull} or L{StoreFailed}.
     """
     pool = ThreadPool(0, database.readers + 1, "natsbroker-read")
     pool.start()
@@ -182,7 +182,7 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         log = self._logs.get(name)
         if self._closed is not None or log is None:
             return fail(self._closed or NoSuchLog(f"log {name} is not open"))
-        self._end(log, LogElsewhere(f"log {name} was given up"))
+        self._end(log, LeaseLost(f"log {name} was given up"))
         return self.ask(GiveUpJob(log.identity))
 
     def drop(self, name: str) -> Deferred[None]:
@@ -275,7 +275,7 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         log = self._byIdentity.get(identity)
         self._policies.pop(identity, None)
         if log is not None:
-            self._end(log, LogElsewhere(f"another broker serves {log.name}"))
+            self._end(log, LeaseLost(f"another broker serves {log.name}"))
             log.rollBack()
             _log.error("Log {name} is served by another broker now", name=log.name)
             self.troubles.logLost(log.name)

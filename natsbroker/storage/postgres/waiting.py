@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.python.failure import Failure
 
 from natsbroker.interfaces import IStreamLog
-from natsbroker.interfaces.storage import LogElsewhere, StoreFailed, StoreFull
+from natsbroker.interfaces.records import LeaseLost, StoreFailed, StoreFull
 
 __all__ = ["Waiting"]
 
@@ -60,7 +60,7 @@ class Waiting:
     def _notOpened(self, failure: Failure) -> None:
         if self._isOver:
             return
-        if failure.check(LogElsewhere, StoreFailed, StoreFull):
+        if failure.check(LeaseLost, StoreFailed, StoreFull):
             self._call = self._reactor.callLater(self._interval, self.attempt)
         else:
             self._end()

@@ -14,7 +14,7 @@ from struct import Struct
 
 from psycopg import Cursor
 
-from natsbroker.interfaces.storage import LogElsewhere, StoreFailed
+from natsbroker.interfaces.records import LeaseLost, StoreFailed
 from natsbroker.storage.policy import Policy
 from natsbroker.storage.postgres.leasing import Space, giveUp, stillHeld, takeLog, takeSpace
 from natsbroker.storage.postgres.rows import LogRow
@@ -66,7 +66,7 @@ class LogWriter(Trimming):
         Add records.
 
         @param first: the sequence of the first one.
-        @param size: their bytes, as L{natsbroker.interfaces.storage.LogBounds} counts them.
+        @param size: their bytes, as L{natsbroker.interfaces.records.LogBounds} counts them.
         """
         row, perSubject = self.row, self.policy.retention.perSubject
         if first != row.last + 1:
@@ -233,11 +233,11 @@ class Transaction:
         """
         A log to write to.
 
-        @raise LogElsewhere: if another broker serves it.
+        @raise LeaseLost: if another broker serves it.
         """
         writer = self.writers.get(identity)
         if writer is None:
-            raise LogElsewhere("another broker serves the log")
+            raise LeaseLost("another broker serves the log")
         return writer
 
     def open(self, name: str, create: bool) -> LogRow:
@@ -274,12 +274,12 @@ class Transaction:
         Get the lease of a space of state.
 
         @param anew: also if it was lost, because all of it is going to be looked at.
-        @raise LogElsewhere: if another broker has it, or had.
+        @raise LeaseLost: if another broker has it, or had.
         """
         space = self.spaces.get(name)
         if space is None:
             if name in self.lostSpaces and not anew:
-                raise LogElsewhere(f"another broker has the state {name}")
+                raise LeaseLost(f"another broker has the state {name}")
             space = self.spaces[name] = takeSpace(self.connection, self._holder, name)
             self.lostSpaces.discard(name)
         return space

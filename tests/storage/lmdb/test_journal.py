@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from natsbroker.interfaces.storage import Retention, SubjectTally
+from natsbroker.interfaces.records import Retention, SubjectTally
 from natsbroker.storage.lmdb.journal import LARGEST_FRAME, Frame, Journal, readFrames, runsIn
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.records import encodeBatch

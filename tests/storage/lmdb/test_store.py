@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from twisted.trial.unittest import SynchronousTestCase
 
-from natsbroker.interfaces.storage import StoreLocked, UnknownFormat
+from natsbroker.interfaces.records import StoreLocked, UnknownFormat
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.storage.records import crc32c
 from natsbroker.testing.pumped import PumpedReactor

@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from natsbroker.interfaces.storage import StoreFailed
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.postgres.connecting import Database
 from natsbroker.storage.postgres.store import openPostgres
 from natsbroker.testing.pumped import PumpedReactor

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from natsbroker.interfaces.storage import StoreFull
+from natsbroker.interfaces.records import StoreFull
 from natsbroker.storage.postgres.connecting import Database
 from natsbroker.storage.postgres.store import openPostgres
 from natsbroker.testing.pumped import PumpedReactor

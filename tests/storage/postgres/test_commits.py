@@ -13,7 +13,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from natsbroker.interfaces.storage import StoreFailed
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.postgres.connecting import Database
 from natsbroker.storage.postgres.store import openPostgres
 from natsbroker.testing.storecontracts import entry, numbered

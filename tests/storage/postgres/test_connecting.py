@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from natsbroker.interfaces.storage import StoreClosed, StoreError, StoreFailed, StoreFull
+from natsbroker.interfaces.records import StoreClosed, StoreError, StoreFailed, StoreFull
 from natsbroker.storage.postgres.connecting import Database, Readers, asStoreError, isLost
 from natsbroker.storage.postgres.schema import Connection
 from tests.postgresql import PostgresServer

@@ -15,7 +15,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from natsbroker.interfaces.storage import LogElsewhere, StoreFailed
+from natsbroker.interfaces.records import LeaseLost, StoreFailed
 from natsbroker.testing.leasecontracts import LeasedContract, LossWatcher
 from natsbroker.testing.storecontracts import numbered
 from tests.storage.postgres.harness import PostgresHarness
@@ -85,7 +85,7 @@ class LeaseTests(PostgresHarness, LeasedContract, SynchronousTestCase):
             self.reactor.advance(RENEWAL)
             while self.sql("SELECT 1 FROM holder WHERE expires < clock_timestamp()"):
                 self.reactor.turn()
-            self.failsWith(LogElsewhere, other.open("log"))
+            self.failsWith(LeaseLost, other.open("log"))
 
     def test_forgotten(self) -> None:
         """A broker that was forgotten because it held nothing for long goes on all the same."""
@@ -111,7 +111,7 @@ class LeaseTests(PostgresHarness, LeasedContract, SynchronousTestCase):
             standing.execute(f'SET search_path TO "{self.schema}"')
             with standing.transaction():
                 standing.execute("SELECT 1 FROM log FOR UPDATE")
-                self.failsWith(LogElsewhere, other.open("log"))
+                self.failsWith(LeaseLost, other.open("log"))
         assert self.wait(other.open("log")).bounds().count == 3
 
     def test_slowDatabase(self) -> None:

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs, formatEvent
 
-from natsbroker.interfaces.storage import StoreFailed
+from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.postgres.leasing import Renewed
 from natsbroker.storage.postgres.renewing import Renewing
 

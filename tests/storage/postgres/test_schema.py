@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from natsbroker.interfaces.storage import UnknownFormat
+from natsbroker.interfaces.records import UnknownFormat
 from natsbroker.storage.postgres.connecting import Database
 from natsbroker.storage.postgres.schema import LONGEST_KEY, prepare, subjectKey
 from tests.postgresql import PostgresServer

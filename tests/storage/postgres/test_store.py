@@ -17,7 +17,7 @@ from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import ILeasedStore, IStoreWatcher
-from natsbroker.interfaces.storage import RecordDamaged, Retention, StoreFailed, StoreFull
+from natsbroker.interfaces.records import RecordDamaged, Retention, StoreFailed, StoreFull
 from natsbroker.storage.postgres.connecting import Database
 from natsbroker.storage.postgres.store import openPostgres
 from natsbroker.testing.storecontracts import (

@@ -1,0 +1,238 @@
+"""
+The values and the errors of streaming persistence.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = [
+    "Columns",
+    "Entry",
+    "LeaseLost",
+    "LogBounds",
+    "LogReadOnly",
+    "Matching",
+    "NoSuchLog",
+    "RangeDigest",
+    "Record",
+    "RecordDamaged",
+    "Retention",
+    "StoreClosed",
+    "StoreError",
+    "StoreFailed",
+    "StoreFull",
+    "StoreLocked",
+    "SubjectTallies",
+    "SubjectTally",
+    "UnknownFormat",
+]
+
+Entry = tuple[bytes, bytes, bytes, int]
+"""
+A record to append: subject, headers, payload, and a timestamp in nanoseconds since 1970, or 0 for
+the store's clock. A plain tuple, because there is one for every message.
+"""
+
+
+class Record(NamedTuple):
+    """
+    One stored record.
+
+    @ivar sequence: its number in the log: at least 1, rising, never used twice.
+    @ivar timestamp: nanoseconds since 1970; never less than that of the record before it.
+    @ivar subject: the literal subject.
+    @ivar headers: a block that the store does not interpret; empty for none.
+    """
+
+    sequence: int
+    timestamp: int
+    subject: bytes
+    headers: bytes
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """
+    The durable records of a log.
+
+    @ivar first: the oldest sequence that may still exist; C{last + 1} for an empty log.
+    @ivar last: the highest sequence ever used, whether its record still exists or not; 0 for none.
+    @ivar count: the number of records.
+    @ivar size: the bytes of subjects, headers and payloads.
+    @ivar lastTime: the timestamp of the record appended last; 0 for none.
+    """
+
+    first: int
+    last: int
+    count: int
+    size: int
+    lastTime: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """
+    The limits of a log; 0 is no limit. The oldest records are deleted first.
+
+    @ivar count: records.
+    @ivar size: bytes as in L{LogBounds}. The newest record stays, whatever its size.
+    @ivar age: nanoseconds by the wall clock. Setting the clock back makes records live longer,
+        never shorter.
+    @ivar perSubject: records of one subject; only for an C{ISubjectIndexedLog}.
+    """
+
+    count: int = 0
+    size: int = 0
+    age: int = 0
+    perSubject: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectTally:
+    """
+    The records of one subject in a log.
+
+    @ivar count: their number.
+    @ivar first: the sequence of the oldest.
+    @ivar last: the sequence of the newest.
+    """
+
+    count: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """
+    Many records, a column each, laid out as Arrow lays out C{large_binary}: value C{i} of
+    C{payloads} is C{payloads[payloadEnds[i]:payloadEnds[i + 1]]}, and likewise for the subjects
+    and headers. The arrays have machine byte order and 8 bytes an item; those of ends hold one
+    item more than there are records and begin with 0.
+
+    @ivar sequences: typecode C{Q}.
+    @ivar timestamps: nanoseconds since 1970, typecode C{q}.
+    @ivar subjectEnds: typecode C{q}.
+    @ivar headerEnds: typecode C{q}.
+    @ivar payloadEnds: typecode C{q}.
+    @ivar next: the first sequence that was not read.
+    @ivar damaged: sequences that belong here and cannot be served.
+    """
+
+    sequences: array[int]
+    timestamps: array[int]
+    subjectEnds: array[int]
+    subjects: bytes
+    headerEnds: array[int]
+    headers: bytes
+    payloadEnds: array[int]
+    payloads: bytes
+    next: int
+    damaged: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RangeDigest:
+    """
+    A fingerprint of a range of a log; equal for every store with the same records.
+
+    @ivar sha256: SHA-256 over each record in order of sequence: its sequence, timestamp, and the
+        lengths of subject, headers and payload as little-endian C{QqIII}, followed by the three.
+    @ivar count: the number of records in it.
+    @ivar damaged: sequences that belong to it and could not be read.
+    """
+
+    sha256: bytes
+    count: int
+    damaged: tuple[int, ...] = ()
+
+
+class StoreError(Exception):
+    """
+    Base of the errors of stores. The text is safe to show to a client.
+    """
+
+
+class StoreFull(StoreError):
+    """
+    No space is left. Nothing of the call is stored; reads go on. Later writes are tried again, so
+    they succeed as soon as there is space.
+    """
+
+
+class StoreFailed(StoreError):
+    """
+    The medium failed (an I/O error, a lost database). The call may or may not be stored. The store
+    has stopped writing: every write fails with this until it has reopened and verified itself.
+    """
+
+
+class StoreClosed(StoreError):
+    """
+    The store is closed, or the log is closed or dropped.
+    """
+
+
+class StoreLocked(StoreError):
+    """
+    Another process has opened the store.
+    """
+
+
+class UnknownFormat(StoreError):
+    """
+    The files have a format of another version. They are not touched.
+    """
+
+
+class NoSuchLog(StoreError):
+    """
+    No log has that name.
+    """
+
+
+class LogReadOnly(StoreError):
+    """
+    The log is in quarantine: its description is damaged. The remaining records can be read, under
+    its own name if that is known, but not changed.
+    """
+
+
+class LeaseLost(StoreError):
+    """
+    Another broker that shares the store has the lease of the log.
+    """
+
+
+class RecordDamaged(StoreError):
+    """
+    A record does not match its checksum.
+
+    @ivar log: the log's name.
+    @ivar sequence: the record's sequence.
+    """
+
+    def __init__(self, log: str, sequence: int) -> None:
+        super().__init__(f"record {sequence} of {log} is damaged")
+        self.log = log
+        self.sequence = sequence
+
+
+SubjectTallies = dict[bytes, SubjectTally]
+"""Tallies by subject, in byte order."""
+
+
+class Matching(NamedTuple):
+    """
+    The result of C{ISubjectIndexedLog.readMatching}.
+
+    @ivar next: the first sequence that was not read. Above the log's last sequence it means that
+        the read is complete.
+    """
+
+    records: list[Record]
+    next: int
