@@ -61,7 +61,7 @@ _NAMES = """
 AccountDoors Acknowledging AdmittedConversation Advising Audience Authority Awaited Complaints
 Connecting Conversation Crossing Debts Decoys Demand Exchange FastStream Findings Foreigners
 Form FreshPatterns GatewayPassage HeardSids Hello Hub ILogCatalogue ILogUser IPrepared Intake
-Joint LeafDoors Leaving LedBack LinkBook LinkDoors LinkGround LinkRoll LeaseLost Manner
+Joint LeafDoors Leaving LedBack LinkBook LinkDoors LinkGround LinkRoll LogElsewhere Manner
 Missing Neighbours News Outlet PENANCE Passage Placing Presence Publishing Reading RestingFile
 Roll Subscribing Surroundings Talk Talkers Telling TimedConversation ToldSids Troubles Turn
 TurnTaker Turnstile Wish apart beacon claimed derived diverts door inside leading led making

@@ -1,9 +1,6 @@
 """
-The contracts of authorization: who a connection is, and what it may do.
-
-Promises: an authorizer hands over data (a grant) when something changes; it is never asked for a
-single message.
-Must never know: any implementation.
+The contracts of authorization. An authorizer gives data (a grant) when a connection begins or
+changes; it is never called for a message.
 """
 
 from __future__ import annotations
@@ -21,40 +18,37 @@ if TYPE_CHECKING:
 
 class IAuthorizer(Interface):
     """
-    Decides who may connect, to which account, and what they may publish and subscribe.
+    Authenticates clients and gives each its account and permissions.
     """
 
     required = Attribute(
-        "Whether a client must say who it is: INFO then has C{auth_required}, and any operation "
-        "before CONNECT is refused."
+        "Whether clients must authenticate: INFO has C{auth_required}, and operations before "
+        "CONNECT are refused."
     )
 
     deadline = Attribute(
-        "Whether a client that says nothing at all is closed at the authentication timeout. It is "
-        "true with C{required}, and also where who says anything without CONNECT is taken for a "
-        "guest who is known by name."
+        "Whether a silent client is closed at the authentication timeout. True with C{required}, "
+        "and where a client without CONNECT becomes a named guest."
     )
 
     nonce = Attribute("Whether INFO must carry a nonce for the client to sign.")
 
     def grantFor(hello: Hello) -> Grant | Deferred[Grant]:
         """
-        Say what a connection may do. Called once for every CONNECT; for a connection that begins
-        without CONNECT although C{required} is false; and again for every connection after a
-        revocation was announced.
+        Decide about a connection. Called for every CONNECT; for a connection that begins without
+        CONNECT while C{required} is false; and for every connection after a revocation.
 
         @param hello: all that is known of the connection.
-        @return: the grant, at once or later. A grant that comes after the authentication timeout
-            is not used.
-        @raise natsbroker.errors.Unauthorized: to deny; its text is logged for debugging. Any
-            other exception, or a result that is no grant, denies too and is logged: a broken
-            authorizer lets nobody in.
+        @return: the grant, at once or later. A grant after the authentication timeout is not used.
+        @raise natsbroker.errors.Unauthorized: to deny; its text is in the debug log. Any other
+            exception, and a result that is not a grant, deny too and are logged: a broken
+            authorizer admits no client.
         """
 
     def watchRevocations(revoked: Callable[..., None]) -> Callable[[], None]:
         """
-        Register a callable to be called when grants that were given may no longer hold: without
-        arguments for all, or with the name of the account whose they are.
+        Register a callable to call when grants may have become invalid: without arguments for all
+        grants, or with the name of an account.
 
         @return: a callable without arguments that ends the registration.
         """
@@ -62,14 +56,14 @@ class IAuthorizer(Interface):
 
 class IAccountResolver(Interface):
     """
-    Where the JWTs of accounts are found, in operator mode.
+    The source of account JWTs in operator mode.
     """
 
     def fetch(account: str) -> str | Deferred[str]:
         """
-        Find the JWT of an account. It is verified by whoever asked.
+        Find the JWT of an account. The caller verifies it.
 
-        @param account: a public key of an account, nothing else.
-        @return: the text of the JWT, at once or later.
-        @raise LookupError: if there is none. Any other exception is logged.
+        @param account: the public key of the account.
+        @return: the encoded JWT, at once or later.
+        @raise LookupError: if the account is not known. Any other exception is logged.
         """

@@ -1,8 +1,5 @@
 """
 The contracts of the message bus and of subject routing.
-
-Promises: small interfaces that say who calls, when, and what may not happen afterwards.
-Must never know: any implementation.
 """
 
 from __future__ import annotations
@@ -19,185 +16,170 @@ if TYPE_CHECKING:
 
 class ISubscriber(Interface):
     """
-    Somebody to whom messages are delivered.
+    Receives the messages of its subscriptions.
     """
 
     def deliver(message: Message, tag: Any) -> None:
         """
-        Take a message that matches a subscription. Called by the bus, in the reactor's thread,
-        in the order of publishing. Must not block, and must not change the message; it may
-        publish. What it raises is logged and harms nobody else.
+        Receive a message. The bus calls this in the reactor's thread, in the order of publishing.
+        It must not block and must not change the message; it may publish. An exception is logged
+        and does not affect other subscribers.
 
-        @param message: the message; its bytes objects may be kept.
-        @param tag: what was given to L{IMessageBus.subscribe}.
+        @param message: its bytes objects may be kept.
+        @param tag: the subscription's tag, see L{IMessageBus.subscribe}.
         """
 
     def subscriptionEnded(tag: Any) -> None:
         """
-        A subscription ended by itself: it had as many messages as C{cancelAfter} allowed. Not
-        called for C{cancel}. Nothing is delivered to it afterwards.
+        A subscription has received the number of messages that C{cancelAfter} set. Not called for
+        C{cancel}. Nothing is delivered to it afterwards.
         """
 
 
 class IBatchSubscriber(ISubscriber):
     """
-    A subscriber that lives on throughput and wants all that one chunk of input brought it at
-    once.
+    A subscriber that takes all messages of one turn in one call, for throughput.
     """
 
     def deliverMany(messages: list[tuple[Message, Any]]) -> None:
         """
-        Take messages with their tags, in order. Called once when the turn ends, instead of one
-        C{deliver} for each. The rules of L{ISubscriber.deliver} hold. What was published before a
-        subscription was cancelled still comes.
+        Receive messages with their tags, in order. Called once when the turn ends, instead of
+        C{deliver}, whose rules hold. Messages that were published before a subscription was
+        cancelled are included.
         """
 
 
 class IRunSubscriber(ISubscriber):
     """
-    The same for a subscriber that can do much with messages that differ in their bodies only: it
-    gets these together, and nothing is made for each of them.
+    A subscriber that takes runs: messages that differ only in their payloads arrive as one object.
     """
 
     def deliverRuns(runs: list[tuple[Run, Any]]) -> None:
         """
-        Take runs of messages with their tags, in order. Called once when the turn ends, instead of
-        one C{deliver} for each message. The rules of L{ISubscriber.deliver} hold, but that the
-        lists of bodies belong to the subscriber. What was published before a subscription was
-        cancelled still comes.
+        Receive runs with their tags, in order. Called once when the turn ends, instead of
+        C{deliver}, whose rules hold; but the lists of payloads belong to the subscriber. Messages
+        that were published before a subscription was cancelled are included.
         """
 
 
 class IOutboxSubscriber(ISubscriber):
     """
-    A subscriber that is a connection with an outbox. The fast lane writes its frames straight
-    into the outbox, with the tag as sid; everything else calls C{deliver}.
+    A client connection. The fast lane writes frames into its outbox, with the tag as sid; the
+    readable path calls C{deliver}.
     """
 
-    outbox = Attribute(
-        "The L{natsbroker.connections.outbox.Outbox} of the connection; asked for once."
-    )
+    outbox = Attribute("The L{natsbroker.connections.outbox.Outbox} of the connection; read once.")
 
 
 class ILinkSubscriber(Interface):
     """
-    A connection to another broker, as a target of messages: it gets each message once, however
-    many of its subscriptions match.
+    A link to another broker. It receives each message once, whatever number of its subscriptions
+    match.
     """
 
     def forward(message: Message, queues: tuple[bytes, ...]) -> None:
         """
         Send a message to the other broker.
 
-        @param message: the message.
-        @param queues: the queue groups of which the other broker must deliver to one member each.
+        @param queues: the queue groups; the other broker delivers to one member of each.
         """
 
 
 class IOutboxLink(ILinkSubscriber):
     """
-    A link with an outbox. The fast lane writes its frames straight into the outbox, as C{HMSG} or
-    C{RMSG} (C{LMSG} to leafnodes) with the tag of the subscription in front of the subject: the
-    account as the link names it with a blank behind it, or no bytes. Everything else calls
-    C{forward}.
+    A link with an outbox. The fast lane writes frames into it (C{HMSG}, C{RMSG}, or C{LMSG} to
+    leafnodes) with the subscription's tag before the subject: the account as the link names it and
+    a space, or empty. The readable path calls C{forward}.
 
-    What leads to, or comes from, a leafnode of a named cluster, perhaps over another member of
-    this cluster, has the name as C{cluster}: no message goes back to a cluster that it came from.
+    A link to a leafnode of a named cluster, direct or over another member of this cluster, has the
+    name as C{cluster}: no message returns to the cluster that it came from.
     """
 
     outbox = Attribute(
-        "The L{natsbroker.connections.outbox.Outbox} of the connection; asked for once. "
-        "Its C{headers} "
-        "says whether the peer understands these."
+        "The L{natsbroker.connections.outbox.Outbox} of the connection; read once. "
+        "Its C{headers} says whether the peer takes headers."
     )
 
-    prefix = Attribute("That tag, for the account that it stands for.")
+    prefix = Attribute("The tag for the link's account.")
 
 
 class ISubscription(Interface):
     """
-    One subscription on a bus, as C{subscribe} returns it.
+    A subscription on a bus.
     """
 
     pattern = Attribute("The subject pattern, as bytes.")
-    queue = Attribute("The queue group; no bytes for a plain subscription.")
-    tag = Attribute("What was given to L{IMessageBus.subscribe}.")
-    delivered = Attribute("How many messages it has had.")
+    queue = Attribute("The queue group; empty for a plain subscription.")
+    tag = Attribute("The tag given to L{IMessageBus.subscribe}.")
+    delivered = Attribute("The number of messages delivered.")
     closed = Attribute("Whether it has ended.")
     permissions = Attribute(
-        "The L{natsbroker.subjects.permissions.SubscribePermissions} that are asked about each "
-        "message, where only some that match may be delivered; C{None} if all may. Whoever made "
-        "the subscription may set it."
+        "The L{natsbroker.subjects.permissions.SubscribePermissions} that each message must pass; "
+        "C{None} if all matching messages may be delivered. The subscriber sets it."
     )
 
     def cancel() -> None:
         """
-        End it now. Nothing is delivered afterwards. Cancelling twice does nothing.
+        End it now. Nothing is delivered afterwards. A second call does nothing.
         """
 
     def cancelAfter(count: int) -> None:
         """
-        End it when it has had so many messages, those that it already had included; at once if
-        it has had them. A later call replaces an earlier one; zero ends it at once.
+        End it after C{count} messages, including those already delivered. A later call replaces an
+        earlier one; zero ends it at once.
         """
 
     def reweigh(weight: int) -> None:
         """
-        Have it stand for another number of members of its queue group, which is for links.
+        Change the number of queue group members that it stands for; for links.
         """
 
 
 class IOrigin(Interface):
     """
-    A client that publishes: what services may know of it, and on whose behalf they act. The
-    C{origin} of its messages provides this. Whoever passes on messages of others than clients of
-    this broker provides it too, with the grant that they have here: an origin that does not is
-    nobody to a service that asks, and is refused.
+    The publisher of a message, as services see it: the C{origin} of a client's messages. A bridge
+    that publishes for others provides it too, with their grant in this broker; services refuse
+    requests whose origin has no grant.
     """
 
     grant = Attribute(
-        "The L{natsbroker.wire.grants.Grant} in force now; C{None} for whoever is not let in, or "
-        "not any more."
+        "The L{natsbroker.wire.grants.Grant} in force; C{None} before the login and after the end."
     )
 
     def clientInfo(isDetailed: bool) -> ClientInfo:
         """
-        Who it is.
-
-        @param isDetailed: whether more may be told than its account and its round trip.
+        @param isDetailed: whether to give more than the account and the round trip.
         """
 
 
 class IInterestWatcher(Interface):
     """
-    Somebody who wants to know what an account is subscribed to: links translate it into the
-    operations of their dialect.
+    Receives the interest of an account: links translate it into the operations of their dialect.
 
-    Unless it asks for something else, only subscriptions of this broker count (clients, internal
-    services and leafnodes that it is the hub of), never what was learned from other links, and no
-    services that answer for this broker alone. What other accounts import from this one counts as
-    if their subscribers were in it. What this account imports as a service does not: every broker
-    does that by itself.
+    By default the interest is that of this broker: clients, internal services and leafnodes that it
+    is the hub of, without local services and without the interest of other links. Streams that
+    other accounts import from this one count as if their subscribers were in it. Services that this
+    account imports do not count: every broker imports them itself.
 
-    Whoever asks for an audience that tells clusters of leafnodes apart is given, as one more
-    argument at the end, the cluster that a subscription is told of; no more for one of no cluster.
+    With an interest filter that tells clusters of leafnodes apart, each method receives one more
+    argument at the end, the cluster of the subscription, unless it has none.
     """
 
     def interestGained(pattern: bytes, queue: bytes, weight: int) -> None:
         """
-        The first subscription to C{pattern} in group C{queue} appeared.
+        The first subscription to C{pattern} in the group C{queue} exists.
 
-        @param weight: how many members there are; for plain interest, how many subscriptions.
+        @param weight: the members of the group, or the plain subscriptions.
         """
 
     def interestWeightChanged(pattern: bytes, queue: bytes, weight: int) -> None:
         """
-        The number of members of a group changed and is not zero. Not called for plain interest.
+        The members of a group have changed and are not zero. Not called for plain interest.
         """
 
     def interestLost(pattern: bytes, queue: bytes) -> None:
         """
-        The last one is gone.
+        The last subscription has ended.
         """
 
 
@@ -208,25 +190,23 @@ class IPublisher(Interface):
 
     def mapped(subject: bytes) -> bytes:
         """
-        Where a message goes that a client, or a leafnode, publishes to a subject: the account's
-        mappings say so. Whoever takes messages from clients asks this first, once for each
-        message, and checks permissions for the answer.
+        Apply the account's subject mappings to a subject that a client or a leafnode publishes to.
+        A session calls this once for each message and checks permissions for the result.
 
-        @return: the subject itself, another one, or no bytes if the message is lost.
+        @return: the subject itself, another one, or empty if the mapping drops the message.
         """
 
     def publish(
         message: Message, later: Callable[[Generator[None, None, int]], None] | None = None
     ) -> int:
         """
-        Deliver a message to everybody who is subscribed and reached from this kind of origin. Its
-        subject is not mapped.
+        Deliver a message to the matching subscribers that this kind of origin reaches. Its subject
+        is not mapped.
 
-        @param later: called with a generator where there are many receivers, which delivers to some
-            of them at each step. The caller uses it up, at once or as its turns allow, before it
-            publishes anything else; what it returns is the number of receivers. Without C{later}
-            all receivers are served at once.
-        @return: how many receivers there were (a link counts as one); -1 if C{later} was called.
+        @param later: called for many receivers, with a generator that delivers to some of them at
+            each step and returns their number. The caller exhausts it, at once or in its turns,
+            before it publishes anything else. Without C{later} all receivers are served at once.
+        @return: the number of receivers, a link counting as one; -1 if C{later} was called.
         """
 
     def post(subject: bytes, payload: bytes) -> int:
@@ -248,22 +228,21 @@ class IPublisher(Interface):
 
 class IMessageBus(IPublisher):
     """
-    The door to one account, bound to one kind of origin: sessions, links, services and third
-    parties hold exactly this, so nobody can lie about where a message came from.
+    One account, for one kind of origin: sessions, links, services and third parties hold a bus, so
+    the origin of a message cannot be forged.
     """
 
     account = Attribute("The account's name, as text.")
 
     matcher = Attribute(
-        "Who is subscribed to a subject, as a L{natsbroker.hot.Matcher}: the remembered answers "
-        "of the account's router, which the fast lane asks by itself. Its C{recorder} may be set, "
-        "to have counted what clients publish."
+        "The L{natsbroker.hot.Matcher} of the account: the cached matches of its router, which the "
+        "fast lane reads too. Its C{recorder} may be set, to count published messages."
     )
 
     def refresh() -> None:
         """
-        Have everything that is remembered about subscribers found out anew. To be called by a
-        subscriber whose outbox, or whose subscriptions' permissions, have changed.
+        Drop the cached matches. A subscriber calls this after a change of its outbox or of its
+        subscriptions' permissions.
         """
 
     def subscribe(
@@ -274,26 +253,24 @@ class IMessageBus(IPublisher):
         weight: int = 1,
     ) -> ISubscription:
         """
-        Have matching messages delivered.
-
-        @param pattern: a valid subject, which may hold wildcards.
-        @param subscriber: who gets them; for the kinds that are links an L{ILinkSubscriber}.
-        @param tag: given back with every delivery; for an L{IOutboxSubscriber} the sid.
-        @param queue: the queue group, or no bytes.
-        @param weight: for links: how many members the group has over there.
-        @raise ValueError: if the pattern is not a valid subject.
-        @raise natsbroker.errors.BrokerError: if the router takes no more.
+        @param pattern: a valid subject, with wildcards or without.
+        @param subscriber: for kinds that are links an L{ILinkSubscriber}.
+        @param tag: an argument of every delivery; for an L{IOutboxSubscriber} the sid.
+        @param queue: the queue group; empty for none.
+        @param weight: for links: the members of the group at the other broker.
+        @raise ValueError: for an invalid subject.
+        @raise natsbroker.errors.BrokerError: if the router takes no more entries.
         """
 
     def cancelAll(subscriptions: Iterable[ISubscription]) -> None:
         """
-        Cancel many subscriptions of the account. None of them gets another message; what they take
-        up is freed, and others hear that interest has ended, as turns allow.
+        Cancel many subscriptions of the account. None of them receives another message. Memory is
+        freed, and the end of interest is announced, in the turns that follow.
         """
 
     def hasInterest(subject: bytes) -> bool:
         """
-        Whether a message to this literal subject would reach anybody from this kind of origin.
+        Whether a message from this kind of origin to a literal subject would have a receiver.
         """
 
     def watchInterest(
@@ -303,90 +280,89 @@ class IMessageBus(IPublisher):
         whenTold: Callable[[], None] | None = None,
     ) -> Any:
         """
-        Be told what is subscribed: all there is, and every change.
+        Report the interest of the account to a watcher: the present interest and every change.
 
-        @param audience: of which subscriptions (a L{natsbroker.subjects.audience.Audience}); by
-            default of those of this broker.
-        @param isPatient: whether what there is may be told bit by bit, as turns allow, with changes
-            in between, and not at once.
-        @param whenTold: called when the watcher knows what there is.
+        @param audience: selects subscriptions; by default those of this broker.
+        @param isPatient: whether the present interest may be reported over several turns, with
+            changes in between.
+        @param whenTold: called when the present interest has been reported.
         @return: a callable without arguments that ends it.
         """
 
 
 class ISubjectRouter(Interface):
     """
-    Which subscriptions a subject reaches. Entries are opaque; an entry is inserted at most once
-    under a pattern. A router need not follow NATS's rules of matching.
+    Finds the subscriptions that a subject reaches. Entries are opaque; an entry is inserted at most
+    once under a pattern. A router may use other rules than those of NATS.
 
-    The bus remembers answers, so a router runs when subscriptions change and not for every message.
-    After each C{insert} and C{remove} the bus forgets its answers for the subjects that the pattern
-    matches by NATS's rules. The router announces every other change of an answer, whatever causes
-    it, with the callable that C{watchChanges} gave it.
+    The bus caches matches, so a router runs when subscriptions change and not for every message.
+    After each C{insert} and C{remove} the bus drops the cached matches of the subjects that the
+    pattern matches by NATS's rules. The router announces every other change of a match, whatever
+    its cause, through the callable of C{watchChanges}.
 
-    Interest that other servers are sent consists of the patterns that clients subscribe to. Routes
-    and leafnodes insert such patterns on the other side, so a cluster behaves alike where all its
-    brokers have the same router; gateways judge interest by NATS's rules. Permissions are checked
-    for a subject as it was published.
+    Interest sent to other servers consists of the patterns that clients subscribe to. Routes and
+    leafnodes insert these patterns at the other server, so a cluster whose brokers have the same
+    router behaves as one; gateways judge interest by NATS's rules. Permissions are checked for the
+    subject that was published.
     """
 
     def insert(pattern: bytes, entry: object) -> None:
         """
-        Add an entry under a valid pattern. Subjects that it reaches although the pattern does not
-        match them by NATS's rules are announced before this returns.
+        Add an entry under a valid pattern. Subjects that it reaches beyond NATS's rules are
+        announced before this returns.
 
-        @raise natsbroker.errors.BrokerError: if the router takes no more.
+        @raise natsbroker.errors.BrokerError: if the router takes no more entries.
         """
 
     def remove(pattern: bytes, entry: object) -> bool:
         """
-        Take an entry out, with the announcement that its C{insert} made.
+        Remove an entry, with the same announcement as its C{insert}.
 
-        @return: whether it was there.
+        @return: whether it existed.
         """
 
     def match(subject: bytes) -> Iterable[Any]:
         """
-        All entries whose pattern matches a literal subject (a wildcard in it counts as a literal
-        token), in any order.
+        The entries whose pattern matches a literal subject, in any order. A wildcard in the subject
+        is a literal token.
         """
 
     def hasInterest(subject: bytes) -> bool:
         """
-        Whether L{match} would give anything.
+        Whether L{match} would give an entry.
         """
 
     def watchChanges(changed: Callable[[bytes], None]) -> None:
         """
-        Register a callable that the router calls, in the reactor's thread, with a pattern when its
-        answers change for subjects that the pattern matches by NATS's rules; C{>} covers all
-        subjects. Calls during C{insert} and C{remove} are allowed. Changes that these cause for the
-        subjects of their own pattern need no call.
+        Register a callable. The router calls it, in the reactor's thread, with a pattern when the
+        matches of subjects change that the pattern matches by NATS's rules; C{>} covers all
+        subjects. It may call during C{insert} and C{remove}, and need not for the subjects of their
+        own pattern.
         """
 
     def __iter__() -> Iterator[Any]:
         """
-        All entries.
+        Iterate over all entries.
         """
 
     def __len__() -> int:
         """
-        How many entries there are.
+        The number of entries.
         """
 
 
 class IPublishFilter(Interface):
     """
-    A decision for every message of an account. Registering one takes the account off the fast
-    lane; no other account pays.
+    Decides about every message of an account. The account leaves the fast lane while it has a
+    filter; other accounts do not.
     """
 
     def filterMessage(message: Message, kind: int) -> Message | None:
         """
-        Called before matching. Must not block. If it raises, that is logged, and the message is
+        Called before matching. It must not block. If it raises, the error is logged and the message
         dropped.
 
-        @param message: what was published.
+        @param message: the published message.
         @param kind: the L{natsbroker.wire.values.Kind} of its origin.
-        @return: the message to deliver, which may be another one, or C{None} to drop it.
+        @return: the message to deliver, the same or another one; C{None} to drop it.
         """

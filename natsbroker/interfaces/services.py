@@ -1,11 +1,9 @@
 """
-The contracts of services and plugins: what can be put beside, or instead of, our own parts.
+The contracts of services and plugins.
 
-A plugin is an object that provides one of the interfaces here with a C{name}, found through
-Twisted's plugin system (a module in C{twisted/plugins} of any installed package) and named in the
-configuration; or the same object given to C{Broker(...)} directly.
-
-Promises: small interfaces. Must never know: any implementation.
+A plugin is an object with a C{name} that provides one of these interfaces. The configuration names
+it, and Twisted's plugin system finds it (a module in C{twisted/plugins} of any installed package);
+or an application passes it to C{Broker(...)}.
 """
 
 from __future__ import annotations
@@ -26,68 +24,66 @@ if TYPE_CHECKING:
 
 class IBrokerHost(Interface):
     """
-    What a broker offers to the plugins that it hosts.
+    The broker as its plugins see it.
     """
 
-    reactor = Attribute("The reactor, for timers and connections: no other may be used.")
+    reactor = Attribute("The reactor, for timers and connections. Plugins use no other.")
 
     settings = Attribute("The settings in force, a L{natsbroker.config.model.Settings}.")
 
     monitoring = Attribute(
-        "What is behind the monitoring pages, a L{natsbroker.monitoring.model.MonitoringModel}: "
-        "figures of connections and links."
+        "The monitoring pages, a L{natsbroker.monitoring.model.MonitoringModel}."
     )
 
     def describe() -> Mapping[str, Any]:
         """
-        What names the broker: C{name}, C{id}, C{host}, C{version}, and C{tags} if there are any.
+        The broker's C{name}, C{id}, C{host} and C{version}, and C{tags} if it has any.
         """
 
     def bus(account: str = "$G", isLocal: bool = False) -> IMessageBus:
         """
-        The door to an account, for a service inside the broker.
+        The bus of an account, for a service inside the broker.
 
-        @param isLocal: for a service that answers for this broker alone: other brokers are not told
-            what it subscribes to, and what they send does not reach it, nor they what it publishes.
-        @raise KeyError: if there is no such account.
+        @param isLocal: for a service that answers for this broker alone: its interest is not sent
+            to other brokers, and messages pass between it and other brokers in neither direction.
+        @raise KeyError: for an unknown account.
         """
 
     def watchAccounts(watcher: Any) -> None:
         """
-        Have a callable called with the door to every account that there is, and to every new one
-        when it is made, for as long as the broker is there.
+        Call a callable with the bus of every account, now and whenever an account is created.
         """
 
     def addFilter(account: str, publishFilter: IPublishFilter) -> Any:
         """
-        Have every message of an account decided upon.
+        Filter every message that is published in an account.
 
-        @return: a callable without arguments that takes the filter out again.
-        @raise KeyError: if there is no such account.
+        @return: a callable without arguments that removes the filter.
+        @raise KeyError: for an unknown account.
         """
 
     def observe(observer: IObserver) -> Any:
         """
-        Be told of every advisory.
+        Register an observer of advisories.
 
-        @return: a callable without arguments that ends it.
+        @return: a callable without arguments that removes it.
         """
 
 
 class IObserver(Interface):
     """
-    Somebody who is told what happens in the broker.
+    Receives the advisories of a broker.
     """
 
     def observe(advisory: Advisory) -> None:
         """
-        Something happened; L{natsbroker.advisories} lists what can. Must not raise or block.
+        Receive an advisory; L{natsbroker.advisories} lists them. It must not raise or block.
         """
 
 
 class IAuthorizerPlugin(Interface):
     """
-    Makes authorizers; named by C{authorization { plugin: NAME }}.
+    Creates authorizers; named by C{authorization { plugin: NAME }}.
     """
 
     name = Attribute("The name in the configuration.")
@@ -95,28 +91,28 @@ class IAuthorizerPlugin(Interface):
     def makeAuthorizer(host: IBrokerHost, section: Mapping[str, Any]) -> IAuthorizer:
         """
         @param section: the other keys of the C{authorization} block.
-        @raise ValueError: if the section makes no sense; the text is shown with its place.
+        @raise ValueError: for wrong keys or values; the error message shows the text with the line.
         """
 
 
 class IRouterPlugin(Interface):
     """
-    Makes subject routers, one for each account; named by C{router { plugin: NAME }}.
+    Creates subject routers, one for each account; named by C{router { plugin: NAME }}.
     """
 
     name = Attribute("The name in the configuration.")
 
     def makeRouter(account: str, section: Mapping[str, Any]) -> ISubjectRouter:
         """
-        @param account: the name of the account that it routes for.
+        @param account: the account's name.
         @param section: the other keys of the C{router} block.
-        @raise ValueError: if the section makes no sense.
+        @raise ValueError: for wrong keys or values.
         """
 
 
 class IBrokerService(Interface):
     """
-    A service beside ours; named by C{services { NAME { ... } }}.
+    Creates a service; named by C{services { NAME { ... } }}.
     """
 
     name = Attribute("The name in the configuration.")
@@ -124,30 +120,30 @@ class IBrokerService(Interface):
     def makeService(host: IBrokerHost, section: Mapping[str, Any]) -> IService:
         """
         @param section: the keys of the service's block.
-        @return: a Twisted service; it is started after the accounts exist and before the first
-            client is let in, and stopped after the last one has gone.
-        @raise ValueError: if the section makes no sense.
+        @return: a Twisted service. It starts when the accounts exist, before the first client
+            connects, and stops after the last client has left.
+        @raise ValueError: for wrong keys or values.
         """
 
 
 class IPrepared(Interface):
     """
-    A service that needs time before it can serve. Clients are not let in before; a service that
-    does not provide this is ready when it was started.
+    A service that is not ready at once. Clients can connect when all services are ready; a service
+    without this interface is ready when it has started.
     """
 
     def whenPrepared() -> Deferred[None]:
         """
-        Called after the service was started.
+        Called after C{startService}.
 
-        @return: fires when it can serve. If it fails, the broker does not start, for that reason.
+        @return: fires when the service is ready. If it fails, the broker does not start.
         """
 
 
 class IReloadable(Interface):
     """
-    What can take new settings without a restart. A service that provides it is asked when the
-    configuration is reloaded; one that does not needs a restart for its section to change.
+    A service that takes new settings at a reload. For other services a changed section needs a
+    restart.
     """
 
     def planReload(section: Mapping[str, Any]) -> Any:
@@ -155,6 +151,6 @@ class IReloadable(Interface):
         Check a new section without changing anything.
 
         @return: a callable without arguments that applies it and cannot fail.
-        @raise ValueError: if the section makes no sense or needs a restart; nothing at all is
-            reloaded then.
+        @raise ValueError: for a wrong section, or one that needs a restart. Nothing of the
+            configuration is reloaded then.
         """
