@@ -1,16 +1,16 @@
 """
-What holds for every test: a failure that is only logged fails the test that caused it.
+What holds for every test: its markers, the examples that Hypothesis tries, and logged failures.
 
-Promises: a test that ends with a L{Failure} in Twisted's log, and did not fetch it with the
+A test that ends with a L{Failure} in Twisted's log, and did not fetch it with the
 C{flushLoggedErrors} fixture, fails and shows the traceback. Tests of C{twisted.trial} keep trial's
 own bookkeeping, which does the same. The package's pytest fixtures are there whether or not the
 package is installed.
-
-Must never know: any particular test.
 """
 
 from __future__ import annotations
 
+import functools
+import gc
 import importlib
 import importlib.util
 import os
@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import _pytest.unittest
 import pytest
 from hypothesis import settings
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
@@ -27,6 +28,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from tests.postgresql import postgres, postgresOfClass
+from tests.reach import INTEROP, POSTGRES, ROOT, SPARK
 from tests.support import Names, using
 
 __all__ = ["postgres", "postgresOfClass"]
@@ -42,6 +44,39 @@ pytest.register_assert_rewrite(
 
 FlushLoggedErrors = Callable[..., list[Failure]]
 
+NOT_UNIT = tuple(ROOT / place for place in (INTEROP, SPARK, POSTGRES))
+"""Directories without unit tests."""
+
+REALTIME = (
+    ROOT / INTEROP,
+    *(
+        ROOT / SPARK / name
+        for name in (
+            "test_archivekilling.py",
+            "test_connection.py",
+            "test_killing.py",
+            "test_localcluster.py",
+            "test_pushing.py",
+            "test_streaming.py",
+        )
+    ),
+)
+"""Directories and files whose tests depend on how soon other programs and clocks act."""
+
+NOT_REALTIME = tuple(
+    ROOT / INTEROP / name
+    for name in (
+        "auth/differential",
+        "test_differential.py",
+        "test_rows_natsbroker.py",
+        "test_rows_real_server.py",
+        "test_typecheckers.py",
+    )
+)
+"""Those among them that compare answers, whenever these come."""
+
+NOT_UNIT_FIXTURES = frozenset({"postgres", "postgresOfClass"})
+
 SHIPPED_PLUGIN = "natsbroker.testing.pytestplugin"
 
 # No test is judged by how long it took. All checks together repeat the same examples, so that what
@@ -50,6 +85,7 @@ _SAME = bool(os.environ.get("CI") or os.environ.get("NATSBROKER_SAME_EXAMPLES"))
 settings.register_profile(
     "natsbroker", settings(settings.default, deadline=None, derandomize=_SAME)
 )
+settings.register_profile("unit", settings(settings.get_profile("natsbroker"), max_examples=20))
 settings.load_profile("natsbroker")
 
 # A shell starts what it puts into the background with SIGINT ignored, and programs that tests start
@@ -60,12 +96,53 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_configure(config: pytest.Config) -> None:
     """
-    Load the shipped pytest plugin from the source tree where no installed package announced it.
+    Load the shipped pytest plugin from the source tree where no installed package announced it,
+    and spare each test a slow look-up.
     """
+    if config.getoption("markexpr") == "unit":
+        settings.load_profile("unit")
+    # pytest looks up Twisted's version for each test, in a file that it parses each time: 2 ms.
+    lookUp = getattr(_pytest.unittest, "_get_twisted_version", None)
+    if lookUp is not None:
+        _pytest.unittest._get_twisted_version = functools.cache(lookUp)
     if config.pluginmanager.has_plugin("natsbroker"):
         return
     if importlib.util.find_spec(SHIPPED_PLUGIN) is not None:
         config.pluginmanager.register(importlib.import_module(SHIPPED_PLUGIN), "natsbroker")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """
+    Unit tests alone are collected without the packages that other tests import.
+    """
+    elsewhere = collection_path in NOT_UNIT and config.getoption("markexpr") == "unit"
+    return True if elsewhere else None
+
+
+def pytest_collection_finish() -> None:
+    """
+    Keep the garbage collector from going through all collected tests again and again.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """
+    Mark as C{unit} every test that its place, its fixtures or a mark do not exclude, and as
+    C{realtime} those in the places for it.
+    """
+    for item in items:
+        places = {item.path, *item.path.parents}
+        if places.intersection(REALTIME) and not places.intersection(NOT_REALTIME):
+            item.add_marker("realtime")
+        if not (
+            places.intersection(NOT_UNIT)
+            or item.get_closest_marker("slow")
+            or NOT_UNIT_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+        ):
+            item.add_marker("unit")
 
 
 @implementer(ILogObserver)

@@ -385,6 +385,7 @@ print(*sorted(sys.modules))
 """
 
 
+@pytest.mark.slow
 class TestLoading:
     """
     What a broker loads: the parts that its settings ask for, so that it starts quickly.

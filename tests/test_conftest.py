@@ -13,6 +13,8 @@ from twisted.logger import Logger
 
 from tests import conftest
 
+pytestmark = pytest.mark.slow
+
 pytest_plugins = ["pytester"]
 
 log = Logger()

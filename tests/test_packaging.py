@@ -22,6 +22,8 @@ import pytest
 
 import natsbroker
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 
 SOURCES = (

@@ -170,6 +170,7 @@ HELLOS = st.lists(
 ).map(lambda hellos: [Step(number, hello) for number, hello in enumerate(hellos)])
 
 
+@pytest.mark.slow
 @eachWay
 class TestSameConversation:
     """The same scripts give the same bytes."""

@@ -11,6 +11,8 @@ import pytest
 from natsbroker import hot
 from tests._accel.sanitized import Unavailable, fuzz
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(not hot.COMPILED, reason=hot.REASON)
 def test_nothingIsFound() -> None:

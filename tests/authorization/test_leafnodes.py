@@ -78,6 +78,7 @@ def ourHub(broker: Broker) -> Wire:
     return broker.hub()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", [waiting, letIn, dialled, ourHub])
 def test_garbage(state: Callable[[Broker], Wire]) -> None:
     """Whatever a peer says, nothing fails, who may not come in says nothing to anybody, and the

@@ -24,6 +24,7 @@ SCENES = int(os.environ.get("NATSBROKER_SCENES", "90"))
 LEAST = 5000
 
 
+@pytest.mark.slow
 @onEach
 def test_matrix(names: Names) -> None:
     """At least five thousand cases agree with the reference, of every kind and state."""

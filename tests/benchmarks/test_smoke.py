@@ -24,7 +24,7 @@ from benchmarks.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")]
 
 LINKED = [f"{kind}{rest}" for kind, _ in LINKS for rest in ("-16", "-queue-128", "-request-1")]
 

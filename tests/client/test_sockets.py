@@ -14,6 +14,8 @@ import pytest
 from natsbroker.testing.process import BrokerProcess
 from tests.interop.certificates import writeCertificates
 
+pytestmark = [pytest.mark.slow, pytest.mark.realtime]
+
 ROOT = Path(__file__).resolve().parents[2]
 
 Start = Callable[..., BrokerProcess]

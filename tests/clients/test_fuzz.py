@@ -14,6 +14,7 @@ from tests.clients.fuzz import STATES, Broken, Fuzzer
 from tests.support import Names, onEach, using
 
 
+@pytest.mark.slow
 @onEach
 def test_short(names: Names) -> None:
     """Some thousand inputs in every state of a connection break no promise."""
@@ -66,6 +67,7 @@ class TestNotices:
         assert "is left" in self.attempt(monkeypatch, "_leaveAccount", lambda self: None)
 
 
+@pytest.mark.slow
 class TestCommand:
     """The long form's command line."""
 

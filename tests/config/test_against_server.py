@@ -28,6 +28,8 @@ from natsbroker.config.commandline import Action, UsageError, invocationFrom
 from natsbroker.config.errors import ConfigError, ConfigErrors, NotSupportedYet
 from tests.config.support import PEM, filesystem
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 OLDEST = (2, 14)
 """The oldest release whose behaviour we follow."""

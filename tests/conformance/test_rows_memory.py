@@ -110,6 +110,7 @@ def test_byteByByte(row: Row) -> None:
     play(row, byteByByte(row.ourSteps))
 
 
+@pytest.mark.slow
 @unsplitRows
 def test_everySplit(row: Row) -> None:
     """The answer is the same wherever the longest packet is split in two."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ messages = st.dictionaries(st.integers(1, 12), values, max_size=8).map(encode)
 payloads = messages | st.binary(max_size=60)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(sorted(ERRORS)), payloads), max_size=12))
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_garbage(requests: list[tuple[str, bytes]]) -> None:

@@ -222,6 +222,7 @@ class Room(World):
         return rounds
 
 
+@pytest.mark.slow
 @onEach
 @pytest.mark.parametrize("fastLane", [True, False], ids=["lane", "readable"])
 class TestShares:

@@ -11,6 +11,8 @@ import pytest
 from tests.examples.meeting import heardAt
 from tests.examples.running import running
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("dialect", [(), ("classic",), ("auto",)], ids=lambda each: "".join(each))
 def test_serves(dialect: tuple[str, ...]) -> None:

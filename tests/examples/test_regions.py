@@ -71,6 +71,7 @@ class Client:
         self._socket.close()
 
 
+@pytest.mark.slow
 def test_runs() -> None:
     """Two clusters as the docstring starts them: what is global arrives, what is not does not."""
     with (

@@ -6,8 +6,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.examples.meeting import heardAt
 from tests.examples.running import running
+
+pytestmark = pytest.mark.slow
 
 
 def test_serves() -> None:

@@ -19,6 +19,8 @@ from natsbroker.subjects.grammar import matches
 from tests.routes.clusters import Node, mesh, target
 from tests.support import Recorder
 
+pytestmark = pytest.mark.slow
+
 #: How many histories are played; more of them: C{python -m tests.links.test_histories FIRST LAST}.
 SEEDS = range(150)
 

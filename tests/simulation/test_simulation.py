@@ -25,6 +25,8 @@ from tests.simulation.__main__ import main, report
 from tests.simulation.faults import double, lose
 from tests.simulation.running import run
 
+pytestmark = pytest.mark.slow
+
 #: How many histories are run here, in parts of so many.
 HISTORIES, PART = 240, 20
 

@@ -24,6 +24,8 @@ from tests.simulation.history import stepsOf
 from tests.simulation.running import PROBES, run
 from tests.simulation.superworld import CLUSTERS, LEAFS, SuperWorld
 
+pytestmark = pytest.mark.slow
+
 #: How many histories are run here, in parts of so many.
 HISTORIES, PART = 40, 10
 

@@ -32,7 +32,11 @@ from tests.storage.shim import FOR_EVER, Act, Call, Orders, Plan
 from tests.storage.streamclient import CLUSTER, PATIENCE, StreamClient, connectStream
 
 WHY_NOT = shim.whyNot()
-pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.realtime,
+    pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT),
+]
 
 
 def test_ended(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from natsbroker.storage import records
 from tests.storage.damage import Specimen, makeSpecimen, trial
 from tests.storage.history import Lost
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def specimen(tmp_path_factory: pytest.TempPathFactory) -> Specimen:

@@ -21,6 +21,8 @@ from natsbroker.interfaces.records import StoreFull
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 MOUNT = 'mount -t tmpfs -o size="$0" tmpfs "$1" && exec "$2" -m tests.storage.fulldisk "$1"'

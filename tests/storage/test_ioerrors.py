@@ -24,7 +24,7 @@ from tests.storage.shim import FOR_EVER, Act, Call, Plan
 from tests.storage.victims import Zygote
 
 WHY_NOT = shim.whyNot()
-pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,8 @@ from tests.storage.points import MOMENTS, PHASES, tryPoint
 from tests.storage.shim import Act, Call, Plan
 from tests.storage.victims import Zygote
 
+pytestmark = pytest.mark.slow
+
 WHY_NOT = shim.whyNot()
 needsShim = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
 

@@ -20,7 +20,7 @@ from tests.storage.powercut import CUTS, cutPower
 from tests.storage.victims import Zygote
 
 WHY_NOT = shim.whyNot()
-pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)]
 
 
 @pytest.fixture(scope="module")

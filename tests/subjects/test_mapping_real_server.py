@@ -17,6 +17,8 @@ from tests.interop.servers import requireRealServer
 from tests.subjects.realserver import Line, realServer
 from tests.subjects.test_functions import WRONG
 
+pytestmark = pytest.mark.slow
+
 RNG = random.Random(20260822)
 
 

@@ -421,12 +421,14 @@ WRONG: list[tuple[str, type[SynchronousTestCase], set[str]]] = [
 NAMES = [row[0] for row in WRONG]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("suite", "expected"), [row[1:] for row in WRONG], ids=NAMES)
 def test_wrongProvidersFail(suite: type[SynchronousTestCase], expected: set[str]) -> None:
     """A provider that breaks its contract fails the tests that are about that."""
     assert expected <= failuresOf(suite)
 
 
+@pytest.mark.slow
 def test_everyTestCanFail() -> None:
     """Each test of each suite is failed by some wrong provider."""
     missed: dict[str, set[str]] = {}

@@ -105,6 +105,7 @@ def failures(policy: Any) -> set[str]:
     return {str(case).split()[0] for case, _ in result.failures + result.errors}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "test"),
     [

@@ -26,6 +26,8 @@ from tests.storage.history import History, Recorder
 from tests.storage.shim import Act, Call, Plan
 from tests.storage.victims import Zygote
 
+pytestmark = pytest.mark.slow
+
 MARK = b"\x01markmar"
 WHY_NOT = shim.whyNot()
 needsShim = pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)

@@ -1,0 +1,54 @@
+"""
+Which tests the arguments of pytest name, and so what has to be there to run them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+INTEROP = "tests/interop"
+SPARK = "tests/spark"
+POSTGRES = "tests/storage/postgres"
+
+
+@dataclass(frozen=True)
+class Reach:
+    """
+    What the named tests use besides the packages of the C{unit} extra.
+
+    @ivar interop: clients and servers of others.
+    @ivar spark: Spark.
+    @ivar postgres: a PostgreSQL server.
+    """
+
+    interop: bool
+    spark: bool
+    postgres: bool
+
+    @property
+    def environment(self) -> str:
+        """The environment in tox.ini that has what these tests import."""
+        return "checks" if self.interop or self.spark or self.postgres else "unit"
+
+
+def reachOf(arguments: Sequence[str]) -> Reach:
+    """
+    @param arguments: for pytest, from the checkout's top directory.
+    """
+    named = [each.partition("::")[0] for each in arguments if not each.startswith("-")]
+    paths = [os.path.relpath(each) for each in named if os.path.exists(each)] or ["tests"]
+    return Reach(
+        *(any(_overlap(path, place) for path in paths) for place in (INTEROP, SPARK, POSTGRES))
+    )
+
+
+def _overlap(path: str, place: str) -> bool:
+    """
+    @return: whether one of the two directories holds the other.
+    """
+    return path == "." or f"{path}/".startswith(f"{place}/") or f"{place}/".startswith(f"{path}/")
