@@ -1,7 +1,7 @@
 """
 C{python -O} takes assert statements out: authorization must not lean on any.
 
-C{.ci/test} runs the tests of authorization with it; pytest keeps the asserts of the tests
+The checks run the tests of authorization with it; pytest keeps the asserts of the tests
 themselves, which L{test_testsCount} holds.
 """
 
@@ -16,6 +16,8 @@ import pytest
 
 import natsbroker
 from tests.listed import CHECKOUT
+
+pytestmark = pytest.mark.slow
 
 PACKAGE = Path(natsbroker.__file__).resolve().parent
 

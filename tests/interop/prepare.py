@@ -2,11 +2,9 @@
 Install and build what the interop tests need besides Python packages: C{python -m
 tests.interop.prepare}.
 
-Promises: as often as one likes; a second run does nothing.  As root on Debian the missing system
-packages are installed; elsewhere they are named.  What cannot be had is said, and is an exit status
-other than 0 where CI is set.
-
-This module must never know what the tests do.
+A second run does nothing. System packages are not installed here: C{python3 -m tests} does that,
+by the table in L{tests.machine}. What cannot be installed is named, and where CI is set the exit
+status is then 1.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import sys
 from pathlib import Path
 
 from tests.interop.commands import run, say
-from tests.interop.servers import OLD_SERVER
 from tests.interop.stan import prepare as streaming
 
 HERE = Path(__file__).resolve().parent
@@ -28,27 +25,6 @@ JS = HERE / "js"
 C_PROGRAM = HERE / "c" / "build" / "scenarios"
 
 NATS_HEADER = Path("/usr/include/nats/nats.h")
-
-
-def systemPackages() -> None:
-    """
-    Install Node.js, the C client, a compiler and an older nats-server, where they are missing and
-    it can be done.
-    """
-    wanted = [] if shutil.which("npm") else ["nodejs", "npm"]
-    wanted += [] if NATS_HEADER.exists() else ["libnats-dev"]
-    wanted += [] if OLD_SERVER.exists() else ["nats-server"]
-    wanted += [] if shutil.which("cc") else ["gcc", "libc6-dev"]
-    wanted += [] if shutil.which("openssl") else ["openssl"]
-    if not wanted:
-        return
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        say(f"missing: {' '.join(wanted)}")
-        return
-    os.environ["DEBIAN_FRONTEND"] = "noninteractive"
-    _ = run("apt-get", "-qq", "update") and run(
-        "apt-get", "-qq", "install", "-y", "--no-install-recommends", *wanted
-    )
 
 
 def javaScript() -> bool:
@@ -89,9 +65,10 @@ def cProgram() -> bool:
 
 def main() -> int:
     """
-    Do all of it.
+    Install and build everything.
+
+    @return: the exit status.
     """
-    systemPackages()
     ready = [javaScript(), cProgram(), streaming.pythonClient(), streaming.javaScriptClient()]
     return 1 if os.environ.get("CI") and not all(ready) else 0
 
