@@ -146,6 +146,7 @@ def test_wrongEnd(names: Names) -> None:
         assert answer == b"-ERR 'Unknown Protocol Operation'\r\n"
 
 
+@pytest.mark.slow
 @onEach
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 1 << 40))

@@ -141,6 +141,7 @@ def fixed(listeners: Any) -> Any:
     return kept
 
 
+@pytest.mark.slow
 @needsCompiled
 @settings(max_examples=150, deadline=None)
 @given(

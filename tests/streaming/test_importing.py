@@ -359,6 +359,7 @@ class TestTwice:
         assert not imported(stage.store, planned(writer))
         assert channelOf(stage.store, "orders").bounds().last == 4
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("commits", range(12))
     def test_interrupted(self, writer: StoreWriter, commits: int) -> None:
         """

@@ -103,6 +103,7 @@ def stage(tmp_path: Path) -> Iterator[DiskStage]:
     stage.reactor.wait(stage.store.close())
 
 
+@pytest.mark.slow
 def test_bounded(stage: DiskStage) -> None:
     """After fifteen thousand messages the service holds on to no more than after five thousand,
     with a subscriber that keeps up, one that is far behind, and one that has nothing."""

@@ -386,6 +386,7 @@ USERS = st.fixed_dictionaries(
 class TestAgainstReference:
     """All rules together, over made-up users."""
 
+    @pytest.mark.slow
     @settings(max_examples=400, deadline=None)
     @given(
         USERS,

@@ -126,6 +126,7 @@ MESSAGES = st.builds(
 CHANGES = st.sampled_from([b"SUB a.> 1\r\n", b"SUB a.b q 2\r\n", b"UNSUB 1\r\n", b"SUB x 3\r\n"])
 
 
+@pytest.mark.slow
 @onEach
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.lists(CHANGES, max_size=2), st.lists(MESSAGES)), max_size=6))
