@@ -14,7 +14,7 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IBrokerHost, IBrokerService
 from natsbroker.monitoring.trafficservice import TrafficService
-from natsbroker.streaming.inside import ChannelWriter
+from natsbroker.streaming.channelwriter import ChannelWriter
 from natsbroker.wire.durations import secondsFrom
 
 __all__ = ["TrafficPlugin"]

@@ -22,12 +22,12 @@ from zope.interface import Interface
 
 from natsbroker.interfaces import IHeldLog, IRetainedLog, IStreamLog, IStreamStore
 from natsbroker.interfaces.records import Entry, LogBounds, Record, Retention, StoreError
-from natsbroker.streaming import texts
+from natsbroker.streaming import errors
+from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.groups import Group, GroupKey, Subscription
 from natsbroker.streaming.limits import ChannelLimits, Limits
 from natsbroker.streaming.runs import StoredMessage, storedMessages
 from natsbroker.streaming.tail import Tail
-from natsbroker.streaming.texts import Refused
 
 if TYPE_CHECKING:
     from natsbroker.streaming.deadlines import Deadline
@@ -273,13 +273,13 @@ class Channels:
         channel = self._channels.get(name)
         if channel is not None:
             if channel.isDeleted:
-                raise Refused(texts.BEING_DELETED)
+                raise Refused(errors.BEING_DELETED)
             return channel
         other = self._lowered.get(name.lower())
         if other is not None:
-            raise Refused(texts.OTHER_CASE.format(name, other.name))
+            raise Refused(errors.OTHER_CASE.format(name, other.name))
         if 0 < self.limits.max_channels <= len(self._channels):
-            raise Refused(texts.TOO_MANY_CHANNELS)
+            raise Refused(errors.TOO_MANY_CHANNELS)
         channel = self._add(name)
         self._created(channel)
         self._open(channel).addCallbacks(self._opened, self._failed, (name,), {}, (channel,), {})

@@ -27,14 +27,14 @@ from natsbroker.storage.lmdb.reports import acknowledge
 from natsbroker.streaming.configured import optionsFrom, storeMaker
 from natsbroker.streaming.filestore.directory import SourceDirectory
 from natsbroker.streaming.filestore.framing import SourceError
-from natsbroker.streaming.filestore.report import Report
-from natsbroker.streaming.importing import (
+from natsbroker.streaming.filestore.importer import (
     Importer,
     ImportInterrupted,
     ImportRefused,
     Plan,
     planImport,
 )
+from natsbroker.streaming.filestore.report import Report
 from natsbroker.streaming.settings import Streaming
 
 __all__ = ["DONE", "FAILED", "NOT_DONE", "USAGE", "main"]

@@ -26,7 +26,7 @@ class Client:
     @ivar heartbeatInbox: where it answers heartbeats.
     @ivar connID: what tells its connection from others; no bytes for a client of protocol 0.
     @ivar protocol: of the connect request.
-    @ivar owner: the user that connected it; see L{natsbroker.streaming.access}.
+    @ivar owner: the user that connected it; see L{natsbroker.streaming.requests.access}.
     @ivar subscriptions: its active ones, in the order in which they were made.
     @ivar failures: heartbeats that were not answered, in a row.
     @ivar heartbeat: when the next one is sent; C{None} while an answer is waited for.

@@ -57,7 +57,7 @@ class Subscription:
     @ivar maxInFlight: how many messages may be unacknowledged.
     @ivar ackWaitInSecs: after how many seconds they come again.
     @ivar owner: the user that made it, for a durable subscription; see
-        L{natsbroker.streaming.access}.
+        L{natsbroker.streaming.requests.access}.
     @ivar pending: sequence -> when it comes again and its size, in the order of these times.
     @ivar pendingBytes: the sum of the sizes.
     @ivar isReady: whether the client knows of the subscription: it is sent nothing before.

@@ -10,7 +10,7 @@ written down as soon as it does.
 Must never know: why anything changes.
 
 Keys: C{service}; C{client/ID}; C{subscription/NUMBER}; C{import}, written by
-L{natsbroker.streaming.importing}.
+L{natsbroker.streaming.filestore.importer}.
 """
 
 from __future__ import annotations

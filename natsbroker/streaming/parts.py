@@ -15,22 +15,22 @@ from twisted.logger import Logger
 
 from natsbroker.interfaces import IMessageBus, IStreamStore
 from natsbroker.interfaces.records import StoreError
-from natsbroker.streaming.acknowledging import Acknowledging
 from natsbroker.streaming.channels import Channel, Channels
 from natsbroker.streaming.clients import Clients
-from natsbroker.streaming.connecting import Connecting
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.delivery import Delivery
 from natsbroker.streaming.figures import Traffic
-from natsbroker.streaming.idleness import Idleness
-from natsbroker.streaming.intake import Intake
-from natsbroker.streaming.leaving import Leaving
+from natsbroker.streaming.inactivity import Idleness
 from natsbroker.streaming.ledger import Ledger, ledgerSpace
 from natsbroker.streaming.names import Subjects
 from natsbroker.streaming.options import StreamingOptions
-from natsbroker.streaming.publishing import Publishing
 from natsbroker.streaming.redelivery import Redelivery
-from natsbroker.streaming.subscribing import Subscribing
+from natsbroker.streaming.requests.acks import Acknowledging
+from natsbroker.streaming.requests.close import Leaving
+from natsbroker.streaming.requests.connect import Connecting
+from natsbroker.streaming.requests.dispatcher import Intake
+from natsbroker.streaming.requests.publish import Publishing
+from natsbroker.streaming.requests.subscribe import Subscribing
 
 __all__ = ["Parts", "Surroundings"]
 

@@ -34,7 +34,7 @@ from natsbroker.interfaces import (
 from natsbroker.interfaces.records import LeaseLost, StoreError
 from natsbroker.server.readiness import Readiness
 from natsbroker.streaming.catalogue import ChannelCatalogue
-from natsbroker.streaming.leading import lead
+from natsbroker.streaming.leadership import lead
 from natsbroker.streaming.names import Subjects
 from natsbroker.streaming.options import StreamingOptions
 from natsbroker.streaming.parts import Parts

@@ -19,7 +19,7 @@ from natsbroker.accounts.imports import ServiceImport, StreamImport
 from natsbroker.clients.protocol import ClientFactory
 from natsbroker.errors import Unauthorized
 from natsbroker.routes.interest import RoutePermissions
-from natsbroker.streaming.access import requesterOf
+from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.subjects.permissions import (
     DENIED,
     PermissionSet,

@@ -78,7 +78,7 @@ ATTEMPTS: dict[int, Listed] = {
         "denied at delivery: live, of imported streams, of NATS Streaming",
         (
             _MATRIX,
-            "tests/streaming/test_subscribing.py::TestPermissions::test_inbox",
+            "tests/streaming/requests/test_subscribe.py::TestPermissions::test_inbox",
             f"{_CROSSING}::TestDelivery::test_denied",
         ),
         missing=_JETSTREAM,
@@ -181,9 +181,9 @@ ATTEMPTS: dict[int, Listed] = {
     16: Listed(
         "NATS Streaming: in another's name, of another's durable, with names that are none",
         (
-            "tests/streaming/test_publishing.py::TestPermissions::test_othersClient",
-            "tests/streaming/test_subscribing.py::TestPermissions::test_othersClient",
-            "tests/streaming/test_leaving.py::TestClose::test_othersClient",
+            "tests/streaming/requests/test_publish.py::TestPermissions::test_othersClient",
+            "tests/streaming/requests/test_subscribe.py::TestPermissions::test_othersClient",
+            "tests/streaming/requests/test_close.py::TestClose::test_othersClient",
             "tests/streaming/test_names.py::test_notClientIDs",
             "tests/streaming/test_names.py::test_notChannels",
         ),
@@ -287,7 +287,7 @@ ADVISORIES: dict[str, Listed] = {
         "client ids with odd signs, and those of other users",
         (
             "tests/streaming/test_names.py::test_notClientIDs",
-            "tests/streaming/test_connecting.py::TestConnect::test_inboxOfOthers",
+            "tests/streaming/requests/test_connect.py::TestConnect::test_inboxOfOthers",
         ),
     ),
     "CVE-2026-33217": Listed(
@@ -350,7 +350,7 @@ ADVISORIES: dict[str, Listed] = {
     ),
     "GHSA-7qmq": Listed(
         "what is replayed to a denied subject",
-        ("tests/streaming/test_subscribing.py::TestPermissions::test_inbox",),
+        ("tests/streaming/requests/test_subscribe.py::TestPermissions::test_inbox",),
         missing=_JETSTREAM,
     ),
 }

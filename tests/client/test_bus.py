@@ -29,7 +29,7 @@ from natsbroker.interfaces import (
     ISubscriber,
     ISubscription,
 )
-from natsbroker.streaming.access import requesterOf
+from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.values import Message, Run
 from tests.conftest import FlushLoggedErrors

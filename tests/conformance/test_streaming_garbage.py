@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from natsbroker.streaming import texts
 from natsbroker.testing.memory import MemoryBroker
 from tests.conformance.streamingwire import Value, Wire, decode, encode
 from tests.conformance.test_streaming import (
@@ -33,7 +32,7 @@ ERRORS = {
 }  # fmt: skip
 
 KNOWN = {
-    text.format("", "").encode() for name, text in vars(texts).items() if name.isupper()
+    text.format("", "").encode() for name, text in vars(errors).items() if name.isupper()
 }  # fmt: skip
 
 numbers = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-2, 20)

@@ -12,10 +12,10 @@ from twisted.internet.task import Clock
 
 from natsbroker.interfaces.records import StoreError, StoreFull
 from natsbroker.storage.memory import MemoryStore
-from natsbroker.streaming import texts
+from natsbroker.streaming import errors
 from natsbroker.streaming.channels import Channel, Channels
+from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.limits import ChannelLimits, ChannelOverrides, Limits
-from natsbroker.streaming.texts import Refused
 from tests.streaming.stores import HeldStore
 
 
@@ -60,7 +60,7 @@ class TestDemand:
         """There are not more than the limit, those being opened included."""
         shelf = Shelf(Limits(max_channels=1))
         shelf.channels.demand("foo")
-        with pytest.raises(Refused, match=texts.TOO_MANY_CHANNELS):
+        with pytest.raises(Refused, match=errors.TOO_MANY_CHANNELS):
             shelf.channels.demand("bar")
         assert shelf.channels.demand("foo")
 
@@ -228,7 +228,7 @@ class TestDrop:
         channel.append(entries(b"1"))
         shelf.store.isHeld = True
         dropped = shelf.outcome(ensureDeferred(shelf.channels.drop(channel)))
-        with pytest.raises(Refused, match=texts.BEING_DELETED):
+        with pytest.raises(Refused, match=errors.BEING_DELETED):
             shelf.channels.demand("foo")
         shelf.store.isHeld = False
         shelf.store.commit()

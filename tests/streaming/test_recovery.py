@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.interfaces.records import StoreFailed
-from natsbroker.streaming import protocol, texts
+from natsbroker.streaming import errors, protocol
 from natsbroker.streaming.ledger import DELAY, SubscriptionState
 from natsbroker.wire.grants import Grant
 from tests.streaming.stores import HeldStore
@@ -48,7 +48,7 @@ class TestClients:
         client = stage.client()
         client.close()
         again(stage, how)
-        assert client.ping() == texts.REPLACED
+        assert client.ping() == errors.REPLACED
 
     def test_heartbeats(self) -> None:
         """It is sent heartbeats, and found dead if it is."""
@@ -67,7 +67,7 @@ class TestClients:
         stage.client(grant=Grant(user="alice"))
         again(stage, "crash")
         mallory = Client(stage, "me", Grant(user="mallory"), connID=b"")
-        assert mallory.publish("foo", b"x") == texts.INVALID_PUBLISH_REQUEST
+        assert mallory.publish("foo", b"x") == errors.INVALID_PUBLISH_REQUEST
 
 
 class TestSubscriptions:

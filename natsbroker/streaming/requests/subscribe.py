@@ -18,20 +18,20 @@ from twisted.logger import Logger
 
 from natsbroker.interfaces import IMessageBus, ISubscriber
 from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
-from natsbroker.streaming import protocol, texts
-from natsbroker.streaming.access import Requester, belongsTo, requesterOf
+from natsbroker.streaming import errors, protocol
 from natsbroker.streaming.channels import Channel, Channels
 from natsbroker.streaming.clients import Client, Clients
 from natsbroker.streaming.delivery import Delivery, Run
+from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.groups import Group, GroupKey, Subscription, queueName
-from natsbroker.streaming.idleness import Idleness
-from natsbroker.streaming.leaving import Leaving
+from natsbroker.streaming.inactivity import Idleness
 from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.names import isChannel
 from natsbroker.streaming.protocol import Malformed, SubscriptionRequest, SubscriptionResponse
 from natsbroker.streaming.redelivery import Redelivery
 from natsbroker.streaming.replies import Replies
-from natsbroker.streaming.texts import Refused
+from natsbroker.streaming.requests.access import Requester, belongsTo, requesterOf
+from natsbroker.streaming.requests.close import Leaving
 from natsbroker.wire.values import Message
 
 __all__ = ["Subscribing", "startAfter"]
@@ -142,25 +142,25 @@ class Subscribing:
         try:
             asked = SubscriptionRequest.FromString(message.payload)
         except Malformed:
-            raise Refused(texts.INVALID_SUBSCRIPTION_REQUEST) from None
+            raise Refused(errors.INVALID_SUBSCRIPTION_REQUEST) from None
         if not asked.clientID:
-            raise Refused(texts.CLIENT_ID_MISSING)
+            raise Refused(errors.CLIENT_ID_MISSING)
         if asked.ackWaitInSecs <= 0:
-            raise Refused(texts.INVALID_ACK_WAIT)
+            raise Refused(errors.INVALID_ACK_WAIT)
         if asked.maxInFlight <= 0:
-            raise Refused(texts.INVALID_MAX_IN_FLIGHT)
+            raise Refused(errors.INVALID_MAX_IN_FLIGHT)
         if not protocol.NEW_ONLY <= asked.startPosition <= protocol.FIRST:
-            raise Refused(texts.INVALID_START)
+            raise Refused(errors.INVALID_START)
         channel = asked.subject.encode()
         if not isChannel(channel):
-            raise Refused(texts.INVALID_SUBJECT)
+            raise Refused(errors.INVALID_SUBJECT)
         client = self._clients.byID.get(asked.clientID)
         requester = requesterOf(message.origin)
         if client is None or not requester.actsFor(client.owner):
-            raise Refused(texts.UNKNOWN_CLIENT_ID)
+            raise Refused(errors.UNKNOWN_CLIENT_ID)
         inbox = asked.inbox.encode()
         if not requester.may(self._subject, channel) or (inbox and not _mayHear(requester, inbox)):
-            raise Refused(texts.NOT_AUTHORIZED)
+            raise Refused(errors.NOT_AUTHORIZED)
         return asked, requester, client
 
     async def _serve(
@@ -212,9 +212,9 @@ class Subscribing:
         asked = request.asked
         start = await startAfter(channel, asked, request.last, self._now())
         if not request.client.isRegistered:
-            raise Refused(texts.UNKNOWN_CLIENT_ID)
+            raise Refused(errors.UNKNOWN_CLIENT_ID)
         if channel.isDeleted:
-            raise Refused(texts.BEING_DELETED)
+            raise Refused(errors.BEING_DELETED)
         group = self._groupFor(channel, request, start)
         isResumed = group.offline is not None
         subscription = self._join(group, request)
@@ -227,7 +227,7 @@ class Subscribing:
                     self._leaving.remove(subscription, isForGood=not isResumed)
                 raise
         if not subscription.isActive:
-            raise Refused(texts.UNKNOWN_CLIENT_ID)
+            raise Refused(errors.UNKNOWN_CLIENT_ID)
         return subscription
 
     def _groupFor(self, channel: Channel, request: _Request, start: int) -> Group:
@@ -254,7 +254,7 @@ class Subscribing:
     def _keyFor(self, asked: Any) -> GroupKey:
         if asked.qGroup:
             if ":" in asked.durableName:
-                raise Refused(texts.INVALID_DURABLE_NAME)
+                raise Refused(errors.INVALID_DURABLE_NAME)
             return ("queue", queueName(asked.qGroup, asked.durableName))
         if asked.durableName:
             return ("durable", asked.clientID, asked.durableName)
@@ -263,7 +263,7 @@ class Subscribing:
     def _checkRoom(self, channel: Channel) -> None:
         maximum = channel.limits.max_subscriptions
         if 0 < maximum <= sum(1 for _ in channel.subscriptions):
-            raise Refused(texts.TOO_MANY_SUBSCRIPTIONS)
+            raise Refused(errors.TOO_MANY_SUBSCRIPTIONS)
 
     def _checkDurable(self, group: Group, request: _Request) -> None:
         """
@@ -271,12 +271,12 @@ class Subscribing:
         """
         for member in list(group.members):
             if not self._replaceDurable or not member.isReady:
-                raise Refused(texts.DUPLICATE_DURABLE)
+                raise Refused(errors.DUPLICATE_DURABLE)
             self._leaving.remove(member, isForGood=False)
         offline = group.offline
         if offline is not None and not request.requester.isInside:
             if not belongsTo(offline.owner, request.requester.name):
-                raise Refused(texts.NOT_AUTHORIZED)
+                raise Refused(errors.NOT_AUTHORIZED)
 
     def _join(self, group: Group, request: _Request) -> Subscription:
         asked = request.asked

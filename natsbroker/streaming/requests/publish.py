@@ -19,18 +19,18 @@ from twisted.python.failure import Failure
 
 from natsbroker.interfaces import IMessageBus
 from natsbroker.interfaces.records import Entry, Record, StoreError
-from natsbroker.streaming import texts
-from natsbroker.streaming.access import requesterOf
+from natsbroker.streaming import errors
 from natsbroker.streaming.channels import Channel, Channels
 from natsbroker.streaming.clients import Clients
 from natsbroker.streaming.delivery import Delivery
+from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.figures import Traffic
-from natsbroker.streaming.idleness import Idleness
+from natsbroker.streaming.inactivity import Idleness
 from natsbroker.streaming.names import isChannel
 from natsbroker.streaming.protocol import Malformed, PubMsg
 from natsbroker.streaming.replies import Replies
+from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.streaming.runs import pubAcks, publishedIn, replyBlock, storedMessages
-from natsbroker.streaming.texts import Refused
 from natsbroker.wire.values import Run
 
 __all__ = ["Publishing"]
@@ -154,7 +154,7 @@ class Publishing:
             data, guids = found.data, found.guids
             if self.waiting + found.size > MOST_WAITING:
                 fitting = self._fitting(data)
-                self._refuse(run.reply, guids[fitting:], texts.TOO_MUCH_WAITS)
+                self._refuse(run.reply, guids[fitting:], errors.TOO_MUCH_WAITS)
                 data, guids = data[:fitting], guids[:fitting]
             self._put(batch, b"", data, run.reply, guids)
         return count
@@ -193,7 +193,7 @@ class Publishing:
         try:
             request = PubMsg.FromString(payload)
         except Malformed:
-            self._replies.publishError(run.reply, "", texts.INVALID_PUBLISH_REQUEST)
+            self._replies.publishError(run.reply, "", errors.INVALID_PUBLISH_REQUEST)
             return 1
         self._traffic.inMessages += 1
         self._traffic.inBytes += len(payload)
@@ -201,7 +201,7 @@ class Publishing:
         try:
             batch = self._admit(run, name, request.clientID, request.connID, bool(guid))
             if self.waiting > MOST_WAITING:
-                raise Refused(texts.TOO_MUCH_WAITS)
+                raise Refused(errors.TOO_MUCH_WAITS)
             headers = _headersFor(request.reply) if request.reply else b""
         except Refused as refused:
             self._replies.publishError(run.reply, guid, str(refused))
@@ -223,7 +223,7 @@ class Publishing:
         if batch is None:
             batch = self._batchFor(name)
         if not hasGuid:
-            raise Refused(texts.INVALID_PUBLISH_REQUEST)
+            raise Refused(errors.INVALID_PUBLISH_REQUEST)
         client = clientID, connID
         if client != self._client:
             self._checkClient(*client)
@@ -236,9 +236,9 @@ class Publishing:
         """
         subject = name.encode()
         if not isChannel(subject):
-            raise Refused(texts.INVALID_PUBLISH_REQUEST)
+            raise Refused(errors.INVALID_PUBLISH_REQUEST)
         if not self._requester.may(self._subject, subject):
-            raise Refused(texts.NOT_AUTHORIZED)
+            raise Refused(errors.NOT_AUTHORIZED)
         channel = self._channels.demand(name)
         batch = self._batches.get(channel)
         if batch is None:
@@ -252,12 +252,12 @@ class Publishing:
         See that a message that a peer let in is for the channel that the peer let it in for.
         """
         if subject != b"%b.%b" % (self._subject, name.encode()):
-            raise Refused(texts.NOT_AUTHORIZED)
+            raise Refused(errors.NOT_AUTHORIZED)
 
     def _checkClient(self, clientID: str, connID: bytes) -> None:
         client = self._clients.find(clientID, connID)
         if client is None or not self._requester.actsFor(client.owner):
-            raise Refused(texts.INVALID_PUBLISH_REQUEST)
+            raise Refused(errors.INVALID_PUBLISH_REQUEST)
 
     def flush(self) -> None:
         """
@@ -301,7 +301,7 @@ class Publishing:
         text = str(failure.value)
         if not isinstance(failure.value, StoreError):
             _log.failure("Storing messages failed", failure)
-            text = texts.INTERNAL
+            text = errors.INTERNAL
         _log.error(
             'Cannot store {count} messages in channel "{name}": {why}',
             count=len(batch.entries),
@@ -337,7 +337,7 @@ def _headersFor(reply: str) -> bytes:
     try:
         return replyBlock(reply)
     except ValueError:
-        raise Refused(texts.INVALID_PUBLISH_REQUEST) from None
+        raise Refused(errors.INVALID_PUBLISH_REQUEST) from None
 
 
 #: An origin that no message has.

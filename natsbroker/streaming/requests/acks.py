@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from natsbroker.streaming.access import requesterOf
 from natsbroker.streaming.channels import Channel
 from natsbroker.streaming.delivery import Delivery
 from natsbroker.streaming.groups import Group, Subscription
 from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.protocol import Ack, Malformed
+from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.streaming.runs import acknowledgedIn
 from natsbroker.wire.values import Run
 

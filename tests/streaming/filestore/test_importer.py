@@ -17,8 +17,8 @@ from natsbroker.interfaces.records import LeaseLost, StoreError, StoreFailed
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.streaming.filestore.directory import SourceDirectory
 from natsbroker.streaming.filestore.framing import SourceError
+from natsbroker.streaming.filestore.importer import Importer, ImportRefused, Plan, planImport
 from natsbroker.streaming.filestore.report import Report
-from natsbroker.streaming.importing import Importer, ImportRefused, Plan, planImport
 from natsbroker.streaming.limits import ChannelLimits, ChannelOverrides, Limits
 from natsbroker.streaming.options import StreamingOptions
 from natsbroker.testing.pumped import PumpedReactor

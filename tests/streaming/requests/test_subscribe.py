@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.interfaces.records import StoreFailed, StoreFull
-from natsbroker.streaming import protocol, texts
+from natsbroker.streaming import errors, protocol
 from natsbroker.streaming.limits import ChannelLimits, Limits
 from natsbroker.streaming.options import StreamingOptions
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
@@ -36,19 +36,19 @@ class TestChecks:
     """What is refused, and in which order the checks are made."""
 
     ORDER = (
-        ({"clientID": ""}, texts.CLIENT_ID_MISSING),
-        ({"ackWaitInSecs": 0}, texts.INVALID_ACK_WAIT),
-        ({"ackWaitInSecs": -5}, texts.INVALID_ACK_WAIT),
-        ({"maxInFlight": 0}, texts.INVALID_MAX_IN_FLIGHT),
-        ({"maxInFlight": -1}, texts.INVALID_MAX_IN_FLIGHT),
-        ({"startPosition": 5}, texts.INVALID_START),
-        ({"startPosition": -1}, texts.INVALID_START),
-        ({"subject": ""}, texts.INVALID_SUBJECT),
-        ({"subject": "foo.*"}, texts.INVALID_SUBJECT),
-        ({"subject": "foo..bar"}, texts.INVALID_SUBJECT),
-        ({"subject": "foo/bar"}, texts.INVALID_SUBJECT),
-        ({"clientID": "unknown"}, texts.UNKNOWN_CLIENT_ID),
-        ({"qGroup": "q", "durableName": "a:b"}, texts.INVALID_DURABLE_NAME),
+        ({"clientID": ""}, errors.CLIENT_ID_MISSING),
+        ({"ackWaitInSecs": 0}, errors.INVALID_ACK_WAIT),
+        ({"ackWaitInSecs": -5}, errors.INVALID_ACK_WAIT),
+        ({"maxInFlight": 0}, errors.INVALID_MAX_IN_FLIGHT),
+        ({"maxInFlight": -1}, errors.INVALID_MAX_IN_FLIGHT),
+        ({"startPosition": 5}, errors.INVALID_START),
+        ({"startPosition": -1}, errors.INVALID_START),
+        ({"subject": ""}, errors.INVALID_SUBJECT),
+        ({"subject": "foo.*"}, errors.INVALID_SUBJECT),
+        ({"subject": "foo..bar"}, errors.INVALID_SUBJECT),
+        ({"subject": "foo/bar"}, errors.INVALID_SUBJECT),
+        ({"clientID": "unknown"}, errors.UNKNOWN_CLIENT_ID),
+        ({"qGroup": "q", "durableName": "a:b"}, errors.INVALID_DURABLE_NAME),
     )
 
     @pytest.mark.parametrize(("more", "error"), ORDER)
@@ -69,12 +69,12 @@ class TestChecks:
     def test_garbage(self, payload: bytes) -> None:
         """Bytes that are no request are refused."""
         response = Stage().ask(SUB, payload, protocol.SubscriptionResponse)
-        assert response.error == texts.INVALID_SUBSCRIPTION_REQUEST
+        assert response.error == errors.INVALID_SUBSCRIPTION_REQUEST
 
     def test_nothing(self) -> None:
         """An empty request has no client id."""
         response = Stage().ask(SUB, b"", protocol.SubscriptionResponse)
-        assert response.error == texts.CLIENT_ID_MISSING
+        assert response.error == errors.CLIENT_ID_MISSING
 
     def test_colon(self) -> None:
         """A durable name that is not of a queue group may have a colon."""
@@ -84,7 +84,7 @@ class TestChecks:
         """Subscribing can be what makes one channel too many."""
         client = Stage(StreamingOptions(limits=Limits(max_channels=1))).client()
         client.subscribe("foo")
-        assert Listener(client, "bar").subscribe() == texts.TOO_MANY_CHANNELS
+        assert Listener(client, "bar").subscribe() == errors.TOO_MANY_CHANNELS
 
     def test_tooManySubscriptions(self) -> None:
         """Offline durable subscriptions count; resuming one is not one more."""
@@ -92,7 +92,7 @@ class TestChecks:
         client = Stage(StreamingOptions(limits=limits)).client()
         client.subscribe("foo", durableName="d").close()
         client.subscribe("foo")
-        too = texts.TOO_MANY_SUBSCRIPTIONS
+        too = errors.TOO_MANY_SUBSCRIPTIONS
         assert Listener(client, "foo").subscribe() == too
         assert Listener(client, "foo").subscribe(qGroup="q") == too
         assert Listener(client, "foo").subscribe(durableName="e") == too
@@ -105,7 +105,7 @@ class TestChecks:
         client = Stage(StreamingOptions(limits=limits)).client()
         client.subscribe("foo", qGroup="q")
         client.subscribe("foo", qGroup="q")
-        assert Listener(client, "foo").subscribe(qGroup="q") == texts.TOO_MANY_SUBSCRIPTIONS
+        assert Listener(client, "foo").subscribe(qGroup="q") == errors.TOO_MANY_SUBSCRIPTIONS
 
 
 class TestPermissions:
@@ -116,14 +116,14 @@ class TestPermissions:
         grant = Grant(user="u", publish=PermissionSet([b"_STAN.sub.test-cluster.mine"]))
         client = Stage().client(grant=grant)
         assert client.subscribe("mine")
-        assert Listener(client, "yours").subscribe() == texts.NOT_AUTHORIZED
+        assert Listener(client, "yours").subscribe() == errors.NOT_AUTHORIZED
 
     def test_othersClient(self) -> None:
         """Nobody subscribes in the name of another user's client."""
         stage = Stage()
         stage.client("alice", grant=Grant(user="alice"))
         mallory = Client(stage, "alice", Grant(user="mallory"))
-        assert Listener(mallory, "foo").subscribe() == texts.UNKNOWN_CLIENT_ID
+        assert Listener(mallory, "foo").subscribe() == errors.UNKNOWN_CLIENT_ID
 
     def test_inbox(self) -> None:
         """Messages are not sent to where the subscriber may not listen."""
@@ -132,7 +132,7 @@ class TestPermissions:
         )
         client = Stage().client(grant=grant)
         for inbox in ("$SYS.REQ.SERVER.PING", "_INBOX.private.1"):
-            assert Listener(client, "foo").subscribe(inbox=inbox) == texts.NOT_AUTHORIZED
+            assert Listener(client, "foo").subscribe(inbox=inbox) == errors.NOT_AUTHORIZED
         assert client.subscribe("foo")
 
     def test_durableOfAnother(self) -> None:
@@ -142,7 +142,7 @@ class TestPermissions:
         alice.subscribe("foo", durableName="d")
         alice.close()
         mallory = stage.client(grant=Grant(user="mallory"))
-        assert Listener(mallory, "foo").subscribe(durableName="d") == texts.NOT_AUTHORIZED
+        assert Listener(mallory, "foo").subscribe(durableName="d") == errors.NOT_AUTHORIZED
         mallory.close()
         again = stage.client(grant=Grant(user="alice"))
         assert again.subscribe("foo", durableName="d")
@@ -322,7 +322,7 @@ class TestResponse:
         stage.store.isHeld = False
         stage.store.commit()
         stage.settle()
-        assert listener.answer.error == texts.UNKNOWN_CLIENT_ID
+        assert listener.answer.error == errors.UNKNOWN_CLIENT_ID
         assert (listener.got, stage.model.channel("foo").subs_count) == ([], 0)
 
     def test_noInbox(self) -> None:
@@ -371,7 +371,7 @@ class TestDurable:
         stage = Stage()
         client = stage.client()
         client.subscribe("foo", durableName="d")
-        assert Listener(client, "foo").subscribe(durableName="d") == texts.DUPLICATE_DURABLE
+        assert Listener(client, "foo").subscribe(durableName="d") == errors.DUPLICATE_DURABLE
         assert client.subscribe("bar", durableName="d")
         assert client.subscribe("foo", durableName="e")
         assert stage.client("other").subscribe("foo", durableName="d")
@@ -384,7 +384,7 @@ class TestDurable:
         stage.store.isHeld = True
         one, two = Listener(client, "foo"), Listener(client, "foo")
         one.subscribe(durableName="d")
-        assert two.subscribe(durableName="d") == texts.DUPLICATE_DURABLE
+        assert two.subscribe(durableName="d") == errors.DUPLICATE_DURABLE
         stage.store.commit()
         stage.settle()
         assert one.answer.error == ""

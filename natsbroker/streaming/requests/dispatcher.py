@@ -16,11 +16,11 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker.interfaces import IMessageBus, IRunSubscriber, ISubscription
-from natsbroker.streaming.access import Requester, requesterOf
-from natsbroker.streaming.acknowledging import Acknowledging
 from natsbroker.streaming.groups import Subscription
 from natsbroker.streaming.names import Subjects
-from natsbroker.streaming.publishing import Publishing
+from natsbroker.streaming.requests.access import Requester, requesterOf
+from natsbroker.streaming.requests.acks import Acknowledging
+from natsbroker.streaming.requests.publish import Publishing
 from natsbroker.wire.values import Message, Run
 
 __all__ = ["Intake"]

@@ -11,7 +11,7 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.interfaces.records import StoreFailed, StoreFull
-from natsbroker.streaming import protocol, publishing, texts
+from natsbroker.streaming import errors, protocol
 from natsbroker.streaming.limits import Limits
 from natsbroker.streaming.options import StreamingOptions
 from natsbroker.streaming.runs import publishedIn
@@ -67,7 +67,7 @@ class TestChecks:
     def test_invalid(self, more: dict[str, object]) -> None:
         """What is not right is refused at once, with the guid."""
         stage = Stage()
-        assert stage.client().publish("foo", b"x", **more) == texts.INVALID_PUBLISH_REQUEST
+        assert stage.client().publish("foo", b"x", **more) == errors.INVALID_PUBLISH_REQUEST
         assert sum(stage.model.channel(each).msgs for each in stage.model.channelNames()) == 0
 
     @pytest.mark.parametrize("more", [{"connID": b""}, {"clientID": ""}, {"clientID": "other"}])
@@ -79,19 +79,19 @@ class TestChecks:
         """Bytes that are no message are answered without a guid."""
         stage = Stage()
         ack = stage.ask(PUB + b"foo", b"\xff\xff", protocol.PubAck)
-        assert (ack.guid, ack.error) == ("", texts.INVALID_PUBLISH_REQUEST)
+        assert (ack.guid, ack.error) == ("", errors.INVALID_PUBLISH_REQUEST)
 
     def test_closed(self) -> None:
         """A client that has left cannot publish."""
         client = Stage().client()
         client.close()
-        assert client.publish("foo", b"x") == texts.INVALID_PUBLISH_REQUEST
+        assert client.publish("foo", b"x") == errors.INVALID_PUBLISH_REQUEST
 
     def test_tooManyChannels(self) -> None:
         """One channel too many is refused; those that are there can be published to."""
         client = Stage(StreamingOptions(limits=Limits(max_channels=1))).client()
         assert client.publish("foo", b"x") == ""
-        assert client.publish("bar", b"x") == texts.TOO_MANY_CHANNELS
+        assert client.publish("bar", b"x") == errors.TOO_MANY_CHANNELS
         assert client.publish("foo", b"x") == ""
 
     def test_subjectDoesNotDecide(self) -> None:
@@ -119,7 +119,7 @@ class TestPermissions:
         grant = Grant(user="u", publish=PermissionSet([b"_STAN.pub.test-cluster.mine.>"]))
         client = stage.client(grant=grant)
         assert client.publish("mine.x", b"x") == ""
-        assert client.publish("yours.x", b"x") == texts.NOT_AUTHORIZED
+        assert client.publish("yours.x", b"x") == errors.NOT_AUTHORIZED
         assert stage.model.channelNames() == ["mine.x"]
 
     def test_smuggled(self) -> None:
@@ -128,15 +128,15 @@ class TestPermissions:
         grant = Grant(user="u", publish=PermissionSet([b"_STAN.pub.test-cluster.mine"]))
         client = stage.client(grant=grant)
         ack = client.ask(PUB + b"mine", client.pubMsg("yours", b"x"), protocol.PubAck)
-        assert ack.error == texts.NOT_AUTHORIZED
+        assert ack.error == errors.NOT_AUTHORIZED
 
     def test_othersClient(self) -> None:
         """Nobody publishes in the name of another user's client, by whatever id."""
         stage = Stage()
         stage.client("alice", grant=Grant(user="alice"))
         mallory = Client(stage, "alice", Grant(user="mallory"))
-        assert mallory.publish("foo", b"x") == texts.INVALID_PUBLISH_REQUEST
-        assert mallory.publish("foo", b"x", connID=b"") == texts.INVALID_PUBLISH_REQUEST
+        assert mallory.publish("foo", b"x") == errors.INVALID_PUBLISH_REQUEST
+        assert mallory.publish("foo", b"x", connID=b"") == errors.INVALID_PUBLISH_REQUEST
 
     def test_mixedInOneChunk(self) -> None:
         """Permission is looked at for each of several publishers in one chunk of input."""
@@ -145,14 +145,14 @@ class TestPermissions:
         may, mayNot = stage.client("may"), stage.client("maynot", grant=grant)
         inboxes = [each.publishMany("foo", [b"x"]) for each in (may, mayNot, may, mayNot)]
         stage.settle()
-        assert [acks(each)[0][1] for each in inboxes] == ["", texts.NOT_AUTHORIZED] * 2
+        assert [acks(each)[0][1] for each in inboxes] == ["", errors.NOT_AUTHORIZED] * 2
 
     def test_revoked(self) -> None:
         """What a grant says is looked at anew for every chunk of input."""
         client = Stage().client()
         assert client.publish("foo", b"x") == ""
         client.origin.grant = Grant(publish=PermissionSet([]))
-        assert client.publish("foo", b"x") == texts.NOT_AUTHORIZED
+        assert client.publish("foo", b"x") == errors.NOT_AUTHORIZED
         client.origin.grant = None
         assert client.publish("foo", b"x") is None
         assert client.stage.model.channel("foo").msgs == 1
@@ -166,7 +166,7 @@ class TestPermissions:
         assert client.publish("foo", b"x") == ""
         subject, message = b"_STAN.pub.test-cluster.foo", client.pubMsg("secret", b"x")
         ack = client.ask(subject, message, protocol.PubAck)
-        assert ack.error == texts.NOT_AUTHORIZED
+        assert ack.error == errors.NOT_AUTHORIZED
         assert stage.model.channelNames() == ["foo"]
 
 
@@ -297,14 +297,14 @@ class TestFailing:
     @onEach
     def test_tooMuchWaits(self, names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
         """What would fill memory while the store is slow is refused at once, and read only once."""
-        monkeypatch.setattr(publishing, "MOST_WAITING", 100)
+        monkeypatch.setattr(publish, "MOST_WAITING", 100)
         reads: list[int] = []
 
         def read(payloads: list[bytes], start: int) -> Any:
             reads.append(start)
             return publishedIn(payloads, start)
 
-        monkeypatch.setattr(publishing, "publishedIn", read)
+        monkeypatch.setattr(publish, "publishedIn", read)
         with using(names):
             stage = Stage(makeStore=held)
             client = stage.client()
@@ -313,7 +313,7 @@ class TestFailing:
             reads.clear()
             inbox = client.publishMany("foo", [b"x" * 60] * 9)
             stage.settle()
-            assert acks(inbox) == [(f"guid-{each}", texts.TOO_MUCH_WAITS) for each in range(4, 11)]
+            assert acks(inbox) == [(f"guid-{each}", errors.TOO_MUCH_WAITS) for each in range(4, 11)]
             assert len(reads) == (1 if names is COMPILED else 9)
             stage.store.isHeld = False
             stage.store.commit()

@@ -15,7 +15,7 @@ from twisted.logger import capturedLogs
 
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.storage.memory import MemoryStore
-from natsbroker.streaming.leading import leaderLog
+from natsbroker.streaming.leadership import leaderLog
 from natsbroker.streaming.monitoring import StreamingModel
 from natsbroker.streaming.service import StreamingService
 from tests.streaming.stores import LeasedStore, Shared

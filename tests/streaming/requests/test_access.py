@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from natsbroker.streaming.access import Requester, belongsTo, requesterOf
+from natsbroker.streaming.requests.access import Requester, belongsTo, requesterOf
 from natsbroker.subjects.permissions import (
     PermissionSet,
     ResponsePermission,

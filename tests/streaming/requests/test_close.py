@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.interfaces.records import StoreFull
-from natsbroker.streaming import protocol, texts
+from natsbroker.streaming import errors, protocol
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.wire.grants import Grant
 from tests.streaming.stores import HeldStore
@@ -38,13 +38,13 @@ class TestSubscriptions:
         client = stage.client()
         listener = client.subscribe("foo")
         inbox = listener.ackInbox.decode()
-        assert end(client, subject, subject="bar", inbox=inbox) == texts.UNKNOWN_CHANNEL
-        assert end(client, subject, subject="foo", inbox="x") == texts.INVALID_SUBSCRIPTION
-        assert end(client, subject, subject="foo") == texts.INVALID_SUBSCRIPTION
+        assert end(client, subject, subject="bar", inbox=inbox) == errors.UNKNOWN_CHANNEL
+        assert end(client, subject, subject="foo", inbox="x") == errors.INVALID_SUBSCRIPTION
+        assert end(client, subject, subject="foo") == errors.INVALID_SUBSCRIPTION
         response = stage.ask(subject, b"\xff", protocol.SubscriptionResponse)
-        assert response.error == texts.INVALID_UNSUBSCRIBE_REQUEST
+        assert response.error == errors.INVALID_UNSUBSCRIBE_REQUEST
         client.clientID = "unknown"
-        assert end(client, subject, subject="foo", inbox=inbox) == texts.UNKNOWN_CLIENT_ID
+        assert end(client, subject, subject="foo", inbox=inbox) == errors.UNKNOWN_CLIENT_ID
 
     @BOTH
     def test_inboxes(self, subject: bytes) -> None:
@@ -63,9 +63,9 @@ class TestSubscriptions:
         alice = stage.client("alice", grant=Grant(user="alice"))
         inbox = alice.subscribe("foo").ackInbox.decode()
         bob = stage.client("bob", grant=Grant(user="bob"))
-        assert end(bob, subject, subject="foo", inbox=inbox) == texts.UNKNOWN_CLIENT_ID
+        assert end(bob, subject, subject="foo", inbox=inbox) == errors.UNKNOWN_CLIENT_ID
         bob.clientID = "alice"
-        assert end(bob, subject, subject="foo", inbox=inbox) == texts.UNKNOWN_CLIENT_ID
+        assert end(bob, subject, subject="foo", inbox=inbox) == errors.UNKNOWN_CLIENT_ID
         assert end(alice, subject, subject="foo", inbox=inbox) == ""
 
     def test_permissions(self) -> None:
@@ -73,7 +73,7 @@ class TestSubscriptions:
         allowed = PermissionSet([b"_STAN.sub.>", b"_STAN.subclose.test-cluster.foo"])
         client = Stage().client(grant=Grant(user="u", publish=allowed))
         listener = client.subscribe("foo", durableName="d")
-        assert listener.unsubscribe() == texts.NOT_AUTHORIZED
+        assert listener.unsubscribe() == errors.NOT_AUTHORIZED
         assert listener.close() == ""
 
     @BOTH
@@ -190,19 +190,19 @@ class TestClose:
         """An unknown client and bytes that are no request have their texts."""
         stage = Stage()
         client = stage.client()
-        assert client.close("unknown") == texts.UNKNOWN_CLIENT_ID
+        assert client.close("unknown") == errors.UNKNOWN_CLIENT_ID
         subject = b"_STAN.close.test-cluster"
         response = stage.ask(subject, b"\xff", protocol.CloseResponse)
-        assert response.error == texts.INVALID_CLOSE_REQUEST
+        assert response.error == errors.INVALID_CLOSE_REQUEST
         assert client.close() == ""
-        assert client.close() == texts.UNKNOWN_CLIENT_ID
+        assert client.close() == errors.UNKNOWN_CLIENT_ID
 
     def test_othersClient(self) -> None:
         """Nobody closes another user's client."""
         stage = Stage()
         alice = stage.client("alice", grant=Grant(user="alice"))
         mallory = Client(stage, "mallory", Grant(user="mallory"))
-        assert mallory.close("alice") == texts.UNKNOWN_CLIENT_ID
+        assert mallory.close("alice") == errors.UNKNOWN_CLIENT_ID
         assert alice.ping() == ""
 
     def test_afterWhatWasPublished(self) -> None:

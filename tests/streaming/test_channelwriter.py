@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from natsbroker.streaming.inside import ChannelWriter
+from natsbroker.streaming.channelwriter import ChannelWriter
 from natsbroker.testing.memory import MemoryBroker
 from tests.server.support import logLines
 from tests.support import Recorder

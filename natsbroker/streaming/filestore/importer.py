@@ -31,7 +31,7 @@ from natsbroker.streaming.filestore.framing import SourceError
 from natsbroker.streaming.filestore.messages import OVERHEAD, SourceMessage
 from natsbroker.streaming.filestore.report import Report
 from natsbroker.streaming.filestore.state import SourceSubscription
-from natsbroker.streaming.leading import leaderLog
+from natsbroker.streaming.leadership import leaderLog
 from natsbroker.streaming.ledger import (
     FORMAT,
     IMPORT_KEY,

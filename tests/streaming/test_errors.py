@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from natsbroker.config.flags import STREAMING_FLAGS
-from natsbroker.streaming import texts
 
 TOPIC = Path(__file__).resolve().parents[2] / "docs" / "topics" / "streaming.md"
 
-TEXTS = {name: text for name, text in vars(texts).items() if name.isupper()}
+TEXTS = {name: text for name, text in vars(errors).items() if name.isupper()}
 
 #: Flags whose feature is not there; the topic names the features.
 REFUSED = {

@@ -16,19 +16,19 @@ from twisted.logger import Logger
 
 from natsbroker.interfaces import IMessageBus
 from natsbroker.interfaces.records import StoreError
-from natsbroker.streaming import texts
-from natsbroker.streaming.access import requesterOf
+from natsbroker.streaming import errors
 from natsbroker.streaming.channels import Channel, Channels
 from natsbroker.streaming.clients import Client, Clients
 from natsbroker.streaming.delivery import Run
+from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.groups import Subscription
-from natsbroker.streaming.idleness import Idleness
+from natsbroker.streaming.inactivity import Idleness
 from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.names import Subjects
 from natsbroker.streaming.protocol import CloseRequest, Malformed, UnsubscribeRequest
 from natsbroker.streaming.redelivery import Redelivery
 from natsbroker.streaming.replies import Replies
-from natsbroker.streaming.texts import Refused
+from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.wire.values import Message
 
 __all__ = ["Leaving"]
@@ -95,21 +95,21 @@ class Leaving:
         try:
             asked = UnsubscribeRequest.FromString(message.payload)
         except Malformed:
-            raise Refused(texts.INVALID_UNSUBSCRIBE_REQUEST) from None
+            raise Refused(errors.INVALID_UNSUBSCRIBE_REQUEST) from None
         channel = self._channels.get(asked.subject)
         if channel is None:
-            raise Refused(texts.UNKNOWN_CHANNEL)
+            raise Refused(errors.UNKNOWN_CHANNEL)
         subscription = _find(channel, asked.inbox.encode())
         if subscription is None:
-            raise Refused(texts.INVALID_SUBSCRIPTION)
+            raise Refused(errors.INVALID_SUBSCRIPTION)
         client = subscription.client
         requester = requesterOf(message.origin)
         if client is None or client.clientID != asked.clientID:
-            raise Refused(texts.UNKNOWN_CLIENT_ID)
+            raise Refused(errors.UNKNOWN_CLIENT_ID)
         if not requester.actsFor(client.owner):
-            raise Refused(texts.UNKNOWN_CLIENT_ID)
+            raise Refused(errors.UNKNOWN_CLIENT_ID)
         if not requester.may(subject, channel.subject):
-            raise Refused(texts.NOT_AUTHORIZED)
+            raise Refused(errors.NOT_AUTHORIZED)
         return subscription
 
     def remove(self, subscription: Subscription, isForGood: bool) -> bool:
@@ -173,10 +173,10 @@ class Leaving:
         try:
             asked = CloseRequest.FromString(message.payload)
         except Malformed:
-            raise Refused(texts.INVALID_CLOSE_REQUEST) from None
+            raise Refused(errors.INVALID_CLOSE_REQUEST) from None
         client = self._clients.byID.get(asked.clientID)
         if client is None or not requesterOf(message.origin).actsFor(client.owner):
-            raise Refused(texts.UNKNOWN_CLIENT_ID)
+            raise Refused(errors.UNKNOWN_CLIENT_ID)
         return client
 
     async def dismiss(self, client: Client) -> None:

@@ -5,7 +5,7 @@ Deleting channels that nobody uses.
 from __future__ import annotations
 
 from natsbroker.interfaces.records import StoreFull
-from natsbroker.streaming import texts
+from natsbroker.streaming import errors
 from natsbroker.streaming.limits import ChannelLimits, ChannelOverrides, Limits
 from natsbroker.streaming.options import StreamingOptions
 from tests.streaming.stores import HeldStore
@@ -90,8 +90,8 @@ def test_whileItIsDeleted() -> None:
     client.publish("foo", b"1")
     stage.store.isHeld = True
     stage.advance(11)
-    assert client.publish("foo", b"2") == texts.BEING_DELETED
-    assert Listener(client, "foo").subscribe() == texts.BEING_DELETED
+    assert client.publish("foo", b"2") == errors.BEING_DELETED
+    assert Listener(client, "foo").subscribe() == errors.BEING_DELETED
     stage.store.isHeld = False
     stage.store.commit()
     assert client.publish("foo", b"3") == ""

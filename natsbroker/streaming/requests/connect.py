@@ -22,12 +22,11 @@ from natsbroker.accounts.requests import request
 from natsbroker.errors import NoResponders, RequestTimeout
 from natsbroker.interfaces import IMessageBus
 from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
-from natsbroker.streaming import texts
-from natsbroker.streaming.access import Requester, requesterOf
+from natsbroker.streaming import errors
 from natsbroker.streaming.clients import Client, Clients
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.delivery import Run
-from natsbroker.streaming.leaving import Leaving
+from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.names import Subjects, isClientID
 from natsbroker.streaming.options import Heartbeats
@@ -39,7 +38,8 @@ from natsbroker.streaming.protocol import (
     PingResponse,
 )
 from natsbroker.streaming.replies import Replies
-from natsbroker.streaming.texts import Refused
+from natsbroker.streaming.requests.access import Requester, requesterOf
+from natsbroker.streaming.requests.close import Leaving
 from natsbroker.wire.values import Message
 
 __all__ = ["Connecting"]
@@ -100,14 +100,14 @@ class Connecting:
         try:
             asked = ConnectRequest.FromString(message.payload)
         except Malformed:
-            raise Refused(texts.INVALID_CONNECTION_REQUEST) from None
+            raise Refused(errors.INVALID_CONNECTION_REQUEST) from None
         if not asked.heartbeatInbox:
-            raise Refused(texts.INVALID_CONNECTION_REQUEST)
+            raise Refused(errors.INVALID_CONNECTION_REQUEST)
         if not isClientID(asked.clientID):
-            raise Refused(texts.INVALID_CLIENT_ID)
+            raise Refused(errors.INVALID_CLIENT_ID)
         requester = requesterOf(message.origin)
         if not requester.mayHear(asked.heartbeatInbox.encode()):
-            raise Refused(texts.INVALID_CONNECTION_REQUEST)
+            raise Refused(errors.INVALID_CONNECTION_REQUEST)
         return asked, requester
 
     async def _admit(self, message: Message, asked: Any, requester: Requester) -> None:
@@ -128,13 +128,13 @@ class Connecting:
         """
         old = self._clients.byID.get(clientID)
         if clientID in self._examined or (old is not None and not requester.actsFor(old.owner)):
-            raise Refused(texts.ALREADY_REGISTERED)
+            raise Refused(errors.ALREADY_REGISTERED)
         if old is None:
             return
         self._examined.add(clientID)
         try:
             if await self._answers(old, DUPLICATE_TIMEOUT):
-                raise Refused(texts.ALREADY_REGISTERED)
+                raise Refused(errors.ALREADY_REGISTERED)
             if old.isRegistered:
                 await self._leaving.dismiss(old)
         finally:
@@ -153,7 +153,7 @@ class Connecting:
 
     async def _register(self, asked: Any, requester: Requester) -> None:
         if asked.clientID in self._clients.byID:
-            raise Refused(texts.ALREADY_REGISTERED)
+            raise Refused(errors.ALREADY_REGISTERED)
         client = Client(
             asked.clientID, asked.heartbeatInbox, asked.connID, asked.protocol, requester.name
         )
@@ -205,7 +205,7 @@ class Connecting:
             return
         client = self._clients.byConnection.get(asked.connID)
         if client is None:
-            self._replies.send(message.reply, PingResponse(error=texts.REPLACED))
+            self._replies.send(message.reply, PingResponse(error=errors.REPLACED))
             return
         if client.failures and client.heartbeat is not None:
             # It is there after all, or pretends to be: find out soon.

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.interfaces.records import StoreClosed, StoreError, StoreFailed, StoreFull
-from natsbroker.streaming import protocol, texts
+from natsbroker.streaming import errors, protocol
 from natsbroker.streaming.options import Heartbeats, StreamingOptions
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
@@ -56,26 +56,26 @@ class TestConnect:
     @pytest.mark.parametrize("clientID", ["", "a.b", "a b", "a/../b", "a*", "\xe9"])
     def test_clientID(self, clientID: str) -> None:
         """A client id that is none is refused."""
-        assert Client(Stage(), clientID, connID=b"c").connect().error == texts.INVALID_CLIENT_ID
+        assert Client(Stage(), clientID, connID=b"c").connect().error == errors.INVALID_CLIENT_ID
 
     @pytest.mark.parametrize("payload", [b"", b"garbage", b"\xff\xff"])
     def test_garbage(self, payload: bytes) -> None:
         """Bytes that are no connect request are refused."""
         response = Stage().ask(DISCOVER, payload, protocol.ConnectResponse)
-        assert response.error == texts.INVALID_CONNECTION_REQUEST
+        assert response.error == errors.INVALID_CONNECTION_REQUEST
 
     @pytest.mark.parametrize("inbox", ["", "a..b", "a.*", "a b", "a\r\nb"])
     def test_inbox(self, inbox: str) -> None:
         """A heartbeat inbox must be a subject that messages can be sent to."""
         response = Client(Stage(), "me").connect(heartbeatInbox=inbox)
-        assert response.error == texts.INVALID_CONNECTION_REQUEST
+        assert response.error == errors.INVALID_CONNECTION_REQUEST
 
     def test_inboxOfOthers(self) -> None:
         """Heartbeats are not sent to where the client may not listen."""
         grant = Grant(user="u", subscribe=SubscribePermissions([b"_INBOX.client.>"]))
         client = Client(Stage(), "me", grant)
         refused = client.connect(heartbeatInbox="_INBOX.other")
-        assert refused.error == texts.INVALID_CONNECTION_REQUEST
+        assert refused.error == errors.INVALID_CONNECTION_REQUEST
         assert client.connect().error == ""
 
     def test_durable(self) -> None:
@@ -134,7 +134,7 @@ class TestDuplicates:
         """While the first answers, the second is refused at once."""
         stage = Stage()
         first = stage.client()
-        assert Client(stage, "me", connID=b"2").connect().error == texts.ALREADY_REGISTERED
+        assert Client(stage, "me", connID=b"2").connect().error == errors.ALREADY_REGISTERED
         assert (first.ping(), first.beats) == ("", 1)
 
     def test_dead(self) -> None:
@@ -146,11 +146,11 @@ class TestDuplicates:
         second = Client(stage, "me", connID=b"2")
         assert second.connect() is None
         stage.advance(0.49)
-        assert second.ping() == texts.REPLACED
+        assert second.ping() == errors.REPLACED
         stage.advance(0.02)
         assert second.ping() == ""
-        assert first.ping() == texts.REPLACED
-        assert first.publish("foo", b"x") == texts.INVALID_PUBLISH_REQUEST
+        assert first.ping() == errors.REPLACED
+        assert first.publish("foo", b"x") == errors.INVALID_PUBLISH_REQUEST
         assert second.publish("foo", b"y") == ""
         assert listener.data == []
 
@@ -166,9 +166,9 @@ class TestDuplicates:
         stage.client().isAlive = False
         second, third = Client(stage, "me", connID=b"2"), Client(stage, "me", connID=b"3")
         assert second.connect() is None
-        assert third.connect().error == texts.ALREADY_REGISTERED
+        assert third.connect().error == errors.ALREADY_REGISTERED
         stage.advance(0.5)
-        assert (second.ping(), third.ping()) == ("", texts.REPLACED)
+        assert (second.ping(), third.ping()) == ("", errors.REPLACED)
 
     def test_closesWhileAsked(self) -> None:
         """If the first leaves while it is being asked, the second is let in."""
@@ -196,7 +196,7 @@ class TestDuplicates:
         stage = Stage()
         stage.client(grant=Grant(user="alice")).heartbeats.close()
         bob = Client(stage, "me", Grant(user="bob"), connID=b"2")
-        assert bob.connect().error == texts.ALREADY_REGISTERED
+        assert bob.connect().error == errors.ALREADY_REGISTERED
         assert Client(stage, "me", Grant(user="alice"), connID=b"3").connect().error == ""
 
 
@@ -211,9 +211,9 @@ class TestPings:
         """A connection that is not known is told so."""
         stage = Stage()
         client = stage.client()
-        assert client.ping(b"other") == texts.REPLACED
+        assert client.ping(b"other") == errors.REPLACED
         client.close()
-        assert client.ping() == texts.REPLACED
+        assert client.ping() == errors.REPLACED
 
     @pytest.mark.parametrize("payload", [b"", b"\xff\xff"])
     def test_garbage(self, payload: bytes) -> None:
