@@ -27,7 +27,7 @@ from natsbroker.streaming.groups import Group, Subscription
 from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.runs import StoredMessage
 
-__all__ = ["Delivery", "Run"]
+__all__ = ["ChannelDelivery", "Run"]
 
 _log = Logger(namespace="natsbroker.streaming")
 
@@ -41,7 +41,7 @@ RETRY = 1.0
 Run = Callable[[Coroutine[Any, Any, None]], object]
 
 
-class Delivery:
+class ChannelDelivery:
     """
     Sends what is new, and sends again for L{natsbroker.streaming.redelivery}.
     """

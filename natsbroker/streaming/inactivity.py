@@ -17,10 +17,10 @@ from natsbroker.streaming.channels import Channel
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.delivery import Run
 
-__all__ = ["Idleness"]
+__all__ = ["InactivityTimers"]
 
 
-class Idleness:
+class InactivityTimers:
     """
     Watches all channels.
     """

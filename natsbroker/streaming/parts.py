@@ -18,26 +18,26 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming.channels import Channel, Channels
 from natsbroker.streaming.clients import Clients
 from natsbroker.streaming.deadlines import Deadlines
-from natsbroker.streaming.delivery import Delivery
+from natsbroker.streaming.delivery import ChannelDelivery
 from natsbroker.streaming.figures import Traffic
-from natsbroker.streaming.inactivity import Idleness
+from natsbroker.streaming.inactivity import InactivityTimers
 from natsbroker.streaming.ledger import Ledger, ledgerSpace
 from natsbroker.streaming.names import Subjects
 from natsbroker.streaming.options import StreamingOptions
 from natsbroker.streaming.redelivery import Redelivery
-from natsbroker.streaming.requests.acks import Acknowledging
-from natsbroker.streaming.requests.close import Leaving
-from natsbroker.streaming.requests.connect import Connecting
-from natsbroker.streaming.requests.dispatcher import Intake
-from natsbroker.streaming.requests.publish import Publishing
-from natsbroker.streaming.requests.subscribe import Subscribing
+from natsbroker.streaming.requests.acks import AckHandler
+from natsbroker.streaming.requests.close import CloseHandler
+from natsbroker.streaming.requests.connect import ConnectHandler
+from natsbroker.streaming.requests.dispatcher import Dispatcher
+from natsbroker.streaming.requests.publish import PublishHandler
+from natsbroker.streaming.requests.subscribe import SubscribeHandler
 
-__all__ = ["Parts", "Surroundings"]
+__all__ = ["Components", "Environment"]
 
 _log = Logger(namespace="natsbroker.streaming")
 
 
-class Surroundings(Protocol):
+class Environment(Protocol):
     """
     What the parts are given from outside; see L{natsbroker.streaming.service.StreamingService}.
     """
@@ -55,32 +55,32 @@ class Surroundings(Protocol):
         """
 
 
-class Parts:
+class Components:
     """
     What the service consists of while it runs.
     """
 
-    def __init__(self, around: Surroundings, store: IStreamStore, subjects: Subjects) -> None:
+    def __init__(self, around: Environment, store: IStreamStore, subjects: Subjects) -> None:
         bus, options, run = around.bus, around.options, around.run
         self.deadlines = deadlines = Deadlines(around.reactor, around.monotonic)
         self.traffic = traffic = Traffic()
         self.clients = clients = Clients()
-        self.idleness = idleness = Idleness(deadlines, run, self.delete)
+        self.idleness = idleness = InactivityTimers(deadlines, run, self.delete)
         self.channels = channels = Channels(
             store, options.limits, options.clusterId, idleness.created
         )
         self.ledger = ledger = Ledger(store.states(ledgerSpace(options.clusterId)), deadlines)
-        self.intake = Intake(bus, subjects)
-        delivery = Delivery(bus, deadlines, ledger, traffic, run)
+        self.intake = Dispatcher(bus, subjects)
+        delivery = ChannelDelivery(bus, deadlines, ledger, traffic, run)
         self.redelivery = redelivery = Redelivery(delivery, deadlines, ledger, run)
-        self.leaving = leaving = Leaving(
+        self.leaving = leaving = CloseHandler(
             bus, subjects, clients, channels, redelivery, idleness, ledger, run
         )
-        self.publishing = Publishing(
+        self.publishing = PublishHandler(
             bus, subjects.publish, clients, channels, delivery, idleness, traffic, around.now
         )
-        self.acknowledging = Acknowledging(subjects.subscribe, delivery, ledger, leaving.withdraw)
-        self.subscribing = Subscribing(
+        self.acknowledging = AckHandler(subjects.subscribe, delivery, ledger, leaving.withdraw)
+        self.subscribing = SubscribeHandler(
             bus,
             subjects.subscribe,
             clients,
@@ -96,7 +96,7 @@ class Parts:
             around.now,
             options.replaceDurable,
         )
-        self.connecting = connecting = Connecting(
+        self.connecting = connecting = ConnectHandler(
             bus,
             around.reactor,
             subjects,

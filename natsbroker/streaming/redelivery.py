@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming.channels import Channel
 from natsbroker.streaming.deadlines import Deadlines
-from natsbroker.streaming.delivery import Delivery, Run
+from natsbroker.streaming.delivery import ChannelDelivery, Run
 from natsbroker.streaming.groups import Group, Subscription
 from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.runs import StoredMessage
@@ -42,7 +42,9 @@ class Redelivery:
     Looks at what is pending.
     """
 
-    def __init__(self, delivery: Delivery, deadlines: Deadlines, ledger: Ledger, run: Run) -> None:
+    def __init__(
+        self, delivery: ChannelDelivery, deadlines: Deadlines, ledger: Ledger, run: Run
+    ) -> None:
         self._delivery = delivery
         self._deadlines = deadlines
         self._ledger = ledger

@@ -37,7 +37,7 @@ from natsbroker.streaming.catalogue import ChannelCatalogue
 from natsbroker.streaming.leadership import lead
 from natsbroker.streaming.names import Subjects
 from natsbroker.streaming.options import StreamingOptions
-from natsbroker.streaming.parts import Parts
+from natsbroker.streaming.parts import Components
 from natsbroker.streaming.recovery import Recovery
 from natsbroker.streaming.storewatch import StoreWatch
 
@@ -94,7 +94,7 @@ class StreamingService(Service):
         self._store: IStreamStore | None = None
         self._watch = StoreWatch()
         self.isShared = False
-        self._parts: Parts | None = None
+        self._parts: Components | None = None
         self._running: set[Deferred[None]] = set()
         self._starting: Deferred[None] | None = None
         self._readiness = Readiness()
@@ -128,7 +128,7 @@ class StreamingService(Service):
         store.watch(self._watch)
         self.isShared = ILeasedStore.providedBy(store)
         await lead(store, self.options.clusterId, self._standBy)
-        self._parts = parts = Parts(self, store, self._subjects)
+        self._parts = parts = Components(self, store, self._subjects)
         remembered = await parts.ledger.load()
         await parts.channels.recover()
         recovery = Recovery(parts.clients, parts.channels, parts.ledger)
@@ -239,7 +239,7 @@ class StreamingService(Service):
         if store is not None:
             await store.close()
 
-    async def _finish(self, parts: Parts) -> None:
+    async def _finish(self, parts: Components) -> None:
         parts.intake.close()
         subscriptions = [each for channel in parts.channels for each in channel.subscriptions]
         for channel in parts.channels:
@@ -261,7 +261,7 @@ class StreamingService(Service):
     # Figures.
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> Components:
         """
         What the service consists of.
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from natsbroker.streaming import errors
 from natsbroker.testing.memory import MemoryBroker
 from tests.conformance.streamingwire import Value, Wire, decode, encode
 from tests.conformance.test_streaming import (

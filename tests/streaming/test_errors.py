@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from natsbroker.config.flags import STREAMING_FLAGS
+from natsbroker.streaming import errors
 
 TOPIC = Path(__file__).resolve().parents[2] / "docs" / "topics" / "streaming.md"
 

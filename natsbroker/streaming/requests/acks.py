@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from natsbroker.streaming.channels import Channel
-from natsbroker.streaming.delivery import Delivery
+from natsbroker.streaming.delivery import ChannelDelivery
 from natsbroker.streaming.groups import Group, Subscription
 from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.protocol import Ack, Malformed
@@ -21,10 +21,10 @@ from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.streaming.runs import acknowledgedIn
 from natsbroker.wire.values import Run
 
-__all__ = ["Acknowledging"]
+__all__ = ["AckHandler"]
 
 
-class Acknowledging:
+class AckHandler:
     """
     Takes acknowledgements.
     """
@@ -32,7 +32,7 @@ class Acknowledging:
     def __init__(
         self,
         subject: bytes,
-        delivery: Delivery,
+        delivery: ChannelDelivery,
         ledger: Ledger,
         withdraw: Callable[[Subscription], object],
     ) -> None:

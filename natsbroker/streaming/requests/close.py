@@ -22,7 +22,7 @@ from natsbroker.streaming.clients import Client, Clients
 from natsbroker.streaming.delivery import Run
 from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.groups import Subscription
-from natsbroker.streaming.inactivity import Idleness
+from natsbroker.streaming.inactivity import InactivityTimers
 from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.names import Subjects
 from natsbroker.streaming.protocol import CloseRequest, Malformed, UnsubscribeRequest
@@ -31,12 +31,12 @@ from natsbroker.streaming.replies import Replies
 from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.wire.values import Message
 
-__all__ = ["Leaving"]
+__all__ = ["CloseHandler"]
 
 _log = Logger(namespace="natsbroker.streaming")
 
 
-class Leaving:
+class CloseHandler:
     """
     Takes requests to unsubscribe, to close a subscription, and to close a connection.
     """
@@ -48,7 +48,7 @@ class Leaving:
         clients: Clients,
         channels: Channels,
         redelivery: Redelivery,
-        idleness: Idleness,
+        idleness: InactivityTimers,
         ledger: Ledger,
         run: Run,
     ) -> None:

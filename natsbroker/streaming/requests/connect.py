@@ -39,10 +39,10 @@ from natsbroker.streaming.protocol import (
 )
 from natsbroker.streaming.replies import Replies
 from natsbroker.streaming.requests.access import Requester, requesterOf
-from natsbroker.streaming.requests.close import Leaving
+from natsbroker.streaming.requests.close import CloseHandler
 from natsbroker.wire.values import Message
 
-__all__ = ["Connecting"]
+__all__ = ["ConnectHandler"]
 
 _log = Logger(namespace="natsbroker.streaming")
 
@@ -56,7 +56,7 @@ PROTOCOL = 1
 SOON = 0.001
 
 
-class Connecting:
+class ConnectHandler:
     """
     Takes connect requests and pings, and sends heartbeats.
     """
@@ -68,7 +68,7 @@ class Connecting:
         subjects: Subjects,
         heartbeats: Heartbeats,
         clients: Clients,
-        leaving: Leaving,
+        leaving: CloseHandler,
         deadlines: Deadlines,
         ledger: Ledger,
         run: Run,

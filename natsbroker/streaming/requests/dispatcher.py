@@ -19,11 +19,11 @@ from natsbroker.interfaces import IMessageBus, IRunSubscriber, ISubscription
 from natsbroker.streaming.groups import Subscription
 from natsbroker.streaming.names import Subjects
 from natsbroker.streaming.requests.access import Requester, requesterOf
-from natsbroker.streaming.requests.acks import Acknowledging
-from natsbroker.streaming.requests.publish import Publishing
+from natsbroker.streaming.requests.acks import AckHandler
+from natsbroker.streaming.requests.publish import PublishHandler
 from natsbroker.wire.values import Message, Run
 
-__all__ = ["Intake"]
+__all__ = ["Dispatcher"]
 
 _log = Logger(namespace="natsbroker.streaming")
 
@@ -31,7 +31,7 @@ Request = Callable[[Message], object]
 
 
 @implementer(IRunSubscriber)
-class Intake:
+class Dispatcher:
     """
     The one subscriber to all subjects of the service: being one, it gets everything in order. The
     tag of a bus subscription is what takes the message: C{None} for what is published, a
@@ -41,16 +41,16 @@ class Intake:
     def __init__(self, bus: IMessageBus, subjects: Subjects) -> None:
         self._bus = bus
         self._subjects = subjects
-        self._publishing: Publishing | None = None
-        self._acknowledging: Acknowledging | None = None
+        self._publishing: PublishHandler | None = None
+        self._acknowledging: AckHandler | None = None
         self._listening: list[ISubscription] = []
         self._origin: object = _NOTHING
         self._limited: Requester | None = None
 
     def open(
         self,
-        publishing: Publishing,
-        acknowledging: Acknowledging,
+        publishing: PublishHandler,
+        acknowledging: AckHandler,
         requests: Mapping[bytes, Request],
     ) -> None:
         """
@@ -117,7 +117,7 @@ class Intake:
             return run
         return Run(run.subject, b"", run.bodies, run.headerLength, run.origin)
 
-    def _flush(self, publishing: Publishing, acknowledging: Acknowledging) -> None:
+    def _flush(self, publishing: PublishHandler, acknowledging: AckHandler) -> None:
         try:
             publishing.flush()
             acknowledging.flush()

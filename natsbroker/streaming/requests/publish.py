@@ -22,10 +22,10 @@ from natsbroker.interfaces.records import Entry, Record, StoreError
 from natsbroker.streaming import errors
 from natsbroker.streaming.channels import Channel, Channels
 from natsbroker.streaming.clients import Clients
-from natsbroker.streaming.delivery import Delivery
+from natsbroker.streaming.delivery import ChannelDelivery
 from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.figures import Traffic
-from natsbroker.streaming.inactivity import Idleness
+from natsbroker.streaming.inactivity import InactivityTimers
 from natsbroker.streaming.names import isChannel
 from natsbroker.streaming.protocol import Malformed, PubMsg
 from natsbroker.streaming.replies import Replies
@@ -33,7 +33,7 @@ from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.streaming.runs import pubAcks, publishedIn, replyBlock, storedMessages
 from natsbroker.wire.values import Run
 
-__all__ = ["Publishing"]
+__all__ = ["PublishHandler"]
 
 _log = Logger(namespace="natsbroker.streaming")
 
@@ -82,7 +82,7 @@ class _Batch:
             self.answers.append((answer, guids))
 
 
-class Publishing:
+class PublishHandler:
     """
     Takes published messages.
 
@@ -95,8 +95,8 @@ class Publishing:
         subject: bytes,
         clients: Clients,
         channels: Channels,
-        delivery: Delivery,
-        idleness: Idleness,
+        delivery: ChannelDelivery,
+        idleness: InactivityTimers,
         traffic: Traffic,
         now: Callable[[], int],
     ) -> None:

@@ -21,20 +21,20 @@ from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 from natsbroker.streaming import errors, protocol
 from natsbroker.streaming.channels import Channel, Channels
 from natsbroker.streaming.clients import Client, Clients
-from natsbroker.streaming.delivery import Delivery, Run
+from natsbroker.streaming.delivery import ChannelDelivery, Run
 from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.groups import Group, GroupKey, Subscription, queueName
-from natsbroker.streaming.inactivity import Idleness
+from natsbroker.streaming.inactivity import InactivityTimers
 from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.names import isChannel
 from natsbroker.streaming.protocol import Malformed, SubscriptionRequest, SubscriptionResponse
 from natsbroker.streaming.redelivery import Redelivery
 from natsbroker.streaming.replies import Replies
 from natsbroker.streaming.requests.access import Requester, belongsTo, requesterOf
-from natsbroker.streaming.requests.close import Leaving
+from natsbroker.streaming.requests.close import CloseHandler
 from natsbroker.wire.values import Message
 
-__all__ = ["Subscribing", "startAfter"]
+__all__ = ["SubscribeHandler", "startAfter"]
 
 _log = Logger(namespace="natsbroker.streaming")
 
@@ -80,7 +80,7 @@ async def startAfter(channel: Channel, asked: Any, last: int, now: int) -> int:
     return last
 
 
-class Subscribing:
+class SubscribeHandler:
     """
     Takes subscription requests.
     """
@@ -91,10 +91,10 @@ class Subscribing:
         subject: bytes,
         clients: Clients,
         channels: Channels,
-        delivery: Delivery,
+        delivery: ChannelDelivery,
         redelivery: Redelivery,
-        leaving: Leaving,
-        idleness: Idleness,
+        leaving: CloseHandler,
+        idleness: InactivityTimers,
         ledger: Ledger,
         run: Run,
         acks: ISubscriber,

@@ -201,7 +201,7 @@ class TestDuplicates:
 
 
 class TestPings:
-    """L{Connecting.ping}."""
+    """L{ConnectHandler.ping}."""
 
     def test_known(self) -> None:
         """A client that is connected is told nothing."""

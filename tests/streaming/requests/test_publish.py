@@ -14,6 +14,7 @@ from natsbroker.interfaces.records import StoreFailed, StoreFull
 from natsbroker.streaming import errors, protocol
 from natsbroker.streaming.limits import Limits
 from natsbroker.streaming.options import StreamingOptions
+from natsbroker.streaming.requests import publish
 from natsbroker.streaming.runs import publishedIn
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.wire.grants import Grant
