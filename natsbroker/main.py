@@ -100,7 +100,7 @@ def main(
 
 
 def _printUsage(stdout: TextIO) -> None:
-    from natsbroker.config.help import usage
+    from natsbroker.config.flags import usage
 
     print(usage(_OURS), file=stdout)
 
@@ -123,7 +123,7 @@ def _help(
 def _helpTLS(
     invocation: Invocation, environment: Mapping[str, str], stdout: TextIO, stderr: TextIO
 ) -> int:
-    from natsbroker.config.help import tlsHelp
+    from natsbroker.config.tls import tlsHelp
 
     print(tlsHelp(), file=stdout)
     return 0

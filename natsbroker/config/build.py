@@ -1,13 +1,9 @@
 """
 From a tree to frozen settings, or to everything that is wrong with it.
 
-This module promises a complete L{Settings} that a broker can start with, or one
-L{ConfigErrors} that lists every mistake in the order of the file.  It must never know the
-command line (its overrides arrive as a function) or open a socket.
-
-The checks are nats-server's, observed on 2.15, at the places where a file says something;
-L{natsbroker.config.checks} has those that need the whole.  A C{0} in a file stands for
-the default, as it does there.
+The table of keys checks single values; here are the checks that need several keys of a file, and
+L{natsbroker.config.checks} has those that need the command line too. They are nats-server's,
+observed on 2.15. A C{0} in a file stands for the default, as it does there.
 """
 
 from __future__ import annotations
@@ -18,22 +14,16 @@ from typing import Any
 
 from natsbroker.auth.operator.reading import operatorModeFrom
 from natsbroker.auth.reading import Identities
+from natsbroker.config.addresses import checkPort
 from natsbroker.config.blocks import Diagnostics, ParsedBlock, plainValues, positionsIn, readTable
-from natsbroker.config.build_server import (
-    connectionSettings,
-    loggingFrom,
-    monitoringFrom,
-    operationSettings,
-    timeSettings,
-)
 from natsbroker.config.checks import check
 from natsbroker.config.errors import ConfigError, ConfigErrors, Position
 from natsbroker.config.files import readText
 from natsbroker.config.jetstream import JetStream
 from natsbroker.config.language.tree import Table
-from natsbroker.config.model import SYSTEM_ACCOUNT, Router, Settings
+from natsbroker.config.model import SYSTEM_ACCOUNT, Logging, Monitoring, Router, Settings
 from natsbroker.config.tls import tlsOf
-from natsbroker.config.unsupported import NOT_YET
+from natsbroker.wire.durations import durationText
 
 __all__ = ["Built", "buildDefaults", "buildFile", "buildText", "buildTree"]
 
@@ -101,8 +91,8 @@ def buildDefaults(override: Override = _unchanged) -> Built:
     @raise ConfigErrors: when the overrides do not fit together.
     """
     findings = Diagnostics()
-    reading = ParsedBlock("", Position())
-    settings = check(override(_settings(reading, findings, readText)), reading, findings)
+    root = ParsedBlock("", Position())
+    settings = check(override(_settings(root, findings, readText)), root, findings)
     return _outcome(settings, findings)
 
 
@@ -122,15 +112,20 @@ def buildTree(
     if not tree.entries:
         message = f"{source}: config has no values or is empty"
         findings.warnings.append(ConfigError(message))
-    reading = readTable(tree, ROOT, findings)
-    settings = _settings(reading, findings, read)
+    root = readTable(tree, ROOT, findings)
+    settings = _settings(root, findings, read)
     settings = replace(
         settings,
         config_file=source,
         config_digest=digestOf(tree),
-        places=positionsIn(reading) if source else {},
+        places=positionsIn(root) if source else {},
+        deferred={
+            name: plainValues(value)
+            for name, value in root.values.items()
+            if ROOT.keys[name].unsupported is not None
+        },
     )
-    return _outcome(check(override(settings), reading, findings), findings)
+    return _outcome(check(override(settings), root, findings), findings)
 
 
 def _parsed(parser: Callable[[], Table]) -> Table:
@@ -151,91 +146,146 @@ def _place(error: ConfigError) -> tuple[str, int, int]:
     return position.source, position.line, position.column
 
 
-def _settings(reading: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> Settings:
+def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> Settings:
     """
-    Make settings from what was read; an authorization timeout that is not given is 0.
+    @return: settings without the defaults that depend on others: an authorization timeout that is
+        not given is 0, and the host of the pages is empty.
     """
-    settings = connectionSettings(Settings(), reading, findings)
-    settings = timeSettings(settings, reading, findings)
-    settings = operationSettings(settings, reading, findings)
-    settings = _identitySettings(settings, reading, findings)
-    router = reading.block("router")
-    return replace(
-        settings,
-        logging=loggingFrom(reading, findings),
-        monitoring=monitoringFrom(reading, findings),
-        tls=tlsOf(reading, findings, read),
-        allow_non_tls=reading.flag("allow_non_tls"),
-        operator=operatorModeFrom(reading, findings, read),
-        router=Router(router.text("plugin"), router.others) if router else Router(),
-        plugins=_sections(reading, "plugins"),
-        services=_sections(reading, "services"),
-        deferred=_deferred(reading),
-        **_rareBlocks(reading, findings, read),
+    defaults = Settings()
+    host, port = _address(root, ("listen", "host", "port"), findings)
+    authorization, accounts = Identities(findings).everybody(root)
+    router = root.block("router")
+    settings = replace(
+        defaults,
+        **{
+            **root.fieldsOf(Settings),
+            "host": host or defaults.host,
+            "port": port or defaults.port,
+            "server_tags": _tags(root),
+            "server_metadata": root.mapping("server_metadata", str),
+            "system_account": root.text("system_account") or SYSTEM_ACCOUNT,
+            "authorization": authorization,
+            "accounts": accounts,
+            "logging": _logging(root),
+            "monitoring": _monitoring(root, findings),
+            "tls": tlsOf(root, findings, read),
+            "operator": operatorModeFrom(root, findings, read),
+            "router": Router(router.text("plugin"), router.others) if router else Router(),
+            "plugins": _sections(root, "plugins"),
+            "services": _sections(root, "services"),
+            **_rareBlocks(root, findings, read),
+        },
     )
+    _checkTogether(settings, root, findings)
+    return settings
+
+
+def _address(
+    root: ParsedBlock, names: tuple[str, str, str], findings: Diagnostics
+) -> tuple[str, int]:
+    """
+    Find a host and a port, from one key or from two; what stands later in the file wins.
+    """
+    both, hostName, portName = names
+    host, port, givenBy = "", 0, both
+    for name in root.values:
+        if name == both:
+            host, port = root.take(both, tuple) or ("", 0)
+            givenBy = both
+        elif name == hostName:
+            host = root.text(hostName)
+        elif name == portName:
+            port, givenBy = root.integer(portName), portName
+    try:
+        return host, checkPort(port)
+    except ValueError as error:
+        findings.errorAt(root, givenBy, str(error))
+        return host, 0
+
+
+def _tags(root: ParsedBlock) -> tuple[str, ...]:
+    """
+    @return: each tag once, in lower case and without the spaces around it, as in nats-server.
+    """
+    tags = (tag.strip().lower() for tag in root.texts("server_tags"))
+    return tuple(dict.fromkeys(tag for tag in tags if tag))
+
+
+def _logging(root: ParsedBlock) -> Logging:
+    logging = Logging(**root.fieldsOf(Logging))
+    traces = logging.trace or logging.trace_verbose or logging.trace_headers
+    return replace(logging, trace=traces)
+
+
+def _monitoring(root: ParsedBlock, findings: Diagnostics) -> Monitoring:
+    _, plainPort = _address(root, ("http", "", "http_port"), findings)
+    _, securePort = _address(root, ("https", "", "https_port"), findings)
+    addresses = [root.take(name, tuple) for name in root.values if name in ("http", "https")]
+    hosts = [str(address[0]) for address in addresses if address]
+    pages = Monitoring(**root.fieldsOf(Monitoring))
+    host = hosts[-1] if hosts else ""
+    return replace(pages, http_host=host, http_port=plainPort, https_port=securePort)
+
+
+def _checkTogether(settings: Settings, root: ParsedBlock, findings: Diagnostics) -> None:
+    if settings.max_payload > settings.max_pending:
+        message = (
+            f"max_payload ({settings.max_payload}) cannot be higher than "
+            f"max_pending ({settings.max_pending})"
+        )
+        given = "max_payload" if "max_payload" in root else "max_pending"
+        findings.errorAt(root, given, message)
+    duration, period = settings.lame_duck_duration, settings.lame_duck_grace_period
+    if period >= duration:
+        message = (
+            f"lame duck grace period ({durationText(period)}) should be strictly lower "
+            f"than lame duck duration ({durationText(duration)})"
+        )
+        grace, whole = "lame_duck_grace_period", "lame_duck_duration"
+        findings.errorAt(root, grace if grace in root else whole, message)
 
 
 def _rareBlocks(
-    reading: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
+    root: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
 ) -> dict[str, Any]:
     """
     The blocks that few configurations have. What reads one loads only where the file has it, so
     that the others start sooner.
     """
     found: dict[str, Any] = {}
-    if "streaming" in reading:
+    if "streaming" in root:
         from natsbroker.streaming.reading import streamingFrom
 
-        found["streaming"] = streamingFrom(reading)
-    if "cluster" in reading:
+        found["streaming"] = streamingFrom(root)
+    if "cluster" in root:
         from natsbroker.routes.reading import clusterFrom
 
-        found["cluster"] = clusterFrom(reading, findings, read)
-    if "gateway" in reading:
+        found["cluster"] = clusterFrom(root, findings, read)
+    if "gateway" in root:
         from natsbroker.gateways.reading import gatewayFrom
 
-        found["gateway"] = gatewayFrom(reading, findings, read)
-    if "leafnodes" in reading:
+        found["gateway"] = gatewayFrom(root, findings, read)
+    if "leafnodes" in root:
         from natsbroker.leafnodes.reading import leafnodesFrom
 
-        found["leafnodes"] = leafnodesFrom(reading, findings, read)
-    if "jetstream" in reading or "default_js_domain" in reading:
-        found["jetstream"] = _jetstream(reading)
-    if "mappings" in reading:
+        found["leafnodes"] = leafnodesFrom(root, findings, read)
+    if "jetstream" in root or "default_js_domain" in root:
+        found["jetstream"] = _jetstream(root)
+    if "mappings" in root:
         from natsbroker.accounts.reading import Exchanges
 
-        found["mappings"] = Exchanges(findings).mappings(reading)
+        found["mappings"] = Exchanges(findings).mappings(root)
     return found
 
 
-def _identitySettings(settings: Settings, reading: ParsedBlock, findings: Diagnostics) -> Settings:
-    authorization, accounts = Identities(findings).everybody(reading)
-    return replace(
-        settings,
-        authorization=authorization,
-        accounts=accounts,
-        no_auth_user=reading.text("no_auth_user"),
-        system_account=reading.text("system_account") or SYSTEM_ACCOUNT,
-        no_system_account=reading.flag("no_system_account"),
-    )
-
-
-def _sections(reading: ParsedBlock, name: str) -> dict[str, Mapping[str, object]]:
-    found = reading.mapping(name, dict)
-    return {key: dict(section) for key, section in found.items()}
-
-
-def _deferred(reading: ParsedBlock) -> dict[str, object]:
-    return {name: plainValues(value) for name, value in reading.values.items() if name in NOT_YET}
-
-
 def _jetstream(root: ParsedBlock) -> JetStream:
-    """
-    Make the values of C{jetstream} and C{default_js_domain}.
-    """
     block = root.blockOrEmpty("jetstream")
     return JetStream(
         block.text("domain"),
         block.text("extension_hint").lower() == "will_extend",
         root.mapping("default_js_domain", str),
     )
+
+
+def _sections(root: ParsedBlock, name: str) -> dict[str, Mapping[str, object]]:
+    return {key: dict(section) for key, section in root.mapping(name, dict).items()}

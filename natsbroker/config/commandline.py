@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 from natsbroker.config.errors import ConfigError, ConfigErrors, NotSupportedYet
 from natsbroker.config.files import readText
-from natsbroker.config.flags import KINDS, STREAMING_FLAGS, TUNING_FLAGS, flagNamed
+from natsbroker.config.flags import FLAG_TYPES, STREAMING_FLAGS, TUNING_FLAGS, flagNamed
 from natsbroker.config.goflags import FlagError, FlagValue, parseFlags, takeFlags
-from natsbroker.config.unsupported import missing
 
 if TYPE_CHECKING:
     from natsbroker.config.model import Settings
@@ -95,7 +94,7 @@ def invocationFrom(
     @raise ConfigError: for everything else that is wrong: exit with 1.
     """
     try:
-        spelled, rest = parseFlags(arguments, KINDS)
+        spelled, rest = parseFlags(arguments, FLAG_TYPES)
     except FlagError as error:
         raise UsageError(str(error)) from None
     given = _byFirstName(spelled)
@@ -115,7 +114,7 @@ def takeStreaming(arguments: Sequence[str]) -> tuple[dict[str, FlagValue], list[
     @return: the values by the first spelling of their flag, and all other arguments.
     @raise ConfigError: for flags that are not right, or ask for what is not built.
     """
-    kinds = {name: flag.kind for flag in STREAMING_FLAGS + TUNING_FLAGS for name in flag.names}
+    kinds = {name: flag.type for flag in STREAMING_FLAGS + TUNING_FLAGS for name in flag.names}
     try:
         spelled, rest = takeFlags(arguments, kinds)
     except FlagError as error:
@@ -227,9 +226,12 @@ def _refuseMissing(given: Mapping[str, FlagValue]) -> None:
     """
     for name, value in given.items():
         flag = flagNamed(name)
-        feature = missing(flag.key, value) if value else None
-        if feature is not None:
-            raise NotSupportedYet(str(feature), flag.name)
+        if flag.key and value:
+            from natsbroker.config.keys.root import keyAt
+
+            feature = keyAt(flag.key).unsupported
+            if feature is not None and not feature.accepts(value):
+                raise NotSupportedYet(str(feature), flag.name)
 
 
 def _configured(

@@ -17,62 +17,14 @@ from dataclasses import Field, dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from natsbroker.auth.settings import Permissions, User
+from natsbroker.config.keys.root import restarts, secrets
 from natsbroker.config.model import RANDOM_PORT, Settings
 from natsbroker.wire.durations import durationText
 
-__all__ = ["FIXED", "Change", "differences", "reloadProblems"]
-
-FIXED = {
-    "allow_non_tls": "AllowNonTLS",
-    "disable_sublist_cache": "NoSublistCache",
-    "fast_lane": "FastLane",
-    "host": "Host",
-    "max_closed_clients": "MaxClosedClients",
-    "max_subject_shapes": "MaxSubjectShapes",
-    "monitoring.http_base_path": "HTTPBasePath",
-    "monitoring.http_host": "HTTPHost",
-    "monitoring.http_port": "HTTPPort",
-    "monitoring.https_port": "HTTPSPort",
-    "monitoring.insecure_monitor": "InsecureMonitor",
-    "no_header_support": "NoHeaderSupport",
-    "no_system_account": "NoSystemAccount",
-    "operator.operators": "TrustedOperators",
-    "operator.resolver": "AccountResolver",
-    "operator.resolver_pinned_accounts": "ResolverPinnedAccounts",
-    "operator.resolver_tls": "AccountResolverTLSConfig",
-    "operator.trusted_keys": "TrustedKeys",
-    "port": "Port",
-    "router": "Router",
-    "server_name": "ServerName",
-    "system_account": "SystemAccount",
-    "cluster.host": "cluster host",
-    "cluster.name": "cluster name",
-    "cluster.port": "cluster port",
-    "jetstream.store_dir": "jetstream storage directory",
-    "mqtt": "MQTT",
-    "store_dir": "StoreDir",
-    "streaming": "Streaming",
-    "websocket": "Websocket",
-}
-"""Path -> what nats-server calls it.  Covers everything below the path."""
+__all__ = ["Change", "differences", "reloadProblems"]
 
 _WHOLE = (User, Permissions)
 _UNSET = object()
-_SECRETS = frozenset(
-    {
-        "credentials",
-        "encryption_key",
-        "encryption_password",
-        "key",
-        "nkey",
-        "pass",
-        "password",
-        "prev_encryption_key",
-        "resolver_preload",
-        "srk_password",
-        "token",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -130,9 +82,10 @@ def reloadProblems(changes: list[Change]) -> list[str]:
 
 
 def _fixedName(path: str) -> str | None:
+    fixed = restarts()
     while path:
-        if path in FIXED:
-            return FIXED[path]
+        if path in fixed:
+            return fixed[path]
         path = path.rpartition(".")[0]
     return None
 
@@ -178,7 +131,7 @@ def _discreet(change: Change) -> Change:
     """
     name = change.path.rpartition(".")[2]
     values = (change.old, change.new)
-    hidden = name in _SECRETS or any(isinstance(value, (dict, list)) for value in values)
+    hidden = name in secrets() or any(isinstance(value, (dict, list)) for value in values)
     return replace(change, secret=hidden)
 
 

@@ -1,190 +1,336 @@
 """
-The flags of the command line: nats-server's and nats-streaming-server's, and C{--pure} and
-C{--streaming}.
-
-This module promises a table of names, kinds and the key of the configuration file that
-each stands for.  It must never know what to do with a value.
+The flags of the command line, as C{--help} lists them: nats-server's and nats-streaming-server's,
+and C{--pure} and C{--streaming}. A row is the spellings with the value's placeholder, the meaning,
+and for some the setting; everything else follows from it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from natsbroker.config.goflags import FlagType
 
 __all__ = [
     "EVERY_FLAG",
-    "FLAGS",
-    "KINDS",
+    "FLAG_TYPES",
+    "REFUSED",
     "STREAMING_FLAGS",
     "TUNING_FLAGS",
     "Flag",
     "flagNamed",
+    "usage",
 ]
 
+_Row = tuple[str, str] | tuple[str, str, str]
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+
+class Flag(NamedTuple):
     """
     A flag.
 
-    @ivar names: every spelling, without dashes; the last is used in messages.
-    @ivar key: the dotted path of the key that it sets; empty when it sets none.
+    @ivar names: every spelling, without dashes.
+    @ivar setting: the dotted attribute of the settings that it sets; empty for one that is an
+        action, or that L{natsbroker.config.overrides} has a function for.
+    @ivar key: of a flag whose feature is not built: the dotted path of the key that asks for it.
     """
 
     names: tuple[str, ...]
-    kind: FlagType
+    type: FlagType
+    setting: str = ""
     key: str = ""
 
     @property
     def name(self) -> str:
         """
-        The spelling for messages, with its dashes.
+        The longest spelling, for messages, with its dashes.
         """
-        longest = self.names[-1]
+        longest = max(self.names, key=len)
         return f"--{longest}" if len(longest) > 3 else f"-{longest}"
 
 
-def _flag(names: str, kind: FlagType, key: str = "") -> Flag:
-    return Flag(tuple(names.split()), kind, key)
+_TYPES = {
+    "": FlagType.BOOLEAN,
+    "bytes": FlagType.INTEGER,
+    "duration": FlagType.DURATION,
+    "number": FlagType.INTEGER,
+    "port": FlagType.INTEGER,
+    "size": FlagType.SIZE,
+}
+"""The placeholder of a value -> its type; every other placeholder is a string."""
 
-
-_BOOLEAN, _INTEGER, _STRING = FlagType.BOOLEAN, FlagType.INTEGER, FlagType.STRING
-_DURATION, _SIZE = FlagType.DURATION, FlagType.SIZE
-
-FLAGS = (
-    _flag("h help", _BOOLEAN),
-    _flag("v version", _BOOLEAN),
-    _flag("help_tls", _BOOLEAN),
-    _flag("c config", _STRING),
-    _flag("t", _BOOLEAN),
-    _flag("sl signal", _STRING),
-    _flag("pure", _BOOLEAN, "fast_lane"),
-    _flag("p port", _INTEGER, "port"),
-    _flag("a net addr", _STRING, "host"),
-    _flag("n name server_name", _STRING, "server_name"),
-    _flag("client_advertise", _STRING, "client_advertise"),
-    _flag("P pid", _STRING, "pidfile"),
-    _flag("ports_file_dir", _STRING, "ports_file_dir"),
-    _flag("m http_port", _INTEGER, "http_port"),
-    _flag("ms https_port", _INTEGER, "https_port"),
-    _flag("D debug", _BOOLEAN, "debug"),
-    _flag("V trace", _BOOLEAN, "trace"),
-    _flag("VV", _BOOLEAN, "trace_verbose"),
-    _flag("DV", _BOOLEAN, "trace"),
-    _flag("DVV", _BOOLEAN, "trace_verbose"),
-    _flag("T logtime", _BOOLEAN, "logtime"),
-    _flag("logtime_utc", _BOOLEAN, "logtime_utc"),
-    _flag("l log", _STRING, "logfile"),
-    _flag("log_size_limit", _INTEGER, "logfile_size_limit"),
-    _flag("max_traced_msg_len", _INTEGER, "max_traced_msg_len"),
-    _flag("s syslog", _BOOLEAN, "syslog"),
-    _flag("r remote_syslog", _STRING, "remote_syslog"),
-    _flag("user", _STRING, "authorization.user"),
-    _flag("pass", _STRING, "authorization.pass"),
-    _flag("auth", _STRING, "authorization.token"),
-    _flag("tls", _BOOLEAN, "tls"),
-    _flag("tlsverify", _BOOLEAN, "tls.verify"),
-    _flag("tlscert", _STRING, "tls.cert_file"),
-    _flag("tlskey", _STRING, "tls.key_file"),
-    _flag("tlscacert", _STRING, "tls.ca_file"),
-    _flag("js jetstream", _BOOLEAN, "jetstream"),
-    _flag("sd store_dir", _STRING, "store_dir"),
-    _flag("routes", _STRING, "cluster"),
-    _flag("cluster", _STRING, "cluster"),
-    _flag("cluster_listen", _STRING, "cluster"),
-    _flag("cluster_name", _STRING, "cluster"),
-    _flag("cluster_advertise", _STRING, "cluster"),
-    _flag("no_advertise", _BOOLEAN, "cluster"),
-    _flag("connect_retries", _INTEGER, "cluster"),
-    _flag("profile", _INTEGER, "prof_port"),
+_SERVER: tuple[_Row, ...] = (
+    ("-a, --addr, --net <host>", "address to listen on (default: 0.0.0.0, IPv6 too)"),
+    ("-p, --port <port>", "port for clients, -1 for a random one (default: 4222)"),
+    ("-n, --name, --server_name <name>", "name of the server (default: its id)"),
+    ("-c, --config <file>", "configuration file"),
+    ("-t", "check the configuration file and exit"),
+    ("-P, --pid <file>", "file to write the process id to", "pidfile"),
+    (
+        "--ports_file_dir <dir>",
+        "folder for the file that lists the ports in use",
+        "ports_file_dir",
+    ),
+    ("-m, --http_port <port>", "port for HTTP monitoring, on the address of -a"),
+    ("-ms, --https_port <port>", "port for HTTPS monitoring (default address: loopback)"),
+    (
+        "--client_advertise <host[:port]>",
+        "address that clients are told to use",
+        "client_advertise",
+    ),
+    ("-sl, --signal <what>[=<pid>]", "send reload, reopen, stop, quit, term or ldm"),
+    ("", "to a process, named by its id or its pid file"),
+    ("--pure", "do not use the compiled fast lane"),
 )
 
-STREAMING_FLAGS = (
-    _flag("streaming", _BOOLEAN, "streaming"),
-    _flag("cid cluster_id", _STRING, "streaming.cluster_id"),
-    _flag("st store", _STRING, "streaming.store"),
-    _flag("dir", _STRING, "streaming.dir"),
-    _flag("mc max_channels", _INTEGER, "streaming.store_limits.max_channels"),
-    _flag("msu max_subs", _INTEGER, "streaming.store_limits.max_subs"),
-    _flag("mm max_msgs", _INTEGER, "streaming.store_limits.max_msgs"),
-    _flag("mb max_bytes", _SIZE, "streaming.store_limits.max_bytes"),
-    _flag("ma max_age", _DURATION, "streaming.store_limits.max_age"),
-    _flag("mi max_inactivity", _DURATION, "streaming.store_limits.max_inactivity"),
-    _flag("hbi hb_interval", _DURATION, "streaming.hb_interval"),
-    _flag("hbt hb_timeout", _DURATION, "streaming.hb_timeout"),
-    _flag("hbf hb_fail_count", _INTEGER, "streaming.hb_fail_count"),
-    _flag("replace_durable", _BOOLEAN, "streaming.replace_durable"),
-    _flag("sql_driver", _STRING, "streaming.sql_options.driver"),
-    _flag("sql_source", _STRING, "streaming.sql_options.source"),
-    _flag("sql_no_caching", _BOOLEAN, "streaming.sql_options.no_caching"),
-    _flag("sql_max_open_conns", _INTEGER, "streaming.sql_options.max_open_conns"),
-    _flag("sql_bulk_insert_limit", _INTEGER, "streaming.sql_options.bulk_insert_limit"),
-    _flag("SD stan_debug", _BOOLEAN, "streaming.stan_debug"),
-    _flag("SV stan_trace", _BOOLEAN, "streaming.stan_trace"),
-    _flag("SDV", _BOOLEAN, "streaming.stan_trace"),
-    _flag("sc stan_config", _STRING),
-    _flag("ns nats_server", _STRING, "streaming.nats_server"),
-    _flag("ft_group", _STRING, "streaming.ft_group"),
-    _flag("clustered", _BOOLEAN, "streaming.cluster"),
-    _flag("cluster_node_id", _STRING, "streaming.cluster"),
-    _flag("cluster_bootstrap", _BOOLEAN, "streaming.cluster"),
-    _flag("cluster_peers", _STRING, "streaming.cluster"),
-    _flag("cluster_log_path", _STRING, "streaming.cluster"),
-    _flag("encrypt", _BOOLEAN, "streaming.encrypt"),
-    _flag("encryption_cipher", _STRING, "streaming.encryption_cipher"),
-    _flag("encryption_key", _STRING, "streaming.encryption_key"),
-    _flag("secure", _BOOLEAN, "streaming.secure"),
-    _flag("tls_client_cert", _STRING, "streaming.tls"),
-    _flag("tls_client_key", _STRING, "streaming.tls"),
-    _flag("tls_client_cacert", _STRING, "streaming.tls"),
+_LOGGING: tuple[_Row, ...] = (
+    ("-l, --log <file>", "log to a file", "logfile"),
+    ("-T, --logtime", "put the time on each line (default: true)", "logtime"),
+    ("--logtime_utc", "in UTC", "logtime_utc"),
+    ("-D, --debug", "log debugging lines", "debug"),
+    ("-V, --trace", "log the protocol", "trace"),
+    ("-VV", "log the protocol, the system account's too"),
+    ("-DV", "-D and -V"),
+    ("-DVV", "-D and -VV"),
+    ("--log_size_limit <bytes>", "rotate the log file at this size", "logfile_size_limit"),
+    (
+        "--max_traced_msg_len <bytes>",
+        "how much of a message a trace line shows",
+        "max_traced_msg_len",
+    ),
 )
+
+_AUTHORIZATION: tuple[_Row, ...] = (
+    ("--user <name>", "user that clients must be", "user"),
+    ("--pass <password>", "and its password", "password"),
+    ("--auth <token>", "token that clients must bring", "token"),
+)
+
+_TLS: tuple[_Row, ...] = (
+    ("--tls", "use TLS, do not ask clients for certificates"),
+    ("--tlsverify", "use TLS, ask clients for certificates"),
+    ("--tlscert <file>", "certificate of the server"),
+    ("--tlskey <file>", "its private key"),
+    ("--tlscacert <file>", "authority for the certificates of clients"),
+)
+
+_CLUSTER: tuple[_Row, ...] = (
+    ("--routes <urls>", "members to connect to, with commas between them"),
+    ("--cluster, --cluster_listen <url>", "where to listen for members"),
+    ("--cluster_name <name>", "name of the cluster (default: the members agree on one)", "name"),
+    ("--cluster_advertise <host[:port]>", "address that members are told to use", "advertise"),
+    ("--no_advertise", "do not tell clients of the other members", "no_advertise"),
+    (
+        "--connect_retries <number>",
+        "how often a member that was heard of is dialled",
+        "connect_retries",
+    ),
+)
+
+_STREAMING: tuple[_Row, ...] = (
+    ("--streaming", "NATS Streaming with its defaults"),
+    ("-cid, --cluster_id <name>", "id of the cluster (default: test-cluster)", "cluster_id"),
+    ("-st, --store <name>", "memory, file (lmdb), sql (postgres), or a plugin's name", "store"),
+    ("--dir <dir>", "folder for a store on disk", "dir"),
+    ("-mc, --max_channels <number>", "how many channels (0: any number)", "max_channels"),
+    ("-msu, --max_subs <number>", "subscriptions of a channel (0: any number)", "max_subs"),
+    ("-mm, --max_msgs <number>", "messages of a channel (0: any number)", "max_msgs"),
+    ("-mb, --max_bytes <size>", "bytes of a channel (0: any number)", "max_bytes"),
+    ("-ma, --max_age <duration>", "how long a message is kept (0s: for ever)", "max_age"),
+    (
+        "-mi, --max_inactivity <duration>",
+        "when a channel that nobody uses is deleted",
+        "max_inactivity",
+    ),
+    ("-hbi, --hb_interval <duration>", "time between heartbeats of a client", "hb_interval"),
+    ("-hbt, --hb_timeout <duration>", "time to answer one", "hb_timeout"),
+    ("-hbf, --hb_fail_count <number>", "how many may be left unanswered", "hb_fail_count"),
+    (
+        "-ns, --nats_server <url>; --secure",
+        "serve the clients of another NATS server",
+        "nats_server secure",
+    ),
+    (
+        "--replace_durable",
+        "replace an active durable subscription, do not refuse",
+        "replace_durable",
+    ),
+    (
+        "--sql_driver <name>; --sql_source <source>",
+        "options of a store in a database",
+        "store_options.driver store_options.source",
+    ),
+    (
+        "--sql_no_caching; --sql_max_open_conns <number>",
+        "",
+        "store_options.no_caching store_options.max_open_conns",
+    ),
+    ("--sql_bulk_insert_limit <number>", "", "store_options.bulk_insert_limit"),
+    ("-SD, --stan_debug; -SV, --stan_trace; -SDV", "the same as -D"),
+    ("-sc, --stan_config <file>", "the same as -c"),
+)
+
+_TUNING: tuple[_Row, ...] = (
+    (
+        "--file_compact_enabled; --file_compact_frag; --file_compact_interval",
+        "",
+        "boolean integer integer",
+    ),
+    (
+        "--file_compact_min_size; --file_buffer_size; --file_read_buffer_size",
+        "",
+        "size size size",
+    ),
+    (
+        "--file_crc; --file_crc_poly; --file_sync; --file_auto_sync",
+        "",
+        "boolean integer boolean duration",
+    ),
+    (
+        "--file_slice_max_msgs; --file_slice_max_bytes; --file_slice_max_age",
+        "",
+        "integer size duration",
+    ),
+    (
+        "--file_slice_archive_script; --file_fds_limit; --file_parallel_recovery",
+        "",
+        "string integer integer",
+    ),
+    (
+        "--file_truncate_bad_eof; --io_batch_size; --io_sleep_time; --syslog_name",
+        "",
+        "boolean integer integer string",
+    ),
+    (
+        "--cluster_log_cache_size; --cluster_log_snapshots; --cluster_trailing_logs",
+        "",
+        "integer integer integer",
+    ),
+    (
+        "--cluster_sync; --cluster_raft_logging; --cluster_allow_add_remove_node",
+        "",
+        "boolean boolean boolean",
+    ),
+    ("--cluster_proceed_on_restore_failure", "", "boolean"),
+)
+"""Those of nats-streaming-server that tune what works otherwise here, or the log of its clusters,
+which C{clustered} would ask for. Their rows name types, since they have no placeholders."""
+
+_NO_EFFECT: tuple[_Row, ...] = (
+    ("-sd, --store_dir <dir>", "folder of JetStream, which is not there yet"),
+)
+
+_UNSUPPORTED: tuple[_Row, ...] = (
+    ("-s, --syslog; -r, --remote_syslog <url>", "", "syslog remote_syslog"),
+    ("-js, --jetstream; --profile <port>", "", "jetstream prof_port"),
+)
+
+_STREAMING_UNSUPPORTED: tuple[_Row, ...] = (
+    ("--tls_client_cert <file>; --tls_client_key <file>", "", "tls tls"),
+    ("--tls_client_cacert <file>", "", "tls"),
+    ("--ft_group <name>; --clustered; --cluster_node_id <name>", "", "ft_group cluster cluster"),
+    (
+        "--cluster_bootstrap; --cluster_peers <names>; --cluster_log_path <dir>",
+        "",
+        "cluster cluster cluster",
+    ),
+    (
+        "--encrypt; --encryption_cipher <name>; --encryption_key <key>",
+        "",
+        "encrypt encryption_cipher encryption_key",
+    ),
+)
+
+_COMMON: tuple[_Row, ...] = (
+    ("-h, --help", "show this text"),
+    ("--help_tls", "show what a tls block can say"),
+    ("-v, --version", "show the version"),
+)
+
+REFUSED = "Known, and refused until their feature is there"
+"""The title of the flags that end a start."""
+
+_GROUPS = (
+    ("Server Options", _SERVER),
+    ("Logging Options", _LOGGING),
+    ("Authorization Options", _AUTHORIZATION),
+    ("TLS Options", _TLS),
+    ("Cluster Options", _CLUSTER),
+    ("Streaming Options, any of which asks for NATS Streaming", _STREAMING),
+    ("Accepted, without effect", _NO_EFFECT + _TUNING),
+    (REFUSED, _UNSUPPORTED + _STREAMING_UNSUPPORTED),
+    ("Common Options", _COMMON),
+)
+
+
+def _spelled(row: _Row) -> Iterator[tuple[tuple[str, ...], str, str]]:
+    """
+    @return: for each flag of a row its names, its placeholder, and its word of the third column.
+    """
+    usages = [each for each in row[0].split(";") if each]
+    words = row[2].split() if len(row) == 3 else [""] * len(usages)
+    for usage, word in zip(usages, words, strict=True):
+        placeholder = re.search(r"<(\w+)", usage)
+        names = re.findall(r"(?<![\w-])--?(\w+)", usage)
+        yield tuple(names), placeholder[1] if placeholder else "", word
+
+
+def _setting(rows: tuple[_Row, ...], prefix: str = "") -> tuple[Flag, ...]:
+    return tuple(
+        Flag(names, _TYPES.get(value, FlagType.STRING), word and prefix + word)
+        for row in rows
+        for names, value, word in _spelled(row)
+    )
+
+
+def _refused(rows: tuple[_Row, ...], prefix: str = "") -> tuple[Flag, ...]:
+    return tuple(flag._replace(setting="", key=flag.setting) for flag in _setting(rows, prefix))
+
+
+_STREAMING_REFUSED = _refused(_STREAMING_UNSUPPORTED, "streaming.")
+
+STREAMING_FLAGS = _setting(_STREAMING, "streaming.") + _STREAMING_REFUSED
 """Those of nats-streaming-server; any of them asks for NATS Streaming."""
 
-TUNING_FLAGS = (
-    _flag("file_compact_enabled", _BOOLEAN, "streaming.file_options"),
-    _flag("file_compact_frag", _INTEGER, "streaming.file_options"),
-    _flag("file_compact_interval", _INTEGER, "streaming.file_options"),
-    _flag("file_compact_min_size", _SIZE, "streaming.file_options"),
-    _flag("file_buffer_size", _SIZE, "streaming.file_options"),
-    _flag("file_read_buffer_size", _SIZE, "streaming.file_options"),
-    _flag("file_crc", _BOOLEAN, "streaming.file_options"),
-    _flag("file_crc_poly", _INTEGER, "streaming.file_options"),
-    _flag("file_sync", _BOOLEAN, "streaming.file_options"),
-    _flag("file_slice_max_msgs", _INTEGER, "streaming.file_options"),
-    _flag("file_slice_max_bytes", _SIZE, "streaming.file_options"),
-    _flag("file_slice_max_age", _DURATION, "streaming.file_options"),
-    _flag("file_slice_archive_script", _STRING, "streaming.file_options"),
-    _flag("file_fds_limit", _INTEGER, "streaming.file_options"),
-    _flag("file_parallel_recovery", _INTEGER, "streaming.file_options"),
-    _flag("file_truncate_bad_eof", _BOOLEAN, "streaming.file_options"),
-    _flag("file_auto_sync", _DURATION, "streaming.file_options"),
-    _flag("io_batch_size", _INTEGER, "streaming.file_options"),
-    _flag("io_sleep_time", _INTEGER, "streaming.file_options"),
-    _flag("syslog_name", _STRING, "streaming.syslog_name"),
-    _flag("cluster_log_cache_size", _INTEGER),
-    _flag("cluster_log_snapshots", _INTEGER),
-    _flag("cluster_trailing_logs", _INTEGER),
-    _flag("cluster_sync", _BOOLEAN),
-    _flag("cluster_raft_logging", _BOOLEAN),
-    _flag("cluster_proceed_on_restore_failure", _BOOLEAN),
-    _flag("cluster_allow_add_remove_node", _BOOLEAN),
+TUNING_FLAGS = tuple(
+    Flag(names, FlagType(word)) for row in _TUNING for names, _, word in _spelled(row)
 )
-"""Those of nats-streaming-server that tune what works otherwise here, or a cluster's log, which
-C{clustered} would ask for: they have no effect."""
 
-EVERY_FLAG = FLAGS + STREAMING_FLAGS + TUNING_FLAGS
+EVERY_FLAG = (
+    _setting(_SERVER + _TLS + _NO_EFFECT + _COMMON)
+    + _setting(_LOGGING, "logging.")
+    + _setting(_AUTHORIZATION, "authorization.")
+    + _setting(_CLUSTER, "cluster.")
+    + _refused(_UNSUPPORTED)
+    + STREAMING_FLAGS
+    + TUNING_FLAGS
+)
 
 _BY_NAME = {name: flag for flag in EVERY_FLAG for name in flag.names}
 
-KINDS = {name: flag.kind for name, flag in _BY_NAME.items()}
+FLAG_TYPES = {name: flag.type for name, flag in _BY_NAME.items()}
 """Spelling -> what it takes."""
 
 
 def flagNamed(name: str) -> Flag:
     """
-    Find a flag by one of its spellings.
-
+    @param name: one of the flag's spellings.
     @raise KeyError: when there is none.
     """
     return _BY_NAME[name]
+
+
+def usage(program: str) -> str:
+    """
+    @return: what C{--help} prints.
+    """
+    lines = ["", f"Usage: {program} [options]", f"       {program} spark JOB [options]"]
+    lines += [f"       {program} streaming import DIR [options]"]
+    lines += [f"       {program} streaming acknowledge DIR"]
+    lines += ["", f"'{program} spark --help' lists the jobs for Apache Spark."]
+    lines += [f"'{program} streaming --help' tells how data of nats-streaming-server is imported."]
+    for title, rows in _GROUPS:
+        lines += ["", f"{title}:"]
+        lines += [f"    {row[0]:<36} {row[1]}".rstrip() for row in rows]
+    return "\n".join(lines) + "\n"

@@ -12,10 +12,11 @@ server without a configuration shows), except the monitoring host, which is loop
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from natsbroker.auth.operator.settings import OperatorMode, Resolver
 from natsbroker.auth.settings import (
@@ -67,7 +68,10 @@ __all__ = [
     "Streaming",
     "SubjectPermission",
     "User",
+    "changed",
 ]
+
+_Frozen = TypeVar("_Frozen")
 
 DEFAULT_PORT = 4222
 RANDOM_PORT = -1
@@ -272,3 +276,24 @@ class Settings:
         yield from self.authorization.users
         for account in self.accounts.values():
             yield from account.users
+
+
+def changed(settings: _Frozen, path: str, value: object) -> _Frozen:
+    """
+    @param settings: a frozen block, or a map.
+    @param path: the dotted attribute that is to change; a block that is not there is made.
+    @return: a copy with the value.
+    """
+    name, _, below = path.partition(".")
+    frozen: Any = settings
+    if below:
+        inner = frozen[name] if isinstance(frozen, Mapping) else getattr(frozen, name)
+        if inner is None:
+            inner = getattr(sys.modules[__name__], name.capitalize())()
+        value = changed(inner, below, value)
+    made: Any
+    if isinstance(frozen, Mapping):
+        made = {**frozen, name: value}
+    else:
+        made = replace(frozen, **{name: value})
+    return cast(_Frozen, made)

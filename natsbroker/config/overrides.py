@@ -1,8 +1,5 @@
 """
-What flags do to settings.
-
-This module promises new settings in which every flag that was given has won over the
-file.  It must never know how flags are written.
+What flags do to settings: every flag that is given wins over the file.
 """
 
 from __future__ import annotations
@@ -15,14 +12,12 @@ from natsbroker.config.addresses import checkPort
 from natsbroker.config.errors import OPEN, ConfigError
 from natsbroker.config.files import CERTIFICATE, PRIVATE_KEY, pemProblem
 from natsbroker.config.flags import flagNamed
-from natsbroker.config.goflags import FlagValue
-from natsbroker.config.model import DEFAULT_PORT, TLS, Settings
+from natsbroker.config.goflags import FlagType, FlagValue
+from natsbroker.config.model import DEFAULT_PORT, TLS, Settings, changed
 from natsbroker.routes.overrides import withCluster
 from natsbroker.streaming.overrides import withStreaming
 
 __all__ = ["overriding"]
-
-Change = Callable[[Settings, Any], Settings]
 
 
 def overriding(
@@ -38,74 +33,55 @@ def overriding(
 
     def override(settings: Settings) -> Settings:
         for name, value in given.items():
-            change = _CHANGES.get(name)
-            if change is not None:
-                settings = _changed(settings, name, change, value)
-        return _withTLS(_withCluster(withStreaming(settings, given), given), given, read)
+            try:
+                settings = _CHANGES.get(name, _setting(name))(settings, value)
+            except ValueError as error:
+                raise ConfigError(str(error), flagNamed(name).name) from None
+        try:
+            settings = withCluster(withStreaming(settings, given), given)
+        except ValueError as error:
+            raise ConfigError(str(error), "--cluster") from None
+        return _withTLS(settings, given, read)
 
     return override
 
 
-def _withCluster(settings: Settings, given: Mapping[str, FlagValue]) -> Settings:
-    try:
-        return withCluster(settings, given)
-    except ValueError as error:
-        raise ConfigError(str(error), flagNamed("cluster").name) from None
+Change = Callable[[Settings, Any], Settings]
 
 
-def _changed(settings: Settings, name: str, change: Change, value: FlagValue) -> Settings:
-    try:
-        return change(settings, value)
-    except ValueError as error:
-        raise ConfigError(str(error), flagNamed(name).name) from None
-
-
-def _top(name: str, default: object = None) -> Change:
+def _setting(name: str) -> Change:
     """
-    Make the change of a key of L{Settings}; an empty value means the default, if any.
+    @return: the change of a flag that is one setting of the server, of the log or of the login;
+        those of a cluster and of NATS Streaming have functions in their rooms.
     """
+    flag = flagNamed(name)
+    block = flag.setting.partition(".")[0]
 
     def change(settings: Settings, value: Any) -> Settings:
-        changes: dict[str, Any] = {name: value if value or default is None else default}
-        return replace(settings, **changes)
+        if not flag.setting or block in ("cluster", "streaming"):
+            return settings
+        if flag.type is FlagType.INTEGER and value < 0:
+            raise ValueError("value can not be negative")
+        if block == "authorization":
+            if not value:
+                raise ValueError(OPEN)
+            settings = changed(settings, "authorization.defined", True)
+        return changed(settings, flag.setting, value)
 
     return change
 
 
 def _logging(*names: str) -> Change:
     def change(settings: Settings, value: Any) -> Settings:
-        changes: dict[str, Any] = dict.fromkeys(names, value)
-        return replace(settings, logging=replace(settings.logging, **changes))
-
-    return change
-
-
-def _logLimit(name: str) -> Change:
-    def change(settings: Settings, value: Any) -> Settings:
-        if value < 0:
-            raise ValueError("value can not be negative")
-        return _logging(name)(settings, value)
+        for name in names:
+            settings = changed(settings, f"logging.{name}", value)
+        return settings
 
     return change
 
 
 def _monitoring(name: str) -> Change:
-    def change(settings: Settings, value: Any) -> Settings:
-        changes: dict[str, Any] = {name: checkPort(value)}
-        return replace(settings, monitoring=replace(settings.monitoring, **changes))
-
-    return change
-
-
-def _authorization(name: str) -> Change:
-    def change(settings: Settings, value: Any) -> Settings:
-        if not value:
-            raise ValueError(OPEN)
-        known = settings.authorization
-        changes: dict[str, Any] = {name: value, "defined": True}
-        return replace(settings, authorization=replace(known, **changes))
-
-    return change
+    return lambda settings, value: changed(settings, f"monitoring.{name}", checkPort(value))
 
 
 def _port(settings: Settings, value: Any) -> Settings:
@@ -137,27 +113,14 @@ _CHANGES: dict[str, Change] = {
     "p": _port,
     "a": _host,
     "n": _serverName,
-    "client_advertise": _top("client_advertise"),
-    "P": _top("pidfile"),
-    "ports_file_dir": _top("ports_file_dir"),
     "m": _monitoring("http_port"),
     "ms": _monitoring("https_port"),
-    "D": _logging("debug"),
-    "V": _logging("trace"),
     "VV": _logging("trace", "trace_verbose"),
     "DV": _logging("debug", "trace"),
     "DVV": _logging("debug", "trace", "trace_verbose"),
-    "T": _logging("logtime"),
-    "logtime_utc": _logging("logtime_utc"),
-    "l": _logging("logfile"),
-    "log_size_limit": _logLimit("logfile_size_limit"),
-    "max_traced_msg_len": _logLimit("max_traced_msg_len"),
-    "user": _authorization("user"),
-    "pass": _authorization("password"),
-    "auth": _authorization("token"),
     "pure": _pure,
 }
-"""First spelling of a flag -> what it does."""
+"""First spelling of a flag that is more than one setting -> its change."""
 
 
 def _withTLS(

@@ -258,3 +258,30 @@ class _Block:
         name = "verify_cert_and_check_known_urls"
         if self._block.flag(name):
             self._error("not supported in this context", name)
+
+
+_HELP = """
+A tls block names a certificate, its key, and what clients must bring:
+
+    tls {
+        cert_file: "server.pem"
+        key_file: "server-key.pem"
+        ca_file: "clients.pem"
+        verify: true
+        min_version: "1.2"
+    }
+
+"""
+
+
+def tlsHelp() -> str:
+    """
+    @return: what C{--help_tls} prints: a C{tls} block, and the names that it may use.
+    """
+    groups = (
+        ("Cipher suites:", CIPHER_SUITES),
+        ("With allow_insecure_cipher_suites: true also:", INSECURE_CIPHER_SUITES),
+        ("Curve preferences:", CURVES),
+    )
+    parts = ["\n".join([title, *(f"    {name}" for name in names)]) for title, names in groups]
+    return _HELP + "\n\n".join(parts) + "\n"

@@ -9,30 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from natsbroker.config.addresses import checkPort
 from natsbroker.config.errors import OPEN
+from natsbroker.config.flags import flagNamed
 from natsbroker.config.goflags import FlagValue
-from natsbroker.config.model import RANDOM_PORT, Settings
+from natsbroker.config.model import RANDOM_PORT, Settings, changed
 
 if TYPE_CHECKING:
     from natsbroker.routes.settings import Cluster
 
 __all__ = ["withCluster"]
-
-_FIELDS = {
-    "cluster_name": "name",
-    "cluster_advertise": "advertise",
-    "no_advertise": "no_advertise",
-    "connect_retries": "connect_retries",
-}
-"""First spelling of a flag -> the setting that it is."""
-
-_LISTENING = ("cluster", "cluster_listen")
-
-_ASKING = frozenset({*_FIELDS, *_LISTENING, "routes"})
 
 
 def withCluster(settings: Settings, given: Mapping[str, FlagValue]) -> Settings:
@@ -42,19 +31,22 @@ def withCluster(settings: Settings, given: Mapping[str, FlagValue]) -> Settings:
     @param given: values by the first spelling of their flag.
     @raise ValueError: for a URL that is none.
     """
-    if not _ASKING & set(given):
+    targets = {name: flagNamed(name).setting for name in given}
+    fields = {name: each for name, each in targets.items() if each.startswith("cluster.")}
+    if not fields and not {"cluster", "routes"} & set(given):
         return settings
     from natsbroker.routes.settings import Cluster
 
     cluster = settings.cluster or Cluster()
-    for name in _LISTENING:
-        if name in given:
-            cluster = _listening(cluster, str(given[name]))
-    changes: dict[str, Any] = {_FIELDS[name]: given[name] for name in given if name in _FIELDS}
+    if "cluster" in given:
+        cluster = _listening(cluster, str(given["cluster"]))
     if "routes" in given:
         urls = (url.strip() for url in str(given["routes"]).split(","))
-        changes["routes"] = tuple(url for url in urls if url)
-    return replace(settings, cluster=replace(cluster, **changes))
+        cluster = replace(cluster, routes=tuple(url for url in urls if url))
+    settings = replace(settings, cluster=cluster)
+    for name, field in fields.items():
+        settings = changed(settings, field, given[name])
+    return settings
 
 
 def _listening(cluster: Cluster, url: str) -> Cluster:

@@ -17,7 +17,7 @@ from natsbroker.config.commandline import (
     validReport,
 )
 from natsbroker.config.errors import ConfigError, NotSupportedYet
-from natsbroker.config.flags import KINDS
+from natsbroker.config.flags import FLAG_TYPES
 from natsbroker.config.model import Settings
 from tests.config.support import PEM, filesystem
 
@@ -252,7 +252,7 @@ def test_redacted() -> None:
     assert "5" in shown
 
 
-_WORDS = [f"-{name}" for name in KINDS] + ["s.conf", "bad.conf", "5", "-1", "x", "=", "--", ""]
+_WORDS = [f"-{name}" for name in FLAG_TYPES] + ["s.conf", "bad.conf", "5", "-1", "x", "=", "--", ""]
 
 
 @given(st.lists(st.sampled_from(_WORDS), max_size=6))

@@ -4,12 +4,18 @@ Tests for L{natsbroker.config.flags}.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
-from natsbroker.config.flags import EVERY_FLAG, KINDS, STREAMING_FLAGS, TUNING_FLAGS, flagNamed
+from natsbroker.config.commandline import invocationFrom
+from natsbroker.config.errors import ConfigError
+from natsbroker.config.flags import EVERY_FLAG, FLAG_TYPES, REFUSED, Flag, flagNamed, usage
 from natsbroker.config.goflags import FlagType
-from natsbroker.config.keys.root import ROOT
-from tests.config.keys.test_root import everyPath
+from natsbroker.config.keys.root import keyAt
+from natsbroker.config.model import Settings, changed
 
 SPELLINGS = """
     a addr net p port n name server_name P pid m http_port ms https_port c config t sl signal
@@ -39,12 +45,12 @@ STREAMING_SPELLINGS = """
 
 def test_spellings() -> None:
     """Exactly nats-server's and nats-streaming-server's flags are known, and ours."""
-    assert sorted(KINDS) == sorted((SPELLINGS + STREAMING_SPELLINGS).split())
+    assert sorted(FLAG_TYPES) == sorted((SPELLINGS + STREAMING_SPELLINGS).split())
 
 
 def test_oneMeaning() -> None:
     """No spelling stands for two flags."""
-    assert sum(len(flag.names) for flag in EVERY_FLAG) == len(KINDS)
+    assert sum(len(flag.names) for flag in EVERY_FLAG) == len(FLAG_TYPES)
 
 
 @pytest.mark.parametrize(
@@ -58,17 +64,71 @@ def test_name(name: str, shown: str) -> None:
 
 def test_kinds() -> None:
     """Ports are integers, switches booleans."""
-    assert (KINDS["p"], KINDS["js"], KINDS["user"]) == (
+    assert (FLAG_TYPES["p"], FLAG_TYPES["js"], FLAG_TYPES["user"]) == (
         FlagType.INTEGER,
         FlagType.BOOLEAN,
         FlagType.STRING,
     )
 
 
-def test_keys() -> None:
-    """The key that a flag stands for is one of the configuration file."""
-    for flag in EVERY_FLAG:
-        first = flag.key.partition(".")[0]
-        assert not first or ROOT.canonical(first) == first
-    known = {path for path, _, _ in everyPath(ROOT, "")}
-    assert {flag.key for flag in STREAMING_FLAGS + TUNING_FLAGS if flag.key} <= known
+@pytest.mark.parametrize("flag", [flag for flag in EVERY_FLAG if flag.setting])
+def test_settings(flag: Flag) -> None:
+    """What a flag sets is an attribute of the settings, and starts with a value of its type."""
+    changes = {FlagType.STRING: "x", FlagType.BOOLEAN: True}
+    value = changes.get(flag.type, 7)
+    made: Any = changed(Settings(), flag.setting, value)
+    for name in flag.setting.split("."):
+        made = made[name] if isinstance(made, Mapping) else getattr(made, name)
+    assert made == value
+
+
+def test_refusedKeys() -> None:
+    """The key of a refused flag is one of the configuration file whose feature is not built."""
+    refused = [flag.key for flag in EVERY_FLAG if flag.key]
+    assert refused and all(keyAt(key).unsupported for key in refused)
+
+
+VALUES = {
+    FlagType.BOOLEAN: "true",
+    FlagType.INTEGER: "1",
+    FlagType.STRING: "x",
+    FlagType.DURATION: "1s",
+    FlagType.SIZE: "1",
+}
+"""A value for a flag of each kind."""
+
+
+def isMissing(name: str, kind: FlagType) -> bool:
+    """Whether a flag is refused because its feature is not there."""
+    try:
+        invocationFrom([f"--{name}={VALUES[kind]}"], {})
+    except ConfigError as error:
+        return "not supported yet" in str(error)
+    return False
+
+
+def test_everyFlag() -> None:
+    """The usage names every flag, each of its spellings with its dashes."""
+    named = set(re.findall(r"(?<![\w-])--?(\w+)", usage("natsbroker")))
+    assert {name for flag in EVERY_FLAG for name in flag.names} <= named
+
+
+def test_program() -> None:
+    """The usage begins with the name of the program, where scripts look for it."""
+    text = usage("natsbroker")
+    assert text.startswith("\nUsage: natsbroker [options]\n       natsbroker spark JOB ")
+
+
+def test_refusedFlagsStandApart() -> None:
+    """Exactly those flags whose feature is missing are listed as refused."""
+    section = usage("natsbroker").split(f"{REFUSED}:\n")[1].split("\n\n")[0]
+    listed = set(re.findall(r"(?<![\w-])--?(\w+)", section))
+    missing = {
+        name for flag in EVERY_FLAG for name in flag.names if isMissing(flag.names[0], flag.type)
+    }
+    assert listed == missing
+
+
+def test_width() -> None:
+    """The usage fits a terminal."""
+    assert max(map(len, usage("natsbroker").splitlines())) <= 100

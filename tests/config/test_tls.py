@@ -8,7 +8,7 @@ import pytest
 
 from natsbroker.config import model
 from natsbroker.config.errors import ConfigErrors
-from natsbroker.config.tls import TLS
+from natsbroker.config.tls import CIPHER_SUITES, CURVES, INSECURE_CIPHER_SUITES, TLS, tlsHelp
 from tests.config.support import PEM, built, complaintsOf, filesystem, settingsOf
 
 
@@ -141,3 +141,9 @@ def test_notPEM() -> None:
     files = filesystem({"cert.pem": "", "key.pem": PEM})
     with pytest.raises(ConfigErrors, match=r"cert\.pem holds no certificate"):
         built(f"tls {{ {PAIR} }}", files)
+
+
+def test_help() -> None:
+    """The help about TLS names everything that a block may choose."""
+    words = set(tlsHelp().split())
+    assert set(CIPHER_SUITES + INSECURE_CIPHER_SUITES + CURVES) <= words

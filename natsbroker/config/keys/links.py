@@ -1,7 +1,5 @@
 """
 The keys of the blocks that connect servers: C{cluster}, C{gateway}, C{leafnodes}.
-
-This module promises tables; it decides nothing.  It must never know what the keys do.
 """
 
 from __future__ import annotations
@@ -14,14 +12,36 @@ from natsbroker.config.keys.shared import (
     LOGIN,
     NETWORK,
     PERMISSIONS,
+    PROXY_REQUIRED,
+    SECRET,
     STRINGS,
     TEXT,
     TIME,
     TLS_KEY,
+    TLS_SECTION,
     WAIT,
     WRITING,
 )
-from natsbroker.config.keys.types import BOOLEAN, STRING, BlockType, Key, ListType, Section
+from natsbroker.config.keys.types import (
+    ADDRESS,
+    BOOLEAN,
+    INTEGER,
+    STRING,
+    BlockType,
+    Key,
+    ListType,
+    Section,
+    Unsupported,
+)
+
+
+def _tls(links: str) -> Key:
+    """
+    @param links: what the error of an unsupported key calls them.
+    """
+    mapped = Unsupported(f"users of {links} by certificate", False)
+    return Key(BlockType(TLS_SECTION, unsupported={"verify_and_map": mapped}))
+
 
 LINK_LOGIN = Section(
     "cluster.authorization",
@@ -32,18 +52,20 @@ LINK_LOGIN = Section(
             BlockType(PERMISSIONS),
             aliases="default_permission default_permissions",
         ),
-        "proxy_required": FLAG,
+        "proxy_required": PROXY_REQUIRED,
     },
 )
 
 CLUSTER = Section(
     "cluster",
     {
-        **NETWORK,
-        "name": TEXT,
+        "listen": Key(ADDRESS),
+        "host": Key(STRING, aliases="net", restart="cluster host"),
+        "port": Key(INTEGER, restart="cluster port"),
+        "name": Key(STRING, restart="cluster name"),
         "authorization": Key(BlockType(LINK_LOGIN)),
         "routes": Key(STRINGS),
-        "tls": TLS_KEY,
+        "tls": _tls("routes"),
         "cluster_advertise": Key(STRING, aliases="advertise"),
         "no_advertise": FLAG,
         "connect_retries": COUNT,
@@ -62,7 +84,7 @@ CLUSTER = Section(
 
 REMOTE_GATEWAY = Section(
     "gateway.gateways[]",
-    {"name": TEXT, "tls": TLS_KEY, "url": TEXT, "urls": Key(STRINGS)},
+    {"name": TEXT, "tls": _tls("gateways"), "url": TEXT, "urls": Key(STRINGS)},
 )
 
 GATEWAY_INTEREST = Section(
@@ -75,7 +97,7 @@ GATEWAY = Section(
         **NETWORK,
         "name": TEXT,
         "authorization": Key(BlockType(LINK_LOGIN)),
-        "tls": TLS_KEY,
+        "tls": _tls("gateways"),
         "advertise": TEXT,
         "connect_retries": COUNT,
         "connect_backoff": FLAG,
@@ -89,24 +111,24 @@ GATEWAY = Section(
 
 LEAF_USER = Section(
     "leafnodes.authorization.users[]",
-    {**LOGIN, "account": TEXT, "proxy_required": FLAG},
+    {**LOGIN, "account": TEXT, "proxy_required": PROXY_REQUIRED},
 )
 
 LEAF_LOGIN = Section(
     "leafnodes.authorization",
     {
         **LOGIN,
-        "nkey": TEXT,
+        "nkey": SECRET,
         "timeout": WAIT,
         "users": Key(ListType(Key(BlockType(LEAF_USER)), "an array of maps")),
         "account": TEXT,
-        "proxy_required": FLAG,
+        "proxy_required": PROXY_REQUIRED,
     },
 )
 
 LEAF_PROXY = Section(
     "leafnodes.remotes[].proxy",
-    {"url": TEXT, "username": TEXT, "password": TEXT, "timeout": TIME},
+    {"url": TEXT, "username": TEXT, "password": SECRET, "timeout": TIME},
 )
 
 MIGRATION = Section(
@@ -114,24 +136,32 @@ MIGRATION = Section(
     {"leader_migrate_delay": TIME},
 )
 
+_WEBSOCKET = Unsupported("leafnodes over WebSocket", False)
+
 REMOTE_LEAF = Section(
     "leafnodes.remotes[]",
     {
         "urls": Key(STRING, STRINGS, aliases="url"),
         "no_randomize": Key(BOOLEAN, aliases="dont_randomize"),
         "account": Key(STRING, aliases="local"),
-        "credentials": Key(STRING, aliases="creds"),
-        "nkey": Key(STRING, aliases="seed"),
+        "credentials": Key(STRING, aliases="creds", isSecret=True),
+        "nkey": Key(STRING, aliases="seed", isSecret=True),
         "tls": TLS_KEY,
         "hub": FLAG,
         "deny_imports": Key(STRING, STRINGS, aliases="deny_import"),
         "deny_exports": Key(STRING, STRINGS, aliases="deny_export"),
         "ws_compression": Key(
-            BOOLEAN, aliases="ws_compress websocket_compress websocket_compression"
+            BOOLEAN,
+            aliases="ws_compress websocket_compress websocket_compression",
+            unsupported=_WEBSOCKET,
         ),
-        "ws_no_masking": Key(BOOLEAN, aliases="websocket_no_masking"),
+        "ws_no_masking": Key(BOOLEAN, aliases="websocket_no_masking", unsupported=_WEBSOCKET),
         "jetstream_cluster_migrate": Key(
-            BOOLEAN, STRING, BlockType(MIGRATION), aliases="js_cluster_migrate"
+            BOOLEAN,
+            STRING,
+            BlockType(MIGRATION),
+            aliases="js_cluster_migrate",
+            unsupported=Unsupported("JetStream", False),
         ),
         "isolate_leafnode_interest": Key(BOOLEAN, aliases="isolate"),
         "request_isolation": FLAG,
@@ -139,7 +169,7 @@ REMOTE_LEAF = Section(
         "first_info_timeout": TIME,
         "dial_timeout": TIME,
         "disabled": FLAG,
-        "proxy": Key(BlockType(LEAF_PROXY)),
+        "proxy": Key(BlockType(LEAF_PROXY), unsupported=Unsupported("leafnodes through a proxy")),
         "ignore_discovered_servers": FLAG,
     },
 )

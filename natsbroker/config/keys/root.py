@@ -1,18 +1,20 @@
 """
-Every key of a configuration file: the root and the blocks that the broker reads today.
-
-This module promises a table; it decides nothing.  It must never know what a key does.
-The keys of features that are still to come stand in C{schema_links} and
-C{schema_services}; L{natsbroker.config.unsupported} says which those are.
+The table of keys: the root, and the blocks of users and accounts.
 
 The names and spellings are those that nats-server 2.15 reads in C{server/opts.go}, and a
 few of our own: C{router}, C{plugins}, C{services}, C{streaming}, C{fast_lane},
 C{max_subject_shapes}, C{insecure_monitor} and C{authorization.plugin}.
+
+A new key is a row here, a field of its frozen block, and the code that uses it. The row has the
+types, the check and what a reload may do; the field has the default; the reference manual, which
+a test holds against both, has the sentence for operators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import posixpath
+from collections.abc import Iterator, Mapping
+from functools import cache
 
 from natsbroker.config.keys.links import CLUSTER, GATEWAY, LEAFNODES
 from natsbroker.config.keys.services import (
@@ -33,11 +35,12 @@ from natsbroker.config.keys.services import (
     WEBSOCKET,
 )
 from natsbroker.config.keys.shared import (
-    COUNT,
     FLAG,
     LIST,
     LOGIN,
     PERMISSIONS,
+    PROXY_REQUIRED,
+    SECRET,
     STRINGS,
     TEXT,
     TIME,
@@ -54,25 +57,38 @@ from natsbroker.config.keys.types import (
     ENABLED,
     INTEGER,
     STRING,
-    AnyType,
     BlockType,
     Key,
     ListType,
     MapType,
     Section,
-    ValueType,
+    Unsupported,
+    natural,
+    sizeOf32Bits,
 )
+from natsbroker.wire.durations import durationText
 
-__all__ = ["ACCOUNT", "AUTHORIZATION", "LIMITS", "ROOT", "USER", "everySection"]
+__all__ = [
+    "ACCOUNT",
+    "AUTHORIZATION",
+    "LIMITS",
+    "ROOT",
+    "USER",
+    "basePath",
+    "everySection",
+    "keyAt",
+    "restarts",
+    "secrets",
+]
 
 USER = Section(
     "authorization.users[]",
     {
         **LOGIN,
-        "nkey": TEXT,
+        "nkey": SECRET,
         "permissions": Key(BlockType(PERMISSIONS), aliases="permission authorization"),
         "allowed_connection_types": Key(STRING, STRINGS, aliases="connection_types clients"),
-        "proxy_required": FLAG,
+        "proxy_required": PROXY_REQUIRED,
     },
 )
 _USERS = Key(ListType(Key(BlockType(USER)), "an array of maps"))
@@ -81,14 +97,14 @@ AUTHORIZATION = Section(
     "authorization",
     {
         **LOGIN,
-        "token": TEXT,
+        "token": SECRET,
         "timeout": WAIT,
         "users": _USERS,
         "default_permissions": Key(
             BlockType(PERMISSIONS), aliases="default_permission permissions"
         ),
         "auth_callout": Key(BlockType(AUTH_CALLOUT), aliases="auth_hook"),
-        "proxy_required": FLAG,
+        "proxy_required": PROXY_REQUIRED,
         "plugin": TEXT,
     },
     opener="plugin",
@@ -110,50 +126,99 @@ ACCOUNT = Section(
         "users": _USERS,
         "limits": Key(BlockType(LIMITS)),
         "default_permissions": Key(BlockType(PERMISSIONS)),
-        "nkey": TEXT,
+        "nkey": SECRET,
         "imports": IMPORTS,
         "exports": EXPORTS,
         "mappings": MAPPINGS,
         "jetstream": Key(BOOLEAN, ENABLED, BlockType(ACCOUNT_JETSTREAM)),
-        "msg_trace": Key(STRING, BlockType(TRACE), aliases="trace_dest"),
+        "msg_trace": Key(
+            STRING,
+            BlockType(TRACE),
+            aliases="trace_dest",
+            unsupported=Unsupported("message tracing"),
+        ),
     },
 )
 
 ROUTER = Section("router", {"plugin": TEXT}, opener="plugin")
 
+
+def _unspaced(name: str) -> str:
+    if " " in name:
+        raise ValueError("server name cannot contain spaces")
+    return name
+
+
+def _tokens(number: int) -> int:
+    if number > 255:
+        raise ValueError("value is too big")
+    if number <= 0:
+        raise ValueError("value can not be negative")
+    return number
+
+
+def _lameDuckDuration(seconds: float) -> float:
+    if seconds < 30.0:
+        shown = durationText(seconds)
+        raise ValueError(f"invalid lame_duck_duration of {shown}, minimum is 30 seconds")
+    return seconds
+
+
+def _gracePeriod(seconds: float) -> float:
+    if seconds < 0:
+        raise ValueError("invalid lame_duck_grace_period, needs to be positive")
+    return seconds
+
+
+def basePath(path: str) -> str:
+    """
+    @return: a path with one leading slash and without dots.
+    """
+    return "/" + posixpath.normpath("/" + path).lstrip("/")
+
+
+_NATURAL = Key(INTEGER, check=natural)
+_SYSLOG = Unsupported("logging to syslog", False, "")
+_PROFILING = Unsupported("profiling", 0)
+
 _CLIENTS: dict[str, Key] = {
-    "server_name": TEXT,
+    "server_name": Key(STRING, check=_unspaced, restart="ServerName"),
     "listen": Key(ADDRESS),
-    "host": Key(STRING, aliases="net"),
-    "port": COUNT,
+    "host": Key(STRING, aliases="net", restart="Host"),
+    "port": Key(INTEGER, restart="Port"),
     "client_advertise": TEXT,
     "tls": TLS_KEY,
-    "allow_non_tls": FLAG,
-    "no_header_support": FLAG,
-    "disable_sublist_cache": Key(BOOLEAN, aliases="no_sublist_cache"),
+    "allow_non_tls": Key(BOOLEAN, restart="AllowNonTLS"),
+    "no_header_support": Key(BOOLEAN, restart="NoHeaderSupport"),
+    "disable_sublist_cache": Key(BOOLEAN, aliases="no_sublist_cache", restart="NoSublistCache"),
     "no_fast_producer_stall": FLAG,
-    "proxy_protocol": FLAG,
-    "server_tags": LIST,
+    "proxy_protocol": Key(BOOLEAN, unsupported=Unsupported("the PROXY protocol", False)),
+    "server_tags": Key(*LIST.types),
     "server_metadata": Key(MapType(TEXT, name="a map of strings")),
-    "feature_flags": Key(MapType(FLAG, name="a map of booleans")),
+    "feature_flags": Key(
+        MapType(FLAG, name="a map of booleans"), unsupported=Unsupported("feature flags")
+    ),
 }
 
 _LIMITS: dict[str, Key] = {
-    "max_connections": Key(INTEGER, aliases="max_conn"),
-    "max_subscriptions": Key(INTEGER, aliases="max_subs"),
-    "max_sub_tokens": Key(INTEGER, aliases="max_subscription_tokens"),
-    "max_control_line": COUNT,
-    "max_payload": COUNT,
-    "max_pending": COUNT,
-    "max_closed_clients": COUNT,
-    "ping_interval": TIME,
-    "ping_max": COUNT,
+    "max_connections": Key(
+        INTEGER, aliases="max_conn", check=lambda value: value if value > 0 else -1
+    ),
+    "max_subscriptions": Key(INTEGER, aliases="max_subs", check=lambda value: max(value, 0)),
+    "max_sub_tokens": Key(INTEGER, aliases="max_subscription_tokens", check=_tokens),
+    "max_control_line": Key(INTEGER, check=sizeOf32Bits),
+    "max_payload": Key(INTEGER, check=sizeOf32Bits),
+    "max_pending": _NATURAL,
+    "max_closed_clients": Key(INTEGER, check=natural, restart="MaxClosedClients"),
+    "ping_interval": Key(*TIME.types, check=natural),
+    "ping_max": _NATURAL,
     **WRITING,
-    "lame_duck_duration": Key(DURATION),
-    "lame_duck_grace_period": Key(DURATION),
-    "connect_error_reports": COUNT,
-    "reconnect_error_reports": COUNT,
-    "max_subject_shapes": COUNT,
+    "write_deadline": Key(*TIME.types, check=natural),
+    "lame_duck_duration": Key(DURATION, check=_lameDuckDuration),
+    "lame_duck_grace_period": Key(DURATION, check=_gracePeriod),
+    "connect_error_reports": _NATURAL,
+    "reconnect_error_reports": _NATURAL,
+    "max_subject_shapes": Key(INTEGER, check=natural, restart="MaxSubjectShapes"),
 }
 
 _OPERATION: dict[str, Key] = {
@@ -164,22 +229,28 @@ _OPERATION: dict[str, Key] = {
     "logtime": FLAG,
     "logtime_utc": FLAG,
     "logfile": Key(STRING, aliases="log_file"),
-    "logfile_size_limit": Key(INTEGER, aliases="log_size_limit"),
-    "logfile_max_num": Key(INTEGER, aliases="log_max_num"),
-    "max_traced_msg_len": COUNT,
-    "syslog": FLAG,
-    "remote_syslog": TEXT,
+    "logfile_size_limit": Key(INTEGER, aliases="log_size_limit", check=natural),
+    "logfile_max_num": Key(INTEGER, aliases="log_max_num", check=natural),
+    "max_traced_msg_len": _NATURAL,
+    "syslog": Key(BOOLEAN, unsupported=_SYSLOG),
+    "remote_syslog": Key(STRING, unsupported=_SYSLOG),
     "pidfile": Key(STRING, aliases="pid_file"),
     "ports_file_dir": TEXT,
-    "prof_port": COUNT,
-    "prof_block_rate": COUNT,
-    "http": Key(ADDRESS),
+    "prof_port": Key(INTEGER, unsupported=_PROFILING),
+    "prof_block_rate": Key(INTEGER, unsupported=_PROFILING),
+    "http": Key(ADDRESS, restart="HTTPHost", field="monitoring.http_host"),
     "https": Key(ADDRESS),
-    "http_port": Key(INTEGER, aliases="monitor_port"),
-    "https_port": COUNT,
-    "http_base_path": TEXT,
-    "insecure_monitor": FLAG,
-    "fast_lane": FLAG,
+    "http_port": Key(
+        INTEGER, aliases="monitor_port", restart="HTTPPort", field="monitoring.http_port"
+    ),
+    "https_port": Key(INTEGER, restart="HTTPSPort", field="monitoring.https_port"),
+    "http_base_path": Key(
+        STRING, check=basePath, restart="HTTPBasePath", field="monitoring.http_base_path"
+    ),
+    "insecure_monitor": Key(
+        BOOLEAN, restart="InsecureMonitor", field="monitoring.insecure_monitor"
+    ),
+    "fast_lane": Key(BOOLEAN, restart="FastLane"),
 }
 
 _ACCESS: dict[str, Key] = {
@@ -187,33 +258,50 @@ _ACCESS: dict[str, Key] = {
     "no_auth_user": TEXT,
     "accounts": Key(MapType(Key(BlockType(ACCOUNT)), variables=True), STRINGS),
     "mappings": MAPPINGS,
-    "system_account": Key(STRING, aliases="system"),
-    "no_system_account": Key(BOOLEAN, aliases="no_system no_sys_acc"),
-    "proxies": Key(BlockType(PROXIES)),
+    "system_account": Key(STRING, aliases="system", restart="SystemAccount"),
+    "no_system_account": Key(BOOLEAN, aliases="no_system no_sys_acc", restart="NoSystemAccount"),
+    "proxies": Key(BlockType(PROXIES), unsupported=Unsupported("trusted proxies", False)),
     "operator": OPERATORS,
     "trusted_keys": TRUSTED_KEYS,
-    "resolver": Key(STRING, BlockType(RESOLVER), aliases="account_resolver accounts_resolver"),
-    "resolver_tls": TLS_KEY,
-    "resolver_preload": Key(MapType(TEXT, name="a map of strings")),
-    "resolver_pinned_accounts": LIST,
+    "resolver": Key(
+        STRING,
+        BlockType(RESOLVER),
+        aliases="account_resolver accounts_resolver",
+        restart="AccountResolver",
+        field="operator.resolver",
+    ),
+    "resolver_tls": Key(
+        *TLS_KEY.types, restart="AccountResolverTLSConfig", field="operator.resolver_tls"
+    ),
+    "resolver_preload": Key(MapType(TEXT, name="a map of strings"), isSecret=True),
+    "resolver_pinned_accounts": Key(
+        *LIST.types, restart="ResolverPinnedAccounts", field="operator.resolver_pinned_accounts"
+    ),
     "default_sentinel": TEXT,
-    "ocsp": Key(BOOLEAN, BlockType(OCSP)),
-    "ocsp_cache": Key(BOOLEAN, BlockType(OCSP_CACHE)),
+    "ocsp": Key(BOOLEAN, BlockType(OCSP), unsupported=Unsupported("OCSP stapling", False)),
+    "ocsp_cache": Key(BOOLEAN, BlockType(OCSP_CACHE), unsupported=Unsupported("OCSP", False)),
 }
 
 _SERVICES: dict[str, Key] = {
-    "router": Key(BlockType(ROUTER)),
+    "router": Key(BlockType(ROUTER), restart="Router"),
     "plugins": Key(MapType(Key(UNCHECKED), name="a map of maps")),
     "services": Key(MapType(Key(UNCHECKED), name="a map of maps")),
     "cluster": Key(BlockType(CLUSTER)),
     "gateway": Key(BlockType(GATEWAY)),
     "leafnodes": Key(BlockType(LEAFNODES), aliases="leaf"),
-    "jetstream": Key(BOOLEAN, ENABLED, BlockType(JETSTREAM)),
-    "store_dir": Key(STRING, aliases="storedir"),
+    "jetstream": Key(
+        BOOLEAN, ENABLED, BlockType(JETSTREAM), unsupported=Unsupported("JetStream", False)
+    ),
+    "store_dir": Key(STRING, aliases="storedir", restart="StoreDir"),
     "default_js_domain": Key(MapType(TEXT, name="a map of strings")),
-    "streaming": Key(BlockType(STREAMING)),
-    "websocket": Key(BlockType(WEBSOCKET), aliases="ws"),
-    "mqtt": Key(BlockType(MQTT)),
+    "streaming": Key(BlockType(STREAMING), restart="Streaming"),
+    "websocket": Key(
+        BlockType(WEBSOCKET),
+        aliases="ws",
+        unsupported=Unsupported("WebSocket"),
+        restart="Websocket",
+    ),
+    "mqtt": Key(BlockType(MQTT), unsupported=Unsupported("MQTT"), restart="MQTT"),
 }
 
 ROOT = Section("top level", {**_CLIENTS, **_LIMITS, **_OPERATION, **_ACCESS, **_SERVICES})
@@ -221,7 +309,7 @@ ROOT = Section("top level", {**_CLIENTS, **_LIMITS, **_OPERATION, **_ACCESS, **_
 
 def everySection(start: Section = ROOT) -> Iterator[Section]:
     """
-    Yield a section and every section below it, each once, in the order of the tables.
+    @return: a section and every section below it, each once, in the order of the tables.
     """
     seen: list[Section] = []
     waiting = [start]
@@ -232,18 +320,49 @@ def everySection(start: Section = ROOT) -> Iterator[Section]:
         seen.append(section)
         yield section
         for key in section.keys.values():
-            waiting.extend(_below(key))
+            waiting.extend(_sectionsOf(key))
 
 
-def _below(key: Key) -> Iterator[Section]:
-    for kind in key.types:
-        yield from _within(kind)
+def _sectionsOf(key: Key) -> Iterator[Section]:
+    for each in key.types:
+        if isinstance(each, BlockType):
+            yield each.section
+        elif isinstance(each, (ListType, MapType)):
+            yield from _sectionsOf(each.item)
 
 
-def _within(kind: AnyType) -> Iterator[Section]:
-    if isinstance(kind, ValueType):
-        return
-    if isinstance(kind, BlockType):
-        yield kind.section
-    else:
-        yield from _below(kind.item)
+def keyAt(path: str) -> Key:
+    """
+    @param path: dotted, of keys of blocks that are no items.
+    @raise LookupError: if there is no such key.
+    """
+    *blocks, name = path.split(".")
+    section = ROOT
+    for each in blocks:
+        section = next(_sectionsOf(section.keys[each]), Section("", {}))
+    return section.keys[name]
+
+
+@cache
+def restarts() -> Mapping[str, str]:
+    """
+    @return: nats-server's names of the options that a reload cannot change, by their dotted
+        attribute of the settings. One covers everything below it.
+    """
+    found: dict[str, str] = {}
+    for section in everySection():
+        above = "" if section is ROOT else f"{section.title}."
+        for name, key in section.keys.items():
+            if key.restart:
+                found[key.field or f"{above}{name}"] = key.restart
+    return found
+
+
+@cache
+def secrets() -> frozenset[str]:
+    """
+    @return: the names of keys whose values must not be shown.
+    """
+    return frozenset(
+        name for section in everySection() for name, key in section.keys.items() if key.isSecret
+    )

@@ -1,8 +1,5 @@
 """
-The keys of blocks beside the client listener: JetStream, WebSocket, MQTT, the keys of
-operator mode, OCSP, proxies, and what accounts exchange.
-
-This module promises tables; it decides nothing.  It must never know what the keys do.
+The keys of JetStream, WebSocket, MQTT, operator mode, OCSP, proxies, and of what accounts exchange.
 """
 
 from __future__ import annotations
@@ -13,6 +10,7 @@ from natsbroker.config.keys.shared import (
     LIST,
     LOGIN,
     NETWORK,
+    SECRET,
     STRINGS,
     TEXT,
     TIME,
@@ -62,8 +60,8 @@ JETSTREAM_TPM = Section(
     "jetstream.tpm",
     {
         "keys_file": TEXT,
-        "encryption_password": TEXT,
-        "srk_password": TEXT,
+        "encryption_password": SECRET,
+        "srk_password": SECRET,
         "pcr": COUNT,
         "cipher": TEXT,
     },
@@ -73,12 +71,12 @@ JETSTREAM = Section(
     "jetstream",
     {
         "enabled": Key(BOOLEAN, aliases="enable"),
-        "store_dir": Key(STRING, aliases="store storedir"),
+        "store_dir": Key(STRING, aliases="store storedir", restart="jetstream storage directory"),
         "max_memory_store": Key(SIZE, aliases="max_mem_store max_mem"),
         "max_file_store": Key(SIZE, aliases="max_file"),
         "domain": TEXT,
-        "encryption_key": Key(STRING, aliases="key ek"),
-        "prev_encryption_key": Key(STRING, aliases="prev_key prev_ek"),
+        "encryption_key": Key(STRING, aliases="key ek", isSecret=True),
+        "prev_encryption_key": Key(STRING, aliases="prev_key prev_ek", isSecret=True),
         "cipher": TEXT,
         "sync_interval": Key(ALWAYS, *TIME.types, aliases="sync"),
         "limits": Key(BlockType(JETSTREAM_LIMITS)),
@@ -113,7 +111,7 @@ ACCOUNT_JETSTREAM = Section(
     },
 )
 
-WEBSOCKET_LOGIN = Section("websocket.authorization", {**LOGIN, "token": TEXT, "timeout": WAIT})
+WEBSOCKET_LOGIN = Section("websocket.authorization", {**LOGIN, "token": SECRET, "timeout": WAIT})
 
 WEBSOCKET = Section(
     "websocket",
@@ -182,7 +180,7 @@ OCSP_CACHE = Section(
     {"type": TEXT, "local_store": TEXT, "preserve_revoked": FLAG, "save_interval": WAIT},
 )
 
-PROXY = Section("proxies.trusted[]", {"key": Key(STRING, aliases="public_key")})
+PROXY = Section("proxies.trusted[]", {"key": Key(STRING, aliases="public_key", isSecret=True)})
 
 PROXIES = Section(
     "proxies",
@@ -252,5 +250,13 @@ TRACE = Section("accounts.*.msg_trace", {"dest": TEXT, "sampling": Key(PERCENTAG
 
 EXPORTS = Key(ListType(Key(BlockType(EXPORT)), "an array of maps"))
 IMPORTS = Key(ListType(Key(BlockType(IMPORT)), "an array of maps"))
-OPERATORS = Key(STRING, STRINGS, aliases="operators roots root root_operators root_operator")
-TRUSTED_KEYS = Key(*LIST.types, aliases="trusted")
+OPERATORS = Key(
+    STRING,
+    STRINGS,
+    aliases="operators roots root root_operators root_operator",
+    restart="TrustedOperators",
+    field="operator.operators",
+)
+TRUSTED_KEYS = Key(
+    *LIST.types, aliases="trusted", restart="TrustedKeys", field="operator.trusted_keys"
+)

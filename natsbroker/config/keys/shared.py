@@ -1,7 +1,5 @@
 """
-Blocks that several other blocks have: C{tls}, permissions, the credentials of a link.
-
-This module promises tables; it decides nothing.  It must never know where they are used.
+Rows and blocks that several blocks have: C{tls}, permissions, credentials, a listener's address.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from natsbroker.config.keys.types import (
     Key,
     ListType,
     Section,
+    Unsupported,
     ValueType,
 )
 
@@ -31,6 +30,9 @@ TIME = Key(DURATION, OLD_DURATION)
 
 WAIT = Key(SECONDS, DURATION)
 """Seconds, with a fraction or not, or a duration; no warning."""
+
+SECRET = Key(STRING, isSecret=True)
+PROXY_REQUIRED = Key(BOOLEAN, unsupported=Unsupported("trusted proxies", False))
 
 STRINGS = ListType(Key(STRING), "an array of strings")
 LIST = Key(STRING, STRINGS)
@@ -62,6 +64,8 @@ CERTIFICATE = Section(
     variables=False,
 )
 
+_STORE = Unsupported("certificate stores")
+
 TLS_SECTION = Section(
     "tls",
     {
@@ -83,12 +87,12 @@ TLS_SECTION = Section(
         "pinned_certs": Key(STRINGS),
         "connection_rate_limit": COUNT,
         "handshake_first": Key(BOOLEAN, STRING, aliases="first immediate"),
-        "ocsp_peer": Key(BOOLEAN, BlockType(OCSP_PEER)),
-        "cert_store": TEXT,
-        "cert_match_by": TEXT,
-        "cert_match": TEXT,
-        "cert_match_skip_invalid": FLAG,
-        "ca_certs_match": LIST,
+        "ocsp_peer": Key(BOOLEAN, BlockType(OCSP_PEER), unsupported=Unsupported("OCSP", False)),
+        "cert_store": Key(STRING, unsupported=_STORE),
+        "cert_match_by": Key(STRING, unsupported=_STORE),
+        "cert_match": Key(STRING, unsupported=_STORE),
+        "cert_match_skip_invalid": Key(BOOLEAN, unsupported=_STORE),
+        "ca_certs_match": Key(STRING, STRINGS, unsupported=_STORE),
     },
     variables=False,
 )
@@ -115,7 +119,7 @@ PERMISSIONS = Section(
 
 LOGIN = {
     "user": Key(STRING, aliases="username"),
-    "pass": Key(STRING, aliases="password"),
+    "pass": Key(STRING, aliases="password", isSecret=True),
 }
 """A name and a password."""
 
@@ -132,7 +136,9 @@ COMPRESSION = Key(STRING, BOOLEAN, BlockType(COMPRESSION_MODE))
 
 WRITING = {
     "write_deadline": TIME,
-    "write_timeout": Key(WRITE_POLICY),
+    "write_timeout": Key(
+        WRITE_POLICY, unsupported=Unsupported("write timeout policies", "default")
+    ),
 }
 """How patient a listener is with slow readers."""
 

@@ -1,8 +1,6 @@
 """
 The keys of the C{streaming} block.
 
-This module promises a table; it decides nothing.  It must never know what the keys do.
-
 The names and spellings are those that nats-streaming-server 0.25 reads in
 C{server/conf.go}, and three of our own: C{account}, C{store_options}, and store names that
 it does not have.
@@ -10,7 +8,7 @@ it does not have.
 
 from __future__ import annotations
 
-from natsbroker.config.keys.shared import FLAG, TEXT
+from natsbroker.config.keys.shared import FLAG, SECRET, TEXT
 from natsbroker.config.keys.types import (
     ANY_MAP,
     BOOLEAN,
@@ -21,6 +19,7 @@ from natsbroker.config.keys.types import (
     Key,
     MapType,
     Section,
+    Unsupported,
 )
 
 __all__ = ["CHANNEL_LIMITS", "STORE_LIMITS", "STREAMING"]
@@ -58,6 +57,9 @@ SQL_OPTIONS = Section(
     },
 )
 
+_ENCRYPTION = Unsupported("encryption at rest", "")
+_OUTSIDE = Unsupported("keys and certificates for an external NATS server", "")
+
 STREAMING = Section(
     "streaming",
     {
@@ -79,20 +81,22 @@ STREAMING = Section(
         "stan_trace": Key(BOOLEAN, aliases="sv"),
         "file_options": Key(ANY_MAP, aliases="file"),
         "sql_options": Key(BlockType(SQL_OPTIONS), aliases="sql"),
-        "ft_group": Key(STRING, aliases="ft_group_name"),
-        "partitioning": FLAG,
-        "cluster": Key(ANY_MAP),
-        "encrypt": FLAG,
-        "encryption_cipher": TEXT,
-        "encryption_key": TEXT,
+        "ft_group": Key(
+            STRING, aliases="ft_group_name", unsupported=Unsupported("fault tolerance groups", "")
+        ),
+        "partitioning": Key(BOOLEAN, unsupported=Unsupported("partitioning", False)),
+        "cluster": Key(ANY_MAP, unsupported=Unsupported("clusters of NATS Streaming servers")),
+        "encrypt": Key(BOOLEAN, unsupported=Unsupported("encryption at rest", False)),
+        "encryption_cipher": Key(STRING, unsupported=_ENCRYPTION),
+        "encryption_key": Key(STRING, unsupported=_ENCRYPTION, isSecret=True),
         "nats_server": Key(STRING, aliases="ns nats_server_url"),
-        "credentials": TEXT,
+        "credentials": Key(STRING, unsupported=_OUTSIDE, isSecret=True),
         "username": Key(STRING, aliases="user"),
-        "password": Key(STRING, aliases="pass"),
-        "token": TEXT,
-        "nkey_seed_file": TEXT,
+        "password": Key(STRING, aliases="pass", isSecret=True),
+        "token": SECRET,
+        "nkey_seed_file": Key(STRING, unsupported=_OUTSIDE),
         "secure": FLAG,
-        "tls": Key(ANY_MAP),
+        "tls": Key(ANY_MAP, unsupported=_OUTSIDE),
         "syslog_name": TEXT,
     },
 )

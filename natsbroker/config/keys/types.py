@@ -1,8 +1,5 @@
 """
-In which types the value of a key may be written.
-
-This module promises a closed set of types, each of which says which nodes it takes and
-turns one into a Python value.  It must never know which keys exist.
+Rows of the table of keys: the types of their values, their checks, and what a reload may do.
 """
 
 from __future__ import annotations
@@ -10,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from natsbroker.config.addresses import splitAddress
 from natsbroker.config.language.tree import Array, Leaf, Node, Scalar, Table
@@ -19,10 +17,10 @@ from natsbroker.wire.durations import secondsFrom
 @dataclass(frozen=True)
 class ValueType:
     """
-    One way to write a value.
+    The type of a single value.
 
     @ivar name: with its article, for errors and the reference manual.
-    @ivar takes: tells whether a node is written in this way.
+    @ivar takes: whether a node is of this type.
     @ivar read: makes the value; raises L{ValueError} with what is wrong.
     """
 
@@ -36,10 +34,11 @@ class Section:
     """
     The keys of a block.
 
-    @ivar title: what the reference manual calls it.
+    @ivar title: the path of the block, with C{*} for names and C{[]} for items of an array; the
+        manual's heading.
     @ivar keys: by canonical name.
     @ivar opener: other keys are allowed, and kept, in a block that has this key.
-    @ivar variables: a key that is not known is fine when a C{$reference} uses it.
+    @ivar variables: an unknown key is allowed when a C{$reference} uses it.
     """
 
     title: str
@@ -55,7 +54,8 @@ class Section:
 
     def canonical(self, spelling: str) -> str | None:
         """
-        Find the name of a key from any of its spellings, in any case.
+        @param spelling: a key's name or alias, in any case.
+        @return: its name; L{None} for an unknown key.
         """
         return self._spellings.get(spelling.lower())
 
@@ -63,39 +63,37 @@ class Section:
 @dataclass(frozen=True)
 class BlockType:
     """
-    The form of a value that is a map with known keys.
+    The type of a map with known keys.
+
+    @ivar unsupported: keys whose feature is not built where this block stands, beside those that
+        the section names.
     """
 
     section: Section
     name: str = "a map"
+    unsupported: Mapping[str, Unsupported] = field(default_factory=dict)
 
     def takes(self, node: Node) -> bool:
-        """
-        Tell whether a node is written in this way.
-        """
         return isinstance(node, Table)
 
 
 @dataclass(frozen=True)
 class ListType:
     """
-    The form of an array whose items are all read alike.
+    The type of an array whose items have the same types.
     """
 
     item: Key
     name: str = "an array"
 
     def takes(self, node: Node) -> bool:
-        """
-        Tell whether a node is written in this way.
-        """
         return isinstance(node, Array)
 
 
 @dataclass(frozen=True)
 class MapType:
     """
-    The form of a map with names of the operator's choice, whose values are all read alike.
+    The type of a map with names that the operator chooses.
 
     @ivar variables: an entry that a C{$reference} uses is left out.
     """
@@ -105,40 +103,80 @@ class MapType:
     name: str = "a map"
 
     def takes(self, node: Node) -> bool:
-        """
-        Tell whether a node is written in this way.
-        """
         return isinstance(node, Table)
 
 
 AnyType = ValueType | BlockType | ListType | MapType
 
 
+class Unsupported:
+    """
+    A feature that is known and not built.
+
+    @ivar off: values that switch it off, and so are accepted.
+    """
+
+    __slots__ = ("feature", "off")
+
+    def __init__(self, feature: str, *off: object) -> None:
+        self.feature = feature
+        self.off = off
+
+    def accepts(self, value: object) -> bool:
+        """
+        @return: whether a value does not ask for the feature.
+        """
+        return any(type(value) is type(off) and value == off for off in self.off)
+
+    def __str__(self) -> str:
+        return f"not supported yet ({self.feature})"
+
+
 class Key:
     """
-    What is known about a key.
+    A key.
 
-    @ivar types: the ways to write its value; the first that takes a node reads it.
+    @ivar types: of its value; the first that takes a node reads it.
     @ivar aliases: other spellings.
+    @ivar check: gets a value that was read and returns the one to use; raises L{ValueError} with
+        nats-server's words for one that is out of range.
+    @ivar unsupported: the feature that it asks for, if that is not built.
+    @ivar restart: nats-server's name of the option, if a reload cannot change it.
+    @ivar field: its dotted attribute of the settings, where that is not its path.
+    @ivar isSecret: its value must not be shown.
     """
 
-    __slots__ = ("aliases", "types")
+    __slots__ = ("aliases", "check", "field", "isSecret", "restart", "types", "unsupported")
 
-    def __init__(self, *types: AnyType, aliases: str = "") -> None:
+    def __init__(
+        self,
+        *types: AnyType,
+        aliases: str = "",
+        check: Callable[[Any], object] | None = None,
+        unsupported: Unsupported | None = None,
+        restart: str = "",
+        field: str = "",
+        isSecret: bool = False,
+    ) -> None:
         self.types = types
         self.aliases = tuple(aliases.split())
+        self.check = check
+        self.unsupported = unsupported
+        self.restart = restart
+        self.field = field
+        self.isSecret = isSecret
 
     @property
-    def written(self) -> str:
+    def typeNames(self) -> str:
         """
-        Name the types, for errors.
+        The types, as errors and the manual name them.
         """
-        return " or ".join(form.name for form in self.types)
+        return " or ".join(each.name for each in self.types)
 
 
 def plain(node: Node) -> object:
     """
-    Turn a node into what C{json.loads} would give.
+    @return: what C{json.loads} would give for a node.
     """
     if isinstance(node, Leaf):
         return node.value
@@ -229,3 +267,21 @@ ALWAYS = ValueType('"always"', _isAlways, _value)
 WRITE_POLICY = ValueType("a string", _leaf(str), _policy)
 HEADERS = ValueType('"headers"', _isHeaders, lambda node: "headers")
 ANY_MAP = ValueType("a map", lambda node: isinstance(node, Table), plain)
+
+
+def natural(value: Any) -> Any:
+    """
+    @raise ValueError: for a negative number.
+    """
+    if value < 0:
+        raise ValueError("value can not be negative")
+    return value
+
+
+def sizeOf32Bits(value: int) -> int:
+    """
+    @raise ValueError: for a number of bytes that nats-server cannot hold.
+    """
+    if natural(value) >= 1 << 31:
+        raise ValueError("value is too big")
+    return value

@@ -5,13 +5,34 @@ Tests for L{natsbroker.config.keys.root}, and for the reference manual that list
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
 
-from natsbroker.config.keys.root import ROOT, everySection
-from natsbroker.config.keys.types import AnyType, BlockType, Key, ListType, MapType, Section
-from natsbroker.config.unsupported import NOT_YET
+from natsbroker.config.keys.root import ROOT, everySection, keyAt, restarts, secrets
+from natsbroker.config.keys.types import (
+    AnyType,
+    BlockType,
+    Key,
+    ListType,
+    MapType,
+    Section,
+    Unsupported,
+)
+from natsbroker.config.model import (
+    TLS,
+    Cluster,
+    Gateway,
+    Leafnodes,
+    Logging,
+    Monitoring,
+    Settings,
+    Streaming,
+)
+from natsbroker.leafnodes.settings import RemoteLeaf
+from natsbroker.wire.durations import secondsFrom
 
 MANUAL = Path(__file__).resolve().parents[3] / "docs" / "reference" / "configuration.md"
 HEADING = re.compile(r"^## (.+)$")
@@ -143,45 +164,84 @@ def manual() -> dict[str, dict[str, tuple[str, str, str]]]:
     return found
 
 
-def support(section: Section, name: str) -> str:
+@dataclass(frozen=True)
+class Row:
     """
-    Say whether a key is supported anywhere that its section stands.
+    A key at a path.
+
+    @ivar isRefused: it, or a block around it, is not supported yet.
     """
-    found = [path for path, owner, key in everyPath(ROOT, "") if owner is section and key == name]
-    return "not yet" if all(refused(path) for path in found) else "yes"
+
+    path: str
+    section: Section
+    name: str
+    isRefused: bool
 
 
-def refused(path: str) -> bool:
+def everyPath(blockType: BlockType, prefix: str = "", isRefused: bool = False) -> list[Row]:
     """
-    Tell whether a path, or one above it, is not supported yet.
-    """
-    parts = [part for part in re.split(r"(\.|\[\])", path) if part]
-    return any("".join(parts[:length]) in NOT_YET for length in range(1, len(parts) + 1))
-
-
-def everyPath(section: Section, prefix: str) -> list[tuple[str, Section, str]]:
-    """
-    List every path with the section and the name of its key.
+    List every path of a block.
     """
     found = []
-    for name, key in section.keys.items():
+    for name, key in blockType.section.keys.items():
         path = f"{prefix}.{name}" if prefix else name
-        found.append((path, section, name))
+        feature = key.unsupported or blockType.unsupported.get(name)
+        row = Row(path, blockType.section, name, isRefused or feature is not None)
+        found.append(row)
         for kind in key.types:
-            found += below(kind, path)
+            found += below(kind, path, row.isRefused)
     return found
 
 
-def below(kind: AnyType, path: str) -> list[tuple[str, Section, str]]:
+def below(kind: AnyType, path: str, isRefused: bool) -> list[Row]:
     """
-    List every path below a kind.
+    List every path below a type.
     """
     if isinstance(kind, BlockType):
-        return everyPath(kind.section, path)
+        return everyPath(kind, path, isRefused)
     if isinstance(kind, ListType | MapType):
         step = "[]" if isinstance(kind, ListType) else ".*"
-        return [entry for inner in kind.item.types for entry in below(inner, path + step)]
+        return [row for inner in kind.item.types for row in below(inner, path + step, isRefused)]
     return []
+
+
+EVERY_PATH = everyPath(BlockType(ROOT))
+
+FROZEN = {
+    "top level": (Settings, Logging, Monitoring),
+    "cluster": (Cluster,),
+    "gateway": (Gateway,),
+    "leafnodes": (Leafnodes,),
+    "leafnodes.remotes[]": (RemoteLeaf,),
+    "streaming": (Streaming,),
+    "streaming.store_limits": (Streaming,),
+    "tls": (TLS,),
+}
+"""The frozen blocks whose fields have the defaults of a section."""
+
+
+def defaultOf(title: str, name: str) -> object:
+    """
+    Get the default of a key from its frozen field; L{None} for a key without one.
+    """
+    for kind in FROZEN.get(title, ()):
+        for each in fields(kind):
+            if each.name == name and isinstance(each.default, (str, bool, int, float)):
+                return each.default
+    return None
+
+
+def defaults() -> Iterator[tuple[str, str, str, str]]:
+    """
+    Read the defaults of the manual: line, title, key, text.
+    """
+    title = ""
+    for line in MANUAL.read_text("utf-8").splitlines():
+        heading = HEADING.match(line)
+        title = heading[1] if heading else title
+        if ROW.match(line):
+            cells = [cell.strip() for cell in line.split("|")]
+            yield line, title, re.findall(r"`([^`]+)`", cells[1])[0], cells[3]
 
 
 class TestManual:
@@ -203,25 +263,99 @@ class TestManual:
         for section in everySection():
             rows = manual()[section.title]
             assert {name: rows[name][1] for name in section.keys} == {
-                name: key.written for name, key in section.keys.items()
+                name: key.typeNames for name, key in section.keys.items()
             }
 
     def test_supported(self) -> None:
-        """The manual says which keys are not supported yet."""
+        """The manual says which keys are not supported anywhere that their section stands."""
+        supported = {(row.section.title, row.name) for row in EVERY_PATH if not row.isRefused}
         tables = manual()
         for section in everySection():
             for name in section.keys:
-                path = f"{section.title}: {name}"
-                assert (path, tables[section.title][name][2]) == (path, support(section, name))
+                isSupported = (section.title, name) in supported
+                wanted = (section.title, name, "yes" if isSupported else "not yet")
+                assert (section.title, name, tables[section.title][name][2]) == wanted
+
+    def test_defaults(self) -> None:
+        """A default that the manual writes as a value is that of the frozen field."""
+        compared = 0
+        for line, title, name, text in defaults():
+            default = defaultOf(title, name)
+            found = re.fullmatch(r'`"?([^`"]*)"?`', text)
+            if found is None or not default or default is True:
+                continue
+            if isinstance(default, float):
+                text = found[1] if found[1][-1].isalpha() else f"{found[1]}s"
+                assert secondsFrom(text) == default, line
+            else:
+                assert found[1] == str(default), line
+            compared += 1
+        assert compared > 20
 
 
-def test_featuresAreKnownKeys() -> None:
-    """Every row of the table of missing features is a key that the reader knows."""
-    known = {path for path, _, _ in everyPath(ROOT, "")}
-    assert [path for path in NOT_YET if path not in known] == []
+def test_restarts() -> None:
+    """Options that need a restart have nats-server's names, by their attribute of the settings."""
+    assert restarts()["store_dir"] == "StoreDir"
+    assert restarts()["operator.resolver"] == "AccountResolver"
+    assert restarts()["cluster.name"] == "cluster name"
+    deferred = {"jetstream", "mqtt", "store_dir", "websocket"}
+    for path in restarts():
+        made: object = Settings(cluster=Cluster())
+        for name in path.split(".") if path.partition(".")[0] not in deferred else ():
+            assert hasattr(made, name), path
+            made = getattr(made, name)
+
+
+def test_secrets() -> None:
+    """Passwords, keys and tokens are secret, their users are not."""
+    assert {"pass", "token", "nkey", "encryption_key", "resolver_preload"} <= secrets()
+    assert not {"user", "port", "name"} & secrets()
 
 
 def test_keysAreKeys() -> None:
     """Every section holds keys with at least one kind."""
     for section in everySection():
         assert all(isinstance(key, Key) and key.types for key in section.keys.values())
+
+
+def unsupported(path: str) -> Unsupported:
+    """The feature that a key asks for."""
+    found = keyAt(path).unsupported
+    assert found is not None
+    return found
+
+
+def test_unsupportedFeature() -> None:
+    """A key of a feature that is not built says which."""
+    assert str(unsupported("mqtt")) == "not supported yet (MQTT)"
+    assert not unsupported("mqtt").accepts({})
+
+
+def test_supportedFeature() -> None:
+    """A key of a feature that is there says nothing."""
+    assert keyAt("port").unsupported is None
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("jetstream", False),
+        ("syslog", False),
+        ("remote_syslog", ""),
+        ("prof_port", 0),
+        ("write_timeout", "default"),
+        ("tls.ocsp_peer", False),
+    ],
+)
+def test_valueThatSwitchesOff(path: str, value: object) -> None:
+    """The value that switches a feature off is fine."""
+    assert unsupported(path).accepts(value)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("jetstream", True), ("jetstream", 0), ("prof_port", False), ("remote_syslog", "udp://a")],
+)
+def test_valueThatAsks(path: str, value: object) -> None:
+    """Any other value is not, nor one that is merely equal."""
+    assert not unsupported(path).accepts(value)

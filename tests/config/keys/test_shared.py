@@ -15,7 +15,7 @@ def test_tlsHasNoVariables() -> None:
 
 def test_times() -> None:
     """A duration may still be a bare number of seconds."""
-    assert TIME.written == "a duration or an integer of seconds"
+    assert TIME.typeNames == "a duration or an integer of seconds"
 
 
 def test_directions() -> None:

@@ -134,4 +134,4 @@ def test_spellings() -> None:
 
 def test_written() -> None:
     """A key names its types for error messages."""
-    assert Key(INTEGER, STRING).written == "an integer or a string"
+    assert Key(INTEGER, STRING).typeNames == "an integer or a string"
