@@ -13,42 +13,18 @@ from __future__ import annotations
 import doctest
 import io
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from tests.documents import FENCE, blocksOf
+
 ROOT = Path(__file__).resolve().parents[1]
 
-FENCE = re.compile(r"^(?P<mark>```+)(?P<kind>[^\n`]*)\n(?P<text>.*?)^(?P=mark)[ \t]*$", re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
 CODE = re.compile(r"`[^`\n]*`")
 HEADING = re.compile(r"^#+\s+(?P<text>.+?)\s*#*$", re.M)
-
-
-@dataclass(frozen=True)
-class Block:
-    """
-    A fenced piece of a document.
-
-    @ivar kind: the word after the fence: C{python}, C{sh}, or nothing.
-    @ivar line: how many lines stand before its text.
-    """
-
-    kind: str
-    text: str
-    line: int
-
-
-def blocksOf(document: str) -> Iterator[Block]:
-    """
-    @return: the fenced blocks of C{document}, in order.
-    """
-    for found in FENCE.finditer(document):
-        before = document.count("\n", 0, found.start("text"))
-        yield Block(found["kind"].strip(), found["text"], before)
 
 
 def proseOf(document: str) -> str:

@@ -29,8 +29,8 @@ from natsbroker.server import plugins
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming.settings import Streaming
 from natsbroker.tap import Options, makeService
+from tests.server.reactors import Reactor
 from tests.server.support import Host, logLines
-from tests.server.test_process import Reactor
 
 
 @implementer(IStoreOpener)

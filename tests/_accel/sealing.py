@@ -15,8 +15,8 @@ from OpenSSL import SSL
 from natsbroker.clients.session import ClientSession
 from natsbroker.connections.tlsrecords import Records
 from natsbroker.wire.grants import Security
-from tests.connections.test_tlscontext import Handshake
-from tests.connections.test_tlsrecords import Layer, drained, said
+from tests.connections.handshakes import Handshake
+from tests.connections.recordlayers import Layer, drained, said
 from tests.interop.tls.authority import issue
 from tests.support import World
 

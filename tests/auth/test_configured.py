@@ -19,7 +19,7 @@ from natsbroker.wire.grants import Grant, Hello
 from tests.auth.certificates import certificate
 from tests.auth.operator.chain import Identity as KeyPair
 from tests.auth.operator.chain import raw
-from tests.auth.test_passwords import Threads
+from tests.auth.threads import Threads
 
 HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
 

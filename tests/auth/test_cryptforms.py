@@ -11,18 +11,7 @@ import pytest
 
 from natsbroker.auth import cryptforms
 from natsbroker.auth.cryptforms import MOST_ROUNDS, checkCrypt, isCrypt, problemOf
-
-#: Of the password with an umlaut, made by OpenSSL 3.
-MADE = {
-    "apr1": "$apr1$saltsalt$.OP1yZfYgQMWOu/p/7yrF.",
-    "1": "$1$saltsalt$1S78VCfk8mIU4hr3ydAGd1",
-    "5": "$5$saltsalt$zztp1YlH3lc3kTL.h9arh5xhdbQrdaMO0Ka8d/NAv3/",
-    "6": (
-        "$6$saltsalt$F6Fd30ZGBua4VcDcOYGIGgNadgKeaXGqESCWXzghPh7k5LmaRWeokOz7o6q0DjZRlMlGbrsEUBII1b"
-        "pUuCMgD."
-    ),
-}
-PASSWORD = "p\u00e4sswort"
+from tests.auth.hashes import MADE, PASSWORD
 
 
 @pytest.mark.parametrize("form", MADE)

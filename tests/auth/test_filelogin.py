@@ -20,7 +20,7 @@ from natsbroker.errors import BrokerError, Unauthorized
 from natsbroker.interfaces import IPrepared
 from natsbroker.testing.contracts import authorizerTests
 from natsbroker.wire.grants import Grant, Hello
-from tests.auth.test_htpasswd import blowfish, sha
+from tests.auth.hashes import blowfish, sha
 from tests.server.support import logLines
 
 ANNA = Hello(options={"user": "anna", "pass": "apple"})

@@ -4,11 +4,8 @@ Tests of L{natsbroker.auth.htpasswd}.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from typing import Any
 
-import bcrypt
 import pytest
 from twisted.cred.checkers import ICredentialsChecker
 from twisted.cred.credentials import UsernamePassword
@@ -18,18 +15,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.auth.htpasswd import HtpasswdChecker, htpasswdChecks, parseHtpasswd
 from natsbroker.auth.passwords import PasswordChecks
-from tests.auth.test_cryptforms import MADE, PASSWORD
-
-
-def blowfish(password: str, prefix: bytes = b"2b") -> str:
-    """The entry that C{htpasswd -B -C 4} makes."""
-    return bcrypt.hashpw(password.encode(), bcrypt.gensalt(4, prefix)).decode()
-
-
-def sha(password: str) -> str:
-    """The entry that C{htpasswd -s} makes."""
-    return "{SHA}" + base64.b64encode(hashlib.sha1(password.encode()).digest()).decode()
-
+from tests.auth.hashes import MADE, PASSWORD, blowfish, sha
 
 #: Made by Apache's htpasswd 2.4.
 APACHE = """

@@ -21,6 +21,7 @@ from natsbroker.auth.nkeys import (
     isKey,
     isSignature,
 )
+from tests.auth.keyvalues import ORDER
 
 #: Public keys of the seed C{3, 3, 3...}, made by the Go library.
 KNOWN = {
@@ -34,8 +35,6 @@ KNOWN = {
 #: What the Go library signs C{nonce} with that seed with.
 SIGNATURE = "03xf3dMtq2FqVNVhT2KYCIS5ybRiposh4TUKfZ5dpxN9hy4-ouLlgIdW-rsKuQf7nJLZRxffL-MIBgFVVAVuCg"
 
-#: The order of the group of Ed25519.
-ORDER = 2**252 + 27742317777372353535851937790883648493
 
 #: Points of small order, in their canonical encodings.
 SMALL = [

@@ -4,7 +4,6 @@ Comparing what a client said with what the settings hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import bcrypt
@@ -14,30 +13,10 @@ from twisted.internet.task import Clock
 
 from natsbroker import errors
 from natsbroker.auth.passwords import PasswordChecks, checkHash, isHash, sameText
+from tests.auth.threads import Threads
 
 #: As cheap as it gets.
 HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
-
-
-class Threads:
-    """
-    Threads that run when the test says so.
-
-    @ivar calls: what waits to run, with where its result goes.
-    """
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Callable[[], bool], Deferred[bool]]] = []
-
-    def __call__(self, call: Callable[..., bool], *arguments: Any) -> Deferred[bool]:
-        result: Deferred[bool] = Deferred()
-        self.calls.append((lambda: call(*arguments), result))
-        return result
-
-    def run(self) -> None:
-        """Run the oldest call."""
-        call, result = self.calls.pop(0)
-        result.callback(call())
 
 
 def outcome(checks: PasswordChecks, expected: str, given: str) -> list[Any]:

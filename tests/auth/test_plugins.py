@@ -22,7 +22,7 @@ from natsbroker.server.reload import ReloadError
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection, MemoryReactor
 from tests.auth.agents import FakeAgent
 from tests.auth.certificates import certificate
-from tests.auth.test_htpasswd import sha
+from tests.auth.hashes import sha
 from tests.server.support import Host, logLines, settingsOf
 
 ACCOUNTS = """

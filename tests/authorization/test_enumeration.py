@@ -22,7 +22,7 @@ from natsbroker.errors import Unauthorized
 from natsbroker.wire.grants import Grant, Hello
 from tests.auth.operator.chain import Identity as KeyPair
 from tests.auth.operator.chain import raw
-from tests.auth.test_passwords import Threads
+from tests.auth.threads import Threads
 from tests.server.support import Client, Host
 
 HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()

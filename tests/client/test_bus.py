@@ -4,11 +4,11 @@ A bus on another server: here a broker in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import Deferred, succeed
 from twisted.python.failure import Failure
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
@@ -16,8 +16,6 @@ from zope.interface.verify import verifyObject
 from natsbroker.accounts.requests import request
 from natsbroker.client.bus import RECONNECT, RETRY, RemoteBus
 from natsbroker.client.client import Client
-from natsbroker.client.connecting import connectInProcess
-from natsbroker.client.options import ConnectOptions
 from natsbroker.errors import BrokerError, NoResponders
 from natsbroker.interfaces import (
     IBatchSubscriber,
@@ -32,6 +30,7 @@ from natsbroker.interfaces import (
 from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.values import Message, Run
+from tests.client.stage import Stage
 from tests.conftest import FlushLoggedErrors
 from tests.support import Recorder
 
@@ -80,64 +79,6 @@ class BatchListener(Listener):
     def deliverMany(self, messages: list[tuple[Message, Any]]) -> None:
         """See L{IBatchSubscriber}."""
         self.calls.append([message.payload for message, _ in messages])
-
-
-class Stage:
-    """
-    A broker, a bus on it, and another client.
-
-    @ivar isDown: whether nobody can connect.
-    @ivar clients: the connections that the bus has made.
-    @ivar heardOf: the servers that the bus knew at each attempt.
-    """
-
-    def __init__(self) -> None:
-        self.broker = MemoryBroker(configText="max_payload: 1000")
-        self.isDown = False
-        self.clients: list[Client] = []
-        self.heardOf: list[list[str]] = []
-        self.bus = RemoteBus(self.broker.reactor, self.dial)
-        self.prepared: list[Any] = []
-
-    def dial(self, heardOf: Sequence[str]) -> Deferred[Client]:
-        """Make a connection."""
-        self.heardOf.append(list(heardOf))
-        if self.isDown:
-            return fail(ConnectionRefusedError("nobody there"))
-        dialling = connectInProcess(self.broker.broker, ConnectOptions(name="bus"))
-        return dialling.addCallback(self._dialled)
-
-    def _dialled(self, client: Client) -> Client:
-        self.clients.append(client)
-        return client
-
-    def start(self) -> None:
-        """Connect."""
-        self.bus.startService()
-        self.bus.whenPrepared().addBoth(self.prepared.append)
-        self.settle()
-
-    def settle(self) -> None:
-        """Let everything happen that happens at once."""
-        self.broker.advance(0)
-        self.broker.advance(0)
-
-    def client(self) -> Client:
-        """Another client of the broker."""
-        found: list[Client] = []
-        connectInProcess(self.broker.broker).addCallback(found.append)
-        self.settle()
-        return found[0]
-
-    def fail(self) -> None:
-        """Let time pass until the first connection is given up."""
-        while not self.prepared:
-            self.broker.advance(RETRY)
-
-    def cut(self) -> None:
-        """Lose the connection."""
-        self.clients[-1].close()
-        self.settle()
 
 
 @pytest.fixture

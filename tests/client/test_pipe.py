@@ -15,7 +15,7 @@ from twisted.internet.task import Clock
 from zope.interface.verify import verifyObject
 
 from natsbroker.client.pipe import PipeEnd, connectPipe
-from tests.testing.test_transport import Recording
+from tests.testing.recording import Recording
 
 
 class Pipe:

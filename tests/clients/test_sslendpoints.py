@@ -16,7 +16,7 @@ from natsbroker.clients.sslendpoints import SSLEndpoint
 from natsbroker.config.model import TLS
 from natsbroker.connections.tls import Begin
 from natsbroker.connections.tlscontext import TLSError
-from tests.connections.test_tlscontext import Handshake, clientContext
+from tests.connections.handshakes import Handshake, clientContext
 from tests.interop.certificates import writeCertificates
 
 FACTORY = Factory()

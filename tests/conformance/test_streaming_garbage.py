@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from natsbroker.streaming import errors
 from natsbroker.testing.memory import MemoryBroker
-from tests.conformance.streamingwire import Value, Wire, decode, encode
-from tests.conformance.test_streaming import (
+from tests.conformance.streamingframes import (
     CLOSE,
     CONFIG,
     DISCOVER,
@@ -25,6 +24,7 @@ from tests.conformance.test_streaming import (
     SUBSCRIBE,
     UNSUBSCRIBE,
 )
+from tests.conformance.streamingwire import Value, Wire, decode, encode
 
 #: Where the error stands in the answer to each kind of request.
 ERRORS = {

@@ -18,7 +18,7 @@ from natsbroker.config.model import TLS
 from natsbroker.connections.peernames import NamelessCertificate, checkNames, clientTLS
 from natsbroker.connections.tlscontext import contextFrom
 from tests.auth.certificates import certificate
-from tests.connections.test_tlscontext import Handshake
+from tests.connections.handshakes import Handshake
 from tests.interop.tls.authority import Issued, authority, issue
 
 AUTHORITY = authority()

@@ -20,10 +20,8 @@ from twisted.internet.error import ConnectionLost
 from twisted.internet.interfaces import (
     IHandshakeListener,
     IOpenSSLServerConnectionCreator,
-    ISSLTransport,
 )
 from twisted.python.failure import Failure
-from zope.interface import directlyProvides
 from zope.interface.verify import verifyObject
 
 from natsbroker.clients.limits import Limits
@@ -34,45 +32,12 @@ from natsbroker.connections.tls import (
     TLSClientProtocol,
     TLSTerms,
 )
-from natsbroker.testing.transport import MemoryTransport
 from tests.auth.certificates import certificate
+from tests.connections.tlspeers import CREATOR, Peer, Secure
 from tests.server.support import logLines
 from tests.support import QUIET, Doorkeeper, World
 
-CREATOR: Any = object()
 HELLO = b"\x16\x03\x01"
-
-
-class Secure(MemoryTransport):
-    """
-    A transport that can do TLS, as far as its protocol can see.
-
-    @ivar started: what C{startTLS} was called with.
-    @ivar clear: what had been written before.
-    @ivar handshake: what the TLS layer got.
-    """
-
-    def __init__(self, clock: Any, protocol: Any, peer: Any) -> None:
-        super().__init__(clock, protocol, peer)
-        self.protocol = self
-        self.transport = self
-        self.started: list[Any] = []
-        self.clear = b""
-        self.handshake = b""
-        self.peerCertificate: Any = None
-
-    def startTLS(self, creator: Any) -> None:
-        """See L{twisted.internet.interfaces.ITLSTransport.startTLS}."""
-        self.started.append(creator)
-        self.clear = bytes(self._waiting) + bytes(self._taken)
-
-    def dataReceived(self, data: bytes) -> None:
-        """Take a part of the handshake."""
-        self.handshake += data
-
-    def getPeerCertificate(self) -> Any:
-        """See L{twisted.internet.interfaces.ISSLTransport.getPeerCertificate}."""
-        return self.peerCertificate
 
 
 class Given:
@@ -91,58 +56,6 @@ class Given:
         key = self.certificate.public_key()
         data = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         return hashlib.sha256(data).hexdigest()
-
-
-class Peer:
-    """
-    A client of a listener with some terms.
-    """
-
-    def __init__(self, begin: Begin, world: World | None = None, **terms: Any) -> None:
-        self.world = world or World()
-        self.begin = begin
-        isBeforeUs = begin is Begin.BEFORE_US
-        asked = TLSTerms(CREATOR, Begin.AFTER_INFO if isBeforeUs else begin, **terms)
-        self.factory = TLSClientFactory(self.world.context, asked)
-        address = IPv4Address("TCP", "127.0.0.1", 50000)
-        self.protocol = self.factory.buildProtocol(address)
-        self.transport = Secure(self.world.clock, self.protocol, address)
-        if isBeforeUs:
-            directlyProvides(self.transport, ISSLTransport)
-        self.transport.connect()
-
-    def ask(self, data: bytes) -> bytes:
-        """Send bytes and give what comes."""
-        self.transport.send(data)
-        return self.receive()
-
-    def receive(self) -> bytes:
-        """What has come since the last call."""
-        self.world.settle()
-        return self.transport.take()
-
-    def shake(self, shown: Any = None) -> None:
-        """Finish the handshake."""
-        assert self.transport.started == [CREATOR] or self.begin is Begin.BEFORE_US
-        self.transport.peerCertificate = shown
-        self.protocol.handshakeCompleted()
-
-    @property
-    def isShaking(self) -> bool:
-        """Whether a handshake was begun."""
-        return bool(self.transport.started)
-
-    @property
-    def closed(self) -> Any:
-        """How the connection ended."""
-        self.world.settle()
-        return self.transport.closed
-
-    @property
-    def reason(self) -> str:
-        """The closed reason."""
-        assert self.protocol.session is not None
-        return self.protocol.session.reason
 
 
 def works(peer: Peer) -> bool:

@@ -15,7 +15,7 @@ from natsbroker.connections.tlscontext import contextFrom
 from natsbroker.connections.tlsfacts import securityOf, standardName
 from natsbroker.wire.grants import Security
 from tests.auth.certificates import certificate
-from tests.connections.test_tlscontext import Handshake, clientContext
+from tests.connections.handshakes import Handshake, clientContext
 from tests.interop.certificates import writeCertificates
 
 

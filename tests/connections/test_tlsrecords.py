@@ -4,8 +4,6 @@ Many TLS records at a time: everything arrives, in order, and errors stay what t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +13,9 @@ from natsbroker.config.model import TLS
 from natsbroker.connections.tls import Begin
 from natsbroker.connections.tlscontext import contextFrom
 from natsbroker.connections.tlsrecords import Records
-from tests.connections.test_tls import Peer
-from tests.connections.test_tlscontext import Handshake
+from tests.connections.handshakes import Handshake
+from tests.connections.recordlayers import Layer, drained, said
+from tests.connections.tlspeers import Peer
 from tests.interop.tls.authority import authority, issue
 from tests.support import COMPILED, PURE, Names, needsCompiled, onEach, pieces, using
 
@@ -38,39 +37,6 @@ def shake(context: SSL.Context) -> Handshake:
 def shaken(context: SSL.Context) -> Handshake:
     """Two ends that have shaken hands."""
     return shake(context)
-
-
-def drained(take: Callable[[int], bytes]) -> bytes:
-    """All that a connection gives now."""
-    found = b""
-    while True:
-        try:
-            found += take(1 << 16)
-        except SSL.WantReadError:
-            return found
-
-
-def said(connection: SSL.Connection, data: bytes) -> bytes:
-    """What a connection sends for some bytes."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[connection.send(rest) :]
-    return drained(connection.bio_read)
-
-
-class Layer:
-    """
-    What stands between an OpenSSL connection and a transport, as far as L{Records} can see.
-    """
-
-    def __init__(self) -> None:
-        self.disconnecting = False
-        self.transport = self
-        self.wires: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        """Take encrypted bytes."""
-        self.wires.append(data)
 
 
 @onEach

@@ -17,7 +17,7 @@ from natsbroker.testing.contracts import authorizerTests
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.grants import Hello
 from tests.examples.running import running
-from tests.streaming.test_configured import joined, publish, request
+from tests.streaming.calls import joined, publish, request
 
 TestContract = authorizerTests(
     channels.makeAuthenticator,

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from natsbroker.testing.transport import MemoryTransport
-from tests.gateways.test_service import Edge
+from tests.gateways.edges import Edge
 from tests.support import Recorder
 
 CLIENT = b'CONNECT {"verbose":false,"user":"s","pass":"s"}\r\n'

@@ -11,53 +11,16 @@ import pytest
 from twisted.internet.address import IPv4Address
 
 from natsbroker.accounts.registry import LinkDoors
-from natsbroker.gateways.service import GatewayService
 from natsbroker.server.reload import ReloadError
 from natsbroker.server.start import StartError
-from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.values import Kind
-from tests.gateways.gatewaypeers import connect, info
+from tests.gateways.edges import GATEWAY, REMOTES, Edge
+from tests.gateways.gatewaypeers import info
 from tests.interop.certificates import writeCertificates
-from tests.links.linkhosts import LinkHost, occupy
+from tests.links.linkhosts import occupy
 from tests.server.support import Host, logLines, settingsOf
 
-GATEWAY = """
-    server_name: n1, listen: "127.0.0.1:4222", accounts { A {} }
-    gateway {
-        name: A, listen: "127.0.0.1:7222"
-        %s
-    }
-    %s
-"""
-
 CLUSTER = 'cluster { listen: "127.0.0.1:6222", pool_size: -1 }'
-
-REMOTES = 'gateways: [ {name: A, url: "a:1"}, {name: B, urls: ["127.0.0.1:7001"]} ]'
-
-
-class Edge(LinkHost):
-    """
-    A broker with a gateway.
-    """
-
-    def __init__(self, text: str = "", more: str = "", **arguments: Any) -> None:
-        super().__init__(GATEWAY % (text, more), **arguments)
-
-    def start(self) -> Edge:
-        """See L{Host.start}."""
-        super().start()
-        return self
-
-    @property
-    def service(self) -> GatewayService:
-        """Its part in the super-cluster."""
-        assert self.broker.gateways is not None
-        return self.broker.gateways
-
-    def peer(self, **changes: Any) -> MemoryTransport:
-        """Somebody dials it and is let in."""
-        name = changes.get("gateway", "B")
-        return self.accepted(7222, connect(gateway=name) + info(**changes))
 
 
 class TestListening:

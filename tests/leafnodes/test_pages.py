@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.leafnodes.test_service import HUB, SPOKE, Leafy
+from tests.leafnodes.pairs import HUB, SPOKE, Leafy
 from tests.server.support import Host, settingsOf
 
 

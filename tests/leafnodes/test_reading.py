@@ -12,9 +12,7 @@ from natsbroker.leafnodes.settings import Leafnodes, LeafUser, RemoteLeaf
 from natsbroker.links.compressionsettings import Compression
 from tests.config.support import built, complaintsOf
 from tests.config.support import errorsOf as mistakesIn
-
-SEED = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
-KEY = "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
+from tests.leafnodes.keys import KEY, SEED
 
 
 def leafnodesOf(text: str, more: str = "accounts { A {}, B {} }") -> Leafnodes:

@@ -29,7 +29,7 @@ from natsbroker.leafnodes.terms import LeafURL
 from natsbroker.links.compression import Compression
 from natsbroker.wire.grants import Hello
 from tests.interop.certificates import writeCertificates
-from tests.leafnodes.test_reading import KEY, SEED
+from tests.leafnodes.keys import KEY, SEED
 from tests.server.support import settingsOf
 
 TEXT = """

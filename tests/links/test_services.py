@@ -11,8 +11,8 @@ import pytest
 
 from natsbroker.gateways.remote import Remote
 from natsbroker.links.services import Links
+from tests.routes.brokers import Member
 from tests.routes.clusters import info
-from tests.routes.test_service import Member
 from tests.server.support import Host
 
 ALL = """

@@ -10,8 +10,8 @@ from typing import Any, cast
 from natsbroker.config.build import buildText
 from natsbroker.monitoring.trafficservice import InterestByPrefix
 from natsbroker.testing.memory import MemoryBroker, MemoryConnection
+from tests.gateways.edges import REMOTES, Edge
 from tests.gateways.gatewaypeers import info
-from tests.gateways.test_service import REMOTES, Edge
 from tests.support import Recorder
 
 ACCOUNTS = """

@@ -109,8 +109,7 @@ def test_foreigners() -> None:
     assert foreigners.pause(strange.route, 1.0) == 1.0
 
 
-def test_unknown() -> None:
-    """Who has not said who it is takes nobody's place."""
+def test_serverWithoutInfoReplacesNone() -> None:
+    """A connection whose peer has not sent its INFO yet does not replace a route that is there."""
     node = Node()
     assert not prevails(node.accepted().route, node.joined().route, "M", 0.0)
-    assert info()

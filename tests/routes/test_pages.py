@@ -10,7 +10,7 @@ from natsbroker.monitoring.answers import complete
 from natsbroker.routes.pages import ClusterPages
 from natsbroker.routes.service import ClusterMembership
 from tests.monitoring.staging import Stage
-from tests.routes.test_service import Member
+from tests.routes.brokers import Member
 
 
 def varz(member: Member) -> dict[str, Any]:

@@ -11,48 +11,14 @@ import pytest
 
 from natsbroker.accounts.registry import LinkDoors
 from natsbroker.links.tls import LinkTLS
-from natsbroker.routes.service import ClusterMembership
 from natsbroker.server.reload import ReloadError
 from natsbroker.server.start import StartError
-from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.values import Kind
 from tests.interop.certificates import writeCertificates
-from tests.links.linkhosts import LinkHost, occupy
-from tests.routes.clusters import connect, info
+from tests.links.linkhosts import occupy
+from tests.routes.brokers import CLUSTER, Member
+from tests.routes.clusters import info
 from tests.server.support import Host, logLines, settingsOf
-
-CLUSTER = """
-    server_name: n1, listen: "127.0.0.1:4222", accounts { A {} }
-    cluster {
-        name: C1, listen: "127.0.0.1:6222", pool_size: -1
-        %s
-    }
-"""
-
-
-class Member(LinkHost):
-    """
-    A broker that is in a cluster.
-    """
-
-    def __init__(self, text: str = "", **arguments: Any) -> None:
-        super().__init__(CLUSTER % text, **arguments)
-
-    def start(self) -> Member:
-        """See L{Host.start}."""
-        super().start()
-        return self
-
-    @property
-    def membership(self) -> ClusterMembership:
-        """Its part in the cluster."""
-        assert self.broker.membership is not None
-        return self.broker.membership
-
-    def peer(self, **changes: Any) -> MemoryTransport:
-        """Somebody dials it and is let in."""
-        name = changes.get("server_id", "PEER")
-        return self.accepted(6222, connect(name=name) + info(**changes))
 
 
 class TestListening:

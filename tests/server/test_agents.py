@@ -19,7 +19,7 @@ from zope.interface.verify import verifyObject
 from natsbroker.config.model import TLS
 from natsbroker.connections.tlscontext import contextFrom
 from natsbroker.server.agents import agentFor
-from tests.connections.test_tlscontext import Handshake
+from tests.connections.handshakes import Handshake
 from tests.interop.certificates import writeCertificates
 from tests.interop.tls.authority import authority, issue
 

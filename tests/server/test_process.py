@@ -15,48 +15,12 @@ from typing import Any
 
 import pytest
 from twisted.internet.error import CannotListenError
-from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import globalLogBeginner, globalLogPublisher
 
 from natsbroker.config.model import Settings
 from natsbroker.server.process import ServerProcess
+from tests.server.reactors import Reactor
 from tests.server.support import Host, settingsOf
-
-
-class Reactor(MemoryReactorClock):
-    """
-    A reactor in memory that runs as long as the test's steps last.
-
-    @ivar steps: called one after the other while it runs.
-    """
-
-    def __init__(self, *steps: Callable[[], object]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.steps = list(steps)
-        self.stopped = 0
-        self._fromThreads: list[Any] = []
-
-    def callFromThread(self, call: Any, *arguments: Any) -> None:
-        """See L{twisted.internet.interfaces.IReactorFromThreads}."""
-        self._fromThreads.append((call, arguments))
-
-    def run(self) -> None:
-        """Run all steps, and after each what it caused."""
-        for call, arguments, more in self.whenRunningHooks:
-            call(*arguments, **more)
-        for step in self.steps:
-            if self.stopped:
-                break
-            step()
-            calls, self._fromThreads = self._fromThreads, []
-            for call, arguments in calls:
-                call(*arguments)
-            for _ in range(4):
-                self.advance(0)
-
-    def stop(self) -> None:
-        """Stop."""
-        self.stopped += 1
 
 
 @pytest.fixture(autouse=True)

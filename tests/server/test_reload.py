@@ -12,7 +12,7 @@ import pytest
 from natsbroker.config.diff import Change, differences
 from natsbroker.config.model import Settings
 from natsbroker.server.reload import Planner, ReloadError, Step, logChanges, plan, settled
-from tests.auth.operator.test_reading import ACCOUNT
+from tests.auth.operator.keys import ACCOUNT
 from tests.server.support import logLines, settingsOf
 
 

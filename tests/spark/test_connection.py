@@ -25,14 +25,8 @@ from tests.auth.operator.chain import Account, Operator, credentialsFile
 from tests.auth.operator.chain import Identity as KeyPair
 from tests.interop.certificates import writeCertificates
 from tests.interop.conftest import StartServer
-from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
-
-
-def peerOf(server: Server, identity: Identity | None = None, tls: TLS | None = None) -> Peer:
-    """
-    @return: how to reach a server.
-    """
-    return Peer(readAddresses(server.url), identity or Identity(), tls or TLS())
+from tests.interop.servers import OURS_FAST, REAL, Flavour
+from tests.spark.peers import peerOf
 
 
 def echoes(peer: Peer) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.documents import blocksOf
 from tests.spark.support import BrokerStation, Station, Stream
-from tests.test_docs import blocksOf
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "topics"
 

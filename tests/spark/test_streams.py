@@ -11,8 +11,8 @@ from natsbroker.spark.errors import ApiError, OptionError
 from natsbroker.spark.streams import NO_STREAM, Streams, checkedName
 from tests.interop.conftest import StartServer
 from tests.interop.servers import REAL
+from tests.spark.peers import peerOf
 from tests.spark.support import Station
-from tests.spark.test_connection import peerOf
 
 
 class TestState:

@@ -9,7 +9,6 @@ Must never know: how the store keeps anything.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,10 +19,10 @@ import pytest
 from natsbroker.interfaces.records import StoreFull
 from natsbroker.storage.lmdb.store import openLMDB
 from natsbroker.testing.pumped import PumpedReactor
+from tests.storage.smalldisk import ROOT, WHY_NOT
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 
 MOUNT = 'mount -t tmpfs -o size="$0" tmpfs "$1" && exec "$2" -m tests.storage.fulldisk "$1"'
 
@@ -39,24 +38,6 @@ def unshared(size: str, directory: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
-
-
-def whyNot() -> str:
-    """
-    Why no file system can be mounted here; no text if it can.
-    """
-    if shutil.which("unshare") is None:
-        return "unshare is not installed"
-    probe = subprocess.run(
-        ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/tmp"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return "" if probe.returncode == 0 else f"nothing can be mounted here: {probe.stderr.strip()}"
-
-
-WHY_NOT = whyNot()
 
 
 @pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)

@@ -26,37 +26,9 @@ from natsbroker.streaming.limits import ChannelLimits, ChannelOverrides, Limits
 from natsbroker.streaming.options import Heartbeats, StreamingOptions
 from natsbroker.streaming.settings import ChannelLimits as ChannelSettings
 from natsbroker.streaming.settings import Streaming
-from natsbroker.testing.memory import MemoryBroker, MemoryConnection
+from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.columnar import readFrame
-
-
-def request(client: MemoryConnection, subject: str, message: Any, kind: Any) -> Any:
-    """Send a request on a connection, and give the answer."""
-    data = message.SerializeToString()
-    answer = client.request(
-        b"PUB %b _INBOX.reply %d\r\n%b\r\n" % (subject.encode(), len(data), data)
-    )
-    head, _, body = answer.partition(b"\r\n")
-    assert head.startswith(b"MSG _INBOX.reply 9 "), answer
-    return kind.FromString(body[: int(head.split()[-1])])
-
-
-def joined(broker: MemoryBroker, options: dict[str, Any] | None = None) -> MemoryConnection:
-    """A connection whose streaming client is called C{me}."""
-    client = broker.connect({"verbose": False, **(options or {})})
-    client.request(b"SUB _INBOX.reply 9\r\nSUB _INBOX.hb 8\r\n")
-    asked = protocol.ConnectRequest(
-        clientID="me", heartbeatInbox="_INBOX.hb", connID=b"c", protocol=1
-    )
-    response = request(client, "_STAN.discover.test-cluster", asked, protocol.ConnectResponse)
-    assert not response.error, response
-    return client
-
-
-def publish(client: MemoryConnection, channel: str) -> str:
-    """Publish something; give the error."""
-    message = protocol.PubMsg(clientID="me", guid="g", subject=channel, data=b"x", connID=b"c")
-    return str(request(client, f"_STAN.pub.test-cluster.{channel}", message, protocol.PubAck).error)
+from tests.streaming.calls import asked, joined, publish, request
 
 
 class TestOptionsFrom:
@@ -239,12 +211,3 @@ class TestPipeline:
         with MemoryBroker(configText=text) as broker:
             assert broker.bus("A").hasInterest(b"$NB.API.CHANNEL.NAMES.test-cluster")
             assert not broker.bus("B").hasInterest(b"$NB.API.CHANNEL.NAMES.test-cluster")
-
-
-def asked(client: MemoryConnection, call: str, question: bytes = b"") -> bytes:
-    """Ask something about the channels; give the answer."""
-    line = b"PUB $NB.API.CHANNEL.%b _INBOX.reply %d\r\n" % (call.encode(), len(question))
-    answer = client.request(line + question + b"\r\n")
-    head, _, body = answer.partition(b"\r\n")
-    assert head.startswith(b"MSG _INBOX.reply 9 "), answer
-    return body[: int(head.split()[-1])]

@@ -19,7 +19,7 @@ from natsbroker.streaming.options import StreamingOptions
 from natsbroker.streaming.remotebus import ServerPool, onlyServer, optionsFor, remoteBus
 from natsbroker.streaming.service import StreamingService
 from natsbroker.streaming.settings import Streaming, splitServers
-from tests.client.test_bus import Stage
+from tests.client.stage import Stage
 from tests.streaming.stores import LeasedStore, Shared
 
 

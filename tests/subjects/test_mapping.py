@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from natsbroker.subjects.grammar import isSubset, matches
 from natsbroker.subjects.mapping import NOWHERE, Destination, InvalidMapping, Mapping, MappingTable
+from tests.subjects.chances import noChance
 from tests.subjects.strategies import DELIVERABLE, PATTERNS
-from tests.subjects.test_transforms import noChance
 
 
 def drawing(*numbers: int) -> Callable[[int], int]:

@@ -14,8 +14,8 @@ import pytest
 
 from natsbroker.subjects.mapping import Destination, Mapping, MappingTable
 from tests.interop.servers import requireRealServer
+from tests.subjects.chances import WRONG
 from tests.subjects.realserver import Line, realServer
-from tests.subjects.test_functions import WRONG
 
 pytestmark = pytest.mark.slow
 

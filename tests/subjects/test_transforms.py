@@ -5,7 +5,6 @@ Tests for L{natsbroker.subjects.transforms}.
 from __future__ import annotations
 
 import random
-from typing import NoReturn
 
 import pytest
 from hypothesis import given
@@ -13,14 +12,8 @@ from hypothesis import strategies as st
 
 from natsbroker.subjects.grammar import isValidSubject, matches
 from natsbroker.subjects.transforms import InvalidMapping, SubjectTransform, partitionOf
+from tests.subjects.chances import noChance
 from tests.subjects.strategies import DELIVERABLE, LITERALS, PATTERNS
-
-
-def noChance(limit: int) -> NoReturn:
-    """
-    Fail: what is tested does not draw numbers.
-    """
-    raise AssertionError("a random number was drawn")
 
 
 def applied(source: bytes, destination: bytes, subject: bytes) -> bytes | None:

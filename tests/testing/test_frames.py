@@ -9,11 +9,7 @@ import re
 import pytest
 
 from natsbroker.testing.frames import AnyOrder, Info, Like, OneOf, splitFrames
-
-INFO = (
-    b'INFO {"server_id":"N","server_name":"n","version":"2.15.1","proto":1,"go":"","host":"h",'
-    b'"port":1,"headers":true,"max_payload":9,"client_id":5,"client_ip":"127.0.0.1"} \r\n'
-)
+from tests.testing.texts import INFO
 
 
 class TestSplitFrames:

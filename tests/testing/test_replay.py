@@ -11,7 +11,7 @@ import pytest
 from natsbroker.testing.frames import AnyOrder, Info
 from natsbroker.testing.replay import Replay, TranscriptMismatch
 from natsbroker.testing.transcripts import Alive, Closed, Drop, Expect, Open, Send, Sleep, Wait
-from tests.testing.test_frames import INFO
+from tests.testing.texts import INFO
 
 
 class ScriptedPeer:

@@ -21,7 +21,7 @@ from natsbroker.wire.grants import Grant, Hello
 from tests.auth.callout.callouts import CalloutWorld, outcomeOf
 from tests.auth.callout.questions import Curve, Question
 from tests.auth.operator.chain import Account, Identity
-from tests.auth.operator.test_directory import OPERATOR, TRUST
+from tests.auth.operator.directories import OPERATOR, TRUST
 
 AUTH, APP, OTHER = Account(OPERATOR), Account(OPERATOR), Account(OPERATOR)
 SERVICE, USER = Identity("U"), Identity("U")

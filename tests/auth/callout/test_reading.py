@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.config.model import AuthCallout
-from tests.auth.operator.test_reading import ACCOUNT, USER
+from tests.auth.operator.keys import ACCOUNT, USER
 from tests.config.support import complaintsOf, settingsOf
 
 CURVE = "XDWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435DRXO"

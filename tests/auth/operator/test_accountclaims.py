@@ -16,8 +16,7 @@ from natsbroker.auth.operator.accountclaims import EVERYBODY, AccountClaims, Acc
 from natsbroker.auth.operator.exchange import MappingClaim
 from natsbroker.auth.operator.terms import NO_LIMIT, Rules
 from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, oldToken, token
-from tests.auth.operator.test_tokens import KNOWN
-from tests.auth.operator.test_userclaims import VALUES
+from tests.auth.operator.claimvalues import KNOWN, VALUES
 
 OPERATOR = Operator()
 ACCOUNT, USER = Account(OPERATOR), Identity("U")

@@ -23,9 +23,9 @@ from natsbroker.auth.operator.userclaims import UserClaims
 from natsbroker.errors import Unauthorized
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.wire.grants import Grant, Hello
+from tests.auth.keyvalues import ORDER
 from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, raw, token
-from tests.auth.operator.test_directory import ACCOUNT, OPERATOR, World, issued
-from tests.auth.test_nkeys import ORDER
+from tests.auth.operator.directories import ACCOUNT, OPERATOR, World, issued
 
 USER = Identity("U")
 NONCE = "xbFnzNdOxjhBoN0"

@@ -16,7 +16,7 @@ from natsbroker.auth.operator.folderresolver import FolderResolver
 from natsbroker.auth.operator.tokenfolder import Deletion, TokenFolder
 from tests.auth.buses import Clients, busOf
 from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, token
-from tests.auth.operator.test_directory import ACCOUNT, OPERATOR, World, issued
+from tests.auth.operator.directories import ACCOUNT, OPERATOR, World, issued
 
 OTHER = Account(OPERATOR)
 SYSTEM = Account(OPERATOR)

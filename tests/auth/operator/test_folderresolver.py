@@ -17,7 +17,7 @@ from natsbroker.auth.operator.folderresolver import FolderResolver
 from natsbroker.auth.operator.tokenfolder import Deletion, FolderError, TokenFolder
 from natsbroker.interfaces import IAccountResolver
 from tests.auth.operator.chain import Identity
-from tests.auth.operator.test_directory import ACCOUNT, issued
+from tests.auth.operator.directories import ACCOUNT, issued
 from tests.conftest import FlushLoggedErrors
 
 

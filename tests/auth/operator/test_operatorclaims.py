@@ -11,7 +11,7 @@ import pytest
 from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.operatorclaims import OperatorClaims, Trust, undecorated
 from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, credentialsFile, token
-from tests.auth.operator.test_tokens import KNOWN
+from tests.auth.operator.claimvalues import KNOWN
 
 
 class TestOperatorClaims:

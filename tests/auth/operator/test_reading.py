@@ -7,11 +7,10 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.config.model import OperatorMode, Resolver
+from tests.auth.operator.keys import ACCOUNT, USER
 from tests.config.support import built, complaintsOf, filesystem, settingsOf
 
 OPERATOR = "ODWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435DILF"
-ACCOUNT = "ADWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435D6HD"
-USER = "UDWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435C2U4"
 
 
 def modeOf(text: str) -> OperatorMode:

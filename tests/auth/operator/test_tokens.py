@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,10 +20,7 @@ from natsbroker.auth.fields import FieldError
 from natsbroker.auth.nkeys import Role, Signer
 from natsbroker.auth.operator.tokens import LONGEST, TokenError, decodeAny, decodeToken, encodeToken
 from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, oldToken, raw, token
-
-KNOWN = dict(
-    line.split() for line in Path(__file__).with_name("tokens.txt").read_text().splitlines()
-)
+from tests.auth.operator.claimvalues import KNOWN
 
 HEADER = {"typ": "JWT", "alg": "ed25519-nkey"}
 

@@ -15,7 +15,7 @@ from natsbroker.auth.fields import FieldError
 from natsbroker.auth.operator.terms import NO_LIMIT, Rules, Terms
 from natsbroker.auth.operator.userclaims import UserClaims
 from tests.auth.operator.chain import Account, Identity, Operator, claimsOf, oldToken, token
-from tests.auth.operator.test_tokens import KNOWN
+from tests.auth.operator.claimvalues import KNOWN, VALUES
 
 ACCOUNT, USER = Account(Operator()), Identity("U")
 
@@ -37,14 +37,6 @@ NAMES = st.sampled_from(
         "issuer_account",
         "tags",
     ]
-)
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just("a.>"),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["allow", "deny", "start", "end", "max", "ttl"]), inner)
-    ),
-    max_leaves=6,
 )
 
 

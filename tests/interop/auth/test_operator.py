@@ -17,59 +17,28 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from tests.auth.operator.chain import ANY, Account, Identity, Operator, credentialsFile, oldToken
+from tests.auth.operator.chain import Account, Identity, credentialsFile, oldToken
+from tests.interop.auth.operatorconfig import (
+    ACCOUNTS,
+    EXPIRED,
+    NOW,
+    OLD,
+    ONE,
+    OPERATOR,
+    PLAIN,
+    REVOKED,
+    SCOPED,
+    STRICT,
+    SYSTEM,
+    TWO,
+    UNTRUSTED,
+    USER,
+    memoryConfig,
+)
 from tests.interop.auth.peers import Both, Peer
 from tests.interop.servers import PATIENCE, Server
 
-OPERATOR = Operator()
-SYSTEM, ONE, TWO, STRICT, UNTRUSTED, EXPIRED, OLD = (Account(OPERATOR) for _ in range(7))
-USER, REVOKED = Identity("U"), Identity("U")
-SCOPED, PLAIN = Identity("A"), Identity("A")
-FOREIGNER = Operator()
-NOW = int(time.time())
 DAY = 86_400
-
-
-def template(**nats: Any) -> dict[str, Any]:
-    """
-    What a scoped signer's users may do.
-    """
-    unlimited = {"subs": -1, "data": -1, "payload": -1}
-    return {"kind": "user_scope", "key": SCOPED.key, "template": {**unlimited, **nats}}
-
-
-SCOPE = template(
-    pub={"allow": ["{{name()}}.>", "{{tag(team)}}.x", "_INBOX.>"]},
-    sub={"allow": ["{{subject()}}.>", "{{account-name()}}.*", "_INBOX.>"]},
-    resp={"max": 2, "ttl": 0},
-)
-
-ACCOUNTS = {
-    SYSTEM: SYSTEM.jwt(),
-    ONE: ONE.jwt(
-        {
-            "signing_keys": [ONE.signing.key, PLAIN.key, SCOPE],
-            "revocations": {REVOKED.key: NOW - 50},
-            "default_permissions": {"pub": {"deny": ["denied"]}, "sub": {}},
-        },
-        limits={"payload": 1000},
-        name="first",
-    ),
-    TWO: TWO.jwt({"revocations": {"*": NOW - 50}}, limits={"conn": 1}),
-    OLD: oldToken("account", OPERATOR, OLD.key, {"limits": ANY}),
-    STRICT: STRICT.jwt(limits={"disallow_bearer": True}),
-    UNTRUSTED: UNTRUSTED.jwt(signer=FOREIGNER),
-    EXPIRED: EXPIRED.jwt(exp=NOW - 10),
-}
-
-
-def memoryConfig() -> str:
-    """
-    A configuration with everything in it.
-    """
-    preload = "\n".join(f"{account.key}: {text}" for account, text in ACCOUNTS.items())
-    operator = OPERATOR.jwt({"system_account": SYSTEM.key})
-    return f"operator: {operator}\nresolver: MEMORY\nresolver_preload {{\n{preload}\n}}\n"
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import nats
 import pytest
 
 from tests.auth.operator.chain import Identity
+from tests.interop.auth.operatorconfig import ONE, SYSTEM, USER, memoryConfig
 from tests.interop.auth.peers import Both, Peer
-from tests.interop.auth.test_operator import ONE, SYSTEM, USER, memoryConfig
 from tests.interop.servers import PATIENCE, Server
 
 RULES = '{publish: {allow: [">", "b"], deny: ["x", "w"]}, subscribe: ["_INBOX.>", "foo q"]}'

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.interop.cluster.members import CONFIG, Mesh, formed
+from tests.interop.pages import Difference
 from tests.interop.servers import OURS_FAST, REAL
-from tests.interop.test_monitoring import Difference
 
 TEMPLATE = CONFIG.replace("$TOP", 'http: "127.0.0.1:-1"')
 

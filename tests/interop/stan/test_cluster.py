@@ -12,7 +12,7 @@ import pytest
 from tests.interop.conftest import showLogs
 from tests.interop.servers import OURS_FAST, Server
 from tests.interop.stan.programs import runTogether
-from tests.interop.stan.test_scenarios import TOGETHER
+from tests.interop.stan.scenarios import TOGETHER
 
 CLUSTER = 'cluster {{ name: c, listen: "127.0.0.1:-1", routes: [{}] }}\n'
 

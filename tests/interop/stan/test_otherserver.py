@@ -12,7 +12,7 @@ import pytest
 from tests.interop.conftest import showLogs
 from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.interop.stan.programs import PROGRAMS, Outcome, runScenarios, runTogether
-from tests.interop.stan.test_scenarios import CONFIG, STORES, TOGETHER
+from tests.interop.stan.scenarios import CONFIG, STORES, TOGETHER
 
 
 @pytest.fixture(scope="module")

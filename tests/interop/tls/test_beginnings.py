@@ -11,26 +11,14 @@ import time
 import pytest
 
 from tests.interop.tls.conftest import BLOCK, Serve
+from tests.interop.tls.hellos import ANY, hello
 from tests.interop.tls.wire import CONNECT, Wire, contextFor, shakeHands
-
-ANY = contextFor()
 
 #: How an alert of TLS begins.
 ALERT = b"\x15\x03"
 
 #: Somebody who logs in and subscribes, all of it in the clear.
 PLAIN = CONNECT % b',"user":"u","pass":"p"' + b"SUB > 1\r\nPING\r\n"
-
-
-def hello(context: ssl.SSLContext) -> tuple[ssl.SSLObject, ssl.MemoryBIO, bytes]:
-    """
-    @return: a client in memory, what it reads from, and the beginning of its handshake.
-    """
-    source, target = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = context.wrap_bio(source, target, server_hostname="localhost")
-    with pytest.raises(ssl.SSLWantReadError):
-        client.do_handshake()
-    return client, source, target.read()
 
 
 def finished(client: ssl.SSLObject) -> bool:

@@ -18,6 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
 from tests.interop.tls.authority import Issued, authority, issue, lookalike
 from tests.interop.tls.conftest import BLOCK, VERIFY, Serve, writeFiles
+from tests.interop.tls.pins import pinOf
 from tests.interop.tls.wire import CONNECT, Wire, contextFor, isAccepted, shakeHands
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
@@ -100,14 +101,6 @@ class TestPinned:
         port = serve(BLOCK % f'pinned_certs: ["{pinOf(files / "client.pem")}"]').port
         assert not isAccepted(port, contextFor(files))
         assert not isAccepted(port, contextFor(files, "client"))
-
-
-def pinOf(path: Path) -> str:
-    """
-    @return: what C{pinned_certs} calls a certificate's key.
-    """
-    certificate = x509.load_pem_x509_certificate(path.read_bytes())
-    return Issued(certificate, certificate).pin  # type: ignore[arg-type]
 
 
 #: An attribute that Go does not print, and one whose value ends early in C.

@@ -16,12 +16,8 @@ from tests.interop.servers import OURS_FAST, Server
 from tests.interop.tls.authority import authority, issue
 from tests.interop.tls.conftest import BLOCK, Serve
 from tests.interop.tls.twistd import twistd
+from tests.interop.tls.versions import OLD, V
 from tests.interop.tls.wire import ANYTHING, contextFor, isAccepted, shakeHands
-
-V = ssl.TLSVersion
-
-#: The versions that nobody should speak, as far as this OpenSSL does.
-OLD = [V.TLSv1] * ssl.HAS_TLSv1 + [V.TLSv1_1] * ssl.HAS_TLSv1_1
 
 #: Not authenticated, not encrypted, without forward secrecy, or broken.
 WEAK = re.compile(r"ADH|AECDH|NULL|EXP|RC4|RC2|DES|MD5|PSK|SRP|^(AES|CAMELLIA|SEED|ARIA|IDEA)")

@@ -18,9 +18,9 @@ from tests.interop.conftest import StartServer
 from tests.interop.leafnodes.brokers import Ends
 from tests.interop.servers import OURS_FAST, REAL, Flavour
 from tests.interop.tls.authority import authority, issue
+from tests.interop.tls.dialled import CONNECTED
 from tests.interop.tls.impostors import Impostor
-from tests.interop.tls.test_dialling import CONNECTED
-from tests.interop.tls.test_routes import DIALLED, TAKEN_BY_REAL, wait
+from tests.interop.tls.links import DIALLED, TAKEN_BY_REAL, wait
 
 INFO = (
     b"INFO %b\r\n"

@@ -17,8 +17,8 @@ from tests.interop.conftest import StartServer
 from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Flavour, Server
 from tests.interop.tls.authority import authority, issue
 from tests.interop.tls.conftest import BLOCK, VERIFY, writeFiles
-from tests.interop.tls.test_ciphers import OLD, V
-from tests.interop.tls.test_reload import reload
+from tests.interop.tls.reloads import reload
+from tests.interop.tls.versions import OLD, V
 from tests.interop.tls.wire import ANYTHING, contextFor
 
 realAndOurs = pytest.mark.parametrize(

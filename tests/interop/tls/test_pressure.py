@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.interop.servers import PATIENCE, REAL, Flavour, Server
 from tests.interop.tls.conftest import BLOCK, Serve
-from tests.interop.tls.test_beginnings import ANY, hello
+from tests.interop.tls.hellos import ANY, hello
 from tests.interop.tls.wire import CONNECT, Wire, shakeHands
 
 HANDSHAKES = int(os.environ.get("NATSBROKER_HANDSHAKES", "400"))

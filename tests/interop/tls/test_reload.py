@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.interop.conftest import StartServer
-from tests.interop.servers import OURS_FAST, REAL, Flavour, Server
+from tests.interop.servers import OURS_FAST, REAL, Flavour
 from tests.interop.tls.authority import authority, issue
 from tests.interop.tls.conftest import BLOCK, VERIFY, writeFiles
-from tests.interop.tls.test_certificates import pinOf
+from tests.interop.tls.pins import pinOf
+from tests.interop.tls.reloads import reload
 from tests.interop.tls.twistd import twistd
 from tests.interop.tls.wire import CONNECT, Wire, contextFor, isAccepted, shakeHands
 
@@ -31,15 +32,6 @@ def shownTo(wire: Wire) -> str:
     """
     assert isinstance(wire.socket, ssl.SSLSocket)
     return hashlib.sha256(wire.socket.getpeercert(True) or b"").hexdigest()
-
-
-def reload(server: Server, pattern: str = "Reloaded server configuration") -> None:
-    """
-    Have a server read its files again.
-    """
-    since = server.logLength()
-    server.signal("HUP")
-    server.waitForLog(pattern, since)
 
 
 @realAndOurs

@@ -8,27 +8,17 @@ said.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.interop.conftest import StartServer
-from tests.interop.servers import OURS_FAST, PATIENCE, REAL, Flavour
+from tests.interop.servers import OURS_FAST, REAL, Flavour
 from tests.interop.tls.authority import authority, issue
+from tests.interop.tls.dialled import CONNECTED
 from tests.interop.tls.impostors import Impostor
-from tests.interop.tls.test_dialling import CASES, CONNECTED
-
-#: What is on this machine, and shows a certificate.
-DIALLED = {
-    name: case
-    for name, case in CASES.items()
-    if case.host in ("localhost", "127.0.0.1") and "greeting" not in case.more
-}
-
-#: What nats-server takes: Go has nothing against RSA keys of 1024 bits.
-TAKEN_BY_REAL = {"short key"}
+from tests.interop.tls.links import DIALLED, TAKEN_BY_REAL, wait
 
 ROUTES = """
 cluster {{
@@ -100,17 +90,6 @@ _SAID: dict[Callable[[Path, list[str]], str], str] = {
     '"headers":true,"tls_required":true,"max_payload":1000,"host":"127.0.0.1","port":1,'
     '"gateway":"there%d","gateway_url":"127.0.0.1:1","gateway_nrp":true} \r\n',
 }
-
-
-def wait(impostors: dict[str, Impostor]) -> None:
-    """
-    Wait until each was dialled: until it was told something, or has lost its caller.
-    """
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        if all(each.told or each.isOver for each in impostors.values()):
-            return
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("settings", (routes, remotes, gateways))

@@ -17,7 +17,7 @@ from natsbroker.spark.codecs.avroschemas import readAvro
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError
 from tests.spark.avrovalues import Kind, kinds, records, schemaText, written
-from tests.spark.codecs.test_avroschemas import record
+from tests.spark.codecs.schemas import record
 
 
 def codecOf(schema: Any) -> AvroCodec:

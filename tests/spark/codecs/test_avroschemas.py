@@ -17,15 +17,7 @@ from natsbroker.spark.codecs.datatypes import spelled
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError
 from tests.spark.avrovalues import schemaText, written
-
-
-def record(*fields: tuple[str, Any], name: str = "R") -> dict[str, Any]:
-    """A schema."""
-    return {
-        "type": "record",
-        "name": name,
-        "fields": [{"name": each, "type": kind} for each, kind in fields],
-    }
+from tests.spark.codecs.schemas import record
 
 
 def columns(schema: Any) -> str:

@@ -19,7 +19,7 @@ from natsbroker.spark.codecs.datatypes import TIMESTAMP, readSchema
 from natsbroker.spark.codecs.jsoncodec import JSONCodec
 from natsbroker.spark.codecs.payloads import BadPayload
 from natsbroker.spark.errors import OptionError
-from tests.spark.codecs.test_datatypes import structs, types
+from tests.spark.codecs.types import structs, types
 
 UTC = timezone.utc
 

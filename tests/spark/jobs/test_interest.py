@@ -14,6 +14,7 @@ from natsbroker.spark.jobs import interest as interests
 from natsbroker.spark.jobs.events import readEvent
 from natsbroker.spark.jobs.interest import Advice, Interest, Vain
 from tests.spark.eventlogs import event, interest, traffic
+from tests.spark.jobs.interestrows import receiver, sender
 
 
 def folded(*events: bytes) -> Interest:
@@ -22,37 +23,6 @@ def folded(*events: bytes) -> Interest:
     for each in events:
         found.add(readEvent(each))
     return found
-
-
-def sender(seconds: float = 10, mode: str = "optimistic", **counts: int) -> list[bytes]:
-    """What the cluster B tells that sends to A."""
-    link = traffic("X", "", "gateway", "A")
-    del link["subject_prefix"]
-    return [
-        event(
-            "traffic",
-            seconds,
-            [traffic("X", "a.b.>", "gateway", "A", msgs_out=200, bytes_out=2000, **counts)],
-            server="SB",
-            cluster="B",
-        ),
-        event("interest", seconds, [{**link, "mode": mode}], server="SB", cluster="B"),
-    ]
-
-
-def receiver(seconds: float = 10, messages: int = 150, patterns: int = 1) -> list[bytes]:
-    """What the cluster A tells that gets it."""
-    row = traffic(
-        *("X", "a.b.>", "gateway", "B"),
-        msgs_in=messages,
-        bytes_in=10 * messages,
-        no_interest=messages,
-        rs_minus_sent=7,
-    )
-    return [
-        event("traffic", seconds, [row], server="SA", cluster="A"),
-        event("interest", seconds, [interest("X", "wanted", patterns)], server="SA", cluster="A"),
-    ]
 
 
 def test_wasted() -> None:

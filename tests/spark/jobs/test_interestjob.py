@@ -18,7 +18,7 @@ from natsbroker.spark.jobs.interestjob import interest
 from tests.interop.conftest import showLogs
 from tests.interop.gateways.worlds import Plan, World, formed, until
 from tests.interop.servers import OURS_FAST
-from tests.spark.jobs.test_interest import receiver, sender
+from tests.spark.jobs.interestrows import receiver, sender
 from tests.spark.support import BrokerStation
 
 

@@ -17,6 +17,7 @@ import pytest
 from natsbroker.spark.connection import connect
 from natsbroker.spark.errors import ApiError, DataLoss, OptionError, SourceError
 from natsbroker.spark.jobs.replaying import Replayer, Row, Task, startOf
+from tests.spark.jobs.replayed import payloads
 from tests.spark.support import Station, Stream
 
 
@@ -44,15 +45,6 @@ def replayed(station: Station, stream: Stream, rows: Iterable[Row], **more: Any)
     with replayerTo(station, stream, **more) as replayer:
         replayer.take(rows)
         return replayer
-
-
-def payloads(station: Station, stream: Stream) -> list[int]:
-    """What a stream has."""
-    state = station.streams.state(stream.name)
-    return [
-        int(base64.b64decode(stream.api("MSG.GET", {"seq": seq})["message"]["data"]))
-        for seq in range(state.first, state.stop)
-    ]
 
 
 def test_published(station: Station) -> None:

@@ -15,8 +15,7 @@ from natsbroker.spark import cli
 from natsbroker.spark.errors import OptionError, SourceError
 from natsbroker.spark.jobs.replayjob import Wish, replay
 from natsbroker.spark.jobs.replaysources import LogSource, SqlSource
-from tests.spark.jobs.test_replaying import payloads
-from tests.spark.jobs.test_replaysources import parquet
+from tests.spark.jobs.replayed import parquet, payloads
 from tests.spark.replaykilling import isWhole, rounds
 from tests.spark.support import Station, Stream
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from natsbroker.spark.errors import OptionError, SourceError
@@ -23,6 +22,7 @@ from natsbroker.spark.jobs.replaysources import (
     rowsIn,
     shaped,
 )
+from tests.spark.jobs.replayed import parquet
 from tests.spark.support import BrokerStation, Station
 
 
@@ -46,14 +46,6 @@ def here(source: Source, start: int = 0, where: str = "") -> list[Row]:
 
 def _pairs(headers: Any) -> Any:
     return None if headers is None else [(each["key"], each["value"]) for each in headers]
-
-
-def parquet(directory: Path, rows: list[dict[str, Any]], name: str = "a", **types: Any) -> None:
-    """Write a file."""
-    directory.mkdir(exist_ok=True)
-    kinds = {"seq": pa.int64(), "subject": pa.string(), "data": pa.binary(), **types}
-    schema = pa.schema([(key, kinds[key]) for key in kinds if kinds[key] is not None])
-    pq.write_table(pa.Table.from_pylist(rows, schema), directory / f"{name}.parquet")
 
 
 class TestLogs:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -14,19 +13,10 @@ from natsbroker.spark.errors import SourceError
 from natsbroker.spark.jobs import traffic as traffics
 from natsbroker.spark.jobs.events import readEvent
 from natsbroker.spark.jobs.traffic import Traffic, Windows, percentile
-from tests.spark.eventlogs import BEGIN, event, traffic
+from tests.spark.eventlogs import BEGIN, event
+from tests.spark.jobs.trafficrows import S, folded
 
-S = 10**9
 WHO = ("A", "client", "", "x")
-
-
-def folded(windows: Windows, *times: float, **more: Any) -> Traffic:
-    """One message in each event at some times."""
-    found = Traffic(windows)
-    for each in times:
-        row = traffic("A", "x", msgs_in=1, bytes_in=5, msgs_out=2, bytes_out=10)
-        found.add(readEvent(event("traffic", each, [row], **more)))
-    return found
 
 
 def test_windows() -> None:

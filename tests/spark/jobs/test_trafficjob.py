@@ -23,7 +23,7 @@ from tests.interop.gateways.worlds import until
 from tests.interop.servers import OURS_FAST, REAL, Server
 from tests.spark import eventlogs
 from tests.spark.eventlogs import event
-from tests.spark.jobs.test_traffic import S, folded
+from tests.spark.jobs.trafficrows import S, folded
 from tests.spark.support import BrokerStation, Station, Stream
 
 

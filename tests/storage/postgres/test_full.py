@@ -15,7 +15,7 @@ import tempfile
 
 import pytest
 
-from tests.storage.test_full import ROOT, WHY_NOT
+from tests.storage.smalldisk import ROOT, WHY_NOT
 
 MOUNT = (
     'mount -t tmpfs -o mode=755,size="$0" tmpfs "$1"'

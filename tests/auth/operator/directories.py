@@ -1,0 +1,100 @@
+"""
+A directory of accounts with its resolver and observer in memory, and tokens for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from zope.interface import implementer
+
+from natsbroker.auth.operator.accountclaims import AccountClaims
+from natsbroker.auth.operator.directory import AccountDirectory
+from natsbroker.auth.operator.operatorclaims import OperatorClaims, Trust
+from natsbroker.errors import Unauthorized
+from natsbroker.interfaces import IAccountResolver
+from tests.auth.operator.chain import Account, Operator
+
+OPERATOR = Operator()
+
+
+ACCOUNT = Account(OPERATOR)
+
+
+TRUST = Trust.of([OperatorClaims.decode(OPERATOR.jwt())])
+
+
+@implementer(IAccountResolver)
+class Resolver:
+    """
+    Has what the test puts into it.
+
+    @ivar tokens: texts, exceptions or Deferreds by public key.
+    @ivar asked: what was asked for.
+    """
+
+    def __init__(self, **tokens: Any) -> None:
+        self.tokens = tokens
+        self.asked: list[str] = []
+
+    def fetch(self, account: str) -> Any:
+        """See L{natsbroker.interfaces.IAccountResolver.fetch}."""
+        self.asked.append(account)
+        found = self.tokens[account]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+class Observer:
+    """
+    Notes what it is told.
+    """
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Any]] = []
+
+    def accountChanged(self, claims: AccountClaims) -> None:
+        """See L{natsbroker.auth.operator.directory.Watcher}."""
+        self.told.append(("changed", claims.token.subject))
+
+    def accountEnded(self, account: str) -> None:
+        """See L{natsbroker.auth.operator.directory.Watcher}."""
+        self.told.append(("ended", account))
+
+
+class World:
+    """
+    A directory with what is around it.
+    """
+
+    def __init__(self, text: Any = None, now: float = 1000.0, trust: Trust = TRUST) -> None:
+        self.clock = Clock()
+        self.clock.rightNow = now
+        self.resolver = Resolver(**{} if text is None else {ACCOUNT.key: text})
+        self.directory = AccountDirectory(trust, self.resolver, self.clock)
+        self.observer = Observer()
+        self.directory.watch(self.observer)
+
+    def find(self, account: str = ACCOUNT.key) -> Any:
+        """
+        The claims of an account, or the error that there is instead.
+        """
+        outcome: list[Any] = []
+        try:
+            found = self.directory.find(account)
+        except Unauthorized as error:
+            return error
+        if isinstance(found, Deferred):
+            found.addCallbacks(outcome.append, lambda why: outcome.append(why.value))
+            return outcome[0] if outcome else None
+        return found
+
+
+def issued(at: int = 1, **changes: Any) -> str:
+    """
+    A JWT of the account.
+    """
+    return ACCOUNT.jwt(iat=at, **changes)

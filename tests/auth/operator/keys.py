@@ -1,0 +1,10 @@
+"""
+Public keys that configurations of operator mode name.
+"""
+
+from __future__ import annotations
+
+ACCOUNT = "ADWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435D6HD"
+
+
+USER = "UDWUSKGGFDI4FRXK5EBTRECZSVQSSWJHHJOGH6JWG3AUMFFMQ435C2U4"

@@ -1,0 +1,31 @@
+"""
+A pool of threads in which the test says when work is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+
+class Threads:
+    """
+    Threads that run when the test says so.
+
+    @ivar calls: what waits to run, with where its result goes.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Callable[[], bool], Deferred[bool]]] = []
+
+    def __call__(self, call: Callable[..., bool], *arguments: Any) -> Deferred[bool]:
+        result: Deferred[bool] = Deferred()
+        self.calls.append((lambda: call(*arguments), result))
+        return result
+
+    def run(self) -> None:
+        """Run the oldest call."""
+        call, result = self.calls.pop(0)
+        result.callback(call())

@@ -1,0 +1,42 @@
+"""
+A record layer and its peer, and what they exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from OpenSSL import SSL
+
+
+def drained(take: Callable[[int], bytes]) -> bytes:
+    """All that a connection gives now."""
+    found = b""
+    while True:
+        try:
+            found += take(1 << 16)
+        except SSL.WantReadError:
+            return found
+
+
+def said(connection: SSL.Connection, data: bytes) -> bytes:
+    """What a connection sends for some bytes."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[connection.send(rest) :]
+    return drained(connection.bio_read)
+
+
+class Layer:
+    """
+    What stands between an OpenSSL connection and a transport, as far as L{Records} can see.
+    """
+
+    def __init__(self) -> None:
+        self.disconnecting = False
+        self.transport = self
+        self.wires: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Take encrypted bytes."""
+        self.wires.append(data)

@@ -1,0 +1,107 @@
+"""
+The other end of a TLS connection, in memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.interfaces import (
+    ISSLTransport,
+)
+from zope.interface import directlyProvides
+
+from natsbroker.connections.tls import (
+    Begin,
+    TLSClientFactory,
+    TLSTerms,
+)
+from natsbroker.testing.transport import MemoryTransport
+from tests.support import World
+
+CREATOR: Any = object()
+
+
+class Secure(MemoryTransport):
+    """
+    A transport that can do TLS, as far as its protocol can see.
+
+    @ivar started: what C{startTLS} was called with.
+    @ivar clear: what had been written before.
+    @ivar handshake: what the TLS layer got.
+    """
+
+    def __init__(self, clock: Any, protocol: Any, peer: Any) -> None:
+        super().__init__(clock, protocol, peer)
+        self.protocol = self
+        self.transport = self
+        self.started: list[Any] = []
+        self.clear = b""
+        self.handshake = b""
+        self.peerCertificate: Any = None
+
+    def startTLS(self, creator: Any) -> None:
+        """See L{twisted.internet.interfaces.ITLSTransport.startTLS}."""
+        self.started.append(creator)
+        self.clear = bytes(self._waiting) + bytes(self._taken)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Take a part of the handshake."""
+        self.handshake += data
+
+    def getPeerCertificate(self) -> Any:
+        """See L{twisted.internet.interfaces.ISSLTransport.getPeerCertificate}."""
+        return self.peerCertificate
+
+
+class Peer:
+    """
+    A client of a listener with some terms.
+    """
+
+    def __init__(self, begin: Begin, world: World | None = None, **terms: Any) -> None:
+        self.world = world or World()
+        self.begin = begin
+        isBeforeUs = begin is Begin.BEFORE_US
+        asked = TLSTerms(CREATOR, Begin.AFTER_INFO if isBeforeUs else begin, **terms)
+        self.factory = TLSClientFactory(self.world.context, asked)
+        address = IPv4Address("TCP", "127.0.0.1", 50000)
+        self.protocol = self.factory.buildProtocol(address)
+        self.transport = Secure(self.world.clock, self.protocol, address)
+        if isBeforeUs:
+            directlyProvides(self.transport, ISSLTransport)
+        self.transport.connect()
+
+    def ask(self, data: bytes) -> bytes:
+        """Send bytes and give what comes."""
+        self.transport.send(data)
+        return self.receive()
+
+    def receive(self) -> bytes:
+        """What has come since the last call."""
+        self.world.settle()
+        return self.transport.take()
+
+    def shake(self, shown: Any = None) -> None:
+        """Finish the handshake."""
+        assert self.transport.started == [CREATOR] or self.begin is Begin.BEFORE_US
+        self.transport.peerCertificate = shown
+        self.protocol.handshakeCompleted()
+
+    @property
+    def isShaking(self) -> bool:
+        """Whether a handshake was begun."""
+        return bool(self.transport.started)
+
+    @property
+    def closed(self) -> Any:
+        """How the connection ended."""
+        self.world.settle()
+        return self.transport.closed
+
+    @property
+    def reason(self) -> str:
+        """The closed reason."""
+        assert self.protocol.session is not None
+        return self.protocol.session.reason

@@ -1,0 +1,34 @@
+"""
+Fenced blocks of Markdown documents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+FENCE = re.compile(r"^(?P<mark>```+)(?P<kind>[^\n`]*)\n(?P<text>.*?)^(?P=mark)[ \t]*$", re.M | re.S)
+
+
+@dataclass(frozen=True)
+class Block:
+    """
+    A fenced piece of a document.
+
+    @ivar kind: the word after the fence: C{python}, C{sh}, or nothing.
+    @ivar line: how many lines stand before its text.
+    """
+
+    kind: str
+    text: str
+    line: int
+
+
+def blocksOf(document: str) -> Iterator[Block]:
+    """
+    @return: the fenced blocks of C{document}, in order.
+    """
+    for found in FENCE.finditer(document):
+        before = document.count("\n", 0, found.start("text"))
+        yield Block(found["kind"].strip(), found["text"], before)

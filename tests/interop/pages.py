@@ -1,0 +1,67 @@
+"""
+Monitoring pages of nats-server and natsbroker, and how they may differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+#: Objects whose keys are data.
+DATA = {"/varz http_req_stats"}
+
+
+def typeOf(value: Any) -> str:
+    """
+    A JSON type; whole numbers and others are one.
+    """
+    if isinstance(value, bool):
+        return "bool"
+    return "number" if isinstance(value, (int, float)) else type(value).__name__
+
+
+def inOrder(rows: list[Any]) -> list[Any]:
+    """
+    Subscriptions by their sids, for nats-server's stand in random order; other rows as they are.
+    """
+    isSubscription = all(isinstance(row, dict) and "sid" in row for row in rows)
+    return sorted(rows, key=lambda row: str(row["sid"])) if isSubscription else rows
+
+
+@dataclass
+class Difference:
+    """
+    What two documents do not have in common.
+
+    @ivar missing: the places that only nats-server has.
+    @ivar extra: the places that only we have.
+    @ivar types: where types differ, and how.
+    @ivar order: where common keys stand in another order.
+    """
+
+    page: str
+    missing: set[str]
+    extra: set[str]
+    types: list[str]
+    order: list[str]
+
+    def compare(self, real: Any, ours: Any, place: str = "") -> None:
+        """
+        Compare two values at one place; of lists, the elements that both have.
+        """
+        if typeOf(real) != typeOf(ours):
+            self.types.append(f"{place}: {typeOf(real)} there, {typeOf(ours)} here")
+        elif isinstance(real, dict) and f"{self.page} {place}" not in DATA:
+            self._compareObjects(real, ours, place)
+        elif isinstance(real, list):
+            for there, here in zip(inOrder(real), inOrder(ours), strict=False):
+                self.compare(there, here, place)
+
+    def _compareObjects(self, real: dict[str, Any], ours: dict[str, Any], place: str) -> None:
+        dot = f"{place}." if place else ""
+        self.missing |= {f"{self.page} {dot}{key}" for key in real.keys() - ours.keys()}
+        self.extra |= {f"{self.page} {dot}{key}" for key in ours.keys() - real.keys()}
+        if [key for key in real if key in ours] != [key for key in ours if key in real]:
+            self.order.append(place)
+        for key in real.keys() & ours.keys():
+            self.compare(real[key], ours[key], dot + key)

@@ -1,0 +1,49 @@
+"""
+A protocol that records its events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+
+@implementer(IPushProducer)
+class Recording(Protocol):
+    """
+    A protocol and producer that writes down what it is told.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+        self.onData: Callable[[], None] = lambda: None
+
+    def connectionMade(self) -> None:
+        """See L{Protocol.connectionMade}."""
+        self.events.append("made")
+
+    def dataReceived(self, data: bytes) -> None:
+        """See L{Protocol.dataReceived}."""
+        self.events.append(data)
+        self.onData()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """See L{Protocol.connectionLost}."""
+        self.events.append(reason.type)
+
+    def pauseProducing(self) -> None:
+        """See L{IPushProducer.pauseProducing}."""
+        self.events.append("pause")
+
+    def resumeProducing(self) -> None:
+        """See L{IPushProducer.resumeProducing}."""
+        self.events.append("resume")
+
+    def stopProducing(self) -> None:
+        """See L{IPushProducer.stopProducing}."""
+        self.events.append("stop")
