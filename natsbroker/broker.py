@@ -1,70 +1,36 @@
 """
-The composition root: a broker as one Twisted service.
-
-Promises: everything that a broker needs is introduced to each other here and nowhere else; each
-replaceable part is the object that was given, else the plugin that the settings name, else ours.
-Must never know: bytes, files, signals, or the command line.
+The broker as one Twisted service: what it offers, and how it starts, changes and stops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from random import Random
 from socket import socket
 from typing import TYPE_CHECKING, Any
 
-from twisted.application.service import IService, MultiService
+from twisted.application.service import MultiService
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorFDSet, IStreamServerEndpoint
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from natsbroker import errors, hot
 from natsbroker.accounts.bus import Bus
-from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
+from natsbroker.accounts.registry import AccountRegistry
 from natsbroker.advisories import LameDuckStarted, Reloaded
-from natsbroker.auth.authority import Authority
-from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.clients.context import ClientContext
-from natsbroker.clients.finding import closeAll, sessionsOf
-from natsbroker.clients.listener import OpenSocketEndpoint, addressEndpoint
+from natsbroker.clients.finding import closeAll
 from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.protocol import ClientFactory
-from natsbroker.clients.userinfo import UserInfo
-from natsbroker.config.model import GLOBAL_ACCOUNT, TLS, Settings
+from natsbroker.config.model import GLOBAL_ACCOUNT, Settings
 from natsbroker.connections.poller import Hub
-from natsbroker.interfaces import (
-    IBrokerHost,
-    IObserver,
-    IPrepared,
-    IPublishFilter,
-    ISubjectRouter,
-)
-from natsbroker.links.dependencies import LinkGround
+from natsbroker.interfaces import IBrokerHost, IObserver, IPrepared, IPublishFilter
 from natsbroker.links.services import Links
-from natsbroker.server import plugins as builtin
-from natsbroker.server.composition import (
-    makeCallouts,
-    makeContext,
-    makeEvents,
-    makeMonitoring,
-    makeOperators,
-    makePages,
-    makeTerms,
-    withOperators,
-)
-from natsbroker.server.identity import ServerKeys, describing, identifying
-from natsbroker.server.info import ServerInfoPublisher
+from natsbroker.server.composition import BrokerParts, Replacements, withOperators
+from natsbroker.server.identity import ServerKeys, serverIdentity
 from natsbroker.server.lameduck import LameDuck
-from natsbroker.server.observers import Observers
-from natsbroker.server.planners import (
-    limitsPlanner,
-    sectionsPlanner,
-    tlsPlanner,
-)
-from natsbroker.server.plugins import Plugins, nameOf
+from natsbroker.server.plugins import Plugins
 from natsbroker.server.readiness import Readiness
 from natsbroker.server.reload import Planner, ReloadError, logChanges, plan, settled
 from natsbroker.server.start import announceListener, announceStart
@@ -92,11 +58,6 @@ class Broker(MultiService):
     @ivar settings: the settings in force.
     @ivar keys: who the broker is.
     @ivar startTime: when it was made, in seconds since the epoch.
-    @ivar accounts: all accounts.
-    @ivar clientContext: what client connections share; a connection that is made by hand needs it.
-    @ivar listeners: where clients can connect.
-    @ivar streaming: what there is to know about NATS Streaming; C{None} without.
-    @ivar links: what connects it with other brokers.
     """
 
     def __init__(
@@ -143,144 +104,29 @@ class Broker(MultiService):
         """
         super().__init__()  # type: ignore[no-untyped-call]
         self.reactor = reactor if reactor is not None else _globalReactor()
-        self.settings = settings = withOperators(settings or Settings())
+        self.settings = withOperators(settings or Settings())
         self.keys = keys or ServerKeys()
         self.startTime: float = self.reactor.seconds()
         self._random = random or Random()
-        self._describe = describing(lambda: self.clientContext.info, self.reactor.seconds)
-        events = makeEvents(
-            self._systemBus,
-            self._shared,
-            self.serverId,
-            self._describe,
-            self.reactor.seconds,
-            self._random,
-        )
-        self._observers = Observers([events, *observers])
+        self._lameDuck: LameDuck | None = None
         self._readiness = Readiness(
             lambda failure: _log.critical("{reason}", reason=failure.getErrorMessage())
         )
-        self._hub: Hub | None = None
-        self._lameDuck: LameDuck | None = None
-        found = plugins or Plugins()
-        turn = hot.Turn(lambda call: self.reactor.callLater(0, call), _log.failure)
-        makeRouter = routerFactory or found.routerFactory(settings) or self._builtInRouter
-        self.accounts = AccountRegistry(turn, makeRouter, self._random, self.reactor)
-        self.accounts.configure(settings)
-        callouts = cache(
-            lambda: makeCallouts(
-                self.reactor, self.keys, self.accounts, self._shared, lambda: self.settings
-            )
+        given = Replacements(
+            authorizer=authorizer,
+            routerFactory=routerFactory,
+            services=services,
+            observers=observers,
+            endpoints=endpoints,
+            gatewayPolicy=gatewayPolicy,
+            clientSocket=clientSocket,
         )
-        checks = PasswordChecks(self._inThread, self.reactor)
-        operators = makeOperators(
-            self.reactor,
-            settings,
-            self.accounts,
-            self._shared,
-            self._inThread,
-            self._describe,
-            callouts,
-            lambda: self.links.countNeighbours(),
+        self._parts = BrokerParts(
+            self, self.settings, self.keys, self._random, plugins or Plugins(), given
         )
-        self._adopt(operators)
-        self._authority = authority = Authority(checks, callouts, operators)
-        inForce = authority.choose(
-            settings, found.authorizer(self, settings, authorizer, builtin.authorizers)
-        )
-        if not settings.no_system_account:
-            userInfo = UserInfo(self._describe, self.reactor.seconds, authority.nameOf)
-            self.accounts.watch(userInfo.serve)
-        self.clientContext = makeContext(
-            self.reactor,
-            settings,
-            self.keys,
-            self.accounts,
-            inForce,
-            turn,
-            self._observers.notify,
-            self._random,
-        )
-        inForce.watchRevocations(self._revoked)
-        if endpoints is None and settings.streaming and settings.streaming.nats_server:
-            # As with nats-streaming-server, clients connect to the other server alone.
-            endpoints = []
-        self._isElsewhere = endpoints is not None
-        if endpoints is None:
-            endpoints = [
-                addressEndpoint(self.reactor, settings.host, settings.port)
-                if clientSocket is None
-                else OpenSocketEndpoint(self.reactor, clientSocket, settings.host)
-            ]
-        policy = settings.tls or TLS()
-        self.listeners = Listeners(
-            self.reactor, self.clientContext, endpoints, makeTerms(settings), policy
-        )
-        self._monitoring: MonitoringModel | None = None
-        self._loadTime = self.startTime
-        self._storeTrouble: Callable[[], str] = lambda: ""
-        self._storeLosses: Callable[[], Sequence[str]] = lambda: ()
-        self._requireLeafAccounts()
-        ground = LinkGround(
-            self.reactor, settings, self.clientContext, self.accounts, self.serverId, self._random
-        )
-        self.links = Links(
-            ground,
-            checks,
-            lambda: found.gatewayPolicy(self, settings, gatewayPolicy, builtin.policies),
-            lambda: self._publisher.clusterChanged(),
-        )
-        pages = makePages(self.reactor, lambda: self.monitoring, settings)
-        self._adopt(pages)
-        self._adopt(authority.chosen)
-        self._publisher = ServerInfoPublisher(
-            self.keys, self.clientContext, self.listeners, pages, self.links
-        )
-        advice = self.links.advice
-        if advice is not None:
-            from natsbroker.gateways.advisingsettings import Advising
-
-            self._adopt(
-                Advising(advice, self._systemBus, lambda: self.serverId, self.reactor.seconds)
-            )
-        if settings.cluster is not None or settings.gateway is not None:
-            from natsbroker.monitoring.status import StatusReports
-
-            connections = self.clientContext.connections
-            self._adopt(
-                StatusReports(
-                    self._systemBus, self._describe, connections, self.accounts, self.reactor
-                )
-            )
-        self._services = dict(found.services(self, settings, services, builtin.services))
-        self.streaming: StreamingModel | None = None
-        if settings.streaming is not None:
-            from natsbroker.streaming.configured import streamingBus, streamingService
-            from natsbroker.streaming.monitoring import StreamingModel
-
-            bus = streamingBus(self, settings.streaming)
-            if IService.providedBy(bus):
-                self._services["streaming-bus"] = bus
-            streaming = streamingService(self, bus, settings.streaming, found)
-            self._services["streaming"] = streaming
-            self.streaming = StreamingModel(streaming)
-            self._storeTrouble = lambda: streaming.trouble
-            self._storeLosses = lambda: streaming.losses
-        for name, service in self._services.items():
-            service.setName(name)
-            service.setServiceParent(self)
-        self._parts = {
-            "authorizer": nameOf(authorizer, settings.authorization.plugin or "settings"),
-            "router": settings.router.plugin or nameOf(routerFactory, "built-in"),
-            "services": ",".join(self._services) or "none",
-        }
-        self._planners: list[Planner] = [
-            limitsPlanner(self.clientContext),
-            tlsPlanner(self.clientContext, self.listeners, pages),
-            authority.planner(self.clientContext, self.accounts),
-            sectionsPlanner(self._services),
-            *self.links.planners(),
-        ]
+        # Plugins use the broker while its parts are made.
+        self._parts.make()
+        self._planners = self._parts.planners()
 
     @property
     def serverId(self) -> str:
@@ -289,61 +135,47 @@ class Broker(MultiService):
         """
         return self.keys.id
 
-    # What it is made of.
-
-    def _adopt(self, part: Any) -> None:
+    @property
+    def accounts(self) -> AccountRegistry:
         """
-        Start and stop a part with the broker if it is a service.
+        All accounts.
         """
-        if IService.providedBy(part):
-            part.setServiceParent(self)
+        return self._parts.accounts
 
-    def _builtInRouter(self, account: str) -> ISubjectRouter:
-        return BuiltInRouter(self.settings.max_subject_shapes)
+    @property
+    def clientContext(self) -> ClientContext:
+        """
+        What client connections share; a connection that is made by hand needs it.
+        """
+        return self._parts.clients
 
-    def _inThread(self, call: Callable[..., bool], *arguments: Any) -> Deferred[bool]:
-        pool = self.reactor.getThreadPool()
-        return deferToThreadPool(self.reactor, pool, call, *arguments)
+    @property
+    def listeners(self) -> Listeners:
+        """
+        Where clients can connect.
+        """
+        return self._parts.listeners
 
-    def _shared(self) -> ClientContext:
-        return self.clientContext
+    @property
+    def links(self) -> Links:
+        """
+        The connections with other brokers.
+        """
+        return self._parts.links
 
-    def _systemBus(self) -> Bus | None:
-        name = self.accounts.systemAccount
-        return self.bus(name) if name in self.accounts.names() else None
-
-    def _requireLeafAccounts(self) -> None:
-        block = self.settings.leafnodes
-        if block is not None:
-            for each in (block.account, *(remote.account for remote in block.remotes)):
-                self._authority.require(each)
+    @property
+    def streaming(self) -> StreamingModel | None:
+        """
+        The figures of NATS Streaming; C{None} without.
+        """
+        return self._parts.streaming
 
     @property
     def monitoring(self) -> MonitoringModel:
         """
-        What is behind the monitoring pages. It is made when it is first asked for: a broker without
-        the pages starts sooner.
+        The model behind the monitoring pages.
         """
-        if self._monitoring is None:
-            self._monitoring = makeMonitoring(
-                self.clientContext,
-                self.accounts,
-                self.settings,
-                (self.startTime, self._loadTime),
-                self.listeners.closed,
-                lambda: self._storeTrouble(),
-                lambda: self._storeLosses(),
-                lambda: "" if self._hub is None else self._hub.trouble,
-                self._authority.nameOf,
-            )
-            self.links.show(self._monitoring, lambda: self.settings)
-        return self._monitoring
-
-    def _settingsLoaded(self, settings: Settings) -> None:
-        self.settings = settings
-        self._loadTime = self.reactor.seconds()
-        if self._monitoring is not None:
-            self._monitoring.reloaded(settings)
+        return self._parts.monitoring()
 
     @property
     def membership(self) -> ClusterMembership | None:
@@ -366,38 +198,22 @@ class Broker(MultiService):
         """
         return self.links.gateways
 
-    # What it offers.
+    # IBrokerHost
 
     def bus(self, account: str = GLOBAL_ACCOUNT, isLocal: bool = False) -> Bus:
-        """
-        See L{IBrokerHost.bus}.
-        """
-        self._authority.require(account)
-        return self.accounts[account].busFor(Kind.LOCAL if isLocal else Kind.INTERNAL)
+        return self._parts.bus(account, Kind.LOCAL if isLocal else Kind.INTERNAL)
 
     def watchAccounts(self, watcher: Callable[[Bus], None]) -> None:
-        """
-        See L{IBrokerHost.watchAccounts}.
-        """
         self.accounts.watch(lambda account: watcher(account.busFor(Kind.INTERNAL)))
 
     def describe(self) -> Mapping[str, Any]:
-        """
-        See L{IBrokerHost.describe}.
-        """
-        return identifying(lambda: self.clientContext.info, lambda: self.settings)()
+        return serverIdentity(self.clientContext.info, self.settings.server_tags)
 
     def addFilter(self, account: str, publishFilter: IPublishFilter) -> Callable[[], None]:
-        """
-        See L{IBrokerHost.addFilter}.
-        """
         return self.accounts[account].delivery.addFilter(publishFilter)
 
     def observe(self, observer: IObserver) -> Callable[[], None]:
-        """
-        See L{IBrokerHost.observe}.
-        """
-        return self._observers.add(observer)
+        return self._parts.observers.add(observer)
 
     def inProcessFactory(self) -> ClientFactory:
         """
@@ -419,7 +235,7 @@ class Broker(MultiService):
         Where it listens, as URLs by what is there: C{nats}, C{monitoring}, C{cluster},
         C{leafnodes} and C{gateway}.
         """
-        return self._publisher.addresses()
+        return self._parts.publisher.addresses()
 
     def whenReady(self) -> Deferred[None]:
         """
@@ -437,24 +253,25 @@ class Broker(MultiService):
 
         @raise StartError: if it is known at once that it cannot listen.
         """
-        announceStart(self.settings, self.serverId, self._parts)
+        announceStart(self.settings, self.serverId, self._parts.choices())
         super().startService()  # type: ignore[no-untyped-call]
         if hot.COMPILED and self.settings.fast_lane and IReactorFDSet.providedBy(self.reactor):
-            self._hub = Hub(self.reactor, self.clientContext.turn)
-            self.links.useHub(self._hub)
+            self._parts.poller = Hub(self.reactor, self.clientContext.turn)
+            self.links.useHub(self._parts.poller)
         opening = ensureDeferred(self._open())
         opening.addCallbacks(self._opened, self._readiness.failed)
         self._readiness.raiseFailure()
 
     async def _open(self) -> None:
-        parts: list[Any] = [self._authority.chosen, *self._services.values()]
+        parts: list[Any] = [self._parts.authority.chosen, *self._parts.services.values()]
         for part in parts:
             if IPrepared.providedBy(part):
                 await part.whenPrepared()
-        await self.listeners.open(self._hub)
-        self._settingsLoaded(self._publisher.inUse(self.settings))
+        await self.listeners.open(self._parts.poller)
+        self.settings = self._parts.publisher.inUse(self.settings)
+        self._parts.settingsLoaded(self.settings)
         await self.links.open(self.settings)
-        self._publisher.refresh(self.settings, self.isLameDuck)
+        self._parts.publisher.refresh(self.settings, self.isLameDuck)
 
     def _opened(self, _: None) -> None:
         # Whoever reads the last line may rely on what those do who waited for it.
@@ -485,21 +302,14 @@ class Broker(MultiService):
             settings = withOperators(settings)
         except ValueError as error:
             raise ReloadError([str(error)]) from error
-        new = settled(self.settings, settings, self._isElsewhere)
+        new = settled(self.settings, settings, self._parts.isElsewhere)
         changes, apply = plan(self.settings, new, self._planners)
         self.settings = new
         apply()
-        self._publisher.refresh(new, self.isLameDuck)
-        self._settingsLoaded(new)
+        self._parts.publisher.refresh(new, self.isLameDuck)
+        self._parts.settingsLoaded(new)
         logChanges(changes, new)
-        self._observers.notify(Reloaded(tuple(change.path for change in changes)))
-
-    def _revoked(self, account: str | None = None) -> None:
-        for session in sessionsOf(self.clientContext.connections):
-            grant = session.grant
-            if account is None or grant is None or grant.account == account:
-                session.reauthorize()
-        self.links.reauthorize(account)
+        self._parts.observers.notify(Reloaded(tuple(change.path for change in changes)))
 
     # Stopping.
 
@@ -513,7 +323,7 @@ class Broker(MultiService):
             raise errors.BrokerError("the broker is a lame duck already")
         _log.info("Entering lame duck mode, stop accepting new clients")
         self._lameDuck = LameDuck(self.clientContext, self.settings, self._random)
-        self._observers.notify(LameDuckStarted())
+        self._parts.observers.notify(LameDuckStarted())
         return ensureDeferred(self._leave(self._lameDuck))
 
     async def _leave(self, lameDuck: LameDuck) -> None:
@@ -546,9 +356,9 @@ class Broker(MultiService):
         await self.links.close()
         await super().stopService()  # type: ignore[no-untyped-call]
         self.accounts.close()
-        if self._hub is not None:
-            self._hub.close()
-            self._hub = None
+        if self._parts.poller is not None:
+            self._parts.poller.close()
+            self._parts.poller = None
         _log.info("Server Exiting..")
 
 

@@ -1,168 +1,65 @@
 """
-How the parts of a broker are made that depend on settings alone and on each other: what client
-connections share, who asks outside, who tells of clients, and the pages.
-
-Promises: what is made asks for the settings in force when it needs them, not for those of the
-beginning.
-Must never know: which parts there are, or their order; the broker does.
+The parts of a broker, and the order in which they are made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from random import Random
+from socket import socket
 from typing import TYPE_CHECKING, Any
+
+from twisted.application.service import IService
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IStreamServerEndpoint
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
 
 from natsbroker import hot
 from natsbroker.accounts.bus import Bus
-from natsbroker.accounts.registry import AccountRegistry
-from natsbroker.advisories import Advisory
-from natsbroker.auth.answering import Describe
+from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
+from natsbroker.auth.authority import Authority
+from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.clients.context import REMEMBERED, ClientContext, Connections
 from natsbroker.clients.events import ClientEvents
-from natsbroker.clients.finding import closeExcess, sessionOf
-from natsbroker.config.model import Settings
-from natsbroker.interfaces import IAuthorizer
+from natsbroker.clients.finding import closeExcess, sessionOf, sessionsOf
+from natsbroker.clients.info import ServerInfo
+from natsbroker.clients.listener import OpenSocketEndpoint, addressEndpoint
+from natsbroker.clients.listeners import Listeners
+from natsbroker.clients.session import ClientSession
+from natsbroker.clients.userinfo import UserInfo
+from natsbroker.config.model import TLS, Settings
+from natsbroker.connections.poller import Hub
+from natsbroker.interfaces import ISubjectRouter
+from natsbroker.links.dependencies import LinkGround
+from natsbroker.links.services import Links
 from natsbroker.server.derived import infoFrom, limitsFrom, tracingFrom
-from natsbroker.server.identity import ServerKeys, identifying
+from natsbroker.server.identity import ServerKeys, serverDescriber, serverIdentity
+from natsbroker.server.info import ServerInfoPublisher
+from natsbroker.server.observers import Observers
+from natsbroker.server.planners import limitsPlanner, sectionsPlanner, tlsPlanner
+from natsbroker.server.plugins import Plugins, nameOf
+from natsbroker.server.reload import Planner
 from natsbroker.wire.values import Kind
 
 if TYPE_CHECKING:
     from natsbroker.auth.callout.callouts import Callouts
     from natsbroker.auth.operator.service import OperatorService
-    from natsbroker.connections.tls import TLSTerms
     from natsbroker.monitoring.model import MonitoringModel
     from natsbroker.monitoring.service import MonitoringService
+    from natsbroker.streaming.monitoring import StreamingModel
+    from natsbroker.streaming.service import StreamingService
 
-__all__ = [
-    "makeCallouts",
-    "makeContext",
-    "makeEvents",
-    "makeMonitoring",
-    "makeOperators",
-    "makePages",
-    "makeTerms",
-    "withOperators",
-]
+__all__ = ["BrokerParts", "Replacements", "withOperators"]
 
-#: Gives what client connections share, once there is such a thing.
-Shared = Callable[[], ClientContext]
-
-
-def makeContext(
-    reactor: Any,
-    settings: Settings,
-    keys: ServerKeys,
-    accounts: AccountRegistry,
-    authorizer: IAuthorizer,
-    turn: hot.Turn,
-    notify: Callable[[Advisory], None],
-    random: Random,
-) -> ClientContext:
-    """
-    What client connections share. INFO names the address of the settings as long as nobody listens.
-
-    @param notify: is told what happens.
-    """
-    required, place = authorizer.required, (settings.host, settings.port)
-    context = ClientContext(
-        reactor,
-        accounts,
-        authorizer,
-        infoFrom(settings, keys.id, *place, required, keys.xkey),
-        limitsFrom(settings),
-        turn,
-        notify,
-        random,
-        connections=Connections(settings.max_closed_clients or REMEMBERED),
-    )
-    context.tracing = tracingFrom(settings)
-    context.fastLane = settings.fast_lane
-    return context
-
-
-def makeEvents(
-    bus: Callable[[], Bus | None],
-    shared: Shared,
-    serverId: str,
-    describe: Describe,
-    seconds: Callable[[], float],
-    random: Random,
-) -> ClientEvents:
-    """
-    Who tells the system account of clients.
-
-    @param bus: of that account; C{None} while there is none.
-    """
-    return ClientEvents(
-        bus,
-        lambda cid: sessionOf(shared().connections, cid),
-        lambda: serverId,
-        describe,
-        seconds,
-        random,
-    )
-
-
-def makeCallouts(
-    reactor: Any,
-    keys: ServerKeys,
-    accounts: AccountRegistry,
-    shared: Shared,
-    settings: Callable[[], Settings],
-) -> Callouts:
-    """
-    Who asks other programs about clients.
-    """
-    from natsbroker.auth.callout.callouts import Callouts
-
-    identify = identifying(lambda: shared().info, settings)
-
-    def timeout() -> float:
-        return shared().limits.auth_timeout
-
-    def busFor(account: str) -> Bus:
-        return accounts[account].busFor(Kind.INTERNAL)
-
-    return Callouts(keys.signer, keys.curve, identify, busFor, reactor, timeout)
-
-
-def makeOperators(
-    reactor: Any,
-    settings: Settings,
-    accounts: AccountRegistry,
-    shared: Shared,
-    inThread: Callable[..., Any],
-    describe: Describe,
-    callouts: Callable[[], Callouts],
-    countNeighbours: Callable[[], float],
-) -> OperatorService | None:
-    """
-    Who takes accounts from JWTs; C{None} where the settings name no operator.
-
-    @param callouts: gives who asks other programs about clients.
-    """
-    if not settings.operator.isOn:
-        return None
-    from natsbroker.auth.operator.service import OperatorService
-
-    return OperatorService(
-        settings,
-        accounts,
-        reactor,
-        inThread,
-        describe,
-        lambda account: closeExcess(shared(), accounts, account),
-        callouts(),
-        countNeighbours,
-    )
+_log = Logger(namespace="natsbroker")
 
 
 def withOperators(settings: Settings) -> Settings:
     """
-    Settings with the system account that their operators name.
-
+    @return: settings with the system account that their operators name.
     @raise ValueError: see L{natsbroker.auth.operator.operators.operatorsIn}.
     """
     if not settings.operator.isOn:
@@ -172,74 +69,373 @@ def withOperators(settings: Settings) -> Settings:
     return replace(settings, system_account=operatorsIn(settings).systemAccount)
 
 
-def makeTerms(settings: Settings) -> TLSTerms | None:
+@dataclass(frozen=True)
+class Replacements:
     """
-    How client listeners do TLS; C{None} for not at all.
-
-    @raise ValueError: if a certificate is no good.
+    Objects that an embedder gives instead of what the settings name; see
+    L{natsbroker.broker.Broker}.
     """
-    if settings.tls is None:
-        return None
-    from natsbroker.connections.tlscontext import termsFrom
 
-    return termsFrom(settings.tls, settings.allow_non_tls)
+    authorizer: Any = None
+    routerFactory: Callable[[str], Any] | None = None
+    services: Sequence[Any] = ()
+    observers: Sequence[Any] = ()
+    endpoints: Sequence[str | IStreamServerEndpoint] | None = None
+    gatewayPolicy: Any = None
+    clientSocket: socket | None = None
 
 
-def makeMonitoring(
-    context: ClientContext,
-    accounts: AccountRegistry,
-    settings: Settings,
-    times: tuple[float, float],
-    closed: Callable[[], list[str]],
-    trouble: Callable[[], str],
-    losses: Callable[[], Sequence[str]],
-    pollerTrouble: Callable[[], str],
-    nameOf: Callable[[str], str],
-) -> MonitoringModel:
+class BrokerParts:
     """
-    What is behind the monitoring pages.
+    The parts of one broker. What a part asks for while it works is what is in force then.
 
-    @param times: when the broker began, and when the settings were loaded.
-    @param closed: see L{natsbroker.monitoring.healthz.listeningCheck}.
-    @param trouble: see L{natsbroker.monitoring.healthz.storeCheck}.
-    @param losses: see L{natsbroker.monitoring.healthz.lossCheck}.
-    @param pollerTrouble: see L{natsbroker.monitoring.healthz.pollingCheck}.
-    @param nameOf: how an account is called for people.
+    @ivar accounts: all accounts.
+    @ivar clients: what client connections share.
+    @ivar listeners: where clients can connect.
+    @ivar isElsewhere: whether those are endpoints that the settings do not know.
+    @ivar links: connections with other brokers.
+    @ivar authority: decides about clients.
+    @ivar observers: receivers of advisories.
+    @ivar publisher: keeps INFO up to date.
+    @ivar services: those that the settings name or that were given, by name.
+    @ivar streaming: the figures of NATS Streaming; C{None} without.
+    @ivar poller: of the connections over plain TCP, once the broker runs on a reactor that has one.
     """
-    from natsbroker.auth.certificates import described
-    from natsbroker.clients.connz import Namers
-    from natsbroker.monitoring.healthz import listeningCheck, lossCheck, pollingCheck, storeCheck
-    from natsbroker.monitoring.model import MonitoringModel
 
-    start, loaded = times
-    return MonitoringModel(
-        context,
-        accounts,
-        settings,
-        start,
-        healthChecks=[
-            listeningCheck(closed),
-            pollingCheck(pollerTrouble),
-            storeCheck(trouble),
-            lossCheck(losses),
-        ],
-        namers=Namers(nameOf, described),
-        loadTime=loaded,
-    )
+    def __init__(
+        self,
+        host: Any,
+        settings: Settings,
+        keys: ServerKeys,
+        random: Random,
+        plugins: Plugins,
+        given: Replacements,
+    ) -> None:
+        """
+        @param host: the broker: an L{natsbroker.interfaces.IBrokerHost}, and the parent of
+            those parts that are services.
+        @param settings: those that it begins with.
+        """
+        self._host = host
+        self._reactor = host.reactor
+        self._settings = settings
+        self._keys = keys
+        self._random = random
+        self._plugins = plugins
+        self._given = given
+        self.poller: Hub | None = None
+        self._streamingService: StreamingService | None = None
 
+    def make(self) -> None:
+        """
+        Make all parts. Each phase uses what the phases before it made. Plugins use the host from
+        the phase of authorization on.
 
-def makePages(
-    reactor: Any, model: Callable[[], MonitoringModel], settings: Settings
-) -> MonitoringService | None:
-    """
-    The monitoring port; C{None} where the settings name none.
+        @raise natsbroker.errors.BrokerError: if a plugin is missing or refuses.
+        @raise ValueError: if the settings contradict themselves, or a certificate is no good.
+        """
+        self._makeObservers()
+        self._makeAccounts()
+        self._makeAuthorization()
+        self._makeClients()
+        self._makeListeners()
+        self._makeLinks()
+        self._makeMonitoring()
+        self._makeReports()
+        self._makeServices()
 
-    @param model: gives what is behind the pages.
-    """
-    if not (settings.monitoring.http_port or settings.monitoring.https_port):
-        return None
-    from natsbroker.connections.tlscontext import pagesCreatorFrom
-    from natsbroker.monitoring.service import MonitoringService
+    def _makeObservers(self) -> None:
+        self.describe = serverDescriber(self._info, self._reactor.seconds)
+        events = ClientEvents(
+            self._systemBus,
+            self._sessionOf,
+            lambda: self._keys.id,
+            self.describe,
+            self._reactor.seconds,
+            self._random,
+        )
+        self.observers = Observers([events, *self._given.observers])
 
-    creator = None if settings.tls is None else pagesCreatorFrom(settings.tls)
-    return MonitoringService(reactor, model(), settings, creator)
+    def _makeAccounts(self) -> None:
+        self._turn = hot.Turn(lambda call: self._reactor.callLater(0, call), _log.failure)
+        router = self._given.routerFactory or self._plugins.routerFactory(self._settings)
+        self.accounts = AccountRegistry(
+            self._turn, router or self._builtInRouter, self._random, self._reactor
+        )
+        self.accounts.configure(self._settings)
+
+    def _makeAuthorization(self) -> None:
+        settings, given = self._settings, self._given.authorizer
+        self._checks = PasswordChecks(self._inThread, self._reactor)
+        self.callouts = cache(self._makeCallouts)
+        operators = self._makeOperators()
+        self._adopt(operators)
+        self.authority = Authority(self._checks, self.callouts, operators)
+        self._authorizer = self.authority.choose(
+            settings, self._plugins.authorizer(self._host, settings, given)
+        )
+        if not settings.no_system_account:
+            userInfo = UserInfo(self.describe, self._reactor.seconds, self.authority.nameOf)
+            self.accounts.watch(userInfo.serve)
+
+    def _makeCallouts(self) -> Callouts:
+        from natsbroker.auth.callout.callouts import Callouts
+
+        return Callouts(
+            self._keys.signer,
+            self._keys.curve,
+            lambda: serverIdentity(self._info(), self._host.settings.server_tags),
+            lambda account: self.accounts[account].busFor(Kind.INTERNAL),
+            self._reactor,
+            lambda: self.clients.limits.auth_timeout,
+        )
+
+    def _makeOperators(self) -> OperatorService | None:
+        if not self._settings.operator.isOn:
+            return None
+        from natsbroker.auth.operator.service import OperatorService
+
+        return OperatorService(
+            self._settings,
+            self.accounts,
+            self._reactor,
+            self._inThread,
+            self.describe,
+            lambda account: closeExcess(self.clients, self.accounts, account),
+            self.callouts(),
+            lambda: self.links.countNeighbours(),
+        )
+
+    def _makeClients(self) -> None:
+        settings = self._settings
+        # INFO names the address of the settings until the broker listens.
+        info = infoFrom(
+            settings,
+            self._keys.id,
+            settings.host,
+            settings.port,
+            self._authorizer.required,
+            self._keys.xkey,
+        )
+        self.clients = ClientContext(
+            self._reactor,
+            self.accounts,
+            self._authorizer,
+            info,
+            limitsFrom(settings),
+            self._turn,
+            self.observers.notify,
+            self._random,
+            connections=Connections(settings.max_closed_clients or REMEMBERED),
+        )
+        self.clients.tracing = tracingFrom(settings)
+        self.clients.fastLane = settings.fast_lane
+        self._authorizer.watchRevocations(self._revoked)
+
+    def _makeListeners(self) -> None:
+        settings, endpoints = self._settings, self._given.endpoints
+        if endpoints is None and settings.streaming and settings.streaming.nats_server:
+            # As with nats-streaming-server, clients connect to the other server alone.
+            endpoints = []
+        self.isElsewhere = endpoints is not None
+        if endpoints is None:
+            opened = self._given.clientSocket
+            endpoints = [
+                addressEndpoint(self._reactor, settings.host, settings.port)
+                if opened is None
+                else OpenSocketEndpoint(self._reactor, opened, settings.host)
+            ]
+        terms = None
+        if settings.tls is not None:
+            from natsbroker.connections.tlscontext import termsFrom
+
+            terms = termsFrom(settings.tls, settings.allow_non_tls)
+        self.listeners = Listeners(
+            self._reactor, self.clients, endpoints, terms, settings.tls or TLS()
+        )
+
+    def _makeLinks(self) -> None:
+        settings = self._settings
+        if settings.leafnodes is not None:
+            self.authority.require(settings.leafnodes.account)
+            for remote in settings.leafnodes.remotes:
+                self.authority.require(remote.account)
+        ground = LinkGround(
+            self._reactor, settings, self.clients, self.accounts, self._keys.id, self._random
+        )
+        policy = partial(
+            self._plugins.gatewayPolicy, self._host, settings, self._given.gatewayPolicy
+        )
+        self.links = Links(ground, self._checks, policy, lambda: self.publisher.clusterChanged())
+
+    def _makeMonitoring(self) -> None:
+        self._monitoring: MonitoringModel | None = None
+        self._loadTime: float = self._host.startTime
+        self.pages = self._makePages()
+        self._adopt(self.pages)
+        self._adopt(self.authority.chosen)
+        self.publisher = ServerInfoPublisher(
+            self._keys, self.clients, self.listeners, self.pages, self.links
+        )
+
+    def _makePages(self) -> MonitoringService | None:
+        settings = self._settings
+        if not (settings.monitoring.http_port or settings.monitoring.https_port):
+            return None
+        from natsbroker.connections.tlscontext import pagesCreatorFrom
+        from natsbroker.monitoring.service import MonitoringService
+
+        creator = None if settings.tls is None else pagesCreatorFrom(settings.tls)
+        return MonitoringService(self._reactor, self.monitoring(), settings, creator)
+
+    def _makeReports(self) -> None:
+        advice = self.links.advice
+        if advice is not None:
+            from natsbroker.gateways.advisingsettings import Advising
+
+            self._adopt(
+                Advising(advice, self._systemBus, lambda: self._keys.id, self._reactor.seconds)
+            )
+        if self._settings.cluster is not None or self._settings.gateway is not None:
+            from natsbroker.monitoring.status import StatusReports
+
+            connections = self.clients.connections
+            self._adopt(
+                StatusReports(
+                    self._systemBus, self.describe, connections, self.accounts, self._reactor
+                )
+            )
+
+    def _makeServices(self) -> None:
+        settings, plugins = self._settings, self._plugins
+        self.services = dict(plugins.services(self._host, settings, self._given.services))
+        self.streaming: StreamingModel | None = None
+        if settings.streaming is not None:
+            from natsbroker.streaming.configured import streamingBus, streamingService
+            from natsbroker.streaming.monitoring import StreamingModel
+
+            bus = streamingBus(self._host, settings.streaming)
+            if IService.providedBy(bus):
+                self.services["streaming-bus"] = bus
+            service = streamingService(self._host, bus, settings.streaming, plugins)
+            self.services["streaming"] = self._streamingService = service
+            self.streaming = StreamingModel(service)
+        for name, each in self.services.items():
+            each.setName(name)
+            each.setServiceParent(self._host)
+
+    def _adopt(self, part: Any) -> None:
+        """
+        Start and stop a part with the broker if it is a service.
+        """
+        if IService.providedBy(part):
+            part.setServiceParent(self._host)
+
+    # What was made.
+
+    def choices(self) -> Mapping[str, str]:
+        """
+        @return: what was chosen, by the name of each replaceable part, for the log.
+        """
+        settings, given = self._settings, self._given
+        named = settings.authorization.plugin or "settings"
+        return {
+            "authorizer": nameOf(given.authorizer, named),
+            "router": settings.router.plugin or nameOf(given.routerFactory, "built-in"),
+            "services": ",".join(self.services) or "none",
+        }
+
+    def planners(self) -> list[Planner]:
+        """
+        @return: the owners of settings, in the order in which a reload asks them.
+        """
+        return [
+            limitsPlanner(self.clients),
+            tlsPlanner(self.clients, self.listeners, self.pages),
+            self.authority.planner(self.clients, self.accounts),
+            sectionsPlanner(self.services),
+            *self.links.planners(),
+        ]
+
+    def monitoring(self) -> MonitoringModel:
+        """
+        @return: the model behind the monitoring pages. It is made when it is first asked for: a
+            broker without the pages starts sooner.
+        """
+        if self._monitoring is None:
+            self._monitoring = self._makeModel()
+            self.links.show(self._monitoring, lambda: self._host.settings)
+        return self._monitoring
+
+    def _makeModel(self) -> MonitoringModel:
+        from natsbroker.auth.certificates import described
+        from natsbroker.clients.connz import Namers
+        from natsbroker.monitoring.healthz import (
+            listeningCheck,
+            lossCheck,
+            pollingCheck,
+            storeCheck,
+        )
+        from natsbroker.monitoring.model import MonitoringModel
+
+        return MonitoringModel(
+            self.clients,
+            self.accounts,
+            self._host.settings,
+            self._host.startTime,
+            healthChecks=[
+                listeningCheck(self.listeners.closed),
+                pollingCheck(lambda: "" if self.poller is None else self.poller.trouble),
+                storeCheck(self._storeTrouble),
+                lossCheck(self._storeLosses),
+            ],
+            namers=Namers(self.authority.nameOf, described),
+            loadTime=self._loadTime,
+        )
+
+    def settingsLoaded(self, settings: Settings) -> None:
+        """
+        Show settings that are in force now.
+        """
+        self._loadTime = self._reactor.seconds()
+        if self._monitoring is not None:
+            self._monitoring.reloaded(settings)
+
+    def bus(self, account: str, kind: Kind = Kind.INTERNAL) -> Bus:
+        """
+        @raise KeyError: if there is no such account.
+        """
+        self.authority.require(account)
+        return self.accounts[account].busFor(kind)
+
+    # What parts ask for while they work.
+
+    def _builtInRouter(self, account: str) -> ISubjectRouter:
+        return BuiltInRouter(self._settings.max_subject_shapes)
+
+    def _inThread(self, call: Callable[..., bool], *arguments: Any) -> Deferred[bool]:
+        pool = self._reactor.getThreadPool()
+        return deferToThreadPool(self._reactor, pool, call, *arguments)
+
+    def _info(self) -> ServerInfo:
+        return self.clients.info
+
+    def _sessionOf(self, cid: int) -> ClientSession | None:
+        return sessionOf(self.clients.connections, cid)
+
+    def _systemBus(self) -> Bus | None:
+        name = self.accounts.systemAccount
+        return self.bus(name) if name in self.accounts.names() else None
+
+    def _storeTrouble(self) -> str:
+        return "" if self._streamingService is None else self._streamingService.trouble
+
+    def _storeLosses(self) -> Sequence[str]:
+        return () if self._streamingService is None else self._streamingService.losses
+
+    def _revoked(self, account: str | None = None) -> None:
+        for session in sessionsOf(self.clients.connections):
+            grant = session.grant
+            if account is None or grant is None or grant.account == account:
+                session.reauthorize()
+        self.links.reauthorize(account)

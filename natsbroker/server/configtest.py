@@ -90,11 +90,10 @@ def _checkPlugins(settings: Settings) -> None:
     )
     if not any(named):
         return
-    from natsbroker.server import plugins as builtin
     from natsbroker.server.plugins import Plugins
 
     plugins = Plugins()
-    plugins.require(settings, builtin.authorizers, builtin.policies, builtin.services)
+    plugins.require(settings)
     if streaming is not None and ownStore:
         from natsbroker.storage.stores import storeOpener
 

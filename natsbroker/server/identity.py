@@ -1,15 +1,11 @@
 """
-Who a broker is: its keys.
-
-Promises: an id looks like a real server's, the public half of an nkey of kind server; keys are
-others at each start, and their secret halves never leave the process.
-Must never know: settings, connections, or what is signed or sealed.
+The keys of a broker, and what its messages tell about it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
@@ -17,22 +13,21 @@ from natsbroker.auth.answering import Describe
 from natsbroker.auth.callout.xkeys import CurveKeys
 from natsbroker.auth.nkeys import Role, Signer
 from natsbroker.clients.info import ServerInfo
-from natsbroker.config.model import Settings
 from natsbroker.wire.instants import instant
 
-__all__ = ["ServerKeys", "describing", "identifying"]
+__all__ = ["ServerKeys", "serverDescriber", "serverIdentity"]
 
 
-#: How many secret bytes a key is made of.
+#: Secret bytes of a key.
 KEY_SIZE = 32
 
 
 class ServerKeys:
     """
-    The keys of a broker that starts.
+    The keys of a broker, new at each start. Their secret halves never leave the process.
 
-    @ivar signer: signs in its name.
-    @ivar curve: seals and opens what is for it alone.
+    @ivar signer: signs messages of the broker.
+    @ivar curve: seals and opens messages between the broker and one service.
     """
 
     def __init__(self, random: Callable[[int], bytes] = os.urandom) -> None:
@@ -45,24 +40,24 @@ class ServerKeys:
     @property
     def id(self) -> str:
         """
-        The id of the broker: its public key.
+        The id of the broker: its public nkey of kind server, as with nats-server.
         """
         return self.signer.publicKey
 
     @property
     def xkey(self) -> str:
         """
-        The public key that others seal for.
+        The public key that auth callout services seal for.
         """
         return self.curve.publicKey
 
 
-def describing(info: Callable[[], ServerInfo], now: Callable[[], float]) -> Describe:
+def serverDescriber(info: Callable[[], ServerInfo], now: Callable[[], float]) -> Describe:
     """
-    Make what describes a broker.
-
-    @param info: tells what INFO says now.
-    @param now: tells the time, in seconds since the epoch.
+    @param info: returns INFO as it is now.
+    @param now: returns the time, in seconds since the epoch.
+    @return: a callable that returns the members of nats-server's C{ServerInfo} for a message; each
+        call has the next number.
     """
     numbers = count(1)
 
@@ -84,22 +79,14 @@ def describing(info: Callable[[], ServerInfo], now: Callable[[], float]) -> Desc
     return describe
 
 
-def identifying(info: Callable[[], ServerInfo], settings: Callable[[], Settings]) -> Describe:
+def serverIdentity(info: ServerInfo, tags: Sequence[str]) -> dict[str, Any]:
     """
-    Make what names a broker to auth callout services.
-
-    @param info: tells what INFO says now.
-    @param settings: tells the settings in force.
+    @return: the names of a broker, for plugins and auth callout services.
     """
-
-    def identify() -> dict[str, Any]:
-        known, tags = info(), settings().server_tags
-        named = {
-            "name": known.server_name,
-            "host": known.host,
-            "id": known.server_id,
-            "version": known.version,
-        }
-        return {**named, "tags": list(tags)} if tags else named
-
-    return identify
+    named = {
+        "name": info.server_name,
+        "host": info.host,
+        "id": info.server_id,
+        "version": info.version,
+    }
+    return {**named, "tags": list(tags)} if tags else named

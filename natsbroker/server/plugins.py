@@ -33,7 +33,14 @@ from natsbroker.interfaces import (
 if TYPE_CHECKING:
     from natsbroker.interfaces import IAuthorizerPlugin, IBrokerService, IGatewayPolicyPlugin
 
-__all__ = ["PluginError", "Plugins", "authorizers", "nameOf", "policies", "services"]
+__all__ = [
+    "PluginError",
+    "Plugins",
+    "builtInAuthorizers",
+    "builtInPolicies",
+    "builtInServices",
+    "nameOf",
+]
 
 
 Find = Callable[[Any], Iterable[Any]]
@@ -43,6 +50,33 @@ _Plugin = TypeVar("_Plugin")
 #: Gives the plugins that come with the broker. A function, because their modules load only when the
 #: settings name a plugin.
 ReadyMade = Callable[[], Sequence[_Plugin]]
+
+
+def builtInAuthorizers() -> Sequence[IAuthorizerPlugin]:
+    """
+    The authorizers that C{authorization { plugin: NAME }} finds without an installation.
+    """
+    from natsbroker.auth.plugins import READY_MADE
+
+    return READY_MADE
+
+
+def builtInPolicies() -> Sequence[IGatewayPolicyPlugin]:
+    """
+    The policies that C{gateway { interest { plugin: NAME } }} finds without an installation.
+    """
+    from natsbroker.gateways.policyplugins import READY_MADE
+
+    return READY_MADE
+
+
+def builtInServices() -> Sequence[IBrokerService]:
+    """
+    The services that C{services { NAME { ... } }} finds without an installation.
+    """
+    from natsbroker.monitoring.trafficplugin import TrafficPlugin
+
+    return (TrafficPlugin(),)
 
 
 class PluginError(BrokerError):
@@ -93,7 +127,7 @@ class Plugins:
         host: IBrokerHost,
         settings: Settings,
         given: IAuthorizer | IAuthorizerPlugin | None = None,
-        readyMade: ReadyMade[IAuthorizerPlugin] = tuple,
+        readyMade: ReadyMade[IAuthorizerPlugin] = builtInAuthorizers,
     ) -> IAuthorizer | None:
         """
         The authorizer that was given, or what the C{authorization} block names; C{None} if there
@@ -124,7 +158,7 @@ class Plugins:
         host: IBrokerHost,
         settings: Settings,
         given: IGatewayInterestPolicy | IGatewayPolicyPlugin | None = None,
-        readyMade: ReadyMade[IGatewayPolicyPlugin] = tuple,
+        readyMade: ReadyMade[IGatewayPolicyPlugin] = builtInPolicies,
     ) -> IGatewayInterestPolicy:
         """
         The policy that was given, or what C{gateway { interest }} names.
@@ -177,7 +211,7 @@ class Plugins:
         host: IBrokerHost,
         settings: Settings,
         given: Sequence[IBrokerService],
-        readyMade: ReadyMade[IBrokerService] = tuple,
+        readyMade: ReadyMade[IBrokerService] = builtInServices,
     ) -> list[tuple[str, IService]]:
         """
         The services of the C{services} and C{plugins} blocks, and those that were given.
@@ -201,9 +235,9 @@ class Plugins:
     def require(
         self,
         settings: Settings,
-        authorizers: ReadyMade[IAuthorizerPlugin],
-        policies: ReadyMade[IGatewayPolicyPlugin],
-        services: ReadyMade[IBrokerService],
+        authorizers: ReadyMade[IAuthorizerPlugin] = builtInAuthorizers,
+        policies: ReadyMade[IGatewayPolicyPlugin] = builtInPolicies,
+        services: ReadyMade[IBrokerService] = builtInServices,
     ) -> None:
         """
         Look up what the settings name, as a start does, and make nothing of it.
@@ -265,30 +299,3 @@ def _made(what: str, make: Callable[[], Any]) -> Any:
         return make()
     except ValueError as error:
         raise PluginError(f"{what}: {error}") from error
-
-
-def authorizers() -> Sequence[IAuthorizerPlugin]:
-    """
-    The authorizers that C{authorization { plugin: NAME }} finds without an installation.
-    """
-    from natsbroker.auth.plugins import READY_MADE
-
-    return READY_MADE
-
-
-def policies() -> Sequence[IGatewayPolicyPlugin]:
-    """
-    The policies that C{gateway { interest { plugin: NAME } }} finds without an installation.
-    """
-    from natsbroker.gateways.policyplugins import READY_MADE
-
-    return READY_MADE
-
-
-def services() -> Sequence[IBrokerService]:
-    """
-    The services that C{services { NAME { ... } }} finds without an installation.
-    """
-    from natsbroker.monitoring.trafficplugin import TrafficPlugin
-
-    return (TrafficPlugin(),)

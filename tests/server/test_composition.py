@@ -5,9 +5,7 @@ How parts of a broker are made: what they ask for is what is in force when they 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from natsbroker.server.composition import makeCallouts, makeOperators, makePages
 from tests.server.support import Host
 from tests.support import Recorder
 
@@ -22,10 +20,7 @@ def test_context() -> None:
 def test_calloutsAskNow() -> None:
     """How long other programs have for their answer is what is in force then."""
     broker = Host().broker
-    keys, accounts = broker.keys, broker.accounts
-    callouts = makeCallouts(
-        broker.reactor, keys, accounts, lambda: broker.clientContext, lambda: broker.settings
-    )
+    callouts = broker._parts.callouts()
     before = callouts._timeout()
     broker.clientContext.limits = replace(broker.clientContext.limits, auth_timeout=before + 3)
     assert callouts._timeout() == before + 3
@@ -40,13 +35,8 @@ def test_eventsAskNow() -> None:
     assert [b'"client":' in body for body in events.bodies] == [True]
 
 
-def test_nothing() -> None:
-    """Without an operator there is nobody who takes accounts from it; nor pages without a port."""
-    broker: Any = Host().broker
-    settings = replace(broker.settings)
-    unused: Any = None
-    made = makeOperators(
-        broker.reactor, settings, broker.accounts, unused, unused, unused, unused, lambda: 0
-    )
-    assert made is None
-    assert makePages(broker.reactor, unused, settings) is None
+def test_partsThatSettingsDoNotName() -> None:
+    """Without an operator, a monitoring port or streaming none of their parts are made."""
+    parts = Host().broker._parts
+    assert (parts.pages, parts.streaming, parts.services) == (None, None, {})
+    assert parts.authority.chosen is None

@@ -11,7 +11,7 @@ from natsbroker.auth.callout.xkeys import CurveKeys
 from natsbroker.auth.nkeys import Role, decodeKey, isSignature
 from natsbroker.clients.info import ServerInfo
 from natsbroker.config.model import Settings
-from natsbroker.server.identity import ServerKeys, describing, identifying
+from natsbroker.server.identity import ServerKeys, serverDescriber, serverIdentity
 
 
 class TestServerKeys:
@@ -48,11 +48,11 @@ def test_version() -> None:
     assert tuple(int(part) for part in NATS_VERSION.split(".")) >= (2, 14, 0)
 
 
-def test_describing() -> None:
+def test_serverDescriber() -> None:
     """A description says who the broker is, when that is said, and how often it was said before."""
     now = 0.0
     info = ServerInfo("N1", "one", "2.15.1", "0.1", host="127.0.0.1")
-    describe = describing(lambda: info, lambda: now)
+    describe = serverDescriber(lambda: info, lambda: now)
     assert describe() == {
         "name": "one",
         "host": "127.0.0.1",
@@ -69,10 +69,10 @@ def test_describing() -> None:
     assert (later["name"], later["seq"], later["time"]) == ("two", 2, "1970-01-01T00:00:01.5Z")
 
 
-def test_identifying() -> None:
+def test_serverIdentity() -> None:
     """Services are told who asks, with its tags if it has any."""
     info = ServerInfo("N1", "one", "2.15.1", "0.1", host="127.0.0.1")
     named = {"name": "one", "host": "127.0.0.1", "id": "N1", "version": "2.15.1"}
-    assert identifying(lambda: info, Settings)() == named
+    assert serverIdentity(info, ()) == named
     tagged = Settings(server_tags=("a", "b"))
-    assert identifying(lambda: info, lambda: tagged)() == {**named, "tags": ["a", "b"]}
+    assert serverIdentity(info, tagged.server_tags) == {**named, "tags": ["a", "b"]}

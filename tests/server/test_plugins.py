@@ -23,8 +23,14 @@ from natsbroker.interfaces import (
     IRouterPlugin,
     ISubjectRouter,
 )
-from natsbroker.server import plugins as builtin
-from natsbroker.server.plugins import PluginError, Plugins, nameOf
+from natsbroker.server.plugins import (
+    PluginError,
+    Plugins,
+    builtInAuthorizers,
+    builtInPolicies,
+    builtInServices,
+    nameOf,
+)
 from tests.server.support import settingsOf
 from tests.support import Doorkeeper
 
@@ -232,9 +238,9 @@ class TestServices:
 
 def test_names() -> None:
     """Each provides its interface; the first gateway policy is the default."""
-    assert all(map(IAuthorizerPlugin.providedBy, builtin.authorizers()))
-    assert all(map(IGatewayPolicyPlugin.providedBy, builtin.policies()))
-    assert all(map(IBrokerService.providedBy, builtin.services()))
-    assert sorted(each.name for each in builtin.authorizers()) == ["cred", "htpasswd", "http"]
-    assert next(iter(builtin.policies())).name == "switching"
-    assert [each.name for each in builtin.services()] == ["traffic"]
+    assert all(map(IAuthorizerPlugin.providedBy, builtInAuthorizers()))
+    assert all(map(IGatewayPolicyPlugin.providedBy, builtInPolicies()))
+    assert all(map(IBrokerService.providedBy, builtInServices()))
+    assert sorted(each.name for each in builtInAuthorizers()) == ["cred", "htpasswd", "http"]
+    assert next(iter(builtInPolicies())).name == "switching"
+    assert [each.name for each in builtInServices()] == ["traffic"]
