@@ -23,11 +23,12 @@ from natsbroker.advisories import Advisory
 from natsbroker.clients.facts import ConnectionFacts
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import Limits
+from natsbroker.config.model import Settings
 from natsbroker.connections.wheel import DeadlineWheel
 from natsbroker.interfaces import IAuthorizer, IMessageBus
 from natsbroker.wire.grants import Grant
 
-__all__ = ["Accounts", "ClientContext", "ClosedClient", "Connections", "Tracing"]
+__all__ = ["Accounts", "ClientContext", "ClosedClient", "Connections", "Tracing", "tracingFrom"]
 
 _log = Logger(namespace="natsbroker")
 
@@ -71,6 +72,16 @@ class Tracing:
     system: bool = False
     maxLength: int = 0
     headersOnly: bool = False
+
+
+def tracingFrom(settings: Settings) -> Tracing:
+    logging = settings.logging
+    return Tracing(
+        protocol=logging.trace or logging.trace_verbose,
+        system=logging.trace_verbose,
+        maxLength=logging.max_traced_msg_len,
+        headersOnly=logging.trace_headers,
+    )
 
 
 #: How many connections are remembered after their end, unless the settings say another number.

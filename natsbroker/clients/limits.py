@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Limits"]
+from natsbroker.config.model import Settings
+
+__all__ = ["Limits", "limitsFrom"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +45,20 @@ class Limits:
     ping_max: int = 2
     headers: bool = True
     stall: bool = True
+
+
+def limitsFrom(settings: Settings) -> Limits:
+    return Limits(
+        max_connections=settings.max_connections,
+        max_subscriptions=settings.max_subscriptions,
+        max_sub_tokens=settings.max_sub_tokens,
+        max_control_line=settings.max_control_line,
+        max_payload=settings.max_payload,
+        max_pending=settings.max_pending,
+        write_deadline=settings.write_deadline,
+        auth_timeout=settings.authorization.timeout,
+        ping_interval=settings.ping_interval,
+        ping_max=settings.ping_max,
+        headers=not settings.no_header_support,
+        stall=not settings.no_fast_producer_stall,
+    )

@@ -22,10 +22,11 @@ from natsbroker.accounts.bus import Bus
 from natsbroker.accounts.registry import AccountRegistry, BuiltInRouter
 from natsbroker.auth.authority import Authority
 from natsbroker.auth.passwords import PasswordChecks
-from natsbroker.clients.context import REMEMBERED, ClientContext, Connections
+from natsbroker.clients.context import REMEMBERED, ClientContext, Connections, tracingFrom
 from natsbroker.clients.events import ClientEvents
 from natsbroker.clients.finding import closeExcess, sessionOf, sessionsOf
 from natsbroker.clients.info import ServerInfo
+from natsbroker.clients.limits import limitsFrom
 from natsbroker.clients.listener import OpenSocketEndpoint, addressEndpoint
 from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.session import ClientSession
@@ -35,9 +36,8 @@ from natsbroker.connections.poller import Hub
 from natsbroker.interfaces import ISubjectRouter
 from natsbroker.links.dependencies import LinkGround
 from natsbroker.links.services import Links
-from natsbroker.server.derived import infoFrom, limitsFrom, tracingFrom
 from natsbroker.server.identity import ServerKeys, serverDescriber, serverIdentity
-from natsbroker.server.info import ServerInfoPublisher
+from natsbroker.server.info import ServerInfoPublisher, infoFrom
 from natsbroker.server.observers import Observers
 from natsbroker.server.planners import limitsPlanner, sectionsPlanner, tlsPlanner
 from natsbroker.server.plugins import Plugins, nameOf

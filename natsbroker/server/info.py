@@ -11,19 +11,60 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from natsbroker import NATS_VERSION, __version__
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.finding import sessionsOf
+from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.listener import urlOf
 from natsbroker.clients.listeners import Listeners
 from natsbroker.config.model import Monitoring, Settings
 from natsbroker.links.services import Links
-from natsbroker.server.derived import infoFrom
 from natsbroker.server.identity import ServerKeys
+from natsbroker.wire.columnar import VERSION as FRAMES
 
 if TYPE_CHECKING:
     from natsbroker.monitoring.service import MonitoringService
 
-__all__ = ["ServerInfoPublisher"]
+__all__ = ["ServerInfoPublisher", "infoFrom"]
+
+
+def infoFrom(
+    settings: Settings, serverId: str, host: str, port: int, authRequired: bool, xkey: str = ""
+) -> ServerInfo:
+    """
+    @param serverId: the broker's id, which is also its name unless the settings name it.
+    @param host: the address of the listener; C{client_advertise} wins over it.
+    @param authRequired: whether a client must log in.
+    @param xkey: the public key that auth callout services seal for.
+    """
+    tls = settings.tls
+    advertised, advertisedPort = _advertised(settings.client_advertise)
+    return ServerInfo(
+        server_id=serverId,
+        server_name=settings.server_name or serverId,
+        version=NATS_VERSION,
+        natsbroker=__version__,
+        host=advertised or host,
+        port=advertisedPort or port,
+        headers=not settings.no_header_support,
+        auth_required=authRequired,
+        tls_required=tls is not None and not settings.allow_non_tls,
+        tls_verify=tls is not None and tls.verify,
+        tls_available=tls is not None and settings.allow_non_tls,
+        max_payload=settings.max_payload,
+        xkey=xkey,
+        nb_export=0 if settings.streaming is None else FRAMES,
+    )
+
+
+def _advertised(text: str) -> tuple[str, int]:
+    """
+    C{host}, C{host:port} or C{[address]:port}; a port of 0 is the one that is listened on.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or port.endswith("]") or not port.isdigit():
+        return text.strip("[]"), 0
+    return host.strip("[]"), int(port)
 
 
 class ServerInfoPublisher:

@@ -16,13 +16,13 @@ from twisted.application.service import IService
 from natsbroker import errors
 from natsbroker.accounts.configured import checkExchange
 from natsbroker.accounts.registry import AccountRegistry
-from natsbroker.clients.context import ClientContext
+from natsbroker.clients.context import ClientContext, tracingFrom
 from natsbroker.clients.finding import closeExcess, sessionsOf
+from natsbroker.clients.limits import limitsFrom
 from natsbroker.clients.listeners import Listeners
 from natsbroker.config.diff import Change
 from natsbroker.config.model import TLS, Settings
 from natsbroker.interfaces import IAuthorizer, IReloadable
-from natsbroker.server.derived import limitsFrom, tracingFrom
 from natsbroker.server.reload import Planner, Step
 
 if TYPE_CHECKING:

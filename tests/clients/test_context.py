@@ -12,9 +12,10 @@ import pytest
 from twisted.internet.task import Clock
 
 from natsbroker import errors
-from natsbroker.clients.context import ClientContext, ClosedClient, Connections
+from natsbroker.clients.context import ClientContext, ClosedClient, Connections, tracingFrom
 from natsbroker.clients.info import ServerInfo
 from natsbroker.clients.limits import Limits
+from tests.server.support import settingsOf
 from tests.support import Doorkeeper, World
 
 FACTS: Any = object()
@@ -142,3 +143,21 @@ def test_nothingOfAClientIsKept() -> None:
     world.advance(5)
     gc.collect()
     assert gone() is None
+
+
+class TestTracing:
+    """Tracing."""
+
+    def test_off(self) -> None:
+        """Nothing is traced unless asked for."""
+        assert not tracingFrom(settingsOf("debug: true")).protocol
+
+    def test_trace(self) -> None:
+        """Tracing leaves out the system account."""
+        tracing = tracingFrom(settingsOf("trace: true\nmax_traced_msg_len: 10"))
+        assert (tracing.protocol, tracing.system, tracing.maxLength) == (True, False, 10)
+
+    def test_verbose(self) -> None:
+        """Verbose tracing does not."""
+        tracing = tracingFrom(settingsOf("trace_verbose: true\ntrace_headers: true"))
+        assert (tracing.protocol, tracing.system, tracing.headersOnly) == (True, True, True)

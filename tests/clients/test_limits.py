@@ -8,7 +8,8 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from natsbroker.clients.limits import Limits
+from natsbroker.clients.limits import Limits, limitsFrom
+from tests.server.support import settingsOf
 
 
 def test_defaults() -> None:
@@ -31,3 +32,32 @@ def test_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
         Limits().max_payload = 1  # type: ignore[misc]
     assert Limits(max_payload=1) == Limits(max_payload=1) != Limits()
+
+
+class TestSettings:
+    """Limits from the settings."""
+
+    def test_default(self) -> None:
+        """An empty configuration gives the network layer's own defaults."""
+        assert limitsFrom(settingsOf("port: 4222")) == Limits()
+
+    @pytest.mark.parametrize(
+        ("text", "name", "value"),
+        [
+            ("max_connections: 7", "max_connections", 7),
+            ("max_payload: 100", "max_payload", 100),
+            ("max_pending: 2MB", "max_pending", 2 * 1024 * 1024),
+            ("max_control_line: 2KB", "max_control_line", 2048),
+            ("max_subscriptions: 3", "max_subscriptions", 3),
+            ("max_sub_tokens: 4", "max_sub_tokens", 4),
+            ('ping_interval: "5s"', "ping_interval", 5.0),
+            ("ping_max: 9", "ping_max", 9),
+            ('write_deadline: "3s"', "write_deadline", 3.0),
+            ("authorization { timeout: 7 }", "auth_timeout", 7.0),
+            ("no_header_support: true", "headers", False),
+            ("no_fast_producer_stall: true", "stall", False),
+        ],
+    )
+    def test_each(self, text: str, name: str, value: object) -> None:
+        """Each setting arrives."""
+        assert getattr(limitsFrom(settingsOf(text)), name) == value

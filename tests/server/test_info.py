@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from natsbroker import NATS_VERSION, __version__
 from natsbroker.config.model import Settings
-from natsbroker.server.info import ServerInfoPublisher
-from tests.server.support import Host
+from natsbroker.server.info import ServerInfoPublisher, infoFrom
+from tests.server.support import Host, settingsOf
 
 
 class Scene:
@@ -90,3 +91,43 @@ def test_clusterChanged(scene: Scene) -> None:
     assert b'"connect_urls":["10.0.0.9:4222"]' in client.receive()
     presence.clusterChanged()
     assert client.receive() == b""
+
+
+class TestInfo:
+    """INFO."""
+
+    def test_versions(self) -> None:
+        """The version is the one that is matched; ours stands beside it."""
+        info = infoFrom(settingsOf("port: 4222"), "ID", "127.0.0.1", 4222, False)
+        assert (info.version, info.natsbroker) == (NATS_VERSION, __version__)
+
+    def test_name(self) -> None:
+        """The server is named after its id unless the settings name it."""
+        assert infoFrom(settingsOf("port: 1"), "ID", "h", 1, False).server_name == "ID"
+        named = infoFrom(settingsOf("server_name: n"), "ID", "h", 1, False)
+        assert (named.server_id, named.server_name) == ("ID", "n")
+
+    @pytest.mark.parametrize(
+        ("advertise", "host", "port"),
+        [
+            ("", "127.0.0.1", 4000),
+            ("example.com", "example.com", 4000),
+            ("example.com:99", "example.com", 99),
+            ("[::1]:99", "::1", 99),
+            ("[::1]", "::1", 4000),
+        ],
+    )
+    def test_address(self, advertise: str, host: str, port: int) -> None:
+        """It names the place that is listened on, or the one that is advertised."""
+        settings = settingsOf(f'client_advertise: "{advertise}"')
+        info = infoFrom(settings, "ID", "127.0.0.1", 4000, False)
+        assert (info.host, info.port) == (host, port)
+
+    def test_authorization(self) -> None:
+        """It says whether a login is required."""
+        assert infoFrom(settingsOf("port: 1"), "ID", "h", 1, True).auth_required
+
+    def test_exports(self) -> None:
+        """Where something is stored that jobs can export, INFO says in which version of frames."""
+        assert infoFrom(settingsOf("port: 1"), "NID", "h", 1, False).nb_export == 0
+        assert infoFrom(settingsOf("streaming {}"), "NID", "h", 1, False).nb_export == 1
