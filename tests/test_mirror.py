@@ -22,7 +22,6 @@ ELSEWHERE = {
     "interfaces/services.py": "declarations: held by tests/test_exports.py and the contracts",
     "interfaces/records.py": "declarations: held by tests/test_exports.py and the contracts",
     "interfaces/storage.py": "declarations: held by tests/test_exports.py and the contracts",
-    "streaming/figures.py": "counters: held by tests/streaming/test_monitoring.py",
     "streaming/options.py": "values: held by the tests of what they change",
     "links/dependencies.py": "a value: held by tests/links/test_services.py",
     "auth/signatures.py": "ed25519 in two lines: held by tests of nkeys and tokens",

@@ -22,12 +22,11 @@ from natsbroker.interfaces import IMessageBus
 from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming.channels import Channel
 from natsbroker.streaming.deadlines import Deadlines
-from natsbroker.streaming.figures import Traffic
 from natsbroker.streaming.groups import Group, Subscription
 from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.runs import StoredMessage
 
-__all__ = ["ChannelDelivery", "Run"]
+__all__ = ["ChannelDelivery", "Run", "Traffic"]
 
 _log = Logger(namespace="natsbroker.streaming")
 
@@ -39,6 +38,25 @@ RETRY = 1.0
 
 #: Runs a coroutine on its own and logs what escapes it.
 Run = Callable[[Coroutine[Any, Any, None]], object]
+
+
+class Traffic:
+    """
+    Messages and bytes since the service started.
+
+    @ivar inMessages: published messages, including refused ones.
+    @ivar inBytes: their bytes on the wire.
+    @ivar outMessages: delivered messages, including redeliveries.
+    @ivar outBytes: their bytes on the wire.
+    """
+
+    __slots__ = ("inBytes", "inMessages", "outBytes", "outMessages")
+
+    def __init__(self) -> None:
+        self.inMessages = 0
+        self.inBytes = 0
+        self.outMessages = 0
+        self.outBytes = 0
 
 
 class ChannelDelivery:

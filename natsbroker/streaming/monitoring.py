@@ -134,17 +134,17 @@ class StreamingModel:
             return ServiceFigures(
                 service.options.clusterId, "FT_STANDBY", service.options.storeName, *nothing
             )
-        parts = service.parts
+        context = service.context
         state = "FT_ACTIVE" if service.isShared else "STANDALONE"
-        channels = [each for each in parts.channels if each.isOpen]
-        traffic = parts.traffic
+        channels = [each for each in context.channels if each.isOpen]
+        traffic = context.traffic
         return ServiceFigures(
             service.options.clusterId,
             "FAILED" if service.trouble else state,
             service.options.storeName,
-            len(parts.clients),
+            len(context.clients),
             sum(1 for channel in channels for _ in channel.subscriptions),
-            len(parts.channels),
+            len(context.channels),
             sum(channel.bounds.count for channel in channels),
             sum(channel.bounds.size for channel in channels),
             traffic.inMessages,
@@ -161,7 +161,7 @@ class StreamingModel:
         """
         The ids of all clients, sorted.
         """
-        return [] if self._isOnStandby else sorted(self._service.parts.clients.byID)
+        return [] if self._isOnStandby else sorted(self._service.context.clients.byID)
 
     def channelNames(self) -> list[str]:
         """
@@ -169,7 +169,7 @@ class StreamingModel:
         """
         if self._isOnStandby:
             return []
-        return sorted(channel.name for channel in self._service.parts.channels)
+        return sorted(channel.name for channel in self._service.context.channels)
 
     def client(self, name: str) -> ClientFigures:
         """
@@ -219,12 +219,12 @@ class StreamingModel:
     def _client(self, name: str) -> Client:
         if self._isOnStandby:
             raise KeyError(name)
-        return self._service.parts.clients.byID[name]
+        return self._service.context.clients.byID[name]
 
     def _channel(self, name: str) -> Channel:
         if self._isOnStandby:
             raise KeyError(name)
-        channel = self._service.parts.channels.get(name)
+        channel = self._service.context.channels.get(name)
         if channel is None or not channel.isOpen:
             raise KeyError(name)
         return channel

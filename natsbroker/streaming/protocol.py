@@ -13,6 +13,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
+from natsbroker.interfaces import IMessageBus
 from natsbroker.streaming.schema import messageClasses
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "PingResponse",
     "PubAck",
     "PubMsg",
+    "Replies",
     "SubscriptionRequest",
     "SubscriptionResponse",
     "UnsubscribeRequest",
@@ -69,3 +71,43 @@ def decode(messageClass: Any, data: bytes) -> Any:
     @raise Malformed: if the bytes are none.
     """
     return messageClass.FromString(data)
+
+
+class Replies:
+    """
+    Sends responses. A request without a reply subject has none.
+    """
+
+    def __init__(self, bus: IMessageBus) -> None:
+        self._bus = bus
+
+    def send(self, reply: bytes, response: Any) -> None:
+        """
+        Send a response.
+        """
+        if reply:
+            self._bus.post(reply, response.SerializeToString())
+
+    def connectError(self, reply: bytes, text: str) -> None:
+        """
+        Refuse a connect request.
+        """
+        self.send(reply, ConnectResponse(error=text))
+
+    def publishError(self, reply: bytes, guid: str, text: str) -> None:
+        """
+        Refuse a published message.
+        """
+        self.send(reply, PubAck(guid=guid, error=text))
+
+    def subscription(self, reply: bytes, text: str = "") -> None:
+        """
+        Answer a request about a subscription: refuse it or, without text, confirm it.
+        """
+        self.send(reply, SubscriptionResponse(error=text))
+
+    def close(self, reply: bytes, text: str = "") -> None:
+        """
+        Answer a close request: refuse it or, without text, confirm it.
+        """
+        self.send(reply, CloseResponse(error=text))

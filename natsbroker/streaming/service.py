@@ -34,11 +34,12 @@ from natsbroker.interfaces import (
 from natsbroker.interfaces.records import LeaseLost, StoreError
 from natsbroker.server.readiness import Readiness
 from natsbroker.streaming.catalogue import ChannelCatalogue
+from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.leadership import lead
 from natsbroker.streaming.names import Subjects
 from natsbroker.streaming.options import StreamingOptions
-from natsbroker.streaming.parts import Components
 from natsbroker.streaming.recovery import Recovery
+from natsbroker.streaming.requests.dispatcher import Dispatcher
 from natsbroker.streaming.storewatch import StoreWatch
 
 __all__ = ["StreamingService"]
@@ -56,11 +57,7 @@ class StreamingService(Service):
     """
     NATS Streaming for the clients of one account.
 
-    @ivar bus: the account's.
-    @ivar reactor: for timers.
-    @ivar options: what is configured.
-    @ivar monotonic: seconds, of a clock that nobody sets.
-    @ivar now: the wall clock, in nanoseconds.
+    @ivar monotonic: seconds of a clock that is never set.
     @ivar isShared: whether other brokers may share the store.
     """
 
@@ -81,12 +78,12 @@ class StreamingService(Service):
         @param logUsers: who works with the channels' logs while the service serves them.
         @raise ValueError: if the options make no sense.
         """
-        self.bus = bus
-        self.reactor = reactor
+        self._bus = bus
+        self._reactor = reactor
         self.options = options or StreamingOptions()
         self.monotonic = monotonic
-        self.now = now
-        self.newInbox = newInbox
+        self._now = now
+        self._newInbox = newInbox
         self._logUsers = logUsers
         self._begun: list[ILogUser] = []
         self._subjects = Subjects(self.options.clusterId, self.options.discoverPrefix)
@@ -94,7 +91,8 @@ class StreamingService(Service):
         self._store: IStreamStore | None = None
         self._watch = StoreWatch()
         self.isShared = False
-        self._parts: Components | None = None
+        self._context: StreamingContext | None = None
+        self._dispatcher: Dispatcher | None = None
         self._running: set[Deferred[None]] = set()
         self._starting: Deferred[None] | None = None
         self._readiness = Readiness()
@@ -128,20 +126,31 @@ class StreamingService(Service):
         store.watch(self._watch)
         self.isShared = ILeasedStore.providedBy(store)
         await lead(store, self.options.clusterId, self._standBy)
-        self._parts = parts = Components(self, store, self._subjects)
-        remembered = await parts.ledger.load()
-        await parts.channels.recover()
-        recovery = Recovery(parts.clients, parts.channels, parts.ledger)
-        await recovery.recover(remembered, parts.subscribing.listen)
-        parts.subscribing.nextNumber = recovery.nextNumber
-        for client in parts.clients:
-            parts.connecting.watch(client)
-        for channel in parts.channels:
-            parts.idleness.created(channel)
-        parts.intake.open(parts.publishing, parts.acknowledging, parts.requests)
+        self._context = context = StreamingContext(
+            self._bus,
+            self._reactor,
+            self.options,
+            self._subjects,
+            store,
+            self.run,
+            self.monotonic,
+            self._now,
+            self._newInbox,
+        )
+        self._dispatcher = dispatcher = Dispatcher(context)
+        remembered = await context.ledger.load()
+        await context.channels.recover()
+        recovery = Recovery(context.clients, context.channels, context.ledger)
+        await recovery.recover(remembered, dispatcher.subscribe.listen)
+        dispatcher.subscribe.nextNumber = recovery.nextNumber
+        for client in context.clients:
+            dispatcher.connect.watch(client)
+        for channel in context.channels:
+            context.inactivity.created(channel)
+        dispatcher.start()
         for subscription in recovery.active:
-            self.run(parts.redelivery.restart(subscription, self.now))
-        catalogue = ChannelCatalogue(parts.channels, store, self.options.clusterId)
+            self.run(context.redelivery.restart(subscription, self._now))
+        catalogue = ChannelCatalogue(context.channels, store, self.options.clusterId)
         for user in self._logUsers:
             self._begun.append(user)
             await user.begin(catalogue)
@@ -156,8 +165,8 @@ class StreamingService(Service):
             _log.info(
                 "Streaming cluster {id}: {channels} channels, {clients} clients",
                 id=self.options.clusterId,
-                channels=len(self.parts.channels),
-                clients=len(self.parts.clients),
+                channels=len(self.context.channels),
+                clients=len(self.context.clients),
             )
             if wasReady:
                 _log.info("Streaming Server is ready")
@@ -204,7 +213,7 @@ class StreamingService(Service):
         if isinstance(result, Failure):
             _log.failure("The streaming service failed", result)
         if self.running:
-            self._again = self.reactor.callLater(AGAIN, self._begin)
+            self._again = self._reactor.callLater(AGAIN, self._begin)
 
     # Stopping.
 
@@ -232,51 +241,63 @@ class StreamingService(Service):
         begun, self._begun = self._begun, []
         for user in begun:
             await user.end()
-        parts, self._parts = self._parts, None
-        if parts is not None:
-            await self._finish(parts)
+        context, self._context = self._context, None
+        if context is not None:
+            await self._finish(context)
         store, self._store = self._store, None
         if store is not None:
             await store.close()
 
-    async def _finish(self, parts: Components) -> None:
-        parts.intake.close()
-        subscriptions = [each for channel in parts.channels for each in channel.subscriptions]
-        for channel in parts.channels:
+    async def _finish(self, context: StreamingContext) -> None:
+        dispatcher, self._dispatcher = self.dispatcher, None
+        dispatcher.stop()
+        subscriptions = [each for channel in context.channels for each in channel.subscriptions]
+        for channel in context.channels:
             try:
                 await channel.settled()
             except StoreError:
                 pass  # It was never opened; whoever asked for it was told.
         for running in list(self._running):
             running.cancel()
-        parts.deadlines.stop()
+        context.deadlines.stop()
         for subscription in subscriptions:
             if subscription.acks is not None:
                 subscription.acks.cancel()
         try:
-            await parts.ledger.finish(subscriptions)
+            await context.ledger.finish(subscriptions)
         except StoreError as error:
             _log.error("What was acknowledged last is not written down: {why}", why=str(error))
 
     # Figures.
 
     @property
-    def parts(self) -> Components:
+    def context(self) -> StreamingContext:
         """
-        What the service consists of.
+        The clients and channels.
 
-        @raise RuntimeError: while it is not running.
+        @raise RuntimeError: while the service does not serve.
         """
-        if self._parts is None:
+        if self._context is None:
             raise RuntimeError("the streaming service is not running")
-        return self._parts
+        return self._context
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """
+        The request handlers.
+
+        @raise RuntimeError: while the service does not serve.
+        """
+        if self._dispatcher is None:
+            raise RuntimeError("the streaming service is not running")
+        return self._dispatcher
 
     @property
     def isServing(self) -> bool:
         """
         Whether it serves: it does not on standby.
         """
-        return self._parts is not None
+        return self._context is not None
 
     @property
     def losses(self) -> Sequence[str]:

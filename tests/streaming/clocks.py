@@ -124,7 +124,7 @@ class History:
         """
         See that nothing went too early.
         """
-        bounds = self._stage.service.parts.channels.get("foo").bounds  # type: ignore[union-attr]
+        bounds = self._stage.service.context.channels.get("foo").bounds  # type: ignore[union-attr]
         young = [each for each, at in self._times.items() if at >= self._latest - AGE * SECOND]
         if young:
             assert bounds.first <= min(young), f"{min(young)} went too early"

@@ -125,10 +125,10 @@ class Stage:
         End the service as kill -9 would: nothing more is written down, nobody is told. The clients
         stay, and so does the time.
         """
-        parts = self.service.parts
-        parts.intake.close()
-        parts.deadlines.stop()
-        for channel in parts.channels:
+        context = self.service.context
+        self.service.dispatcher.stop()
+        context.deadlines.stop()
+        for channel in context.channels:
             for subscription in channel.subscriptions:
                 if subscription.acks is not None:
                     subscription.acks.cancel()

@@ -140,7 +140,7 @@ class TestCatchingUp:
         for _ in range(3):
             client.publishMany("foo", filled_)
             stage.settle()
-        assert len(stage.service.parts.channels.demand("foo").tail) < 300
+        assert len(stage.service.context.channels.demand("foo").tail) < 300
 
     def test_gapAtTheBeginning(self) -> None:
         """What the channel does not have any more is left out."""
@@ -158,7 +158,7 @@ class TestCatchingUp:
         """Deleted messages in the middle, or at the end, are left out."""
         stage = Stage(makeStore=held)
         client = filled(stage, 10)
-        log = stage.service.parts.channels.demand("foo").log
+        log = stage.service.context.channels.demand("foo").log
         log.delete([3, 4, 9, 10])  # type: ignore[attr-defined]
         listener = client.subscribe("foo")
         assert listener.sequences == [1, 2, 5, 6, 7, 8]

@@ -107,7 +107,7 @@ def stage(tmp_path: Path) -> Iterator[DiskStage]:
 def test_bounded(stage: DiskStage) -> None:
     """After fifteen thousand messages the service holds on to no more than after five thousand,
     with a subscriber that keeps up, one that is far behind, and one that has nothing."""
-    parts, store = stage.service.parts, stage.store
+    parts, store = stage.service.context, stage.store
     client = stage.client()
     listener = client.subscribe("foo")
     client.subscribe("foo", maxInFlight=1, isAcking=False, durableName="slow")

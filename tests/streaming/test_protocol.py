@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from natsbroker.streaming import protocol
-from natsbroker.streaming.protocol import Malformed, decode
+from natsbroker.streaming.protocol import Malformed, Replies, decode
+from tests.streaming.support import Inbox, Stage
 
 #: Every field with its number, as nats-streaming-server and its clients have them.
 FIELDS = {
@@ -94,3 +95,33 @@ def test_mutations() -> None:
         except Malformed:
             outcomes[False] += 1
     assert min(outcomes.values()) > 100
+
+
+def test_replies() -> None:
+    """Each answer is a message of its kind, with the error in its place."""
+    stage = Stage()
+    inbox = Inbox(stage)
+    replies = Replies(stage.bus)
+    replies.connectError(inbox.subject, "e")
+    replies.publishError(inbox.subject, "g", "e")
+    replies.subscription(inbox.subject, "e")
+    replies.close(inbox.subject, "e")
+    replies.subscription(inbox.subject)
+    replies.close(inbox.subject)
+    assert [each.payload for each in inbox.got] == [
+        protocol.ConnectResponse(error="e").SerializeToString(),
+        protocol.PubAck(guid="g", error="e").SerializeToString(),
+        protocol.SubscriptionResponse(error="e").SerializeToString(),
+        protocol.CloseResponse(error="e").SerializeToString(),
+        b"",
+        b"",
+    ]
+
+
+def test_replyWithoutSubject() -> None:
+    """A request without a reply subject is not answered."""
+    stage = Stage()
+    published: list[object] = []
+    stage.bus.subscribe(b">", Inbox(stage, published.append))
+    Replies(stage.bus).close(b"", "e")
+    assert published == []

@@ -71,7 +71,7 @@ class TestAckWait:
         _, listener = subscribed(stage, 1)
         stage.advance(3.1)
         listener.ackNow(1)
-        [group] = stage.service.parts.channels.demand("foo").groups.values()
+        [group] = stage.service.context.channels.demand("foo").groups.values()
         assert group.counts == {}
 
     def test_clockSet(self) -> None:
@@ -114,7 +114,7 @@ class TestWhatIsGone:
         stage = Stage(makeStore=held)
         _, listener = subscribed(stage, 3)
         listener.taken()
-        channel = stage.service.parts.channels.demand("foo")
+        channel = stage.service.context.channels.demand("foo")
         channel.log.delete([2])  # type: ignore[attr-defined]
         stage.advance(1.1)
         assert listener.again == [(1, 1), (3, 1)]

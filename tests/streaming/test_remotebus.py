@@ -72,7 +72,7 @@ class TestOnlyServer:
         closed: list[Any] = []
         store.logs().addErrback(closed.append)
         assert closed
-        assert service.parts.clients.byID == {}
+        assert service.context.clients.byID == {}
         service.stopService()
 
     def test_otherCluster(self, stage: Stage) -> None:

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from natsbroker.streaming.channels import Channel
-from natsbroker.streaming.delivery import ChannelDelivery
+from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.groups import Group, Subscription
-from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.protocol import Ack, Malformed
 from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.streaming.runs import acknowledgedIn
@@ -30,19 +29,14 @@ class AckHandler:
     """
 
     def __init__(
-        self,
-        subject: bytes,
-        delivery: ChannelDelivery,
-        ledger: Ledger,
-        withdraw: Callable[[Subscription], object],
+        self, context: StreamingContext, withdraw: Callable[[Subscription], object]
     ) -> None:
         """
-        @param subject: of subscription requests, for what clients may.
-        @param withdraw: ends the subscription of a client that may not have it any more.
+        @param withdraw: ends a subscription whose client lost the permission for it.
         """
-        self._subject = subject
-        self._delivery = delivery
-        self._ledger = ledger
+        self._subject = context.subjects.subscribe
+        self._delivery = context.delivery
+        self._ledger = context.ledger
         self._withdraw = withdraw
         self._origin: object = _NOTHING
         self._requester = requesterOf(_NOTHING)

@@ -14,20 +14,14 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from natsbroker.interfaces import IMessageBus
 from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming import errors
-from natsbroker.streaming.channels import Channel, Channels
-from natsbroker.streaming.clients import Client, Clients
-from natsbroker.streaming.delivery import Run
+from natsbroker.streaming.channels import Channel
+from natsbroker.streaming.clients import Client
+from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.groups import Subscription
-from natsbroker.streaming.inactivity import InactivityTimers
-from natsbroker.streaming.ledger import Ledger
-from natsbroker.streaming.names import Subjects
 from natsbroker.streaming.protocol import CloseRequest, Malformed, UnsubscribeRequest
-from natsbroker.streaming.redelivery import Redelivery
-from natsbroker.streaming.replies import Replies
 from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.wire.values import Message
 
@@ -41,25 +35,15 @@ class CloseHandler:
     Takes requests to unsubscribe, to close a subscription, and to close a connection.
     """
 
-    def __init__(
-        self,
-        bus: IMessageBus,
-        subjects: Subjects,
-        clients: Clients,
-        channels: Channels,
-        redelivery: Redelivery,
-        idleness: InactivityTimers,
-        ledger: Ledger,
-        run: Run,
-    ) -> None:
-        self._subjects = subjects
-        self._clients = clients
-        self._channels = channels
-        self._redelivery = redelivery
-        self._idleness = idleness
-        self._ledger = ledger
-        self._run = run
-        self._replies = Replies(bus)
+    def __init__(self, context: StreamingContext) -> None:
+        self._subjects = context.subjects
+        self._clients = context.clients
+        self._channels = context.channels
+        self._redelivery = context.redelivery
+        self._inactivity = context.inactivity
+        self._ledger = context.ledger
+        self._run = context.run
+        self._replies = context.replies
 
     # Subscriptions.
 
@@ -133,7 +117,7 @@ class CloseHandler:
             self._ledger.touched(group.members[0])
         else:
             del group.channel.groups[group.key]
-        self._idleness.left(group.channel)
+        self._inactivity.left(group.channel)
         return not isKept
 
     def withdraw(self, subscription: Subscription) -> None:

@@ -12,24 +12,20 @@ Must never know: what a client does once it is connected.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from natsbroker.accounts.requests import request
 from natsbroker.errors import NoResponders, RequestTimeout
-from natsbroker.interfaces import IMessageBus
 from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 from natsbroker.streaming import errors
-from natsbroker.streaming.clients import Client, Clients
-from natsbroker.streaming.deadlines import Deadlines
-from natsbroker.streaming.delivery import Run
+from natsbroker.streaming.clients import Client
+from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.errors import Refused
-from natsbroker.streaming.ledger import Ledger
-from natsbroker.streaming.names import Subjects, isClientID
-from natsbroker.streaming.options import Heartbeats
+from natsbroker.streaming.names import isClientID
 from natsbroker.streaming.protocol import (
     ConnectRequest,
     ConnectResponse,
@@ -37,9 +33,7 @@ from natsbroker.streaming.protocol import (
     Ping,
     PingResponse,
 )
-from natsbroker.streaming.replies import Replies
 from natsbroker.streaming.requests.access import Requester, requesterOf
-from natsbroker.streaming.requests.close import CloseHandler
 from natsbroker.wire.values import Message
 
 __all__ = ["ConnectHandler"]
@@ -56,33 +50,29 @@ PROTOCOL = 1
 SOON = 0.001
 
 
+#: Ends the connection of a client.
+Dismiss = Callable[[Client], Coroutine[Any, Any, None]]
+
+
 class ConnectHandler:
     """
     Takes connect requests and pings, and sends heartbeats.
     """
 
-    def __init__(
-        self,
-        bus: IMessageBus,
-        reactor: IReactorTime,
-        subjects: Subjects,
-        heartbeats: Heartbeats,
-        clients: Clients,
-        leaving: CloseHandler,
-        deadlines: Deadlines,
-        ledger: Ledger,
-        run: Run,
-    ) -> None:
-        self._bus = bus
-        self._reactor = reactor
-        self._subjects = subjects
-        self._heartbeats = heartbeats
-        self._clients = clients
-        self._leaving = leaving
-        self._deadlines = deadlines
-        self._ledger = ledger
-        self._run = run
-        self._replies = Replies(bus)
+    def __init__(self, context: StreamingContext, dismiss: Dismiss) -> None:
+        """
+        @param dismiss: ends a client's connection.
+        """
+        self._bus = context.bus
+        self._reactor = context.reactor
+        self._subjects = context.subjects
+        self._heartbeats = context.options.heartbeats
+        self._clients = context.clients
+        self._dismiss = dismiss
+        self._deadlines = context.deadlines
+        self._ledger = context.ledger
+        self._run = context.run
+        self._replies = context.replies
         self._examined: set[str] = set()
 
     # Coming.
@@ -136,7 +126,7 @@ class ConnectHandler:
             if await self._answers(old, DUPLICATE_TIMEOUT):
                 raise Refused(errors.ALREADY_REGISTERED)
             if old.isRegistered:
-                await self._leaving.dismiss(old)
+                await self._dismiss(old)
         finally:
             self._examined.discard(clientID)
 
@@ -240,6 +230,6 @@ class ConnectHandler:
             client.failures += 1
             if client.failures > self._heartbeats.failures:
                 _log.error("[Client:{id}] Timed out on heartbeats", id=client.clientID)
-                await self._leaving.dismiss(client)
+                await self._dismiss(client)
                 return
         self._schedule(client, self._heartbeats.interval)

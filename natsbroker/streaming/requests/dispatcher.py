@@ -1,26 +1,28 @@
 """
-Taking what clients send, in the order in which they sent it.
+The subscriber to the subjects of the service, which gives each message to its handler.
 
-Promises: whatever came before a request is in force when the request is served, whatever subjects
-they came on; all messages that one chunk of input brings are stored together. Who asks to have the
-answer sent to where it may not listen itself gets none.
-Must never know: what a request means.
+Messages are handled in the order in which clients sent them, across subjects: what came before a
+request is in force when the request is handled. The messages that one chunk of input brings are
+stored together. A reply subject that the requester may not subscribe to is ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from natsbroker.interfaces import IMessageBus, IRunSubscriber, ISubscription
+from natsbroker.interfaces import IRunSubscriber, ISubscription
+from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.groups import Subscription
-from natsbroker.streaming.names import Subjects
 from natsbroker.streaming.requests.access import Requester, requesterOf
 from natsbroker.streaming.requests.acks import AckHandler
+from natsbroker.streaming.requests.close import CloseHandler
+from natsbroker.streaming.requests.connect import ConnectHandler
 from natsbroker.streaming.requests.publish import PublishHandler
+from natsbroker.streaming.requests.subscribe import SubscribeHandler
 from natsbroker.wire.values import Message, Run
 
 __all__ = ["Dispatcher"]
@@ -33,81 +35,82 @@ Request = Callable[[Message], object]
 @implementer(IRunSubscriber)
 class Dispatcher:
     """
-    The one subscriber to all subjects of the service: being one, it gets everything in order. The
-    tag of a bus subscription is what takes the message: C{None} for what is published, a
-    L{Subscription} for acknowledgements, a function for requests.
+    The one subscriber to all subjects of the service: being one, it receives everything in order.
+    The tag of a bus subscription names the handler: C{None} for published messages, a
+    L{Subscription} for its acknowledgements, a function for requests.
+
+    @ivar publish: handles published messages.
+    @ivar acks: handles acknowledgements.
+    @ivar subscribe: handles subscription requests.
+    @ivar close: handles requests to end subscriptions and connections.
+    @ivar connect: handles connect requests and pings.
     """
 
-    def __init__(self, bus: IMessageBus, subjects: Subjects) -> None:
-        self._bus = bus
-        self._subjects = subjects
-        self._publishing: PublishHandler | None = None
-        self._acknowledging: AckHandler | None = None
-        self._listening: list[ISubscription] = []
+    def __init__(self, context: StreamingContext) -> None:
+        self._bus = context.bus
+        self.close = CloseHandler(context)
+        self.publish = PublishHandler(context)
+        self.acks = AckHandler(context, self.close.withdraw)
+        self.subscribe = SubscribeHandler(context, self.close, self)
+        self.connect = ConnectHandler(context, self.close.dismiss)
+        subjects = context.subjects
+        self._handlers: dict[bytes, Request | None] = {
+            subjects.publish + b".>": None,
+            subjects.discover: self.connect.connect,
+            subjects.pings: self.connect.ping,
+            subjects.subscribe: self.subscribe.subscribe,
+            subjects.unsubscribe: self.close.unsubscribe,
+            subjects.subClose: self.close.closeSubscription,
+            subjects.close: self.close.close,
+        }
+        self._subscriptions: list[ISubscription] = []
         self._origin: object = _NOTHING
         self._limited: Requester | None = None
 
-    def open(
-        self,
-        publishing: PublishHandler,
-        acknowledging: AckHandler,
-        requests: Mapping[bytes, Request],
-    ) -> None:
+    def start(self) -> None:
         """
-        Take what clients send from now on.
+        Subscribe to the subjects of the service.
+        """
+        self._subscriptions = [
+            self._bus.subscribe(subject, self, handler)
+            for subject, handler in self._handlers.items()
+        ]
 
-        @param requests: what serves the requests on each subject.
+    def stop(self) -> None:
         """
-        self._publishing = publishing
-        self._acknowledging = acknowledging
-        subscribe = self._bus.subscribe
-        self._listening = [subscribe(self._subjects.publish + b".>", self, None)]
-        for subject, serve in requests.items():
-            self._listening.append(subscribe(subject, self, serve))
-
-    def close(self) -> None:
+        End these subscriptions; what is still delivered is ignored.
         """
-        Take nothing more.
-        """
-        for subscription in self._listening:
-            subscription.cancel()
-        self._listening = []
-        self._publishing = self._acknowledging = None
+        subscriptions, self._subscriptions = self._subscriptions, []
+        for each in subscriptions:
+            each.cancel()
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """
-        See L{IRunSubscriber}.
-        """
         run = Run(
             message.subject, message.reply, [message.body], message.headerLength, message.origin
         )
         self.deliverRuns([(run, tag)])
 
     def deliverRuns(self, runs: list[tuple[Run, Any]]) -> None:
-        """
-        See L{IRunSubscriber}.
-        """
-        publishing, acknowledging = self._publishing, self._acknowledging
-        if publishing is None or acknowledging is None:
+        if not self._subscriptions:
             return
         self._origin = _NOTHING
         for run, tag in runs:
             try:
                 run = self._answerable(run)
                 if tag is None:
-                    publishing.take(run)
+                    self.publish.take(run)
                 elif type(tag) is Subscription:
-                    acknowledging.take(run, tag)
+                    self.acks.take(run, tag)
                 else:
-                    self._flush(publishing, acknowledging)
+                    self._flush()
                     _serve(tag, run)
             except Exception:
                 _log.failure("Messages on {subject} failed", subject=run.subject)
-        self._flush(publishing, acknowledging)
+        self._flush()
 
     def _answerable(self, run: Run) -> Run:
         """
-        The run, without a reply subject where the requester may not listen.
+        The run, without its reply subject if the requester may not subscribe to that.
         """
         if run.origin is not self._origin:
             self._origin = run.origin
@@ -117,16 +120,16 @@ class Dispatcher:
             return run
         return Run(run.subject, b"", run.bodies, run.headerLength, run.origin)
 
-    def _flush(self, publishing: PublishHandler, acknowledging: AckHandler) -> None:
+    def _flush(self) -> None:
         try:
-            publishing.flush()
-            acknowledging.flush()
+            self.publish.flush()
+            self.acks.flush()
         except Exception:
             _log.failure("What clients sent failed")
 
     def subscriptionEnded(self, tag: Any) -> None:
         """
-        See L{IRunSubscriber}.
+        Acknowledgements end with their L{Subscription}.
         """
 
 

@@ -11,24 +11,18 @@ Must never know: how subscribers are served.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import accumulate
 
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from natsbroker.interfaces import IMessageBus
 from natsbroker.interfaces.records import Entry, Record, StoreError
 from natsbroker.streaming import errors
-from natsbroker.streaming.channels import Channel, Channels
-from natsbroker.streaming.clients import Clients
-from natsbroker.streaming.delivery import ChannelDelivery
+from natsbroker.streaming.channels import Channel
+from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.errors import Refused
-from natsbroker.streaming.figures import Traffic
-from natsbroker.streaming.inactivity import InactivityTimers
 from natsbroker.streaming.names import isChannel
 from natsbroker.streaming.protocol import Malformed, PubMsg
-from natsbroker.streaming.replies import Replies
 from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.streaming.runs import pubAcks, publishedIn, replyBlock, storedMessages
 from natsbroker.wire.values import Run
@@ -89,30 +83,16 @@ class PublishHandler:
     @ivar waiting: bytes that are not durable yet.
     """
 
-    def __init__(
-        self,
-        bus: IMessageBus,
-        subject: bytes,
-        clients: Clients,
-        channels: Channels,
-        delivery: ChannelDelivery,
-        idleness: InactivityTimers,
-        traffic: Traffic,
-        now: Callable[[], int],
-    ) -> None:
-        """
-        @param subject: where clients publish, for what they may.
-        @param now: the wall clock, in nanoseconds.
-        """
-        self._bus = bus
-        self._subject = subject
-        self._clients = clients
-        self._channels = channels
-        self._delivery = delivery
-        self._idleness = idleness
-        self._traffic = traffic
-        self._now = now
-        self._replies = Replies(bus)
+    def __init__(self, context: StreamingContext) -> None:
+        self._bus = context.bus
+        self._subject = context.subjects.publish
+        self._clients = context.clients
+        self._channels = context.channels
+        self._delivery = context.delivery
+        self._inactivity = context.inactivity
+        self._traffic = context.traffic
+        self._now = context.now
+        self._replies = context.replies
         self.waiting = 0
         self._origin: object = _NOTHING
         self._requester = requesterOf(_NOTHING)
@@ -284,7 +264,7 @@ class PublishHandler:
         self.waiting -= batch.size
         channel = batch.channel
         if channel.limits.max_inactivity:
-            self._idleness.used(channel)
+            self._inactivity.used(channel)
         if channel.isWatched:
             _remember(channel, sequences, batch)
             self._delivery.pumpChannel(channel)

@@ -10,26 +10,21 @@ Must never know: how messages are sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from twisted.logger import Logger
 
-from natsbroker.interfaces import IMessageBus, ISubscriber
+from natsbroker.interfaces import ISubscriber
 from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 from natsbroker.streaming import errors, protocol
-from natsbroker.streaming.channels import Channel, Channels
-from natsbroker.streaming.clients import Client, Clients
-from natsbroker.streaming.delivery import ChannelDelivery, Run
+from natsbroker.streaming.channels import Channel
+from natsbroker.streaming.clients import Client
+from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.errors import Refused
 from natsbroker.streaming.groups import Group, GroupKey, Subscription, queueName
-from natsbroker.streaming.inactivity import InactivityTimers
-from natsbroker.streaming.ledger import Ledger
 from natsbroker.streaming.names import isChannel
 from natsbroker.streaming.protocol import Malformed, SubscriptionRequest, SubscriptionResponse
-from natsbroker.streaming.redelivery import Redelivery
-from natsbroker.streaming.replies import Replies
 from natsbroker.streaming.requests.access import Requester, belongsTo, requesterOf
 from natsbroker.streaming.requests.close import CloseHandler
 from natsbroker.wire.values import Message
@@ -85,45 +80,25 @@ class SubscribeHandler:
     Takes subscription requests.
     """
 
-    def __init__(
-        self,
-        bus: IMessageBus,
-        subject: bytes,
-        clients: Clients,
-        channels: Channels,
-        delivery: ChannelDelivery,
-        redelivery: Redelivery,
-        leaving: CloseHandler,
-        idleness: InactivityTimers,
-        ledger: Ledger,
-        run: Run,
-        acks: ISubscriber,
-        newInbox: Callable[[], bytes],
-        now: Callable[[], int],
-        replaceDurable: bool,
-    ) -> None:
+    def __init__(self, context: StreamingContext, close: CloseHandler, acks: ISubscriber) -> None:
         """
-        @param subject: of these requests, for what clients may.
-        @param acks: who gets the acknowledgements, with the subscription as the tag.
-        @param newInbox: makes a subject that nobody can guess.
-        @param now: the wall clock, in nanoseconds.
-        @param replaceDurable: a durable subscription that is active is replaced, not refused.
+        @param acks: receives the acknowledgements, with the subscription as the tag.
         """
-        self._bus = bus
-        self._subject = subject
-        self._clients = clients
-        self._channels = channels
-        self._delivery = delivery
-        self._redelivery = redelivery
-        self._leaving = leaving
-        self._idleness = idleness
-        self._ledger = ledger
-        self._run = run
+        self._bus = context.bus
+        self._subject = context.subjects.subscribe
+        self._clients = context.clients
+        self._channels = context.channels
+        self._delivery = context.delivery
+        self._redelivery = context.redelivery
+        self._close = close
+        self._inactivity = context.inactivity
+        self._ledger = context.ledger
+        self._run = context.run
         self._acks = acks
-        self._newInbox = newInbox
-        self._now = now
-        self._replaceDurable = replaceDurable
-        self._replies = Replies(bus)
+        self._newInbox = context.newInbox
+        self._now = context.now
+        self._replaceDurable = context.options.replaceDurable
+        self._replies = context.replies
         self.nextNumber = 1
 
     def subscribe(self, message: Message) -> None:
@@ -175,7 +150,7 @@ class SubscribeHandler:
         Make the subscription, tell the client, and begin to send.
         """
         channel.users += 1
-        self._idleness.joined(channel)
+        self._inactivity.joined(channel)
         try:
             await channel.whenOpen()
             last = channel.log.nextSequence - 1
@@ -196,7 +171,7 @@ class SubscribeHandler:
             self._begin(subscription)
         finally:
             channel.users -= 1
-            self._idleness.left(channel)
+            self._inactivity.left(channel)
 
     def _begin(self, subscription: Subscription) -> None:
         subscription.isReady = True
@@ -224,7 +199,7 @@ class SubscribeHandler:
             # One that goes with its client is written down when the store takes writes again.
             if group.isDurable or not isinstance(error, (StoreFull, StoreFailed)):
                 if subscription.isActive:
-                    self._leaving.remove(subscription, isForGood=not isResumed)
+                    self._close.remove(subscription, isForGood=not isResumed)
                 raise
         if not subscription.isActive:
             raise Refused(errors.UNKNOWN_CLIENT_ID)
@@ -272,7 +247,7 @@ class SubscribeHandler:
         for member in list(group.members):
             if not self._replaceDurable or not member.isReady:
                 raise Refused(errors.DUPLICATE_DURABLE)
-            self._leaving.remove(member, isForGood=False)
+            self._close.remove(member, isForGood=False)
         offline = group.offline
         if offline is not None and not request.requester.isInside:
             if not belongsTo(offline.owner, request.requester.name):

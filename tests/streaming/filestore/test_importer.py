@@ -181,7 +181,7 @@ class TestMessages:
         stage = stageOn(writer)
         client = stage.client()
         assert [client.publish(each, b"x") for each in ("orders", "Orders")] == ["", ""]
-        channels = stage.service.parts.channels
+        channels = stage.service.context.channels
         for name in ("Orders", "orders"):
             found = channels.get(name)
             assert found is not None
@@ -266,7 +266,7 @@ class TestDurables:
         channel.sent(1, 3, 7, 8)
         channel.sent(2, 4, 6, 9)
         stage = stageOn(writer)
-        (member,) = stage.service.parts.channels.get("orders").subscriptions  # type: ignore[union-attr]
+        (member,) = stage.service.context.channels.get("orders").subscriptions  # type: ignore[union-attr]
         assert (member.clientID, sorted(member.pending)) == ("w1", [3, 4, 6, 7, 8, 9])
         assert member.group.lastSent == 9
 

@@ -8,6 +8,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import IRunSubscriber
 from natsbroker.streaming import protocol
+from natsbroker.streaming.names import Subjects
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message, Run
@@ -17,7 +18,7 @@ from tests.streaming.support import Inbox, Stage
 
 def test_provides() -> None:
     """It is a subscriber to runs."""
-    assert verifyObject(IRunSubscriber, Stage().service.parts.intake)
+    assert verifyObject(IRunSubscriber, Stage().service.dispatcher)
 
 
 def test_order() -> None:
@@ -51,9 +52,9 @@ def test_single() -> None:
     stage = Stage()
     client = stage.client()
     inbox = Inbox(stage)
-    intake = stage.service.parts.intake
+    dispatcher = stage.service.dispatcher
     data = client.pubMsg("foo", b"x").SerializeToString()
-    intake.deliver(Message(b"any", data, inbox.subject, origin=client.origin), None)
+    dispatcher.deliver(Message(b"any", data, inbox.subject, origin=client.origin), None)
     assert len(inbox.got) == 1
 
 
@@ -61,14 +62,14 @@ def test_failure(flushLoggedErrors: FlushLoggedErrors) -> None:
     """A message whose handling fails is logged and hinders no other."""
     stage = Stage()
     client = stage.client()
-    intake = stage.service.parts.intake
+    dispatcher = stage.service.dispatcher
 
     def fail(message: Message) -> None:
         raise ZeroDivisionError
 
     body = client.pubMsg("foo", b"x").SerializeToString()
     good = Run(b"s", b"", [body, body], origin=client.origin)
-    intake.deliverRuns([(good, fail), (good, None)])
+    dispatcher.deliverRuns([(good, fail), (good, None)])
     assert len(flushLoggedErrors(ZeroDivisionError)) == 2
     assert stage.model.channel("foo").msgs == 2
 
@@ -103,11 +104,29 @@ def test_closed() -> None:
     """Nothing is taken once it is closed."""
     stage = Stage()
     client = stage.client()
-    intake = stage.service.parts.intake
+    dispatcher = stage.service.dispatcher
     before = len(stage.account)
-    intake.close()
+    dispatcher.stop()
     assert len(stage.account) == before - 7
     good = Message(b"s", client.pubMsg("foo", b"x").SerializeToString(), origin=client.origin)
-    intake.deliver(good, None)
-    intake.subscriptionEnded(None)
+    dispatcher.deliver(good, None)
+    dispatcher.subscriptionEnded(None)
     assert stage.model.channelNames() == []
+
+
+def test_subjects() -> None:
+    """The subjects that a connect response names, and the discover subject, have handlers."""
+    stage = Stage()
+    subjects = Subjects("test-cluster")
+    for subject in (
+        subjects.publish + b".foo",
+        subjects.discover,
+        subjects.pings,
+        subjects.subscribe,
+        subjects.unsubscribe,
+        subjects.subClose,
+        subjects.close,
+    ):
+        assert stage.bus.hasInterest(subject), subject
+    stage.service.dispatcher.stop()
+    assert not stage.bus.hasInterest(subjects.discover)

@@ -208,7 +208,7 @@ class TestStoring:
             client.publishMany("foo", [b"x"] * 3)
             client.publishMany("bar", [b"y"])
         stage.settle()
-        log = stage.service.parts.channels.demand("foo").log
+        log = stage.service.context.channels.demand("foo").log
         assert log.appends == [1, 9]  # type: ignore[attr-defined]
 
     def test_order(self) -> None:
@@ -285,7 +285,7 @@ class TestFailing:
         inbox = client.publishMany("foo", [b"1", b"2"])
         stage.settle()
         assert acks(inbox) == [("guid-2", "broken"), ("guid-3", "broken")]
-        assert stage.service.parts.publishing.waiting == 0
+        assert stage.service.dispatcher.publish.waiting == 0
 
     def test_channelCannotBeMade(self) -> None:
         """If the channel itself cannot be made, the publisher is told why."""

@@ -1,0 +1,88 @@
+"""
+The parts of the streaming service that its request handlers share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from natsbroker.interfaces import IMessageBus, IStreamStore
+from natsbroker.interfaces.records import StoreError
+from natsbroker.streaming.channels import Channel, Channels
+from natsbroker.streaming.clients import Clients
+from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.streaming.delivery import ChannelDelivery, Run, Traffic
+from natsbroker.streaming.inactivity import InactivityTimers
+from natsbroker.streaming.ledger import Ledger, ledgerSpace
+from natsbroker.streaming.names import Subjects
+from natsbroker.streaming.options import StreamingOptions
+from natsbroker.streaming.protocol import Replies
+from natsbroker.streaming.redelivery import Redelivery
+
+__all__ = ["StreamingContext"]
+
+_log = Logger(namespace="natsbroker.streaming")
+
+
+class StreamingContext:
+    """
+    One run of the service, from the opening of its store until it is closed.
+
+    @ivar bus: of the account.
+    @ivar reactor: for the requests that wait for a client's answer.
+    @ivar subjects: of requests.
+    @ivar run: runs a coroutine and logs its failure.
+    @ivar now: the wall clock, in nanoseconds.
+    @ivar newInbox: creates a subject that cannot be guessed.
+    """
+
+    def __init__(
+        self,
+        bus: IMessageBus,
+        reactor: IReactorTime,
+        options: StreamingOptions,
+        subjects: Subjects,
+        store: IStreamStore,
+        run: Run,
+        monotonic: Callable[[], float],
+        now: Callable[[], int],
+        newInbox: Callable[[], bytes],
+    ) -> None:
+        """
+        @param monotonic: seconds of a clock that is never set.
+        """
+        self.bus = bus
+        self.reactor = reactor
+        self.options = options
+        self.subjects = subjects
+        self.run = run
+        self.now = now
+        self.newInbox = newInbox
+        self.replies = Replies(bus)
+        self.traffic = Traffic()
+        self.clients = Clients()
+        self.deadlines = Deadlines(reactor, monotonic)
+        self.inactivity = InactivityTimers(self.deadlines, run, self.delete)
+        self.channels = Channels(store, options.limits, options.clusterId, self.inactivity.created)
+        self.ledger = Ledger(store.states(ledgerSpace(options.clusterId)), self.deadlines)
+        self.delivery = ChannelDelivery(bus, self.deadlines, self.ledger, self.traffic, run)
+        self.redelivery = Redelivery(self.delivery, self.deadlines, self.ledger, run)
+
+    async def delete(self, channel: Channel) -> None:
+        """
+        Delete a channel after its inactivity limit.
+        """
+        try:
+            await self.channels.drop(channel)
+        except StoreError as error:
+            why = str(error)
+            _log.error('Cannot delete channel "{name}": {why}', name=channel.name, why=why)
+            self.inactivity.left(channel)
+            return
+        _log.info('Channel "{name}" has been deleted', name=channel.name)
+        offline = list(channel.subscriptions)
+        channel.groups.clear()
+        await self.ledger.ended(offline)
