@@ -212,7 +212,7 @@ def writeMessages(
     """
     The messages of a channel that records hold, as they are delivered for the first time.
 
-    @param messageClass: L{natsbroker.streaming.runs.StoredMessage}.
+    @param messageClass: L{natsbroker.streaming.messages.StoredMessage}.
     @param records: tuples of sequence, timestamp, subject, headers and payload.
     @param start: where to begin.
     @param channel: its name.

@@ -11,12 +11,13 @@ from twisted.logger import Logger
 
 from natsbroker.interfaces import IMessageBus, IStreamStore
 from natsbroker.interfaces.records import StoreError
-from natsbroker.streaming.channels import Channel, Channels
+from natsbroker.streaming.channels import Channels
 from natsbroker.streaming.clients import Clients
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.delivery import ChannelDelivery, Run, Traffic
 from natsbroker.streaming.inactivity import InactivityTimers
 from natsbroker.streaming.ledger import Ledger, ledgerSpace
+from natsbroker.streaming.model import Channel
 from natsbroker.streaming.names import Subjects
 from natsbroker.streaming.options import StreamingOptions
 from natsbroker.streaming.protocol import Replies

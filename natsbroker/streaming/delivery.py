@@ -20,11 +20,10 @@ from twisted.logger import Logger
 
 from natsbroker.interfaces import IMessageBus
 from natsbroker.interfaces.records import StoreError
-from natsbroker.streaming.channels import Channel
 from natsbroker.streaming.deadlines import Deadlines
-from natsbroker.streaming.groups import Group, Subscription
 from natsbroker.streaming.ledger import Ledger
-from natsbroker.streaming.runs import StoredMessage
+from natsbroker.streaming.messages import StoredMessage
+from natsbroker.streaming.model import Channel, Group, Subscription
 
 __all__ = ["ChannelDelivery", "Run", "Traffic"]
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from natsbroker.streaming.channels import Channel
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.delivery import Run
+from natsbroker.streaming.model import Channel
 
 __all__ = ["InactivityTimers"]
 

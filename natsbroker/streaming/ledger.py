@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, succeed
@@ -26,9 +25,8 @@ from twisted.python.failure import Failure
 
 from natsbroker.interfaces import IStateStore
 from natsbroker.interfaces.records import StoreError, UnknownFormat
-from natsbroker.streaming.clients import Client
 from natsbroker.streaming.deadlines import Deadline, Deadlines
-from natsbroker.streaming.groups import Group, Subscription
+from natsbroker.streaming.model import Client, Group, Subscription
 from natsbroker.streaming.protocol import Malformed
 from natsbroker.streaming.schema import messageClasses
 
@@ -62,8 +60,7 @@ RETRY = 1.0
 #: may have been. One that does not is sent no more than it has room for.
 ANNOUNCED = 1024
 
-_text = files("natsbroker.streaming").joinpath("state.proto").read_text("utf-8")
-_classes = messageClasses(_text, "natsbroker/streaming/state.proto")
+_classes = messageClasses("natsbroker.streaming", "state")
 
 ServiceState: Any = _classes["ServiceState"]
 ImportState: Any = _classes["ImportState"]

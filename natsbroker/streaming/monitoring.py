@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from natsbroker.streaming.channels import Channel
-    from natsbroker.streaming.clients import Client
-    from natsbroker.streaming.groups import Subscription
+    from natsbroker.streaming.model import Channel, Client, Subscription
     from natsbroker.streaming.service import StreamingService
 
 __all__ = [

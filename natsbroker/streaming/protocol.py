@@ -1,14 +1,11 @@
 """
 The messages of NATS Streaming, as classes of Google's protobuf library.
 
-Promises: the fields and numbers of C{protocol.proto}, which stands beside this file and is what is
-loaded; bytes that are no such message raise L{Malformed} and nothing else.
-Must never know: what is done with a message.
+C{protocol.proto} beside this file defines them. Bytes that are not a message raise L{Malformed}.
 """
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -40,11 +37,10 @@ __all__ = [
     "decode",
 ]
 
-#: What the library raises for bytes that are no message.
+#: The library's error for bytes that are not a message.
 Malformed = DecodeError
 
-_text = files("natsbroker.streaming").joinpath("protocol.proto").read_text("utf-8")
-_classes = messageClasses(_text, "natsbroker/streaming/protocol.proto")
+_classes = messageClasses("natsbroker.streaming", "protocol")
 
 ConnectRequest: Any = _classes["ConnectRequest"]
 ConnectResponse: Any = _classes["ConnectResponse"]
@@ -66,9 +62,7 @@ NEW_ONLY, LAST_RECEIVED, TIME_DELTA_START, SEQUENCE_START, FIRST = range(5)
 
 def decode(messageClass: Any, data: bytes) -> Any:
     """
-    Read a message.
-
-    @raise Malformed: if the bytes are none.
+    @raise Malformed: if the bytes are not a message of the class.
     """
     return messageClass.FromString(data)
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from natsbroker.streaming.channels import Channel, Channels
-from natsbroker.streaming.clients import Client, Clients
-from natsbroker.streaming.groups import Group, GroupKey, Subscription
+from natsbroker.streaming.channels import Channels
+from natsbroker.streaming.clients import Clients
 from natsbroker.streaming.ledger import Ledger, Remembered
 from natsbroker.streaming.limits import ChannelLimits
+from natsbroker.streaming.model import Channel, Client, Group, GroupKey, Subscription
 from natsbroker.subjects.grammar import isValidLiteral
 
 __all__ = ["Recovery"]

@@ -33,7 +33,7 @@ from natsbroker.interfaces import (
 )
 from natsbroker.interfaces.records import LeaseLost, StoreError
 from natsbroker.server.readiness import Readiness
-from natsbroker.streaming.catalogue import ChannelCatalogue
+from natsbroker.streaming.channels import ChannelCatalogue
 from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.leadership import lead
 from natsbroker.streaming.names import Subjects

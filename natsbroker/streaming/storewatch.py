@@ -32,9 +32,6 @@ class StoreWatch:
         self._lost = lost
 
     def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
-        """
-        See L{IStoreWatcher}.
-        """
         _log.error(
             "Messages {start} to {last} of {log} are damaged and lost: {reason}",
             start=start,
@@ -44,9 +41,6 @@ class StoreWatch:
         )
 
     def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
-        """
-        See L{IStoreWatcher}.
-        """
         if not space:
             _log.error("State may be lost: {reason}", reason=reason)
             return
@@ -56,28 +50,16 @@ class StoreWatch:
         )
 
     def logQuarantined(self, log: str, reason: str) -> None:
-        """
-        See L{IStoreWatcher}.
-        """
         _log.error("{log} can only be read: {reason}", log=log, reason=reason)
 
     def writesStopped(self, reason: str) -> None:
-        """
-        See L{IStoreWatcher}.
-        """
         self.stopped = reason or "unknown"
         _log.error("The store takes no writes: {reason}", reason=reason)
 
     def writesResumed(self) -> None:
-        """
-        See L{IStoreWatcher}.
-        """
         self.stopped = ""
         _log.info("The store takes writes again")
 
     def logLost(self, log: str) -> None:
-        """
-        See L{IStoreWatcher}.
-        """
         _log.error("{log} is served by another broker now", log=log)
         self._lost()

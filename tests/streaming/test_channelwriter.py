@@ -26,7 +26,7 @@ def serviceOf(broker: MemoryBroker) -> Any:
 
 def stored(broker: MemoryBroker) -> int:
     """How many messages the channel has."""
-    (channel,) = serviceOf(broker).parts.channels
+    (channel,) = serviceOf(broker).context.channels
     return int(channel.bounds.count)
 
 
@@ -39,7 +39,7 @@ def test_stores() -> None:
             writer.write(b"two")
             broker.advance(60)
         assert (writer.stored, writer.lost, stored(broker)) == (6, 0, 6)
-        clients = serviceOf(broker).parts.clients
+        clients = serviceOf(broker).context.clients
         assert len(clients.byID) == 1
         writer.close()
         broker.advance(1)

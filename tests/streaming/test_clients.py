@@ -7,8 +7,9 @@ from __future__ import annotations
 import pytest
 from twisted.internet.task import Clock
 
-from natsbroker.streaming.clients import Client, Clients
+from natsbroker.streaming.clients import Clients
 from natsbroker.streaming.deadlines import Deadlines
+from natsbroker.streaming.model import Client
 
 
 def client(clientID: str = "a", connID: bytes = b"1") -> Client:

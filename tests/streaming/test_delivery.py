@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.interfaces.records import StoreFailed
-from natsbroker.streaming import groups
+from natsbroker.streaming import model
 from natsbroker.streaming.limits import ChannelLimits, Limits
 from natsbroker.streaming.options import StreamingOptions
 from tests.streaming.stores import HeldStore
@@ -71,7 +71,7 @@ class TestNew:
 
     def test_window(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nor more bytes than one subscription may have waiting."""
-        monkeypatch.setattr(groups, "LARGEST_WINDOW", 25)
+        monkeypatch.setattr(model, "LARGEST_WINDOW", 25)
         stage = Stage()
         client = stage.client()
         client.publishMany("foo", [b"x" * 10] * 5)

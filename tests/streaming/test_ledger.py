@@ -12,12 +12,10 @@ from twisted.internet.task import Clock
 
 from natsbroker.interfaces.records import StoreFull, UnknownFormat
 from natsbroker.storage.memory import MemoryStore
-from natsbroker.streaming.channels import Channel
-from natsbroker.streaming.clients import Client
 from natsbroker.streaming.deadlines import Deadlines
-from natsbroker.streaming.groups import Group, Subscription
 from natsbroker.streaming.ledger import ANNOUNCED, DELAY, RETRY, Ledger, Remembered, ServiceState
 from natsbroker.streaming.limits import ChannelLimits
+from natsbroker.streaming.model import Channel, Client, Group, Subscription
 from tests.streaming.stores import HeldStore
 
 

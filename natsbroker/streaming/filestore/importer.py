@@ -25,7 +25,7 @@ from natsbroker.interfaces import (
     IStreamStore,
 )
 from natsbroker.interfaces.records import Entry, StoreError
-from natsbroker.streaming.channels import logPrefix, provides
+from natsbroker.streaming.channels import logPrefix
 from natsbroker.streaming.filestore.directory import SourceChannel, SourceDirectory
 from natsbroker.streaming.filestore.framing import SourceError
 from natsbroker.streaming.filestore.messages import OVERHEAD, SourceMessage
@@ -45,8 +45,9 @@ from natsbroker.streaming.ledger import (
     subscriptionKey,
 )
 from natsbroker.streaming.limits import ChannelLimits, Limits
+from natsbroker.streaming.messages import replyBlock
+from natsbroker.streaming.model import provides
 from natsbroker.streaming.names import isChannel, isClientID
-from natsbroker.streaming.runs import replyBlock
 from natsbroker.subjects.grammar import isValidLiteral
 
 __all__ = [

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any
 
 from natsbroker.streaming.filestore.framing import SourceError, TypedRecord
@@ -16,8 +15,7 @@ from natsbroker.streaming.schema import messageClasses
 
 __all__ = ["ServerInfo", "SourceSubscription", "replayClients", "replaySubscriptions"]
 
-_text = files("natsbroker.streaming.filestore").joinpath("filestore.proto").read_text("utf-8")
-_classes = messageClasses(_text, "natsbroker/streaming/filestore/filestore.proto")
+_classes = messageClasses("natsbroker.streaming.filestore", "filestore")
 
 ServerInfo: Any = _classes["ServerInfo"]
 ClientInfo: Any = _classes["ClientInfo"]

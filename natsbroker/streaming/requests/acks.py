@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from natsbroker.streaming.channels import Channel
 from natsbroker.streaming.context import StreamingContext
-from natsbroker.streaming.groups import Group, Subscription
+from natsbroker.streaming.messages import acknowledgedIn
+from natsbroker.streaming.model import Channel, Group, Subscription
 from natsbroker.streaming.protocol import Ack, Malformed
 from natsbroker.streaming.requests.access import requesterOf
-from natsbroker.streaming.runs import acknowledgedIn
 from natsbroker.wire.values import Run
 
 __all__ = ["AckHandler"]

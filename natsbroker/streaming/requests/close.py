@@ -16,11 +16,9 @@ from twisted.logger import Logger
 
 from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming import errors
-from natsbroker.streaming.channels import Channel
-from natsbroker.streaming.clients import Client
 from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.errors import Refused
-from natsbroker.streaming.groups import Subscription
+from natsbroker.streaming.model import Channel, Client, Subscription
 from natsbroker.streaming.protocol import CloseRequest, Malformed, UnsubscribeRequest
 from natsbroker.streaming.requests.access import requesterOf
 from natsbroker.wire.values import Message

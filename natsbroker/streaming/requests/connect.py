@@ -22,9 +22,9 @@ from natsbroker.accounts.requests import request
 from natsbroker.errors import NoResponders, RequestTimeout
 from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 from natsbroker.streaming import errors
-from natsbroker.streaming.clients import Client
 from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.errors import Refused
+from natsbroker.streaming.model import Client
 from natsbroker.streaming.names import isClientID
 from natsbroker.streaming.protocol import (
     ConnectRequest,

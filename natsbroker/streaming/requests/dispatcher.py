@@ -16,7 +16,7 @@ from zope.interface import implementer
 
 from natsbroker.interfaces import IRunSubscriber, ISubscription
 from natsbroker.streaming.context import StreamingContext
-from natsbroker.streaming.groups import Subscription
+from natsbroker.streaming.model import Subscription
 from natsbroker.streaming.requests.access import Requester, requesterOf
 from natsbroker.streaming.requests.acks import AckHandler
 from natsbroker.streaming.requests.close import CloseHandler

@@ -18,13 +18,13 @@ from twisted.python.failure import Failure
 
 from natsbroker.interfaces.records import Entry, Record, StoreError
 from natsbroker.streaming import errors
-from natsbroker.streaming.channels import Channel
 from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.errors import Refused
+from natsbroker.streaming.messages import pubAcks, publishedIn, replyBlock, storedMessages
+from natsbroker.streaming.model import Channel
 from natsbroker.streaming.names import isChannel
 from natsbroker.streaming.protocol import Malformed, PubMsg
 from natsbroker.streaming.requests.access import requesterOf
-from natsbroker.streaming.runs import pubAcks, publishedIn, replyBlock, storedMessages
 from natsbroker.wire.values import Run
 
 __all__ = ["PublishHandler"]

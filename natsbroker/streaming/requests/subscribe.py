@@ -18,11 +18,9 @@ from twisted.logger import Logger
 from natsbroker.interfaces import ISubscriber
 from natsbroker.interfaces.records import StoreError, StoreFailed, StoreFull
 from natsbroker.streaming import errors, protocol
-from natsbroker.streaming.channels import Channel
-from natsbroker.streaming.clients import Client
 from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.errors import Refused
-from natsbroker.streaming.groups import Group, GroupKey, Subscription, queueName
+from natsbroker.streaming.model import Channel, Client, Group, GroupKey, Subscription, queueName
 from natsbroker.streaming.names import isChannel
 from natsbroker.streaming.protocol import Malformed, SubscriptionRequest, SubscriptionResponse
 from natsbroker.streaming.requests.access import Requester, belongsTo, requesterOf

@@ -13,9 +13,9 @@ from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.interfaces.records import StoreFailed, StoreFull
 from natsbroker.streaming import errors, protocol
 from natsbroker.streaming.limits import Limits
+from natsbroker.streaming.messages import publishedIn
 from natsbroker.streaming.options import StreamingOptions
 from natsbroker.streaming.requests import publish
-from natsbroker.streaming.runs import publishedIn
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message

@@ -8,6 +8,7 @@ Must never know: what is done with a message.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from natsbroker import hot
@@ -18,6 +19,7 @@ from natsbroker.wire.headers import HeaderError, Headers
 __all__ = [
     "Published",
     "StoredMessage",
+    "Tail",
     "acknowledgedIn",
     "pubAcks",
     "publishedIn",
@@ -165,3 +167,58 @@ def _stored(channel: bytes, record: Record) -> StoredMessage:
         timestamp=record.timestamp,
     ).SerializeToString()
     return StoredMessage(record.sequence, record.timestamp, len(record.payload), encoded)
+
+
+#: How much of a channel is kept, in messages and in bytes of data.
+MOST_MESSAGES = 2048
+MOST_BYTES = 1 << 20
+
+
+class Tail:
+    """
+    The last messages of one channel.
+    """
+
+    def __init__(self, mostMessages: int = MOST_MESSAGES, mostBytes: int = MOST_BYTES) -> None:
+        self._messages: dict[int, StoredMessage] = {}
+        self._bytes = 0
+        self._mostMessages = mostMessages
+        self._mostBytes = mostBytes
+        self.get = self._messages.get
+
+    def add(self, messages: Iterable[StoredMessage]) -> None:
+        """
+        Take messages with higher sequences than all before.
+        """
+        for message in messages:
+            self._messages[message.sequence] = message
+            self._bytes += message.size
+
+    def following(self, sequence: int, most: int) -> list[StoredMessage]:
+        """
+        Messages that follow each other.
+
+        @param sequence: where to begin.
+        @param most: not more than so many.
+        @return: none if already the first one is not here.
+        """
+        found = []
+        for each in range(sequence, sequence + most):
+            message = self.get(each)
+            if message is None:
+                break
+            found.append(message)
+        return found
+
+    def trim(self) -> None:
+        """
+        Let go of what is too much. Called when a batch was delivered, so that whoever kept up finds
+        all of it here.
+        """
+        messages = self._messages
+        while messages and (len(messages) > self._mostMessages or self._bytes > self._mostBytes):
+            message = messages.pop(next(iter(messages)))
+            self._bytes -= message.size
+
+    def __len__(self) -> int:
+        return len(self._messages)

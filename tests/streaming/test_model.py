@@ -4,10 +4,15 @@ Groups and their members.
 
 from __future__ import annotations
 
-from natsbroker.streaming.channels import Channel
-from natsbroker.streaming.clients import Client
-from natsbroker.streaming.groups import LARGEST_WINDOW, Group, Subscription, queueName
 from natsbroker.streaming.limits import ChannelLimits
+from natsbroker.streaming.model import (
+    LARGEST_WINDOW,
+    Channel,
+    Client,
+    Group,
+    Subscription,
+    queueName,
+)
 
 
 def group(queue: str = "q", members: int = 1, maxInFlight: int = 2) -> Group:
