@@ -228,6 +228,12 @@ class Run:
         print(text, flush=True)
         for name in self.running:
             say(f"{self.part.name}: stopped while this test was running: {name}")
+        self.nameFailures()
+
+    def nameFailures(self) -> None:
+        """
+        Say which tests failed.
+        """
         for name in self.failed:
             say(f"{self.part.name}: failed: {name}")
 
@@ -295,6 +301,8 @@ class Checks:
             return self._conclude()
         except KeyboardInterrupt:
             self.stop()
+            for run in self.runs:
+                run.nameFailures()
             say("interrupted; every process of this run is stopped")
             return False
 

@@ -202,7 +202,10 @@ def test_attempt(both: Both, attempt: Attempt) -> None:
     """Whoever nats-server lets in is let in, and may the same; all others get the same error."""
     play = tried(attempt)
     if attempt.name in OTHERWISE:
-        assert [play(server)[0] for server in both.servers] == ["", "Authorization Violation"]
+        real, ours = (play(server)[0] for server in both.servers)
+        # nats-server refuses the first subscription, sometimes before the login's answer is read.
+        assert real in ("", "maximum subscriptions exceeded")
+        assert ours == "Authorization Violation"
     else:
         both.compare(play)
 
