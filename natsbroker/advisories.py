@@ -1,8 +1,7 @@
 """
 Everything that the broker tells its observers, listed once. Document it here or do not emit it.
 
-Promises: plain values; the text is safe to log: what came from a peer is sanitised before.
-Must never know: who observes.
+Plain values; the text is safe to log: what came from a peer is sanitised before.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 Every error that the broker can send or raise, in one table.
 
-Promises: the text of each wire error is the exact text of the real server (PROTOCOL part 1.1 and
+The text of each wire error is the exact text of the real server (PROTOCOL part 1.1 and
 the transcripts), with what happens to the connection and the reason that monitoring shows.
-Must never know: who sends it, or how.
 """
 
 from __future__ import annotations

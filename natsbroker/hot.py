@@ -1,9 +1,8 @@
 """
 The one place that chooses between the compiled and the pure names.
 
-Promises: the same names with the same meaning either way; C{NATSBROKER_PURE=1} in the environment
+The same names with the same meaning either way; C{NATSBROKER_PURE=1} in the environment
 forces the pure ones; L{COMPILED} tells which they are and L{REASON} why.
-Must never know: anything but the two implementations.
 """
 
 from __future__ import annotations

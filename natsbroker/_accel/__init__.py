@@ -1,7 +1,7 @@
 """
 The compiled twins of the hot names. Importing it fails where they were not compiled.
 
-Promises: the names and meanings of the pure modules. Must never know: Twisted or zope.
+The names and meanings of the pure modules.
 """
 
 from __future__ import annotations

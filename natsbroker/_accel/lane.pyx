@@ -6,9 +6,8 @@ The compiled twins of the hot names, and the fast lane in front of the readable 
 One extension module, so that its classes see each other's insides; its parts are files of their
 own, in the order in which they build on each other.
 
-Promises: what the pure modules promise; where this module is not sure, it declines and the
+What the pure modules promise; where this module is not sure, it declines and the
 readable path decides. No Python object is made for a message.
-Must never know: Twisted or zope, and nothing of the network but a file descriptor.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE

@@ -1,9 +1,8 @@
 """
 An account: who is subscribed in it, and who watches that.
 
-Promises: a subscription counts from the moment that it is made until it ends; subjects of one
+A subscription counts from the moment that it is made until it ends; subjects of one
 account never reach another; the owner of the account hears of a subscriber that raises.
-Must never know: connections, bytes on the wire, timers, or which services exist.
 """
 
 from __future__ import annotations
@@ -137,9 +136,6 @@ class Account:
         self._interest.removed(subscription)
 
     def refresh(self) -> None:
-        """
-        See L{natsbroker.interfaces.IMessageBus.refresh}.
-        """
         self.matcher.changed(b">")
         self.exchange.refresh()
 
@@ -169,17 +165,11 @@ class Account:
         isPatient: bool = False,
         whenTold: Callable[[], None] | None = None,
     ) -> Callable[[], None]:
-        """
-        See L{natsbroker.interfaces.IMessageBus.watchInterest}.
-        """
         return self._interest.watch(watcher, audience, isPatient, whenTold)
 
     def subscribe(
         self, kind: Kind, pattern: bytes, subscriber: Any, tag: Any, queue: bytes, weight: int
     ) -> hot.Subscription:
-        """
-        See L{natsbroker.interfaces.IMessageBus.subscribe}.
-        """
         if not isValidSubject(pattern):
             raise ValueError(f"not a valid subject: {pattern!r}")
         outbox = None
@@ -222,9 +212,6 @@ class Account:
         subscription.subscriber = subscription.outbox = None
 
     def cancelAll(self, subscriptions: Iterable[hot.Subscription]) -> None:
-        """
-        See L{natsbroker.interfaces.IMessageBus.cancelAll}.
-        """
         closed = hot.closeAll(subscriptions)
         self._turn.backlog.exhaust(map(self.subscriptionCancelled, closed))
 

@@ -1,9 +1,8 @@
 """
 The page C{/accountz}: which accounts there are, and one of them in detail.
 
-Promises: the keys of nats-server's page that concern accounts from a configuration file; imports,
+The keys of nats-server's page that concern accounts from a configuration file; imports,
 exports and mappings are contributed by whoever knows them.
-Must never know: how accounts are made.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 Batches: what a turn brings a subscriber, in one call.
 
-Promises: everything comes, in order, and at the latest when the turn ends.
-Must never know: accounts, or who is subscribed to what.
+Everything comes, in order, and at the latest when the turn ends.
 """
 
 from __future__ import annotations

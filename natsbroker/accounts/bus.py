@@ -1,8 +1,7 @@
 """
 The doors to an account, one for each kind of origin.
 
-Promises: whoever holds a door cannot lie about where a message comes from.
-Must never know: how an account delivers.
+Whoever holds a door cannot lie about where a message comes from.
 """
 
 from __future__ import annotations
@@ -59,33 +58,18 @@ class Bus:
         return self._account.matcher
 
     def mapped(self, subject: bytes) -> bytes:
-        """
-        See L{IMessageBus.mapped}.
-        """
         return self._account.exchange.mapped(subject)
 
     def refresh(self) -> None:
-        """
-        See L{IMessageBus.refresh}.
-        """
         self._account.refresh()
 
     def publish(self, message: Message, later: Later | None = None) -> int:
-        """
-        See L{IMessageBus.publish}.
-        """
         return self._delivery.publish(self.kind, message, later=later)
 
     def post(self, subject: bytes, payload: bytes) -> int:
-        """
-        See L{IMessageBus.post}.
-        """
         return self._delivery.post(self.kind, subject, payload)
 
     def postMany(self, subject: bytes, payloads: list[bytes]) -> int:
-        """
-        See L{IMessageBus.postMany}.
-        """
         return self._delivery.postMany(self.kind, subject, payloads)
 
     def subscribe(
@@ -96,24 +80,15 @@ class Bus:
         queue: bytes = b"",
         weight: int = 1,
     ) -> ISubscription:
-        """
-        See L{IMessageBus.subscribe}.
-        """
         return cast(
             ISubscription,
             self._account.subscribe(self.kind, pattern, subscriber, tag, queue, weight),
         )
 
     def cancelAll(self, subscriptions: Iterable[Any]) -> None:
-        """
-        See L{IMessageBus.cancelAll}.
-        """
         self._account.cancelAll(subscriptions)
 
     def hasInterest(self, subject: bytes) -> bool:
-        """
-        See L{IMessageBus.hasInterest}.
-        """
         return self._delivery.hasInterest(self.kind, subject)
 
     def watchInterest(
@@ -123,9 +98,6 @@ class Bus:
         isPatient: bool = False,
         whenTold: Callable[[], None] | None = None,
     ) -> Callable[[], None]:
-        """
-        See L{IMessageBus.watchInterest}.
-        """
         return self._account.watch(watcher, audience, isPatient, whenTold)
 
 
@@ -138,19 +110,10 @@ class GatewayBus(Bus):
     __slots__ = ()
 
     def openGateway(self, link: IGatewayLink, table: IInterestTable) -> GatewayPassage:
-        """
-        See L{IGatewayBus.openGateway}.
-        """
         return self._account.gateways.open(link, table)
 
     def isWanted(self, subject: bytes) -> bool:
-        """
-        See L{IGatewayBus.isWanted}.
-        """
         return self._delivery.isWanted(subject)
 
     def answer(self, message: Message) -> int:
-        """
-        See L{IGatewayBus.answer}.
-        """
         return self._delivery.publish(Kind.CLIENT, message)

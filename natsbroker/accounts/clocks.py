@@ -1,8 +1,7 @@
 """
 Time, as an account needs it.
 
-Promises: the part of Twisted's reactors that tells the time.
-Must never know: any reactor.
+The part of Twisted's reactors that tells the time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 From what the settings say that accounts exchange, to accounts that do.
 
-Promises: only what is different changes: imports that stay as they are keep their subscriptions,
+Only what is different changes: imports that stay as they are keep their subscriptions,
 and services the answers that they owe.
-Must never know: where the settings come from.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 The delivery of what is published in an account.
 
-Promises: a message reaches every plain subscription that matches and that its origin reaches,
+A message reaches every plain subscription that matches and that its origin reaches,
 exactly one member of every queue group, and every other broker at most once. This is the readable
 path; the compiled fast lane in front of it may only ever do the same faster. A subscriber that
 raises harms only itself, and a filter that raises lets nothing through; the account reports both.
@@ -216,9 +216,6 @@ class Delivery:
         )
 
     def isWanted(self, subject: bytes) -> bool:
-        """
-        See L{natsbroker.interfaces.IGatewayBus.isWanted}.
-        """
         matches = self._matcher.match(subject)
         reached = REACH[Kind.GATEWAY]
         return any(each.kind in reached and not each.closed for each in matches.links) or any(

@@ -1,10 +1,9 @@
 """
 What an account has of other accounts, and they of it.
 
-Promises: everything here can be replaced while messages flow; what is gone leaves nothing
+Everything here can be replaced while messages flow; what is gone leaves nothing
 behind. An account that exchanges nothing pays a look at three empty places when somebody subscribes
 or unsubscribes, and nothing for a message.
-Must never know: configuration, or who the subscribers are.
 """
 
 from __future__ import annotations
@@ -83,9 +82,6 @@ class Exchange:
             yield relaySubscription(self._account, each.source, _MAPPED_HERE)
 
     def mapped(self, subject: bytes) -> bytes:
-        """
-        See L{natsbroker.interfaces.IMessageBus.mapped}.
-        """
         return subject if self._mapping is None else self._mapping.map(subject)
 
     def importStreams(self, imports: Sequence[StreamImport]) -> list[Exception]:

@@ -1,8 +1,7 @@
 """
 What an account exports, as far as delivery depends on it.
 
-Promises: plain values. Who may import what was checked when the settings were read.
-Must never know: configuration, or who imports.
+Plain values. Who may import what was checked when the settings were read.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """
 An account's share in what passes between clusters.
 
-Promises: what the tables of other clusters say stands among the answers about a subject as if links
+What the tables of other clusters say stands among the answers about a subject as if links
 had subscribed, so that readable path and fast lane need no rules of their own: at most one for each
 cluster, and for each queue group only the nearest that has members. Answers are forgotten when a
 table says that they changed. A mapped subject goes to the cluster that mapped it.
-Must never know: connections, policies, or how tables come about.
 """
 
 from __future__ import annotations
@@ -90,9 +89,6 @@ class GatewayPassage:
         self.link.forward(message, queues)
 
     def use(self, table: IInterestTable, pattern: bytes = b">", queue: bytes | None = None) -> None:
-        """
-        See L{IGatewayPassage.use}.
-        """
         if table is not self.table:
             self.table = table
             pattern, queue = b">", None
@@ -145,16 +141,10 @@ class GatewayPassage:
             yield self._standIn(*key)
 
     def place(self, distance: float) -> None:
-        """
-        See L{IGatewayPassage.place}.
-        """
         self.distance = distance
         self._gateways.order()
 
     def cancel(self) -> None:
-        """
-        See L{IGatewayPassage.cancel}.
-        """
         self.plain.closed = True
         for subscription in self._groups.values():
             subscription.closed = True
@@ -183,9 +173,6 @@ class Gateways:
         self._debtMark: hot.Subscription | None = None
 
     def open(self, link: IGatewayLink, table: IInterestTable) -> GatewayPassage:
-        """
-        See L{natsbroker.interfaces.IGatewayBus.openGateway}.
-        """
         if self._fresh is None:
             self._fresh = FreshPatterns(self.account, self.account.clock)
             self.account.matcher.fresh = self._fresh.matcher

@@ -1,10 +1,9 @@
 """
 What an account imports.
 
-Promises: a stream's messages have our names when they come here and its exporter's names over
+A stream's messages have our names when they come here and its exporter's names over
 there; a request reaches the exporter under its name, with the broker's word on who asks, and comes
 to nothing if it would go in circles.
-Must never know: configuration, connections, or who may import what.
 """
 
 from __future__ import annotations
@@ -139,9 +138,6 @@ class ServiceImport(Crossing, Relay):
         return reached > 0
 
     def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
-        """
-        See L{Relay.reaches}.
-        """
         if kind in _IMPORTED_THERE or hops >= MOST_HOPS or self._leavesAlone(subject):
             return False
         theirs = self._exporter.exchange.mapped(self._renaming.toTheirs(subject))

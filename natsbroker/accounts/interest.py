@@ -1,11 +1,10 @@
 """
 Interest edges: from single subscriptions to what other brokers must be told.
 
-Promises: watchers hear of the first and the last subscription to a pattern (in a group), and of
+Watchers hear of the first and the last subscription to a pattern (in a group), and of
 every change of a group's weight; a watcher that comes late receives all present interest, at once
 or in shares of turns. Interest that ends before its share is left out.
 Nothing is counted while nobody watches.
-Must never know: links, dialects, or what a watcher does with it.
 """
 
 from __future__ import annotations
@@ -228,9 +227,6 @@ class Interest:
         isPatient: bool = False,
         whenTold: Callable[[], None] | None = None,
     ) -> Callable[[], None]:
-        """
-        See L{natsbroker.interfaces.IMessageBus.watchInterest}.
-        """
         audience = audience or _OTHERS
         count = self._counts.get(audience)
         if count is None:

@@ -1,9 +1,8 @@
 """
 How long requests to a service take, and what its account is told about it.
 
-Promises: the events, the statuses and the rules for headers of nats-server 2.15
+The events, the statuses and the rules for headers of nats-server 2.15
 (C{io.nats.server.metric.v1.service_latency}); times go in as seconds and come out as nanoseconds.
-Must never know: which requests there are.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 What the monitoring page C{/accountz} tells about what an account exchanges.
 
-Promises: nats-server's keys and words; exports and imports in the order of the settings.
-Must never know: pages, or how anything is exchanged.
+nats-server's keys and words; exports and imports in the order of the settings.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ that answer for this broker alone (C{LOCAL}) hear no other broker and are heard 
 message never goes back over the connection that it came from is checked by identity, not here.
 (Observed of nats-server's message forwarding.)
 
-Promises: data, and one test per cell. Must never know: connections.
+Data, and one test per cell.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 The accounts that there are, and how many connections each has.
 
-Promises: a connection is counted into exactly one account until it is dismissed; an account that
+A connection is counted into exactly one account until it is dismissed; an account that
 the settings no longer name takes nobody any more and is forgotten when its last connection goes.
-Must never know: sockets, users, or how an account delivers.
 """
 
 from __future__ import annotations
@@ -290,9 +289,6 @@ class AccountRegistry:
         self._forget(grant.account)
 
     def isSystem(self, account: str) -> bool:
-        """
-        See L{natsbroker.clients.context.Accounts.isSystem}.
-        """
         return bool(self._system) and account == self._system
 
 
@@ -306,16 +302,10 @@ class LinkDoors:
         self._kind = kind
 
     def door(self, account: str) -> IMessageBus | None:
-        """
-        See L{natsbroker.routes.interest.AccountDoors.door}.
-        """
         try:
             return self._accounts[account].busFor(self._kind)
         except KeyError:
             return None
 
     def names(self) -> Iterable[str]:
-        """
-        See L{natsbroker.routes.interest.AccountDoors.names}.
-        """
         return self._accounts.names()

@@ -1,9 +1,8 @@
 """
 What stands among an account's subscribers and hands messages on to another account.
 
-Promises: the base of imports, of answers to imported services, and of the subscriptions that other
+The base of imports, of answers to imported services, and of the subscriptions that other
 accounts have here; a message that goes through several accounts carries with it which way it came.
-Must never know: what a relay does with a message.
 """
 
 from __future__ import annotations

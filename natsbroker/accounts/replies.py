@@ -6,9 +6,8 @@ the subscription to its answers. So the reply subject of such a request is mappe
 sends the answers back to where it came from, whoever is subscribed. Whoever answers there is given
 the reply subject as it was, and for a while what is published to it takes the same way back.
 
-Promises: nothing is remembered longer than two periods, nor forgotten before one has passed; memory
+Nothing is remembered longer than two periods, nor forgotten before one has passed; memory
 is not held, and no timer runs, while there is nothing to remember.
-Must never know: clusters, connections, or how a subject is mapped.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 Request and reply on a message bus.
 
-Promises: the Deferred fires once: with the first answer, or with the reason why there is none; no
+The Deferred fires once: with the first answer, or with the reason why there is none; no
 subscription and no timer is left then. Only the bus is used, so any service may do the same.
-Must never know: accounts, connections, or who answers.
 """
 
 from __future__ import annotations
@@ -100,9 +99,6 @@ class _Request:
         return answer
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """
-        See L{ISubscriber.deliver}.
-        """
         answer = self._answer
         self._end()
         if answer is None:

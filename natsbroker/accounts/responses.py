@@ -1,9 +1,8 @@
 """
 The answers that an account's services owe to requests from other accounts.
 
-Promises: an answer reaches whoever asked, under the reply subject of the request, and is owed no
+An answer reaches whoever asked, under the reply subject of the request, and is owed no
 longer once it came, took too long, or nobody waits for it; how many are owed is bounded.
-Must never know: what is asked or answered.
 
 A service sees a reply subject C{_R_.}I{account}C{.}I{request} of its own account, so it learns
 nothing about whoever asks and can answer nothing but the request.
@@ -144,9 +143,6 @@ class Responses(Relay):
         return True
 
     def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
-        """
-        See L{Relay.reaches}.
-        """
         return subject in self._owed
 
     def close(self) -> None:

@@ -1,11 +1,10 @@
 """
 The subscriptions that an account's subscribers have in the accounts whose streams it imports.
 
-Promises: whoever is subscribed to something imported is subscribed to it over there, in the same
+Whoever is subscribed to something imported is subscribed to it over there, in the same
 queue group, for as long as the subscription stands and the import does; messages count for the
 subscription here, and come to it as its owner may have them. So it is with leafnodes, whose
 subscribers cannot import what the account has imported here.
-Must never know: who the subscribers are, or what may be imported.
 
 Shadows have no shadows, so a stream is imported from whoever publishes it; and what came to the
 exporter as a request does not leave it as a stream. (Both observed of nats-server. Unlike there, a
@@ -68,9 +67,6 @@ class _ShadowRelay(Relay):
         return self._importer.delivery.deliverTo(self._original, message, kind, None)
 
     def reaches(self, subject: bytes, kind: Kind, hops: int) -> bool:
-        """
-        See L{Relay.reaches}.
-        """
         return not hops
 
 
@@ -91,9 +87,6 @@ class _RenamingLink:
         self.cluster = clusterOf(link)
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
-        """
-        See L{ILinkSubscriber.forward}.
-        """
         renamed = message.readdressed(self._renaming.toOurs(message.subject), message.reply)
         self._link.forward(renamed.led(message.via), queues)
 

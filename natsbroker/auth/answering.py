@@ -1,9 +1,8 @@
 """
 Services on a bus that answer requests with JSON.
 
-Promises: a request gets one answer, at once or later, and none if it names no place for it; a
+A request gets one answer, at once or later, and none if it names no place for it; a
 service that fails is logged and answers nothing.
-Must never know: what is asked.
 """
 
 from __future__ import annotations
@@ -72,9 +71,6 @@ class Answering:
         return self._bus.publish(Message(subject, body, reply, origin=self))
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """
-        See L{ISubscriber.deliver}.
-        """
         answering = maybeDeferred(tag, message)
         answering.addCallback(self._answered, message.reply)
         answering.addErrback(lambda why: _log.failure("A service of the broker failed", why))

@@ -1,9 +1,8 @@
 """
 The class to subclass for authorization of one's own.
 
-Promises: whoever is not positively let in stays out: a subclass that overrides nothing denies
+Whoever is not positively let in stays out: a subclass that overrides nothing denies
 everybody.
-Must never know: settings, connections, or accounts.
 """
 
 from __future__ import annotations
@@ -78,9 +77,6 @@ class Authenticator(Revocations):
         raise errors.Unauthorized("nobody said who this is")
 
     def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
-        """
-        See L{IAuthorizer.grantFor}.
-        """
         avatar = _awaited(self.authenticate(hello))
         if isinstance(avatar, Deferred):
             return avatar.addCallback(lambda known: _awaited(self.grant(known, hello)))

@@ -1,9 +1,8 @@
 """
 Who decides about the clients of a broker.
 
-Promises: an authorizer that was given or named decides alone; else the operator's JWTs do, where
+An authorizer that was given or named decides alone; else the operator's JWTs do, where
 the settings name an operator; else the users of the settings.
-Must never know: connections.
 """
 
 from __future__ import annotations

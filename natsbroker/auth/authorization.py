@@ -1,9 +1,8 @@
 """
 The authorizer of some settings.
 
-Promises: users of the settings alone decide, unless the settings name an auth callout service; then
+Users of the settings alone decide, unless the settings name an auth callout service; then
 that decides.
-Must never know: connections.
 """
 
 from __future__ import annotations

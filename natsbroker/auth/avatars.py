@@ -1,10 +1,9 @@
 """
 What avatars may do: what the settings say of the users of their names.
 
-Promises: an avatar that is a user of the settings has that user's account, permissions and kinds of
+An avatar that is a user of the settings has that user's account, permissions and kinds of
 connection; any other is in the global account with the default permissions of C{authorization}. A
 reload holds for whoever is asked about afterwards.
-Must never know: how it was found out who somebody is.
 """
 
 from __future__ import annotations
@@ -40,9 +39,6 @@ class SettingsAvatars:
         self._others = Grant()
 
     def grantOf(self, name: str, hello: Hello) -> Grant:
-        """
-        See L{IAvatars.grantOf}.
-        """
         settings = self._read()
         name = name or settings.no_auth_user
         user = self._users.get(name)
@@ -56,9 +52,6 @@ class SettingsAvatars:
         return self._grants[name]
 
     def hasGuests(self) -> bool:
-        """
-        See L{IAvatars.hasGuests}.
-        """
         return bool(self._host.settings.no_auth_user)
 
     def _read(self) -> Settings:

@@ -1,10 +1,9 @@
 """
 The users that a client certificate names (C{verify_and_map}).
 
-Promises: candidates in the real server's order: e-mail addresses, DNS names, URIs, then the
+Candidates in the real server's order: e-mail addresses, DNS names, URIs, then the
 distinguished name, first compared part by part with users whose names are distinguished names,
 then without regard to the order of the parts, and last as the text that Go prints.
-Must never know: permissions, connections, or whether the certificate is valid: it was verified.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 Logins by the checkers of C{twisted.cred}: what exists for other Twisted programs, and one's own.
 
-Promises: a checker is asked for what it declares to understand; the first that knows a connection
+A checker is asked for what it declares to understand; the first that knows a connection
 decides who it is, and none that knows it is a denial. A checker that fails, or answers what is no
 avatar id, is a denial too.
-Must never know: what an avatar may do; that is for whoever gives L{IAvatars}.
 """
 
 from __future__ import annotations
@@ -76,15 +75,9 @@ class EverythingGranted:
     """
 
     def grantOf(self, name: str, hello: Hello) -> Grant:
-        """
-        See L{IAvatars.grantOf}.
-        """
         return Grant(user=name)
 
     def hasGuests(self) -> bool:
-        """
-        See L{IAvatars.hasGuests}.
-        """
         return False
 
 
@@ -157,17 +150,11 @@ class CheckerAuthenticator(Authenticator):
 
     @property
     def required(self) -> bool:  # type: ignore[override]
-        """
-        See L{natsbroker.interfaces.IAuthorizer}.
-        """
         return not self._avatars.hasGuests() and not any(
             IAnonymous in checker.credentialInterfaces for checker in self._checkers
         )
 
     async def authenticate(self, hello: Hello) -> str:
-        """
-        See L{Authenticator.authenticate}.
-        """
         credentials = credentialsOf(hello)
         if IAnonymous.providedBy(credentials) and self._avatars.hasGuests():
             return ""
@@ -182,9 +169,6 @@ class CheckerAuthenticator(Authenticator):
         raise errors.Unauthorized("no checker knows who this is")
 
     def grant(self, avatar: Any, hello: Hello) -> Any:
-        """
-        See L{Authenticator.grant}.
-        """
         return self._avatars.grantOf(avatar, hello)
 
 

@@ -1,9 +1,8 @@
 """
 Telling the log what is out of order, and not over and over.
 
-Promises: the first trouble is told at once, and after it one line in so many seconds, which says
+The first trouble is told at once, and after it one line in so many seconds, which says
 how many were not told; what a peer sends cannot fill the disk.
-Must never know: what is out of order.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """
 The default authorizer: users, keys, passwords and tokens of a nats-server.conf.
 
-Promises: the decisions of the real server (C{auth.go}, observed): without any user or token
+The decisions of the real server (C{auth.go}, observed): without any user or token
 everybody gets in; otherwise whoever names a key must have signed the nonce with it, whoever is
 named by a certificate must be a user, and else the user, or where none is named the token, must be
 right; who brings no credentials at all gets what C{no_auth_user} has. Users that exist and users
 that do not take the same path.
-Must never know: the configuration, connections, or accounts; it is given identities as data.
 """
 
 from __future__ import annotations
@@ -103,9 +102,6 @@ class SettingsAuthorizer(Revocations):
         self._decoys = Decoys(identity.secret for identity in given)
 
     def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
-        """
-        See L{IAuthorizer.grantFor}.
-        """
         if self._open:
             return Grant()
         isNobody = not any(hello.text(name) for name in _CREDENTIALS)

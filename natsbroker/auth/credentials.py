@@ -1,8 +1,7 @@
 """
 From the users of the settings to identities with grants.
 
-Promises: pure functions; everything that a user may do is compiled into data here, once.
-Must never know: connections, or how a secret is compared.
+Pure functions; everything that a user may do is compiled into data here, once.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 Hashes of passwords in the forms that C{htpasswd} and C{crypt} made before bcrypt: C{$apr1$},
 C{$1$}, C{$5$} and C{$6$}.
 
-Promises: a hash that is understood can be compared in bounded time; without the library that
+A hash that is understood can be compared in bounded time; without the library that
 computes them (libpass, a package's extra), they are told apart all the same.
-Must never know: users, or files.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 Something to compare with for users that do not exist.
 
-Promises: a name that is not known takes the same path, and as long, as one that is: it is compared
+A name that is not known takes the same path, and as long, as one that is: it is compared
 with some user's secret, always the same one for a name.
-Must never know: what a secret leads to.
 """
 
 from __future__ import annotations

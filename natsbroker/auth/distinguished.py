@@ -1,11 +1,10 @@
 """
 Distinguished names, as the names of users and as the subjects of certificates, to be compared.
 
-Promises: the real server's reading (C{internal/ldap/dn.go}, observed): types without regard to
+The real server's reading (C{internal/ldap/dn.go}, observed): types without regard to
 case, values exactly; blanks around a part do not count unless they are escaped; the parts of one
 subject are as many as those of the other, and what stands between plus signs has no order. A
 subject with an attribute that the real server does not know has no distinguished name.
-Must never know: users, or whether a certificate is valid.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """
 A JSON object that somebody else made, read member by member.
 
-Promises: the names match as in the real server, without regard to case, and C{null} is the same as
+The names match as in the real server, without regard to case, and C{null} is the same as
 absent; but a name that stands twice, a member of another type than it should have, a number that
 is no integer of 64 bits, and text that is no Unicode are refused. No input raises anything but
 L{FieldError}, however deep or strange.
-Must never know: what a member means.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 The authorizer whose users are in an htpasswd file.
 
-Promises: the broker does not start without the file; a change of it holds for the connections that
+The broker does not start without the file; a change of it holds for the connections that
 are there, too: whoever is no longer in it, or has another password, is cut.
-Must never know: what a user may do, or how the settings are written.
 """
 
 from __future__ import annotations
@@ -59,9 +58,6 @@ class HtpasswdAuthenticator(CheckerAuthenticator, Service):
         self._loop.clock = clock
 
     def whenPrepared(self) -> Deferred[None]:
-        """
-        See L{IPrepared.whenPrepared}.
-        """
         return self.file.load().addErrback(self._unprepared)
 
     def _unprepared(self, failure: Failure) -> None:

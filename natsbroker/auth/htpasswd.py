@@ -1,12 +1,11 @@
 """
 The text of an htpasswd file, and a C{twisted.cred} checker of what is in it.
 
-Promises: bcrypt and C{{SHA}} are understood, as C{htpasswd -B} and C{htpasswd -s} make them, and,
+Bcrypt and C{{SHA}} are understood, as C{htpasswd -B} and C{htpasswd -s} make them, and,
 with libpass, the MD5 and SHA-2 of C{htpasswd -m}, C{-2} and C{-5}; a line of any other kind lets
 nobody in and is told, without what stands in it. Passwords are compared as those of the settings
 are: in constant time, hashes outside of the reactor's thread and a bounded number at a time; names
 that are not in the file take the same path.
-Must never know: where the text comes from, or what a user may do.
 """
 
 from __future__ import annotations

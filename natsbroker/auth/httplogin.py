@@ -1,10 +1,9 @@
 """
 The authorizer that asks a service over HTTP.
 
-Promises: a service that is slow, gone, too long-winded or of no sense lets nobody in, and that is
+A service that is slow, gone, too long-winded or of no sense lets nobody in, and that is
 logged, now and then; it is asked a bounded number of questions at a time, and what is remembered of
 its answers is bounded, too, and holds no secret.
-Must never know: connections, or how the settings are written.
 """
 
 from __future__ import annotations
@@ -105,9 +104,6 @@ class HTTPAuthorizer(Revocations):
 
     @property
     def nonce(self) -> bool:
-        """
-        See L{IAuthorizer}.
-        """
         return self._terms.nonce
 
     def revoke(self, account: str | None = None) -> None:
@@ -118,9 +114,6 @@ class HTTPAuthorizer(Revocations):
         super().revoke(account)
 
     def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
-        """
-        See L{IAuthorizer.grantFor}.
-        """
         body = question(hello, self._terms.nonce)
         key = hashlib.blake2b(body, digest_size=32, key=self._key).digest()
         until, grant = self._remembered.get(key, (0.0, None))

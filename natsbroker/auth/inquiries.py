@@ -1,9 +1,8 @@
 """
 What a service that authorizes is asked, and what it answers, as JSON.
 
-Promises: a question says all that is known of a connection; an answer is a grant as a whole, or is
+A question says all that is known of a connection; an answer is a grant as a whole, or is
 refused: an unknown name, a wrong type, a subject that is none, or nobody's name lets nobody in.
-Must never know: how question and answer travel.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """
 The public keys of NATS, and signatures that are made and verified with them.
 
-Promises: a key is exactly 32 bytes of the role that is asked for with a right checksum, or an
+A key is exactly 32 bytes of the role that is asked for with a right checksum, or an
 error; nothing here raises anything but L{NkeyError} on any text. Signatures are verified by
 libsodium, which refuses what is malleable (an C{S} not less than the order of the group), keys of
 small order, and points in any but their one encoding.
-Must never know: who owns a key, or what is signed.
 
 The text of a key is base 32 of a byte for its role, the key, and the CRC-16 of both (CCITT, low
 byte first).

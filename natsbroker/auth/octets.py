@@ -1,9 +1,8 @@
 """
 Bytes written as text: base64 in its strictest reading.
 
-Promises: each sequence of bytes has exactly one text; anything else is refused: padding where there
+Each sequence of bytes has exactly one text; anything else is refused: padding where there
 is none, letters of another alphabet, blanks, line ends, and bits that no byte uses.
-Must never know: what the bytes are.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 Comparing what a client said with what the settings hold: plain text or bcrypt.
 
-Promises: plain text is compared in constant time; bcrypt is computed outside of the reactor's
+Plain text is compared in constant time; bcrypt is computed outside of the reactor's
 thread, a bounded number at a time, and what does not fit is denied, so a flood of logins can
 neither stop the broker nor fill its memory.
-Must never know: users, or what a right secret leads to.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 The authorizers that are ready-made: an htpasswd file, an HTTP service, checkers of C{twisted.cred}.
 
-Promises: what their sections must hold is said by name; each takes another section at a reload.
-Must never know: how a connection is asked.
+What their sections must hold is said by name; each takes another section at a reload.
 """
 
 from __future__ import annotations
@@ -40,9 +39,6 @@ class HtpasswdPlugin:
     name = "htpasswd"
 
     def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> IAuthorizer:
-        """
-        See L{IAuthorizerPlugin.makeAuthorizer}.
-        """
         reactor = host.reactor
 
         def runInThread(call: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
@@ -64,9 +60,6 @@ def _file(section: Mapping[str, Any]) -> str:
 @implementer(IReloadable)
 class _HtpasswdFromSection(HtpasswdAuthenticator):
     def planReload(self, section: Mapping[str, Any]) -> Callable[[], None]:
-        """
-        See L{IReloadable.planReload}.
-        """
         path = _file(section)
         try:
             snapshot = readSnapshot(path)
@@ -90,9 +83,6 @@ class CredPlugin:
         self._checkers = list(checkers)
 
     def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> IAuthorizer:
-        """
-        See L{IAuthorizerPlugin.makeAuthorizer}.
-        """
         return CheckerAuthenticator(self._checkers or _checkers(section), SettingsAvatars(host))
 
 
@@ -128,18 +118,12 @@ class HTTPPlugin:
     name = "http"
 
     def makeAuthorizer(self, host: IBrokerHost, section: Mapping[str, Any]) -> IAuthorizer:
-        """
-        See L{IAuthorizerPlugin.makeAuthorizer}.
-        """
         return _HTTPFromSection(*_terms(section, host.reactor), host.reactor)
 
 
 @implementer(IReloadable)
 class _HTTPFromSection(HTTPAuthorizer):
     def planReload(self, section: Mapping[str, Any]) -> Callable[[], None]:
-        """
-        See L{IReloadable.planReload}.
-        """
         terms, agent = _terms(section, self._clock)
         return lambda: self.use(terms, agent)
 

@@ -1,8 +1,7 @@
 """
 Whether somebody may be there now: source networks, and times of the day.
 
-Promises: pure functions; whatever cannot be understood is not there and not now.
-Must never know: users, JWTs, or a clock.
+Pure functions; whatever cannot be understood is not there and not now.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 A file of text that somebody else writes, read anew when it has changed.
 
-Promises: nothing is read in the reactor's thread; what is being written is not read before it has
+Nothing is read in the reactor's thread; what is being written is not read before it has
 come to rest; what cannot be read leaves in force what was read before, and is told once.
-Must never know: what the text means.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 Telling whoever asked that grants may no longer hold.
 
-Promises: each registered callable is called once for each announcement, until it is taken out; one
+Each registered callable is called once for each announcement, until it is taken out; one
 that fails is logged and does not keep the others from being called.
-Must never know: grants, users, or connections.
 """
 
 from __future__ import annotations
@@ -26,9 +25,6 @@ class Revocations:
         self._watchers: dict[object, Callable[..., None]] = {}
 
     def watchRevocations(self, revoked: Callable[..., None]) -> Callable[[], None]:
-        """
-        See L{natsbroker.interfaces.IAuthorizer.watchRevocations}.
-        """
         key = object()
         self._watchers[key] = revoked
 

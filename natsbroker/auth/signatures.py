@@ -1,9 +1,8 @@
 """
 Whether a connection has the key that it names.
 
-Promises: only a signature of this connection's own nonce counts, so that what was overheard on one
+Only a signature of this connection's own nonce counts, so that what was overheard on one
 connection is of no use on another.
-Must never know: who the owner of a key is.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 A few at a time.
 
-Promises: no more calls run at a time than may, no more wait than may, and what is one too many is
+No more calls run at a time than may, no more wait than may, and what is one too many is
 denied at once, so a flood of logins neither reaches what stands behind nor fills the memory.
-Must never know: what is called.
 """
 
 from __future__ import annotations

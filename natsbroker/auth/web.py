@@ -1,9 +1,8 @@
 """
 Asking somebody over HTTP, with limits.
 
-Promises: an answer comes within a time and a size, or not at all; a connection whose answer is
+An answer comes within a time and a size, or not at all; a connection whose answer is
 given up is closed. Redirections are not followed.
-Must never know: what is asked.
 """
 
 from __future__ import annotations

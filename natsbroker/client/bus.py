@@ -92,9 +92,6 @@ class RemoteSubscription:
         self._there = None
 
     def cancel(self) -> None:
-        """
-        See L{ISubscription.cancel}.
-        """
         if not self.closed:
             self.closed = True
             there, self._there = self._there, None
@@ -103,9 +100,6 @@ class RemoteSubscription:
             self._bus.forget(self)
 
     def cancelAfter(self, count: int) -> None:
-        """
-        See L{ISubscription.cancelAfter}.
-        """
         if count <= self.delivered:
             self.cancel()
         else:
@@ -285,15 +279,9 @@ class RemoteBus(Service):
         return 1
 
     def post(self, subject: bytes, payload: bytes) -> int:
-        """
-        See L{IMessageBus.post}.
-        """
         return self.postMany(subject, [payload])
 
     def postMany(self, subject: bytes, payloads: list[bytes]) -> int:
-        """
-        See L{IMessageBus.postMany}.
-        """
         client = self._open(subject, max(map(len, payloads), default=0))
         if client is None:
             return 0
@@ -330,9 +318,6 @@ class RemoteBus(Service):
         queue: bytes = b"",
         weight: int = 1,
     ) -> ISubscription:
-        """
-        See L{IMessageBus.subscribe}.
-        """
         if not isValidSubject(pattern):
             raise ValueError(f"not a valid subject: {pattern!r}")
         if not ISubscriber.providedBy(subscriber):
@@ -366,9 +351,6 @@ class RemoteBus(Service):
         return known[1]
 
     def cancelAll(self, subscriptions: Iterable[ISubscription]) -> None:
-        """
-        See L{IMessageBus.cancelAll}.
-        """
         for each in list(subscriptions):
             each.cancel()
 

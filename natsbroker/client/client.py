@@ -4,10 +4,9 @@ A small NATS client for Twisted programs.
 It publishes, subscribes, asks and answers; it does not reconnect: whoever wants that wraps it in a
 L{twisted.application.internet.ClientService} of its own, which knows what to do again.
 
-Promises: callbacks come in the order in which the server sent the messages; every Deferred that was
+Callbacks come in the order in which the server sent the messages; every Deferred that was
 given out fires when the connection ends, if not before; what would break a line of the protocol is
 refused with L{ValueError}.
-Must never know: sockets.
 """
 
 from __future__ import annotations
@@ -304,9 +303,6 @@ class Client:
     # What the conversation tells.
 
     def began(self) -> None:
-        """
-        See L{natsbroker.client.conversation.Listener}.
-        """
         connecting, self._connecting = self._connecting, None
         if connecting is not None:
             connecting.callback(self)
@@ -321,9 +317,6 @@ class Client:
             connecting.errback(failure)
 
     def ended(self, reason: ClientError) -> None:
-        """
-        See L{natsbroker.client.conversation.Listener}.
-        """
         self._reason = reason
         self._subscriptions.clear()
         connecting, self._connecting = self._connecting, None
@@ -339,24 +332,15 @@ class Client:
             last.callback(reason)
 
     def received(self, message: Message, sid: bytes) -> None:
-        """
-        See L{natsbroker.client.conversation.Listener}.
-        """
         subscription = self._subscriptions.get(sid)
         if subscription is not None and subscription._deliver(message):
             self._subscriptions.pop(sid, None)
 
     def ponged(self) -> None:
-        """
-        See L{natsbroker.client.conversation.Listener}.
-        """
         if self._flushes:
             self._flushes.popleft().callback(None)
 
     def failed(self, text: str) -> None:
-        """
-        See L{natsbroker.client.conversation.Listener}.
-        """
         self._onError(text)
 
     def _gaveUp(self, connecting: object) -> None:

@@ -1,10 +1,9 @@
 """
 How a client comes to its connection: over an endpoint, or inside the broker's own process.
 
-Promises: the Deferred fires when the server has let us in, or fails with the reason why not; then
+The Deferred fires when the server has let us in, or fails with the reason why not; then
 no connection is left. No TLS is begun that would take any server's certificate for the one that is
 meant.
-Must never know: what the client is for.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ The client's side of one connection: bytes, the beginning and the end.
 The server greets with INFO. If it wants TLS, or we do, the connection is encrypted now. Then comes
 our CONNECT with a PING behind it; its PONG means that we are in, C{-ERR} before it that we are not.
 
-Promises: whoever owns the conversation is told once that it began and once that it ended, with the
+Whoever owns the conversation is told once that it began and once that it ended, with the
 server's last word if there was one; nothing that came before TLS began is believed afterwards, and
 nothing is said in it before the server's certificate was looked at.
-Must never know: subscriptions or requests.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 What can go wrong for a client.
 
-Promises: one family, below the errors of the package.
-Must never know: how a connection works.
+One family, below the errors of the package.
 """
 
 from __future__ import annotations

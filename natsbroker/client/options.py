@@ -1,10 +1,9 @@
 """
 What a client says about itself.
 
-Promises: CONNECT carries the options of the protocol that are named here and nothing else, whatever
+CONNECT carries the options of the protocol that are named here and nothing else, whatever
 a program keeps beside them: other clients have sent private keys that way (nats.js, advisory
 CVE-2020-26149). Secrets do not show in representations.
-Must never know: connections.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 A connection between two protocols in one process, without sockets.
 
-Promises: each end is a transport as Twisted's: what is written arrives in a later turn of the
+Each end is a transport as Twisted's: what is written arrives in a later turn of the
 reactor; a producer is paused while the other end does not take what was written; losing the
 connection sends first.
-Must never know: what the bytes mean.
 """
 
 from __future__ import annotations
@@ -47,9 +46,6 @@ class PipeEnd(TransportEnd):
         self._isScheduled = False
 
     def write(self, data: bytes) -> None:
-        """
-        See L{ITransport.write}.
-        """
         if not self.connected or self.disconnecting or not data:
             return
         self._onItsWay += data
@@ -58,9 +54,6 @@ class PipeEnd(TransportEnd):
             self._filled()
 
     def loseConnection(self) -> None:
-        """
-        See L{ITransport.loseConnection}.
-        """
         if self.connected and not self.disconnecting:
             self.disconnecting = True
             self.isReading = False

@@ -1,10 +1,9 @@
 """
 What the transports that need no sockets have in common.
 
-Promises: the protocol's side of a transport as Twisted's is: one streaming producer, which is
+The protocol's side of a transport as Twisted's is: one streaming producer, which is
 paused once when too much waits, resumed once when there is room, and told when the connection is
 gone; whoever pauses the transport gets no input until it resumes it.
-Must never know: where bytes go, and when.
 """
 
 from __future__ import annotations
@@ -61,21 +60,12 @@ class TransportEnd(ABC):
         """
 
     def writeSequence(self, data: Iterable[bytes]) -> None:
-        """
-        See L{ITransport.writeSequence}.
-        """
         self.write(b"".join(data))
 
     def getPeer(self) -> Any:
-        """
-        See L{ITransport.getPeer}.
-        """
         return self._peer
 
     def getHost(self) -> Any:
-        """
-        See L{ITransport.getHost}.
-        """
         return self._own
 
     # The producer that writes.
@@ -94,9 +84,6 @@ class TransportEnd(ABC):
             producer.stopProducing()
 
     def unregisterProducer(self) -> None:
-        """
-        See L{IConsumer.unregisterProducer}.
-        """
         self._producer = None
         self._isPaused = False
 
@@ -131,21 +118,12 @@ class TransportEnd(ABC):
     # The transport as a producer.
 
     def pauseProducing(self) -> None:
-        """
-        See L{IPushProducer.pauseProducing}.
-        """
         self.isReading = False
 
     def resumeProducing(self) -> None:
-        """
-        See L{IPushProducer.resumeProducing}.
-        """
         if self.connected and not self.disconnecting:
             self.isReading = True
             self._readOn()
 
     def stopProducing(self) -> None:
-        """
-        See L{IPushProducer.stopProducing}.
-        """
         self.loseConnection()

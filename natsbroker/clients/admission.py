@@ -1,9 +1,8 @@
 """
 Letting a client in: from what it said, through the authorizer's answer, to what it may do.
 
-Promises: the real server's order of checks at CONNECT; a grant that changes takes hold of what is
+The real server's order of checks at CONNECT; a grant that changes takes hold of what is
 there already; while an authorizer is asked, nothing more is read.
-Must never know: publishing and delivering.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 What all client connections of a broker share.
 
-Promises: one place where a connection finds its authorizer, its account, its limits and its
+One place where a connection finds its authorizer, its account, its limits and its
 timers; a reload replaces the values in it and running connections see the new ones.
-Must never know: accounts' insides, configuration, or how connections are listened for.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 A conversation with a client as such: that it begins, takes input, says things and ends.
 
-Promises: nothing escapes what input causes; however a conversation ends, it is said, logged,
+Nothing escapes what input causes; however a conversation ends, it is said, logged,
 remembered and counted once.
-Must never know: operations, or how a client is let in; the layers above it do.
 """
 
 from __future__ import annotations

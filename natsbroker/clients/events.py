@@ -5,9 +5,8 @@ What the system account is told of clients that come and go::
     $SYS.ACCOUNT.<account>.DISCONNECT       a client that had been let in is gone
     $SYS.SERVER.<id>.CLIENT.AUTH.ERR        a client was refused for who it is; said of $G as well
 
-Promises: the members of nats-server's events in its order (observed of 2.15, whose feature flags
+The members of nats-server's events in its order (observed of 2.15, whose feature flags
 are left out); no secret among them; where nobody is subscribed, nothing is made.
-Must never know: sessions beyond their facts, or who listens.
 """
 
 from __future__ import annotations
@@ -73,9 +72,6 @@ class ClientEvents:
         self._random = random
 
     def observe(self, advisory: Advisory) -> None:
-        """
-        See L{IObserver.observe}.
-        """
         if isinstance(advisory, ClientConnected):
             subject = f"$SYS.ACCOUNT.{advisory.account}.CONNECT"
             self._tell(subject, advisory.cid, advisory.account, advisory.user)

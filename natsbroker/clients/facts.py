@@ -1,11 +1,10 @@
 """
 What there is to tell about a client connection, as an immutable value.
 
-Promises: everything in it may be shown to whoever may see the monitoring pages: no password, token,
+Everything in it may be shown to whoever may see the monitoring pages: no password, token,
 or signature ever gets in here, and no JWT but one that was let in and is worth nothing by itself;
 what is kept of a connection that is gone is small, however long its name and however many
 subscriptions it had.
-Must never know: who shows it, or how.
 """
 
 from __future__ import annotations

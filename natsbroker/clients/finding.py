@@ -1,8 +1,7 @@
 """
 Finding clients, and closing them.
 
-Promises: each gets what waits for it if it takes it soon.
-Must never know: why they are closed.
+Each gets what waits for it if it takes it soon.
 """
 
 from __future__ import annotations

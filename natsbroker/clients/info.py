@@ -1,10 +1,9 @@
 """
 The INFO line that a client is greeted with.
 
-Promises: the keys of the real server in the real server's order, absent where they would be absent
+The keys of the real server in the real server's order, absent where they would be absent
 there, and two of our own: C{natsbroker}, with the version of this broker, and C{nb_export}, with
 the newest version of columnar frames that it answers jobs with.
-Must never know: sessions or sockets.
 """
 
 from __future__ import annotations

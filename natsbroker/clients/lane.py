@@ -5,11 +5,9 @@ Publishers mostly repeat themselves: the same line, then a payload of the same s
 means is worked out once and remembered; a run of messages with that line then costs a few slices
 each, and one join for each receiver.
 
-Promises: it consumes only publishes that it fully understands, in order, and what it puts into
+It consumes only publishes that it fully understands, in order, and what it puts into
 outboxes is what the readable path would have put there; in front of everything else it stops,
 without having done any of it. Delete it and only speed changes.
-Must never know: sessions, accounts, or why a publish is not allowed. The compiled twin in C{_accel}
-is made with the same arguments.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 The limits of client connections, as the network layer needs them.
 
-Promises: plain frozen values; a reload hands over a new object, which running connections use from
-then on. Must never know: the configuration that they come from.
+Plain frozen values; a reload hands over a new object, which running connections use from
+then on.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 Listening for clients.
 
-Promises: an endpoint becomes a place that can be opened, asked for its address and closed for
+An endpoint becomes a place that can be opened, asked for its address and closed for
 good; a plain TCP port is handed to the fast transport where there is one and nothing stands
 between it and the connections.
-Must never know: what is spoken there.
 """
 
 from __future__ import annotations
@@ -90,9 +89,6 @@ class AnywhereEndpoint:
         self._both = both
 
     def listen(self, protocolFactory: Any) -> Deferred[IListeningPort]:
-        """
-        See L{IStreamServerEndpoint.listen}.
-        """
         return execute(self._listen, protocolFactory)
 
     def _listen(self, factory: Any) -> IListeningPort:
@@ -122,9 +118,6 @@ class OpenSocketEndpoint:
         self._opened = opened
 
     def listen(self, protocolFactory: Any) -> Deferred[IListeningPort]:
-        """
-        See L{IStreamServerEndpoint.listen}.
-        """
         return execute(self._listen, protocolFactory)
 
     def _listen(self, factory: Any) -> IListeningPort:

@@ -1,8 +1,7 @@
 """
 All places where clients can connect, as one.
 
-Promises: either all of them listen or none; closing them leaves the connections alone.
-Must never know: what is spoken there, or why they are closed.
+Either all of them listen or none; closing them leaves the connections alone.
 """
 
 from __future__ import annotations

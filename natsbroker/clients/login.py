@@ -1,10 +1,9 @@
 """
 Letting a connection in: from what it said to what it may do.
 
-Promises: whatever an authorizer does, the outcome is a grant or a denial: one that raises, hangs
+Whatever an authorizer does, the outcome is a grant or a denial: one that raises, hangs
 or answers nonsense lets nobody in, and what it did is logged. Of an exception the type and the
 place are logged, its text (which may hold what the client sent) only for debugging.
-Must never know: bytes, or what happens after the outcome.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 The client connection kind: protocol and factory over ordinary Twisted transports.
 
-Promises: any stream transport will do (TCP, TLS, UNIX sockets, in-memory ones); back-pressure is
+Any stream transport will do (TCP, TLS, UNIX sockets, in-memory ones); back-pressure is
 the transport's own, translated for the session's outbox.
-Must never know: what the bytes mean.
 """
 
 from __future__ import annotations
@@ -114,9 +113,6 @@ class ClientProtocol(Protocol):
         self.abort()
 
     def write(self, data: bytes) -> None:
-        """
-        See L{natsbroker.clients.session.Peer}.
-        """
         self._stream.write(data)
 
     def finish(self) -> None:
@@ -130,21 +126,12 @@ class ClientProtocol(Protocol):
         self._linger = self._context.reactor.callLater(_LINGER, self.abort)
 
     def abort(self) -> None:
-        """
-        See L{natsbroker.clients.session.Peer}.
-        """
         self._stream.abortConnection()
 
     def pauseReading(self) -> None:
-        """
-        See L{natsbroker.clients.session.Peer}.
-        """
         self._stream.pauseProducing()
 
     def resumeReading(self) -> None:
-        """
-        See L{natsbroker.clients.session.Peer}.
-        """
         self._stream.resumeProducing()
 
     def useLane(self, lane: Any) -> None:

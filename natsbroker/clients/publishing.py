@@ -1,9 +1,8 @@
 """
 What a connection may publish.
 
-Promises: the real server's checks in the real server's order (client.go's inbound path; PROTOCOL
+The real server's checks in the real server's order (client.go's inbound path; PROTOCOL
 part 4, point 4): reserved subject, permission, reserved for the cluster, reserved reply.
-Must never know: who receives, or how an error is sent.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 Which connections C{/connz} shows, and in which order.
 
-Promises: the filters and orders of nats-server; any number of connections is gone through in small
+The filters and orders of nats-server; any number of connections is gone through in small
 steps, over those that were there at the first step.
-Must never know: what is shown of a connection.
 """
 
 from __future__ import annotations

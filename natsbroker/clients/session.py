@@ -1,10 +1,9 @@
 """
 One client's conversation, from its first byte to its last, without a transport.
 
-Promises: the readable path. Every frame is dispatched in order; every violation is answered with
+The readable path. Every frame is dispatched in order; every violation is answered with
 the real server's text and the real server's decision to close or stay open; nothing escapes
 L{ClientSession.received}.
-Must never know: sockets, TLS, which authorizer or router there is.
 """
 
 from __future__ import annotations
@@ -202,9 +201,6 @@ class ClientSession(AdmittedConversation):
         _log.error("{client} - {text}", client=str(self), text=violationText(violation, sid))
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """
-        See L{natsbroker.interfaces.ISubscriber.deliver}.
-        """
         if self._trace is not None:
             self._trace.delivered(message, tag, self.outbox.headers)
         self.outbox.deliver(message, tag)
@@ -213,9 +209,6 @@ class ClientSession(AdmittedConversation):
             rules.replies.delivered(message.reply)
 
     def clientInfo(self, isDetailed: bool) -> ClientInfo:
-        """
-        See L{natsbroker.interfaces.IOrigin}.
-        """
         known = self._told
         roundTrip, grant = self._keepalive.roundTrip, self.grant
         if known is None or known[:3] != (isDetailed, roundTrip, grant):
@@ -224,9 +217,6 @@ class ClientSession(AdmittedConversation):
         return known[3]
 
     def subscriptionEnded(self, tag: Any) -> None:
-        """
-        See L{natsbroker.interfaces.ISubscriber.subscriptionEnded}.
-        """
         if self._trace is not None:
             self._trace.ended(tag)
         if self.subscriptions is not None:

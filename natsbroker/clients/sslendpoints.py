@@ -1,11 +1,10 @@
 """
 Places where clients can connect that are described as C{ssl:4443:privateKey=...:certKey=...}.
 
-Promises: certificate and key are the description's; everything else (versions, cipher suites,
+Certificate and key are the description's; everything else (versions, cipher suites,
 curves, what is demanded of clients and for how long) is what the settings say for TLS, or their
 defaults, so that a description is no way around them; the files are read anew whenever terms are
 made.
-Must never know: connections.
 """
 
 from __future__ import annotations

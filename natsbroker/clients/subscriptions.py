@@ -1,9 +1,8 @@
 """
 The subscriptions of one connection, by their sids.
 
-Promises: the real server's checks in the real server's order: permission, number of tokens, number
+The real server's checks in the real server's order: permission, number of tokens, number
 of subscriptions, sid in use, valid subject.
-Must never know: messages, or how an error is sent.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 What a conversation must do in time (log in, answer PINGs, take its messages), and when it waits.
 
-Promises: one next deadline, asked for on the shared wheel; a client that is late is told so in the
+One next deadline, asked for on the shared wheel; a client that is late is told so in the
 real server's words.
-Must never know: operations.
 """
 
 from __future__ import annotations
@@ -35,9 +34,6 @@ class TimedConversation(Conversation):
         return due
 
     def deadlinePassed(self, now: float) -> float | None:
-        """
-        See L{natsbroker.connections.wheel.HasDeadline}.
-        """
         if self.reason:
             return None
         if self._loginBy is not None and now >= self._loginBy:

@@ -1,9 +1,8 @@
 """
 C{$SYS.REQ.USER.INFO}: every client may ask who it is, and what it may do.
 
-Promises: nats-server's subject and answer, in every account, where there is a system account; a
+nats-server's subject and answer, in every account, where there is a system account; a
 client is told about itself and nobody else.
-Must never know: how anybody was let in.
 """
 
 from __future__ import annotations

@@ -4,9 +4,7 @@ Collecting what a turn brings a service that takes runs.
 Who publishes much mostly publishes to one subject, with one reply subject. A service that takes
 runs is spared an object for each message, and can ask once what concerns all of them.
 
-Promises: everything comes, in order, and at the latest when the turn ends.
-Must never know: accounts, or who is subscribed to what. The compiled twin in C{_accel} collects
-without making a message first.
+Everything comes, in order, and at the latest when the turn ends.
 """
 
 from __future__ import annotations

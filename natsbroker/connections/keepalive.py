@@ -1,9 +1,8 @@
 """
 When to PING a peer, and when to give it up.
 
-Promises: a pure calculation with times as floats in seconds: told what time it is and when the
+A pure calculation with times as floats in seconds: told what time it is and when the
 peer was last heard, it says what to do and when to ask again.
-Must never know: clocks, timers, connections.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 How connections and what they did wrong are named in the log.
 
-Promises: the real server's words (observed); no secret, and peers' texts only in quotes with
+The real server's words (observed); no secret, and peers' texts only in quotes with
 everything escaped that is not printable ASCII.
-Must never know: sessions, or where the log goes.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """
 What waits to be sent on one connection, and the turn that sends it.
 
-Promises: everything that one chunk of input causes for one connection leaves in one write; what a
+Everything that one chunk of input causes for one connection leaves in one write; what a
 slow peer does not take is counted, here and in its transport, and more than the limit ends the
 connection; nothing is lost or reordered before that; publishers can wait for a peer that lags.
-Must never know: Twisted. A transport is anything with C{write(bytes)}; whoever owns it says when
-it is full (L{Outbox.pause}) and when it has room again (L{Outbox.resume}). The compiled twin in
-C{_accel} has the same interface and passes the same tests.
 """
 
 from __future__ import annotations
@@ -357,16 +354,10 @@ class Outbox:
 
     @property
     def pending(self) -> int:
-        """
-        See L{Outbox}.
-        """
         return self._waiting + self._held()
 
     @property
     def sent(self) -> int:
-        """
-        See L{Outbox}.
-        """
         return self._sent - self._held()
 
     def pause(self, held: Callable[[], int] | None = None) -> None:

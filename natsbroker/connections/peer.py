@@ -1,8 +1,7 @@
 """
 What a session, of a client or of a link, needs of its transport.
 
-Promises: a handful of methods that every stream transport can be given.
-Must never know: which transports there are.
+A handful of methods that every stream transport can be given.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """
 TLS towards those whom we dial: the certificate must be for the name that was dialled.
 
-Promises: a certificate for another name, for none, or with names that cannot be read ends the
+A certificate for another name, for none, or with names that cannot be read ends the
 handshake before anything is said. (Twisted 26.10's C{optionsForClientTLS} takes a certificate
 without any C{subjectAltName}, or with one that makes no sense: what service-identity raises then is
 no C{VerificationError}, and is only logged.)
-Must never know: what is said afterwards.
 """
 
 from __future__ import annotations
@@ -80,9 +79,6 @@ class _Verifying:
             self._wanted = DNS_ID(hostname.encode("idna").decode("ascii"))
 
     def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
-        """
-        See L{IOpenSSLClientConnectionCreator}.
-        """
         connection: SSL.Connection = self._creator.clientConnectionForTLS(tlsProtocol)
         connection.set_verify(_DEMANDED, _judge(weakref.ref(tlsProtocol), self._wanted))
         return connection

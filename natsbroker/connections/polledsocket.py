@@ -1,9 +1,8 @@
 """
 Where a socket and a conversation meet, if compiled buffers stand between them.
 
-Promises: what a conversation says is sent, all of it before an orderly end; what the socket tells
+What a conversation says is sent, all of it before an orderly end; what the socket tells
 becomes a call of the conversation; the end comes once, never from within something else.
-Must never know: what the bytes mean, or who owns the socket.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 An established TCP connection of Twisted's whose bytes go through a hub from now on.
 
-Promises: connecting, accepting, closing and the life of the protocol stay Twisted's; only reading
+Connecting, accepting, closing and the life of the protocol stay Twisted's; only reading
 and writing are ours, by compiled buffers. Other transports are left as they are.
-Must never know: what the bytes mean.
 """
 
 from __future__ import annotations
@@ -35,33 +34,18 @@ class _Relay:
         self.outbox = hot.Outbox(turn, self, _nowhere, sys.maxsize)
 
     def proceed(self) -> None:
-        """
-        See L{Conversation.proceed}.
-        """
         self._protocol.dataReceived(self.decoder.take())
 
     def writeBlocked(self) -> None:
-        """
-        See L{Conversation.writeBlocked}.
-        """
         self._protocol.pauseProducing()
 
     def writeProgressed(self) -> None:
-        """
-        See L{Conversation.writeProgressed}.
-        """
         self._protocol.resumeProducing()
 
     def inputEnded(self) -> None:
-        """
-        See L{Conversation.inputEnded}.
-        """
         self._protocol.readConnectionLost()
 
     def internalFailure(self) -> None:
-        """
-        See L{Conversation.internalFailure}.
-        """
         self._protocol.link.internalFailure()
 
     def outboxOverflowed(self) -> None:

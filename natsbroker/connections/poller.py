@@ -6,8 +6,8 @@ reading and writing of established connections is ours: they are in an epoll set
 which is one reader for the reactor, so many events cost one call. The kernel reads into a buffer
 that is parsed in place, and finished frames are sent from where they lie.
 
-Promises: a session cannot tell the difference; everything that the fast lane does not take goes the
-readable path. Must never know: what the bytes mean.
+A session cannot tell the difference; everything that the fast lane does not take goes the
+readable path.
 """
 
 from __future__ import annotations
@@ -49,15 +49,9 @@ class Hub:
         reactor.addReader(self)
 
     def fileno(self) -> int:
-        """
-        See L{IReadDescriptor}.
-        """
         return int(self.poller.fileno())
 
     def logPrefix(self) -> str:
-        """
-        See L{IReadDescriptor}.
-        """
         return "connections"
 
     def doRead(self) -> None:

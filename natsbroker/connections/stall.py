@@ -1,10 +1,9 @@
 """
 Slowing a publisher down for a receiver that lags.
 
-Promises: a publisher waits only for receivers that its own messages reached and that catch up soon;
+A publisher waits only for receivers that its own messages reached and that catch up soon;
 one that does not is left to its limit of waiting bytes, so it cannot hold up anybody else. (The
 real server stalls producers for a few milliseconds in the same spirit.)
-Must never know: what was published.
 """
 
 from __future__ import annotations

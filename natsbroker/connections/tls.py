@@ -1,11 +1,10 @@
 """
 TLS on client connections, in each of the ways in which clients of NATS begin it.
 
-Promises: with C{Begin.AFTER_INFO} the handshake is started in the same turn in which INFO is
+With C{Begin.AFTER_INFO} the handshake is started in the same turn in which INFO is
 written, so no byte of the client is ever read in the clear; with C{Begin.FIRST} nothing is written
 before it; where plaintext is allowed, the first byte of the client decides (PROTOCOL part 2,
 row 57). A handshake that fails or takes too long ends the connection without a word.
-Must never know: certificates' files, users, or what is said inside.
 """
 
 from __future__ import annotations
@@ -72,9 +71,6 @@ class ConnectionCreator:
         self._context = context
 
     def serverConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
-        """
-        See L{IOpenSSLServerConnectionCreator}.
-        """
         connection = SealedConnection(self._context, None)
         client = getattr(tlsProtocol, "wrappedProtocol", None)
         if client is not None and hasattr(client, "connection"):
@@ -200,9 +196,6 @@ class TLSClientProtocol(ClientProtocol):
         self._schedule(self._terms.timeout, self._late)
 
     def write(self, data: bytes) -> None:
-        """
-        See L{natsbroker.clients.session.Peer}.
-        """
         if self._records is None:
             self._stream.write(data)
         else:

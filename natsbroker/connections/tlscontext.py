@@ -1,10 +1,9 @@
 """
 From a C{tls} block to an OpenSSL context.
 
-Promises: TLS 1.2 or newer, the server's choice of cipher, no compression, no renegotiation and no
+TLS 1.2 or newer, the server's choice of cipher, no compression, no renegotiation and no
 resumption, so that what one listener demands of a client cannot be got around by another; whatever
 is wrong with a file is said with its name before anything listens.
-Must never know: connections.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 What there is to tell of the TLS of a connection.
 
-Promises: versions and cipher suites have the names of the standard, as nats-server says them; only
+Versions and cipher suites have the names of the standard, as nats-server says them; only
 certificates that were verified are told.
-Must never know: who is told.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ decrypted into the decoder's own buffer, and all that is written is encrypted an
 Where the compiled lane is there, it calls OpenSSL by itself; else, and for everything that is not
 plainly reading or writing, pyOpenSSL does.
 
-Promises: the handshake, alerts, closing and errors stay Twisted's and pyOpenSSL's; bytes keep their
-order. Must never know: what the bytes mean.
+The handshake, alerts, closing and errors stay Twisted's and pyOpenSSL's; bytes keep their
+order.
 """
 
 from __future__ import annotations

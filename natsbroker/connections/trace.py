@@ -1,9 +1,8 @@
 """
 The protocol of one connection in the log, as C{-V} shows it.
 
-Promises: every operation in both directions as a line of its own, as the real server prints it; no
+Every operation in both directions as a line of its own, as the real server prints it; no
 password, token, signature or JWT of a CONNECT ever appears.
-Must never know: what an operation causes. Connections that are not traced have none of this.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 What Twisted's transports keep of what they were given.
 
-Promises: the bytes that a transport holds are known, so that they count towards the limit of a
+The bytes that a transport holds are known, so that they count towards the limit of a
 connection (the C{max_pending} of nats-server counts all that was not sent).
-Must never know: what the bytes mean.
 """
 
 from __future__ import annotations

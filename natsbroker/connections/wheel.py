@@ -1,9 +1,8 @@
 """
 The deadlines of all connections on one timer.
 
-Promises: each connection has one next deadline and is called soon after it, never before; the cost
+Each connection has one next deadline and is called soon after it, never before; the cost
 is one delayed call in the reactor, however many connections there are.
-Must never know: what a deadline is for.
 """
 
 from __future__ import annotations

@@ -8,9 +8,8 @@ Requests about what other clusters send in vain: advice to the gateway interest 
 GATEWAY is what the gateway is called of the cluster that is asked; every member of it answers.
 The permission to publish decides who may ask what.
 
-Promises: what makes no sense is refused by the name of the field; an answer goes only where whoever
+What makes no sense is refused by the name of the field; an answer goes only where whoever
 asks may listen.
-Must never know: what becomes of advice.
 """
 
 from __future__ import annotations
@@ -124,9 +123,6 @@ class AdviceService:
         self._subscription.cancel()
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """
-        See L{ISubscriber.deliver}.
-        """
         asker = Asker(self._bus, message)
         if not asker.isThere:
             return

@@ -4,9 +4,8 @@ Who asks, and where answers may go.
 Whether somebody may ask was decided when the request was published: its subject names what is asked
 for and of which log, and the connection's grant says where it may publish.
 
-Promises: an answer goes only where whoever asks may listen; what is asked by somebody who is not
+An answer goes only where whoever asks may listen; what is asked by somebody who is not
 let in any more is not done.
-Must never know: what is asked.
 """
 
 from __future__ import annotations

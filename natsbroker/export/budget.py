@@ -5,9 +5,8 @@ Long requests are done in steps that take a few milliseconds each. Between two s
 serves whoever else wants something, and for as long as the steps took nothing of the kind is done,
 so that jobs have half of the time at most, however many there are.
 
-Promises: one step at a time, in turn among all that wait; nobody can make others wait by asking for
+One step at a time, in turn among all that wait; nobody can make others wait by asking for
 much; after L{Budget.stop} nothing more is done.
-Must never know: what is done in a step.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 Answering with fingerprints of blocks of a log.
 
-Promises: the fingerprint that L{natsbroker.interfaces.records.RangeDigest} describes, whatever
+The fingerprint that L{natsbroker.interfaces.records.RangeDigest} describes, whatever
 store it is, of
 blocks that begin and end at multiples of their size; an answer is bounded, and says where to go on.
-Must never know: who asked, or how a log keeps its records.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 Answering with ranges of a log as columnar frames.
 
-Promises: frames that follow each other without a gap, the last one marked; an answer is bounded,
+Frames that follow each other without a gap, the last one marked; an answer is bounded,
 and says where to go on; nothing is sent to somebody who is gone.
-Must never know: who asked, or how a log keeps its records.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ Holds on logs that end by themselves if nobody renews them.
 A hold is the store's: retention does not pass it, also after a restart. How long it lasts is kept
 beside it, because a job that died must not fill the disk for ever.
 
-Promises: an end is written down before the hold is in force, so no hold that should end lasts for
+An end is written down before the hold is in force, so no hold that should end lasts for
 ever; a hold without an end lasts until it is released.
-Must never know: what is asked, and by whom.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 Reading a range of a log, some milliseconds' worth at a time.
 
-Promises: the same from every log, whether it exports by itself or can only be read; a page is
+The same from every log, whether it exports by itself or can only be read; a page is
 bounded in rows and bytes.
-Must never know: who wants the rows.
 """
 
 from __future__ import annotations

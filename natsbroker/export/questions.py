@@ -1,8 +1,7 @@
 """
 What requests under C{$NB.API.>} say.
 
-Promises: a field that is not understood, missing, or out of its bounds is refused by its name.
-Must never know: what is done with it.
+A field that is not understood, missing, or out of its bounds is refused by its name.
 """
 
 from __future__ import annotations

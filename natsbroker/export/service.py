@@ -12,9 +12,8 @@ The subject of a request says what is asked, and of which log::
 
 So the permission to publish decides who may ask what.
 
-Promises: every request whose answer may be heard is answered; what takes long is done within the
+Every request whose answer may be heard is answered; what takes long is done within the
 budget; nothing is asked of logs that the service does not serve any more.
-Must never know: which service the logs are of, or which store they are in.
 """
 
 from __future__ import annotations
@@ -105,9 +104,6 @@ class PipelineService:
         self._running: set[Deferred[None]] = set()
 
     def begin(self, catalogue: ILogCatalogue) -> Deferred[None]:
-        """
-        See L{ILogUser.begin}.
-        """
         return ensureDeferred(self._begin(catalogue))
 
     async def _begin(self, catalogue: ILogCatalogue) -> None:
@@ -122,9 +118,6 @@ class PipelineService:
         ]
 
     def end(self) -> Deferred[None]:
-        """
-        See L{ILogUser.end}.
-        """
         self._catalogue = None
         subscriptions, self._subscriptions = self._subscriptions, []
         for each in subscriptions:
@@ -142,9 +135,6 @@ class PipelineService:
     # Requests.
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """
-        See L{ISubscriber.deliver}.
-        """
         asker = Asker(self._bus, message)
         catalogue = self._catalogue
         if catalogue is None or not asker.isThere:

@@ -1,9 +1,8 @@
 """
 What is said when a request under C{$NB.API.>} is refused.
 
-Promises: one text and one number for each reason, so a program can tell them apart; nothing in a
+One text and one number for each reason, so a program can tell them apart; nothing in a
 text is secret.
-Must never know: when something is refused.
 """
 
 from __future__ import annotations

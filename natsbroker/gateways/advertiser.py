@@ -5,10 +5,9 @@ It is told of every queue group. Of plain interest it is told everything, from t
 some moment on; or, as long as it is not, only what makes no sense to send, when it has sent it, and
 that this has changed. Many subscriptions are told in shares of work, with changes in between.
 
-Promises: whoever is told everything can rely on it from the end of the list on; nobody who was told
+Whoever is told everything can rely on it from the end of the list on; nobody who was told
 that something is not wanted is left to believe it when somebody wants it; what is remembered of
 that is bounded: what was forgotten is said once more.
-Must never know: connections, or when somebody is told everything.
 """
 
 from __future__ import annotations
@@ -164,9 +163,6 @@ class Telling:
     # What this cluster is subscribed to.
 
     def interestGained(self, pattern: bytes, queue: bytes, weight: int) -> None:
-        """
-        See L{IInterestWatcher.interestGained}.
-        """
         if self.isRefused:
             self.isRefused = False
             self._say(accountLine(self._account, True))
@@ -199,9 +195,6 @@ class Telling:
         """
 
     def interestLost(self, pattern: bytes, queue: bytes) -> None:
-        """
-        See L{IInterestWatcher.interestLost}.
-        """
         if queue:
             self._groups.discard((pattern, queue))
             self._say(lostLine(self._account, pattern, queue))

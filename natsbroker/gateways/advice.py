@@ -6,8 +6,7 @@ is not. Advice says which, in place of the policy. Both are right at any time: w
 everything, and whoever sends what nobody has refused, misses nothing. So advice changes how much is
 sent in vain, and never what arrives.
 
-Promises: a policy that is advised does all else as it would by itself; advice ends at its time.
-Must never know: connections, or who advises.
+A policy that is advised does all else as it would by itself; advice ends at its time.
 """
 
 from __future__ import annotations
@@ -109,39 +108,21 @@ class AdvisedPolicy:
 
     @property
     def tellsAll(self) -> bool:
-        """
-        See L{IGatewayInterestPolicy}.
-        """
         return bool(self.policy.tellsAll)
 
     def connected(self, gateway: str, account: str, tellsAll: bool) -> IInterestTable:
-        """
-        See L{IGatewayInterestPolicy.connected}.
-        """
         return self.policy.connected(gateway, account, tellsAll)
 
     def accountWanted(self, table: Any, isWanted: bool) -> IInterestTable:
-        """
-        See L{IGatewayInterestPolicy.accountWanted}.
-        """
         return self.policy.accountWanted(table, isWanted)
 
     def gained(self, table: Any, pattern: bytes, queue: bytes) -> IInterestTable:
-        """
-        See L{IGatewayInterestPolicy.gained}.
-        """
         return self.policy.gained(table, pattern, queue)
 
     def lost(self, table: Any, pattern: bytes, queue: bytes) -> IInterestTable:
-        """
-        See L{IGatewayInterestPolicy.lost}.
-        """
         return self.policy.lost(table, pattern, queue)
 
     def listed(self, table: Any, isComplete: bool) -> IInterestTable:
-        """
-        See L{IGatewayInterestPolicy.listed}.
-        """
         return self.policy.listed(table, isComplete)
 
     def introduces(self, gateway: str, account: str, tellsAll: bool) -> bool:
@@ -154,9 +135,6 @@ class AdvisedPolicy:
         return self.policy.introduces(gateway, account, tellsAll)
 
     def switches(self, gateway: str, account: str, refusals: int) -> bool:
-        """
-        See L{IGatewayInterestPolicy.switches}.
-        """
         advice = self.adviceOn(gateway, account)
         if advice is None:
             return self.policy.switches(gateway, account, refusals)

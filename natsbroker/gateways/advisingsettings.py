@@ -1,8 +1,7 @@
 """
 Advice to the gateway interest policy of one broker.
 
-Promises: what is advised holds for the connections that there are at once, and for new ones.
-Must never know: who advises.
+What is advised holds for the connections that there are at once, and for new ones.
 """
 
 from __future__ import annotations

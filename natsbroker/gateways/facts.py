@@ -1,8 +1,7 @@
 """
 A gateway's connection at one moment, as monitoring shows it.
 
-Promises: facts alone, none of them secret.
-Must never know: who looks at it.
+Facts alone, none of them secret.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ One connection to another cluster: how it is agreed on.
 Two clusters have two connections for each pair of members that talk, one dialled by each side.
 Messages pass from whoever dialled to whoever was, and interest passes the other way.
 
-Promises: nobody is taken for a gateway who does not say the right password first; nothing is said
+Nobody is taken for a gateway who does not say the right password first; nothing is said
 to whom we dialled before it has said that it is the gateway that we wanted; the real server's words
 for whoever is refused.
-Must never know: interest and messages, which are its traffic's, or which other gateways there are.
 """
 
 from __future__ import annotations
@@ -62,9 +61,6 @@ class GatewayLink(Link):
 
     @property
     def remote(self) -> str:
-        """
-        See L{Link.remote}.
-        """
         return self.document.server_name if self.document is not None else ""
 
     @property
@@ -140,9 +136,6 @@ class InboundGateway(GatewayLink):
 
     @property
     def gateway(self) -> str:
-        """
-        See L{GatewayLink.gateway}.
-        """
         return self.document.gateway if self.document is not None else ""
 
     @property
@@ -222,9 +215,6 @@ class OutboundGateway(GatewayLink):
 
     @property
     def gateway(self) -> str:
-        """
-        See L{GatewayLink.gateway}.
-        """
         return self.cluster.name
 
     def greet(self) -> None:

@@ -1,9 +1,8 @@
 """
 The gateways of one broker: which other clusters there are, and the connections to and from them.
 
-Promises: each cluster that is known has one connection that we dialled, or is being dialled;
+Each cluster that is known has one connection that we dialled, or is being dialled;
 whoever dials us is dialled back; of whom others tell is dialled, too, if it may be joined to us.
-Must never know: the reactor's endpoints, accounts' insides, or configuration files.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 The page C{/gatewayz}: the connections between this cluster and others.
 
-Promises: the parameters, refusals and keys of nats-server's page in its order; of each account,
+The parameters, refusals and keys of nats-server's page in its order; of each account,
 what the policy has decided: the mode, what is known to be wanted and unwanted, and (ours) how often
 and when the mode has changed. Without gateways the page is there, and empty.
-Must never know: connections, or how anything was decided.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 Who is told of which clusters, and of where their members are.
 
-Promises: whoever dials us is told of all other clusters that we know; every member of our own
+Whoever dials us is told of all other clusters that we know; every member of our own
 cluster learns of a cluster that one of them reaches; other clusters learn where all our members
 are, as these come and go.
-Must never know: how anybody is dialled, or what passes over connections.
 """
 
 from __future__ import annotations

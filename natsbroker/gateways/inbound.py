@@ -1,10 +1,9 @@
 """
 What comes over a connection that another cluster dialled, and what that is told.
 
-Promises: a message reaches whoever wants it in this cluster, at any of its members, once; of each
+A message reaches whoever wants it in this cluster, at any of its members, once; of each
 queue group that the sender chose one member gets it; a sender is told what nobody wants; every
 account that there is is told of, as the policy says.
-Must never know: how the connection came about, or how a policy decides.
 """
 
 from __future__ import annotations

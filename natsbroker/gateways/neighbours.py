@@ -1,9 +1,8 @@
 """
 The other members of our own cluster, as gateways need to know them.
 
-Promises: a name that one of them has is known; what is told reaches each of them once, save for
+A name that one of them has is known; what is told reaches each of them once, save for
 those that speak the classic dialect, which know no gateways. Without a cluster there is nobody.
-Must never know: connections' bytes, or other clusters.
 """
 
 from __future__ import annotations
@@ -35,9 +34,6 @@ class ClusterNeighbours:
         self._hashOf = lru_cache(_REMEMBERED)(hashOf)
 
     def isNamed(self, name: str) -> bool:
-        """
-        See L{natsbroker.gateways.gateways.Neighbours.isNamed}.
-        """
         cluster = self._cluster
         return cluster is not None and any(
             member.name == name for member in cluster.members.values()
@@ -59,9 +55,6 @@ class ClusterNeighbours:
         return None
 
     def tell(self, line: bytes) -> None:
-        """
-        See L{natsbroker.gateways.gateways.Neighbours.tell}.
-        """
         if self._cluster is None:
             return
         for member in list(self._cluster.members.values()):

@@ -1,10 +1,9 @@
 """
 What goes over the connection that we dialled to another cluster, and what that says it wants.
 
-Promises: in every account, what the policy's table wants is sent from the moment when the
+In every account, what the policy's table wants is sent from the moment when the
 connection is agreed on until it ends; what the peer tells of an account that is not known here is
 kept for when it is.
-Must never know: how the connection came about, how a policy decides, or who publishes.
 """
 
 from __future__ import annotations
@@ -68,9 +67,6 @@ class GatewayAccount:
         self.answers = answers
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
-        """
-        See L{natsbroker.interfaces.ILinkSubscriber.forward}.
-        """
         outbox = self.outbox
         if outbox.closed:
             return

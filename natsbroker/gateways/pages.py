@@ -1,8 +1,7 @@
 """
 What the monitoring pages tell of gateways.
 
-Promises: figures that are there anyway, read when somebody asks.
-Must never know: HTTP, or how connections are made.
+Figures that are there anyway, read when somebody asks.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ All of them believe what the other cluster says: what it refused is not sent aga
 that back, and once it has told everything it wants nothing else is sent. They differ in what they
 send to a cluster that has not spoken yet, and in when they tell everything themselves.
 
-Promises: queue groups are always honoured; what a policy decides about one table does not depend on
+Queue groups are always honoured; what a policy decides about one table does not depend on
 others.
-Must never know: connections, or which subscriptions this cluster has.
 """
 
 from __future__ import annotations
@@ -56,9 +55,6 @@ class ListeningPolicy:
         return InterestTable(gateway, account, INTEREST_ONLY if tellsAll else OPTIMISTIC)
 
     def accountWanted(self, table: InterestTable, isWanted: bool) -> InterestTable:
-        """
-        See L{IGatewayInterestPolicy.accountWanted}.
-        """
         table.isAccountWanted = isWanted
         table.readmit(b">")
         return table
@@ -82,9 +78,6 @@ class ListeningPolicy:
         return table
 
     def lost(self, table: InterestTable, pattern: bytes, queue: bytes) -> InterestTable:
-        """
-        See L{IGatewayInterestPolicy.lost}.
-        """
         if not table.unwant(pattern, queue) and not queue and table.mode == OPTIMISTIC:
             table.refuse(pattern)
         return table
@@ -110,9 +103,6 @@ class ListeningPolicy:
         return self.tellsAll or tellsAll
 
     def switches(self, gateway: str, account: str, refusals: int) -> bool:
-        """
-        See L{IGatewayInterestPolicy.switches}.
-        """
         return False
 
 
@@ -132,9 +122,6 @@ class InterestOnlyPolicy(ListeningPolicy):
     tellsAll = True
 
     def connected(self, gateway: str, account: str, tellsAll: bool) -> InterestTable:
-        """
-        See L{IGatewayInterestPolicy.connected}.
-        """
         return InterestTable(gateway, account, INTEREST_ONLY)
 
 
@@ -156,7 +143,4 @@ class SwitchingPolicy(ListeningPolicy):
         self.switchAfter = switchAfter
 
     def switches(self, gateway: str, account: str, refusals: int) -> bool:
-        """
-        See L{IGatewayInterestPolicy.switches}.
-        """
         return refusals >= self.switchAfter

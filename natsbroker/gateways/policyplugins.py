@@ -1,9 +1,8 @@
 """
 The gateway interest policies that nobody needs to install.
 
-Promises: C{switching}, which is the default, C{optimistic} and C{interest-only} are there under
+C{switching}, which is the default, C{optimistic} and C{interest-only} are there under
 these names; a section that makes no sense is refused with what is wrong with it.
-Must never know: connections, or what a policy decides.
 """
 
 from __future__ import annotations
@@ -39,9 +38,6 @@ class SwitchingPlugin:
     name = "switching"
 
     def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
-        """
-        See L{IGatewayPolicyPlugin.makePolicy}.
-        """
         return SwitchingPolicy(switchAfterOf(section))
 
 
@@ -54,9 +50,6 @@ class OptimisticPlugin:
     name = "optimistic"
 
     def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
-        """
-        See L{IGatewayPolicyPlugin.makePolicy}.
-        """
         _refuseOthers(section, ())
         return OptimisticPolicy()
 
@@ -70,9 +63,6 @@ class InterestOnlyPlugin:
     name = "interest-only"
 
     def makePolicy(self, host: IBrokerHost, section: Mapping[str, Any]) -> IGatewayInterestPolicy:
-        """
-        See L{IGatewayPolicyPlugin.makePolicy}.
-        """
         _refuseOthers(section, ())
         return InterestOnlyPolicy()
 

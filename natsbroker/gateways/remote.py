@@ -1,9 +1,8 @@
 """
 Another cluster: where its members are, and our connection to it.
 
-Promises: what the settings say of it stays, and what its members say of each other comes and goes;
+What the settings say of it stays, and what its members say of each other comes and goes;
 nothing here says or dials anything.
-Must never know: how connections are made, or what passes over them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 Whose mapped reply subjects are: names of clusters and servers as they stand in them.
 
-Promises: the same letters as nats-server's, so that either finds the way back to the other.
-Must never know: connections, or which subjects are mapped when.
+The same letters as nats-server's, so that either finds the way back to the other.
 """
 
 from __future__ import annotations

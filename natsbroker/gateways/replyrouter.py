@@ -1,10 +1,9 @@
 """
 Answers that find their way back: what to do with a message to a mapped subject.
 
-Promises: an answer to something that this cluster asked is delivered by the member that asked it,
+An answer to something that this cluster asked is delivered by the member that asked it,
 under the subject that it asked to be answered at, or by this one if that member is out of reach;
 an answer that is not this cluster's goes nowhere.
-Must never know: connections, or who waits for the answer.
 """
 
 from __future__ import annotations

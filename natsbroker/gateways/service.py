@@ -2,9 +2,8 @@
 The broker's part in a super-cluster, with everything that it has of the world: a listener, whom it
 dials, and the settings.
 
-Promises: it listens before it dials; each cluster is dialled by one at a time, at all its places in
+It listens before it dials; each cluster is dialled by one at a time, at all its places in
 any order; a reload brings other certificates, and other accounts.
-Must never know: what is said between gateways.
 """
 
 from __future__ import annotations
@@ -111,9 +110,6 @@ class GatewayService(LinkService[str]):
 
     @property
     def links(self) -> Gateways:
-        """
-        See L{LinkService.links}.
-        """
         return self.gateways
 
     @property
@@ -165,9 +161,6 @@ class GatewayService(LinkService[str]):
             self._warnOfUnverified("gateways")
 
     async def stopListening(self) -> None:
-        """
-        See L{LinkService.stopListening}.
-        """
         soliciting, self._soliciting = self._soliciting, None
         if soliciting is not None:
             soliciting.cancel()

@@ -1,9 +1,8 @@
 """
 What the settings say of gateways, as the network layer wants it.
 
-Promises: pure functions, save for L{remoteTLSFrom}, which reads certificates, and L{placeFrom},
+Pure functions, save for L{remoteTLSFrom}, which reads certificates, and L{placeFrom},
 which may ask the machine for its addresses.
-Must never know: connections.
 """
 
 from __future__ import annotations

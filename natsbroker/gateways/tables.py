@@ -1,9 +1,8 @@
 """
 What is sent to one other cluster in one account, as data.
 
-Promises: an answer follows from what the table holds and nothing else; what it remembers of
+An answer follows from what the table holds and nothing else; what it remembers of
 unwanted subjects is bounded: the oldest is forgotten first, and costs one message more.
-Must never know: connections, or when a table is changed.
 """
 
 from __future__ import annotations
@@ -79,9 +78,6 @@ class InterestTable:
         self._members: dict[tuple[bytes, bytes], bytes] = {}
 
     def match(self, subject: bytes) -> tuple[bool, Iterable[bytes]]:
-        """
-        See L{IInterestTable.match}.
-        """
         if self.permitted is not None and not self.permitted.allows(subject):
             return False, ()
         unspoken = self.mode != INTEREST_ONLY and subject not in self._refused
@@ -89,9 +85,6 @@ class InterestTable:
         return plain, dict.fromkeys(self._groups.match(subject)) if self._members else ()
 
     def figures(self) -> dict[str, Any]:
-        """
-        See L{IInterestTable.figures}.
-        """
         return {
             "mode": self.mode,
             "no_interest": len(self._refused),
@@ -103,22 +96,13 @@ class InterestTable:
         }
 
     def interests(self) -> Iterable[tuple[bytes, bytes]]:
-        """
-        See L{IInterestTable.interests}.
-        """
         return [*((pattern, b"") for pattern in self._plain.patterns()), *self._members]
 
     def wants(self, pattern: bytes, queue: bytes) -> bool:
-        """
-        See L{IInterestTable.wants}.
-        """
         return (pattern, queue) in self._members if queue else bool(self._plain.entriesFor(pattern))
 
     @property
     def isOpen(self) -> bool:
-        """
-        See L{IInterestTable}.
-        """
         return self.isAccountWanted and self.mode != INTEREST_ONLY
 
     # Changing it.

@@ -1,9 +1,8 @@
 """
 How a cluster is joined to others by gateways, and what is said of that.
 
-Promises: frozen values, which a reload replaces as a whole; the members of INFO and CONNECT have
+Frozen values, which a reload replaces as a whole; the members of INFO and CONNECT have
 the real server's names and order, and one of our own, C{natsbroker}.
-Must never know: connections, or which gateways there are.
 """
 
 from __future__ import annotations

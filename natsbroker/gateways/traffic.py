@@ -1,9 +1,8 @@
 """
 What makes the traffic of connections between clusters.
 
-Promises: whoever knows the connections gets for each what passes over it, and needs to know nothing
+Whoever knows the connections gets for each what passes over it, and needs to know nothing
 of that.
-Must never know: policies' decisions, or accounts' insides.
 """
 
 from __future__ import annotations
@@ -76,9 +75,6 @@ class GatewayTraffic:
         self.ledBack = LedBack(doors, replies, member)
 
     def arriving(self, link: Any) -> Intake:
-        """
-        See L{natsbroker.gateways.gateways.Traffic.arriving}.
-        """
         document = link.document
         return Intake(
             link,
@@ -93,9 +89,6 @@ class GatewayTraffic:
         )
 
     def leaving(self, link: Any) -> Outlet:
-        """
-        See L{natsbroker.gateways.gateways.Traffic.leaving}.
-        """
         document, replies = link.document, self._replies
         return Outlet(
             link,

@@ -5,8 +5,7 @@ Each of two clusters dials the other. Over the connection that this broker diall
 hears what the other cluster wants; over the one that it was dialled on it receives, and tells what
 this cluster wants. (docs/topics/gateways.md.)
 
-Promises: a policy is asked when something changes, never for a message; what it hands over is data.
-Must never know: any implementation.
+A policy is asked when something changes, never for a message; what it hands over is data.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 A leafnode connection that the peer dialled: how it is let in.
 
-Promises: before somebody has proved who it is, nothing but CONNECT is listened to; the decision is
+Before somebody has proved who it is, nothing but CONNECT is listened to; the decision is
 the authorizer's that decides for clients, unless leafnodes have users of their own; the real
 server's words for whoever is refused; a grant that changes, or ends, takes hold at once.
-Must never know: interest and messages, or who else is there.
 """
 
 from __future__ import annotations
@@ -289,9 +288,6 @@ class AcceptedLeaf(Leaf):
             self.close(errors.PEER_ERROR)
 
     def ended(self) -> None:
-        """
-        See L{Link.ended}.
-        """
         self._stopExpiry()
         login, self._login = self._login, None
         if login is not None:

@@ -1,10 +1,9 @@
 """
 A leafnode connection that we dialled: how it is agreed on.
 
-Promises: who we are is said to nobody whose port is no leafnode port, and in the clear only where
+Who we are is said to nobody whose port is no leafnode port, and in the clear only where
 neither side asks for encryption; what the peer lets pass holds here too; a peer that refuses us for
 a reason that does not go away soon is left in peace for a while.
-Must never know: interest and messages, or how somebody is dialled.
 """
 
 from __future__ import annotations
@@ -67,16 +66,10 @@ class DialledLeaf(Leaf):
 
     @property
     def isDialled(self) -> bool:
-        """
-        See L{Leaf.isDialled}.
-        """
         return True
 
     @property
     def lateness(self) -> errors.WireError:
-        """
-        See L{natsbroker.links.link.Link.lateness}.
-        """
         isSilent = self._document is None or self._isSwitching
         return errors.LEAF_SILENT if isSilent else errors.LEAF_STALE
 
@@ -130,9 +123,6 @@ class DialledLeaf(Leaf):
             self.peer.startTLS()
 
     def secured(self) -> None:
-        """
-        See L{Leaf.secured}.
-        """
         if self._document is not None:
             self._inTurn(self._agreeOnCompression)
 
@@ -237,17 +227,11 @@ class DialledLeaf(Leaf):
     # The end.
 
     def close(self, error: errors.WireError, *arguments: str, abort: bool = False) -> None:
-        """
-        See L{natsbroker.links.link.Link.close}.
-        """
         if error is errors.LEAF_LOOP and not self.reason:
             self.target.delay = _PAUSES[b"Loop detected"]
         super().close(error, *arguments, abort=abort)
 
     def failed(self, told: bytes) -> None:
-        """
-        See L{Leaf.failed}.
-        """
         for text, pause in _PAUSES.items():
             if text in told:
                 self.target.delay = pause

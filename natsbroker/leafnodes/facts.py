@@ -1,9 +1,8 @@
 """
 A leafnode connection at one moment, as monitoring shows it.
 
-Promises: facts alone, none of them secret; what the peer is subscribed to is gone through only by
+Facts alone, none of them secret; what the peer is subscribed to is gone through only by
 who asks for it.
-Must never know: who looks at it.
 """
 
 from __future__ import annotations

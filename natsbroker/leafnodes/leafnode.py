@@ -1,9 +1,8 @@
 """
 One leafnode connection, dialled or accepted: what both have in common.
 
-Promises: it stands for nothing before both sides know each other; what the peer stood for is gone
+It stands for nothing before both sides know each other; what the peer stood for is gone
 the moment the connection ends.
-Must never know: how the two get to know each other, or which other leafnodes there are.
 """
 
 from __future__ import annotations
@@ -87,9 +86,6 @@ class Leaf(Link):
 
     @property
     def remote(self) -> str:
-        """
-        See L{Link.remote}.
-        """
         return self.name
 
     @property
@@ -168,9 +164,6 @@ class Leaf(Link):
         self.decoder.maxPayload = self.leafs.terms.maxPayload if most is None else most
 
     def limitsChanged(self) -> None:
-        """
-        See L{Link.limitsChanged}.
-        """
         super().limitsChanged()
         self.usePayload(self.grant)
 

@@ -1,10 +1,9 @@
 """
 All leafnode connections of one broker.
 
-Promises: of two connections of the same leafnode to the same account the older one goes; every
+Of two connections of the same leafnode to the same account the older one goes; every
 leafnode learns where else it can connect, as members of our cluster come and go; loops can be told
 by a subject of each account that nobody else uses.
-Must never know: the reactor's endpoints, accounts' insides, or configuration files.
 """
 
 from __future__ import annotations

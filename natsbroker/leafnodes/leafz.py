@@ -1,9 +1,8 @@
 """
 The page C{/leafz}: the connections to leafnodes, and those as a leafnode.
 
-Promises: the parameters, refusals and keys of nats-server's page; a row is bounded, however much a
+The parameters, refusals and keys of nats-server's page; a row is bounded, however much a
 peer is subscribed to.
-Must never know: how leafnodes come and go.
 """
 
 from __future__ import annotations

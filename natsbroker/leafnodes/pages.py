@@ -1,9 +1,8 @@
 """
 What the monitoring pages say of leafnodes.
 
-Promises: nats-server's keys, absent where they are absent there; passwords in the URLs of remotes
+nats-server's keys, absent where they are absent there; passwords in the URLs of remotes
 are not shown.
-Must never know: HTTP.
 """
 
 from __future__ import annotations
@@ -44,9 +43,6 @@ class LeafPages:
         monitoring.accountz.contributions["leafnode_connections"] = self._countIn
 
     def leafs(self) -> Iterable[LeafFacts]:
-        """
-        See L{natsbroker.links.views.LeafsView.leafs}.
-        """
         return [leafFacts(leaf) for leaf in self._service.leafs]
 
     def _countIn(self, account: str) -> int:

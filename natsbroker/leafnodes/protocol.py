@@ -2,9 +2,8 @@
 Leafnode connections over ordinary Twisted transports, where the handshake may come before INFO or
 after it.
 
-Promises: with TLS, nothing but INFO is ever read or written in the clear: the handshake begins in
+With TLS, nothing but INFO is ever read or written in the clear: the handshake begins in
 the turn in which INFO was written, or read; where it comes first, nothing at all is.
-Must never know: what is said.
 """
 
 from __future__ import annotations

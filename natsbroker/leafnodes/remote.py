@@ -1,9 +1,8 @@
 """
 One of those whom we dial as a leafnode: which of its addresses comes next, and when.
 
-Promises: every address has its turn, configured ones and those that the peer told of; the name in
+Every address has its turn, configured ones and those that the peer told of; the name in
 a certificate is that of the address that was dialled, or of the settings where that is no name.
-Must never know: how anything is dialled.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 What may pass between a hub and a spoke, in either direction.
 
-Promises: a hub lets through what the spoke's user may publish and subscribe to, and what the spoke
+A hub lets through what the spoke's user may publish and subscribe to, and what the spoke
 did not refuse; a spoke lets through what the hub told it, and what its settings do not refuse.
 Interest in a pattern that only partly may pass stands, and messages are looked at one by one.
-Must never know: connections, or who says what may pass.
 """
 
 from __future__ import annotations
@@ -140,9 +139,6 @@ class LeafRules:
 
     @property
     def taken(self) -> Gate:
-        """
-        See L{natsbroker.routes.interest.LinkPermissions}.
-        """
         return self.outgoing
 
     def mayTell(self, pattern: bytes) -> bool:

@@ -2,9 +2,8 @@
 The broker's leafnode connections, with everything that they have of the world: a listener, whom it
 dials, and the settings.
 
-Promises: whoever is lost is dialled again, at another of its addresses if it has some; a reload
+Whoever is lost is dialled again, at another of its addresses if it has some; a reload
 adds and removes remotes, takes other certificates, and leaves those who stay alone.
-Must never know: what is said on a connection.
 """
 
 from __future__ import annotations
@@ -60,15 +59,9 @@ class LeafAccounts:
         self._accounts = accounts
 
     def admit(self, grant: Grant, kind: Kind) -> IMessageBus:
-        """
-        See L{natsbroker.leafnodes.leafnodes.LeafDoors.admit}.
-        """
         return self._accounts.admit(grant, kind)
 
     def dismiss(self, grant: Grant) -> None:
-        """
-        See L{natsbroker.leafnodes.leafnodes.LeafDoors.dismiss}.
-        """
         self._accounts.dismiss(grant, Kind.SPOKE)
 
 
@@ -118,9 +111,6 @@ class LeafnodeService(LinkService[LeafRemote]):
 
     @property
     def links(self) -> Leafs:
-        """
-        See L{LinkService.links}.
-        """
         return self.leafs
 
     @property
@@ -159,9 +149,6 @@ class LeafnodeService(LinkService[LeafRemote]):
             self._dial(remote, 0.0)
 
     def _identify(self) -> None:
-        """
-        See L{LinkService._identify}.
-        """
         self.leafs.identity = identityFrom(self._settings, self.block, self._serverId, self.port)
 
     def announce(self) -> None:
@@ -218,9 +205,6 @@ class LeafnodeService(LinkService[LeafRemote]):
     # Changing.
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
-        """
-        See L{natsbroker.server.reload.Planner}.
-        """
         before, block = self.block, _blockOf(new)
         if block.port < 0 < before.port or (block.port < 0 and before.port < 0):
             block = replace(block, port=before.port)

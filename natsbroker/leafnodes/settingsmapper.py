@@ -1,9 +1,8 @@
 """
 What the settings say of leafnodes, as the network layer wants it.
 
-Promises: pure functions, save for those that make TLS contexts, which read certificates, and the
+Pure functions, save for those that make TLS contexts, which read certificates, and the
 credentials that they make, which read the file every time that they are asked.
-Must never know: connections.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 How a broker takes part in leafnode connections, and what it says of that.
 
-Promises: frozen values, which a reload replaces as a whole; the members of INFO and CONNECT have
+Frozen values, which a reload replaces as a whole; the members of INFO and CONNECT have
 the real server's names and order, and one of our own, C{natsbroker}.
-Must never know: connections, or files.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """
 What passes over a leafnode connection: interest in both directions, and messages.
 
-Promises: a message that came is given to whom messages from such a peer reach, of each queue group
+A message that came is given to whom messages from such a peer reach, of each queue group
 that its sender chose to one member, and never back; a spoke is told of all interest that its hub
 has, and a hub of what its spoke serves; nothing passes that may not; interest of ours that comes
 back ends the connection, since messages would go round in circles.
-Must never know: how the connection came about, or which other leafnodes there are.
 """
 
 from __future__ import annotations
@@ -73,9 +72,6 @@ class LeafAccount:
         self.replies = replies
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
-        """
-        See L{ILinkSubscriber.forward}.
-        """
         outbox = self._outbox
         if outbox.closed:
             return
@@ -86,9 +82,6 @@ class LeafAccount:
         outbox.write(leaf.messageFrame(message, queues, outbox.headers))
 
     def clientInfo(self, isDetailed: bool) -> ClientInfo:
-        """
-        See L{IOrigin.clientInfo}.
-        """
         described = self._describe()
         return described if isDetailed else ClientInfo(acc=described.acc, rtt=described.rtt)
 
@@ -122,15 +115,9 @@ class _Door:
         self._bus = bus
 
     def door(self, account: str) -> IMessageBus | None:
-        """
-        See L{natsbroker.routes.interest.AccountDoors.door}.
-        """
         return self._bus
 
     def names(self) -> Iterable[str]:
-        """
-        See L{natsbroker.routes.interest.AccountDoors.names}.
-        """
         return [self._bus.account]
 
 

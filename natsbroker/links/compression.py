@@ -4,8 +4,7 @@ Which compression two servers use on a link, and how much of it.
 Both sides compute the same from their own mode and from the mode in the peer's first INFO. Each
 direction has a level of its own, which only its sender knows. (Observed of nats-server 2.15.)
 
-Promises: decisions that follow from modes and round trips alone.
-Must never know: streams of bytes, or connections.
+Decisions that follow from modes and round trips alone.
 """
 
 from __future__ import annotations

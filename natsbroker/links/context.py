@@ -1,8 +1,7 @@
 """
 What all links of one kind share.
 
-Promises: a reload replaces the values in it, and running links see the new ones.
-Must never know: what is spoken on a link, accounts, or configuration.
+A reload replaces the values in it, and running links see the new ones.
 """
 
 from __future__ import annotations

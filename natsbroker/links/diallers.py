@@ -1,9 +1,8 @@
 """
 Everybody whom one kind of link dials.
 
-Promises: whoever is dialled is dialled by one at a time; before this is opened, and after it is
+Whoever is dialled is dialled by one at a time; before this is opened, and after it is
 closed, nobody is.
-Must never know: what is said on a link, or why somebody is dialled.
 """
 
 from __future__ import annotations

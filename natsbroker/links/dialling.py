@@ -1,10 +1,9 @@
 """
 Dialling one peer until it answers.
 
-Promises: one attempt at a time, with a pause in between that grows if that is wanted and is never
+One attempt at a time, with a pause in between that grows if that is wanted and is never
 quite the same, so that two who dial each other do not stay in step; after it was stopped, nothing
 happens any more.
-Must never know: what the connection is for.
 """
 
 from __future__ import annotations

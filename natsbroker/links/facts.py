@@ -1,8 +1,7 @@
 """
 What there is to tell of any link at one moment.
 
-Promises: a frozen value without secrets.
-Must never know: who is told, or what else there is to tell of one kind of link.
+A frozen value without secrets.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """
 A conversation with another server, from its first byte to its last, without a transport.
 
-Promises: frames are handled in order, and nothing escapes what they cause; a peer that is silent is
+Frames are handled in order, and nothing escapes what they cause; a peer that is silent is
 sent PINGs, and given up if it does not answer; what waits for it is bounded, and so is the time in
 which it must take some; when it ends, for whatever reason, what it stood for is taken back at once,
 exactly once.
-Must never know: what is spoken, or sockets. The layers above and below do.
 """
 
 from __future__ import annotations
@@ -340,9 +339,6 @@ class Link(TurnTaker):
         return due
 
     def deadlinePassed(self, now: float) -> float | None:
-        """
-        See L{natsbroker.connections.wheel.HasDeadline}.
-        """
         if self.reason:
             return None
         limits, stuck = self.context.limits, self._stuckSince

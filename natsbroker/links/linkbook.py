@@ -1,8 +1,7 @@
 """
 The books of one kind of link: those that there are, and what those were that are gone.
 
-Promises: what is counted only grows; a link is in the book from its beginning to its end.
-Must never know: what is spoken on links.
+What is counted only grows; a link is in the book from its beginning to its end.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 Where one kind of link is listened for.
 
-Promises: a place that is taken is told in nats-server's words; where none is wanted, nothing
+A place that is taken is told in nats-server's words; where none is wanted, nothing
 listens, and everything else holds all the same.
-Must never know: what is said on a link, or who connects.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 Accounts at other servers, as origins of messages.
 
-Promises: services that may know it are told which server a request comes from.
-Must never know: how messages come from there.
+Services that may know it are told which server a request comes from.
 """
 
 from __future__ import annotations
@@ -40,9 +39,6 @@ class PeerOrigin:
         self.grant = Grant(account)
 
     def clientInfo(self, isDetailed: bool) -> ClientInfo:
-        """
-        See L{IOrigin.clientInfo}.
-        """
         account = self.grant.account
         if not isDetailed:
             return ClientInfo(acc=account)

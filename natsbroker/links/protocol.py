@@ -1,10 +1,9 @@
 """
 Links over Twisted transports, dialled and accepted.
 
-Promises: any stream transport will do; with TLS the session begins when the handshake is done and
+Any stream transport will do; with TLS the session begins when the handshake is done and
 the peer is who it should be; back-pressure is the transport's own, translated for the outbox. Plain
 TCP goes through the hub where there is one.
-Must never know: what the bytes mean.
 """
 
 from __future__ import annotations
@@ -212,9 +211,6 @@ class LinkProtocol(Protocol):
         self.abort()
 
     def write(self, data: bytes) -> None:
-        """
-        See L{LinkPeer.write}.
-        """
         if self._s2 is not None:
             data = self._s2.encoder.encode(data)
         if self._records is None:
@@ -223,9 +219,6 @@ class LinkProtocol(Protocol):
             self._records.send(data)
 
     def compress(self, level: str) -> None:
-        """
-        See L{LinkPeer.compress}.
-        """
         link = self.link
         if self._s2 is not None:
             self._s2.encoder.level = level
@@ -245,21 +238,12 @@ class LinkProtocol(Protocol):
             self._timer = self.link.context.reactor.callLater(_LINGER, self.abort)
 
     def abort(self) -> None:
-        """
-        See L{LinkPeer.abort}.
-        """
         self._stream.abortConnection()
 
     def pauseReading(self) -> None:
-        """
-        See L{LinkPeer.pauseReading}.
-        """
         (self._s2 or self._stream).pauseProducing()
 
     def resumeReading(self) -> None:
-        """
-        See L{LinkPeer.resumeReading}.
-        """
         (self._s2 or self._stream).resumeProducing()
 
     def useLane(self, lane: Any) -> None:

@@ -1,9 +1,8 @@
 """
 The links of one kind that there are.
 
-Promises: whoever comes after the end was decided is sent away; the end is told once when nobody is
+Whoever comes after the end was decided is sent away; the end is told once when nobody is
 left.
-Must never know: what links lead to, or what passes over them.
 """
 
 from __future__ import annotations

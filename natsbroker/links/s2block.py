@@ -6,8 +6,7 @@ what came before. It is a Snappy block with one more element, the repeat, which 
 offset of the copy before it. (The format is described in the S2 package of klauspost/compress and
 in Google's description of Snappy.)
 
-Promises: a pure function; memory is taken only for what a block may give.
-Must never know: streams, or connections.
+A pure function; memory is taken only for what a block may give.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 S2 on a link, between its session and its transport.
 
-Promises: what a session flushes is one S2 stream; what comes is decoded no faster than the session
+What a session flushes is one S2 stream; what comes is decoded no faster than the session
 takes it, and no more of it in one turn than an uncompressed connection brings; a peer that has not
 proved who it is sends small chunks only.
-Must never know: what the bytes mean, or how the two sides came to agree on S2.
 """
 
 from __future__ import annotations

@@ -5,9 +5,8 @@ A stream is an identifier and chunks, each with its type, its length and, where 
 their checksum. Blocks are compressed as Snappy does, by a library: every reader of S2 takes them.
 (The format is described in the S2 package of klauspost/compress; the limits are nats-server's.)
 
-Promises: any split of the same input gives the same bytes; a chunk is judged by its header, before
+Any split of the same input gives the same bytes; a chunk is judged by its header, before
 it is waited for or memory is taken for what it claims; chunks without content are bounded.
-Must never know: connections, or what the bytes mean.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 The part of a broker in one kind of link, as far as the kind makes no difference: a listener, whom
 it dials, and what all its links share.
 
-Promises: it listens before it dials; what the settings limit, and what is traced, holds for links
+It listens before it dials; what the settings limit, and what is traced, holds for links
 that there are as for those to come; once it has ended there is no link, and none comes.
-Must never know: what is said on a link, who is dialled, or of which kind it is.
 """
 
 from __future__ import annotations

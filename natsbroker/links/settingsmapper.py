@@ -1,9 +1,8 @@
 """
 What the settings say of every kind of link, as the network layer wants it.
 
-Promises: what holds for routes, gateways and leafnodes alike is the same for all of them. Pure
+What holds for routes, gateways and leafnodes alike is the same for all of them. Pure
 functions, save for L{linkTLSFrom}, which reads certificates.
-Must never know: connections.
 """
 
 from __future__ import annotations

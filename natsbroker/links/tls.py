@@ -1,9 +1,8 @@
 """
 TLS on links: both ends show a certificate, and whoever dials checks the name of whoever answers.
 
-Promises: nothing is said before the handshake, and nothing after it to a peer whose certificate is
+Nothing is said before the handshake, and nothing after it to a peer whose certificate is
 not for the name that was dialled.
-Must never know: the files of certificates, or what is said.
 """
 
 from __future__ import annotations
@@ -76,9 +75,6 @@ class DialledConnections:
         self._owner = owner
 
     def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
-        """
-        See L{IOpenSSLClientConnectionCreator}.
-        """
         connection = SealedConnection(self._context, None)
         if self._owner is not None:
             self._owner.connection = connection

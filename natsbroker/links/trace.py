@@ -1,9 +1,8 @@
 """
 What passes over links, in the log.
 
-Promises: an arrow for the direction and the operation as it stands on the wire; payloads are cut
+An arrow for the direction and the operation as it stands on the wire; payloads are cut
 where they are to be, and passwords are not shown.
-Must never know: what an operation does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 What the monitoring pages need to see of links to other servers, as protocols.
 
-Promises: nothing but shapes; each is no wider than what a page shows.
-Must never know: any implementation.
+Nothing but shapes; each is no wider than what a page shows.
 """
 
 from __future__ import annotations

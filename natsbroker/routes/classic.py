@@ -2,11 +2,10 @@
 What passes over a route in the dialect before NATS 2.0: interest of the global account, and
 messages without headers.
 
-Promises: a message that came is given to what this member serves, of a queue group to one member if
+A message that came is given to what this member serves, of a queue group to one member if
 it was sent to that, and to another route only if the group's last member here has gone; a peer gets
 a message once for everybody there who is subscribed without a group, and once for each queue group
 that was chosen there.
-Must never know: how the connection came about, or who else is in the cluster.
 """
 
 from __future__ import annotations
@@ -63,9 +62,6 @@ class ClassicMember(PeerOrigin):
         self._traffic = traffic
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
-        """
-        See L{ILinkSubscriber.forward}.
-        """
         self._traffic.forward(message, queues)
 
 

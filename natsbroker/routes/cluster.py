@@ -1,10 +1,9 @@
 """
 The cluster as one of its members sees it.
 
-Promises: everybody who is told of is dialled, once; of two connections for the same purpose one
+Everybody who is told of is dialled, once; of two connections for the same purpose one
 goes; clients learn where else they can connect, as members come and go; whose interest passes over
 which connection follows from the pool, from one moment to the next.
-Must never know: the reactor's endpoints, accounts' insides, or configuration files.
 """
 
 from __future__ import annotations

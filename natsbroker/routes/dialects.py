@@ -1,8 +1,7 @@
 """
 Which of the two dialects of routes two members speak with each other.
 
-Promises: both ends come to the same answer from what the other's INFO says, whoever dialled.
-Must never know: how either is spoken.
+Both ends come to the same answer from what the other's INFO says, whoever dialled.
 
 Servers before 2.0 say in INFO that they understand protocol 1, or say nothing; those since say 2 or
 more. A natsbroker that understands both says 2 and adds a member of its own, C{classic}, by which

@@ -1,8 +1,7 @@
 """
 News of members: who is told of a new one, and what that makes of it.
 
-Promises: a news reaches everybody who can use it and does not go round in circles.
-Must never know: connections' bytes, or how somebody is dialled.
+A news reaches everybody who can use it and does not go round in circles.
 
 Each member that gets a connection to a new one tells the others, unless it dialled because it was
 told itself. What a news says besides, its mode, keeps the number of messages down: one who was told

@@ -1,10 +1,9 @@
 """
 Interest between two members of a cluster: what is told to the peer, and what it tells.
 
-Promises: the peer knows what this member serves, account by account, and nothing that was learned
+The peer knows what this member serves, account by account, and nothing that was learned
 from others; what the peer tells stands among the account's subscriptions until it takes it back or
 its connection ends; what it tells of an account that is not known here is kept for when it is.
-Must never know: connections, or how an operation is written.
 """
 
 from __future__ import annotations
@@ -157,9 +156,6 @@ class Announcer:
     def interestGained(
         self, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
     ) -> None:
-        """
-        See L{IInterestWatcher.interestGained}.
-        """
         if self._permissions.mayTell(pattern):
             self._told.add((pattern, queue, origin))
             self._gained(pattern, queue, weight, origin)
@@ -169,16 +165,10 @@ class Announcer:
     def interestWeightChanged(
         self, pattern: bytes, queue: bytes, weight: int, origin: bytes = b""
     ) -> None:
-        """
-        See L{IInterestWatcher.interestWeightChanged}.
-        """
         if (pattern, queue, origin) in self._told:
             self._gained(pattern, queue, weight, origin)
 
     def interestLost(self, pattern: bytes, queue: bytes, origin: bytes = b"") -> None:
-        """
-        See L{IInterestWatcher.interestLost}.
-        """
         if (pattern, queue, origin) in self._told:
             self._told.discard((pattern, queue, origin))
             self._lost(pattern, queue, origin)

@@ -1,9 +1,8 @@
 """
 The other members of a cluster, and the connections to each.
 
-Promises: each place in a pool has one connection at most; when both ends dial at once, both keep
+Each place in a pool has one connection at most; when both ends dial at once, both keep
 the same connection wherever that can be known; nothing here says or closes anything.
-Must never know: how connections are made, or what passes over them.
 
 Two members that dial each other at the same moment each have a connection of their own when the
 other's arrives. nats-server closes whatever comes second, so both may go, and both dial again a

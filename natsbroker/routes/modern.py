@@ -1,10 +1,9 @@
 """
 What passes over a route in the dialect since NATS 2.0: interest by account, and messages.
 
-Promises: a message that came is given to what this member serves, of each queue group that its
+A message that came is given to what this member serves, of each queue group that its
 sender chose to one member, and to another route only for a group whose last member here has gone;
 interest of accounts is told over the connection that is theirs.
-Must never know: how the connection came about, or who else is in the cluster.
 """
 
 from __future__ import annotations
@@ -80,9 +79,6 @@ class RouteAccount(PeerOrigin):
         self.outbox = outbox
 
     def forward(self, message: Message, queues: tuple[bytes, ...]) -> None:
-        """
-        See L{ILinkSubscriber.forward}.
-        """
         outbox = self.outbox
         if outbox.closed:
             return

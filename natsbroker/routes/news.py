@@ -1,9 +1,8 @@
 """
 What members say of themselves and of each other while they are members.
 
-Promises: of a new member everybody is told who can use it, and whoever is told of one that is not
+Of a new member everybody is told who can use it, and whoever is told of one that is not
 known dials it; clients learn where else they can connect from what members say of themselves.
-Must never know: how routes are agreed on, or how somebody is dialled.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 What the monitoring pages say of the cluster.
 
-Promises: nats-server's keys, absent where they are absent there; passwords in the URLs of routes
+nats-server's keys, absent where they are absent there; passwords in the URLs of routes
 are not shown.
-Must never know: HTTP.
 """
 
 from __future__ import annotations
@@ -46,17 +45,11 @@ class ClusterPages:
         }
 
     def routes(self) -> Iterable[RouteFacts]:
-        """
-        See L{natsbroker.links.views.ClusterView.routes}.
-        """
         for member in self._membership.cluster.members.values():
             for route in member:
                 yield routeFacts(route)
 
     def permissions(self) -> Mapping[str, Any]:
-        """
-        See L{natsbroker.links.views.ClusterView.permissions}.
-        """
         return self._membership.cluster.terms.shownPermissions
 
     def varz(self) -> dict[str, Any]:

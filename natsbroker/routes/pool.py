@@ -1,9 +1,8 @@
 """
 Which connection to a member has which place: in the pool, or as the one of an account.
 
-Promises: a connection that is agreed on has a place or goes; of two connections for the same place
+A connection that is agreed on has a place or goes; of two connections for the same place
 one goes, and the other one takes over why it was dialled.
-Must never know: how connections are made, or what passes over them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 One connection to another member of the cluster: how it is agreed on.
 
-Promises: nobody is taken for a member who does not say the right password and the right name of the
+Nobody is taken for a member who does not say the right password and the right name of the
 cluster, in that order, and who is asked first says so before anything else; the real server's words
 for whoever is refused; what the peer stood for is gone the moment the connection ends.
-Must never know: interest and messages, which are its traffic's, or who else is in the cluster.
 """
 
 from __future__ import annotations
@@ -96,9 +95,6 @@ class Route(Link):
 
     @property
     def remote(self) -> str:
-        """
-        See L{Link.remote}.
-        """
         document = self.document
         return "" if document is None else document.server_name or document.server_id
 

@@ -1,9 +1,8 @@
 """
 The page C{/routez}: the connections to other members of the cluster.
 
-Promises: the parameters, refusals and keys of nats-server's page; a row is bounded, however much a
+The parameters, refusals and keys of nats-server's page; a row is bounded, however much a
 peer is subscribed to.
-Must never know: how routes come and go.
 """
 
 from __future__ import annotations

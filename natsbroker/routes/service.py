@@ -2,9 +2,8 @@
 The broker's part in a cluster, with everything that it has of the world: a listener, whom it dials,
 and the settings.
 
-Promises: it listens before it dials; whoever is to be dialled is dialled by one at a time; a reload
+It listens before it dials; whoever is to be dialled is dialled by one at a time; a reload
 adds and removes routes, and changes what passes over those that stay.
-Must never know: what is said on a route, or who is a member.
 """
 
 from __future__ import annotations
@@ -85,9 +84,6 @@ class ClusterMembership(LinkService[tuple[str, int, str]]):
 
     @property
     def links(self) -> Cluster:
-        """
-        See L{LinkService.links}.
-        """
         return self.cluster
 
     @property
@@ -168,9 +164,6 @@ class ClusterMembership(LinkService[tuple[str, int, str]]):
     # Changing.
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
-        """
-        See L{natsbroker.server.reload.Planner}.
-        """
         block = new.cluster
         if block is None or not block.port:
             raise ValueError("config reload not supported for cluster: it cannot be left")

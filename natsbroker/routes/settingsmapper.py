@@ -1,8 +1,7 @@
 """
 What the settings say of the cluster, as the network layer wants it.
 
-Promises: pure functions.
-Must never know: connections.
+Pure functions.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 Sids on a classic route: those under which a peer knows what this member serves, and those under
 which it told its own interest.
 
-Promises: a sid is never used twice on one connection; each member of a queue group has one, so that
+A sid is never used twice on one connection; each member of a queue group has one, so that
 peers that choose among sids choose fairly; what is forgotten is remembered for as long as messages
 may be on their way to it, and no longer.
-Must never know: connections, or who is subscribed here.
 """
 
 from __future__ import annotations

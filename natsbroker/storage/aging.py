@@ -1,8 +1,7 @@
 """
 The clock that makes old records go although nothing is appended.
 
-Promises: asks about once a second, only while there is somebody to ask.
-Must never know: how records go.
+Asks about once a second, only while there is somebody to ask.
 """
 
 from __future__ import annotations

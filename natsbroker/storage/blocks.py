@@ -26,8 +26,7 @@ A block is a head, a table and the records. All integers are little-endian::
 The table holds for each record, as 4 bytes, where it ends, counted from the end of the table; and
 then, if sequences are missing, for each its sequence less the first one.
 
-Promises: what is built can be read; L{natsbroker.storage.walking} reads what was damaged since.
-Must never know: where blocks are kept.
+What is built can be read; L{natsbroker.storage.walking} reads what was damaged since.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 What every store checks of its arguments, in the same words.
 
-Promises: L{ValueError} for what no store takes.
-Must never know: which store asks.
+L{ValueError} for what no store takes.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@ The thread of a store that writes, and what it is asked to.
 
 What is asked while a commit runs waits in a queue, and all of it is the next commit.
 
-Promises: requests are handed to the thread in the order in which they came, and what it tells of
+Requests are handed to the thread in the order in which they came, and what it tells of
 them is told in the reactor's thread. After a failure everything in the queue fails with it, at once
 and without being tried.
-Must never know: how anything is written, or what the requests are about.
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ envelope behind the other; what there is one of for a subject, or a key of state
 Because the mark is random, nobody who publishes can make bytes that look like an envelope of this
 store; so values can be found again anywhere in a damaged file.
 
-Promises: what L{unwrap} returns is what L{wrap} was given, or L{Damaged} is raised.
-Must never know: what the values mean.
+What L{unwrap} returns is what L{wrap} was given, or L{Damaged} is raised.
 """
 
 from __future__ import annotations

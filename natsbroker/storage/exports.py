@@ -1,8 +1,7 @@
 """
 Ranges of a log for jobs: columns and digests, made from pages of records.
 
-Promises: the same columns and the same digest from every log that holds the same records.
-Must never know: which store it is.
+The same columns and the same digest from every log that holds the same records.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 Blocks as columns, for exports.
 
-Promises: the columns that L{natsbroker.storage.exports.columnsOf} makes of the same records, each
+The columns that L{natsbroker.storage.exports.columnsOf} makes of the same records, each
 of which was verified, or none; while they are made, other threads run.
-Must never know: where blocks are kept.
 """
 
 from __future__ import annotations

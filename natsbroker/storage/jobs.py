@@ -2,10 +2,8 @@
 What a store with a thread that writes is asked to do: one object for each request, applied in a
 transaction.
 
-Promises: C{apply} may be called again with another transaction, if the first one failed; only the
+C{apply} may be called again with another transaction, if the first one failed; only the
 last call counts. A request that cannot be granted does not keep others from being.
-Must never know: threads, or what a transaction does. The Deferred of a job belongs to the reactor's
-thread.
 """
 
 from __future__ import annotations
@@ -160,9 +158,6 @@ class LogJob(Job):
         self.identity = identity
 
     def apply(self, transaction: Any) -> None:
-        """
-        See L{Job}.
-        """
         self.applyTo(transaction.log(self.identity))
 
     def applyTo(self, writer: Any) -> None:
@@ -209,9 +204,6 @@ class DeleteJob(LogJob):
         self._deleted = 0
 
     def applyTo(self, writer: ILogWriter) -> None:
-        """
-        See L{LogJob}.
-        """
         self._deleted = writer.delete(self._sequences)
 
     def result(self) -> int:
@@ -232,16 +224,10 @@ class DiscardJob(LogJob):
         self._writer: ILogWriter | None = None
 
     def applyTo(self, writer: ILogWriter) -> None:
-        """
-        See L{LogJob}.
-        """
         writer.discardTo = max(writer.discardTo, self._sequence)
         self._writer = writer
 
     def isDone(self) -> bool:
-        """
-        See L{Job}.
-        """
         return self.error is not None or self._writer is None or self._writer.trimmed
 
     def result(self) -> int:
@@ -261,9 +247,6 @@ class SkipJob(LogJob):
         self._sequence = sequence
 
     def applyTo(self, writer: ILogWriter) -> None:
-        """
-        See L{LogJob}.
-        """
         writer.skipTo(self._sequence)
 
 
@@ -273,9 +256,6 @@ class HoldJob(LogJob):
     """
 
     def applyTo(self, writer: ILogWriter) -> None:
-        """
-        See L{LogJob}.
-        """
         writer.putHolds()
         writer.sweep()
 
@@ -290,8 +270,5 @@ class EnforceJob(LogJob):
         self._sweep = sweep
 
     def applyTo(self, writer: ILogWriter) -> None:
-        """
-        See L{LogJob}.
-        """
         if self._sweep:
             writer.sweep()

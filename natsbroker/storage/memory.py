@@ -1,9 +1,8 @@
 """
 The store that forgets: logs in memory, for tests and for streams that need not survive.
 
-Promises: everything that a store on disk promises, save surviving. Each Deferred has fired when
+Everything that a store on disk promises, save surviving. Each Deferred has fired when
 it is returned. What was appended is not copied: the bytes objects are kept.
-Must never know: files, threads, or the services on top.
 """
 
 from __future__ import annotations
@@ -47,18 +46,12 @@ class MemoryStates(SpaceBase):
         self._values: dict[bytes, bytes] = {}
 
     def load(self, prefix: bytes = b"") -> Deferred[dict[bytes, bytes]]:
-        """
-        See L{natsbroker.interfaces.IStateStore}.
-        """
         if self._store.closed is not None:
             return fail(self._store.closed)
         found = sorted(each for each in self._values if each.startswith(prefix))
         return succeed({key: self._values[key] for key in found})
 
     def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStateStore}.
-        """
         checkChanges(changes)
         if self._store.closed is not None:
             return fail(self._store.closed)
@@ -106,15 +99,9 @@ class MemoryStore:
         return sum(each.size for each in self._logs.values()) + size <= self._maxSize
 
     def logs(self) -> Deferred[list[str]]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         return fail(self.closed) if self.closed is not None else succeed(sorted(self._logs))
 
     def open(self, name: str, create: bool = True) -> Deferred[IStreamLog]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         checkLogName(name)
         if self.closed is not None:
             return fail(self.closed)
@@ -126,9 +113,6 @@ class MemoryStore:
         return succeed(log)
 
     def drop(self, name: str) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         if self.closed is not None:
             return fail(self.closed)
         log = self._logs.pop(name, None)
@@ -139,22 +123,13 @@ class MemoryStore:
         return succeed(None)
 
     def states(self, space: str) -> MemoryStates:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         checkSpace(space)
         return self._states.setdefault(space, MemoryStates(self))
 
     def watch(self, watcher: IStoreWatcher) -> Callable[[], None]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         return self._troubles.watch(watcher)
 
     def close(self) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         if self.closed is None:
             self.closed = StoreClosed("the store is closed")
             self.aging.stop()

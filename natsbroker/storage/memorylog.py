@@ -1,8 +1,7 @@
 """
 A log in memory.
 
-Promises: see the interfaces. Each Deferred has fired when it is returned.
-Must never know: files, threads, other logs.
+See the interfaces. Each Deferred has fired when it is returned.
 """
 
 from __future__ import annotations
@@ -93,9 +92,6 @@ class MemoryLog:
         return self._rows.size
 
     def append(self, batch: Sequence[Entry]) -> Deferred[range]:
-        """
-        See L{natsbroker.interfaces.IStreamLog}.
-        """
         size = _checkEntries(batch)
         if self.closed is not None:
             return fail(self.closed)
@@ -115,9 +111,6 @@ class MemoryLog:
     def read(
         self, sequence: int, limit: int = 256, maxBytes: int = 1048576
     ) -> Deferred[list[Record]]:
-        """
-        See L{natsbroker.interfaces.IStreamLog}.
-        """
         if self.closed is not None:
             return fail(self.closed)
         found: list[Record] = []
@@ -129,26 +122,17 @@ class MemoryLog:
         return succeed(found)
 
     def bounds(self) -> LogBounds:
-        """
-        See L{natsbroker.interfaces.IStreamLog}.
-        """
         oldest = self._rows.oldest()
         first = self.nextSequence if oldest is None else oldest.sequence
         last = self.nextSequence - 1
         return LogBounds(first, last, len(self._rows), self._rows.size, self._lastTime)
 
     def sequenceAt(self, timestamp: int) -> Deferred[int]:
-        """
-        See L{natsbroker.interfaces.IStreamLog}.
-        """
         if self.closed is not None:
             return fail(self.closed)
         return succeed(self._rows.sequenceAt(timestamp) or self.nextSequence)
 
     def retain(self, retention: Retention) -> None:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
         self._retention = retention
         if retention.age and self.closed is None:
             self._store.aging.want(self, self.enforce)
@@ -192,9 +176,6 @@ class MemoryLog:
         return min(self._holds.values(), default=self.nextSequence)
 
     def discardBefore(self, sequence: int) -> Deferred[int]:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
         if self.closed is not None:
             return fail(self.closed)
         limit = min(sequence, self._holdFloor())
@@ -203,17 +184,11 @@ class MemoryLog:
         return succeed(self.bounds().first)
 
     def delete(self, sequences: Collection[int]) -> Deferred[int]:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
         if self.closed is not None:
             return fail(self.closed)
         return succeed(sum(map(self._rows.remove, sequences)))
 
     def skipTo(self, sequence: int) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
         checkSkip(sequence, self.nextSequence)
         if self.closed is not None:
             return fail(self.closed)
@@ -221,9 +196,6 @@ class MemoryLog:
         return succeed(None)
 
     def hold(self, name: str, floor: int) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IHeldLog}.
-        """
         checkHold(self._holds, name)
         if self.closed is not None:
             return fail(self.closed)
@@ -232,9 +204,6 @@ class MemoryLog:
         return succeed(None)
 
     def release(self, name: str) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IHeldLog}.
-        """
         if self.closed is not None:
             return fail(self.closed)
         self._holds.pop(name, None)
@@ -242,15 +211,9 @@ class MemoryLog:
         return succeed(None)
 
     def holds(self) -> Mapping[str, int]:
-        """
-        See L{natsbroker.interfaces.IHeldLog}.
-        """
         return dict(self._holds)
 
     def lastFor(self, subject: bytes) -> Deferred[Record | None]:
-        """
-        See L{natsbroker.interfaces.ISubjectIndexedLog}.
-        """
         if self.closed is not None:
             return fail(self.closed)
         sequences = self._rows.bySubject.get(subject)
@@ -261,9 +224,6 @@ class MemoryLog:
     def subjects(
         self, pattern: bytes, after: bytes = b"", limit: int = 0
     ) -> Deferred[dict[bytes, SubjectTally]]:
-        """
-        See L{natsbroker.interfaces.ISubjectIndexedLog}.
-        """
         if self.closed is not None:
             return fail(self.closed)
         found = sorted(
@@ -280,9 +240,6 @@ class MemoryLog:
     def readMatching(
         self, patterns: Sequence[bytes], sequence: int, limit: int = 256, maxBytes: int = 1048576
     ) -> Deferred[Matching]:
-        """
-        See L{natsbroker.interfaces.ISubjectIndexedLog}.
-        """
         if self.closed is not None:
             return fail(self.closed)
         found: list[Record] = []
@@ -295,15 +252,9 @@ class MemoryLog:
         return succeed(Matching(found, self.nextSequence))
 
     def exportRange(self, start: int, stop: int, maxBytes: int = 16777216) -> Deferred[Columns]:
-        """
-        See L{natsbroker.interfaces.IExportableLog}.
-        """
         return exportRange(self._page, start, min(stop, self.nextSequence), maxBytes)
 
     def digest(self, start: int, stop: int) -> Deferred[RangeDigest]:
-        """
-        See L{natsbroker.interfaces.IExportableLog}.
-        """
         return digestRange(self._page, start, min(stop, self.nextSequence))
 
     def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:

@@ -1,8 +1,7 @@
 """
 Records in memory, in the order of their sequences.
 
-Promises: what is added is not copied.
-Must never know: limits, or who asks.
+What is added is not copied.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 A log in the reactor's thread, as far as it is the same whatever it is kept in: sequences, holds and
 limits, and what is asked of the thread that writes.
 
-Promises: see the interfaces.
-Must never know: how records are kept, or how they are read.
+See the interfaces.
 """
 
 from __future__ import annotations
@@ -96,17 +95,11 @@ class OwnedLog:
         return self._owner.ask(job) if self.closed is None else fail(self.closed)
 
     def bounds(self) -> LogBounds:
-        """
-        See L{natsbroker.interfaces.IStreamLog}.
-        """
         return self._bounds
 
     # Deleting
 
     def skipTo(self, sequence: int) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
         checkSkip(sequence, self.nextSequence)
         deferred = self._ask(SkipJob(self.identity, sequence))
         if not deferred.called:
@@ -114,23 +107,14 @@ class OwnedLog:
         return deferred
 
     def delete(self, sequences: Collection[int]) -> Deferred[int]:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
         return self._ask(DeleteJob(self.identity, sequences))
 
     def discardBefore(self, sequence: int) -> Deferred[int]:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
         return self._ask(DiscardJob(self.identity, sequence))
 
     # Limits
 
     def retain(self, retention: Retention) -> None:
-        """
-        See L{natsbroker.interfaces.IRetainedLog}.
-        """
         before = self.policy.retention
         sweep = bool(retention.perSubject) and retention.perSubject != before.perSubject
         self.policy.retention = retention
@@ -157,16 +141,10 @@ class OwnedLog:
     # Holds
 
     def hold(self, name: str, floor: int) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IHeldLog}.
-        """
         checkHold(self.policy.holds, name)
         return self._setHolds({**self.policy.holds, name: floor})
 
     def release(self, name: str) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IHeldLog}.
-        """
         if name not in self.policy.holds:
             return self._ask(BarrierJob())
         return self._setHolds({k: v for k, v in self.policy.holds.items() if k != name})
@@ -189,23 +167,14 @@ class OwnedLog:
         return failure
 
     def holds(self) -> Mapping[str, int]:
-        """
-        See L{natsbroker.interfaces.IHeldLog}.
-        """
         return dict(self.policy.holds)
 
     # Exports
 
     def exportRange(self, start: int, stop: int, maxBytes: int = 16777216) -> Deferred[Columns]:
-        """
-        See L{natsbroker.interfaces.IExportableLog}.
-        """
         return exportRange(self._page, start, min(stop, self._bounds.last + 1), maxBytes)
 
     def digest(self, start: int, stop: int) -> Deferred[RangeDigest]:
-        """
-        See L{natsbroker.interfaces.IExportableLog}.
-        """
         return digestRange(self._page, start, min(stop, self._bounds.last + 1))
 
     def _page(self, start: int, stop: int, maxBytes: int) -> Deferred[Page]:

@@ -1,8 +1,7 @@
 """
 What a log keeps.
 
-Promises: the reactor's thread replaces the values, the thread that writes reads them.
-Must never know: how records go.
+The reactor's thread replaces the values, the thread that writes reads them.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ A record is 40 bytes of head, then subject, headers and payload. All integers ar
 The identity is in each record, so a record that turns up in the wrong log is seen; and it is how
 records are found again when everything around them is damaged.
 
-Promises: what L{decode} returns is what L{encodeBatch} was given, or L{Damaged} is raised.
-Must never know: where records are kept.
+What L{decode} returns is what L{encodeBatch} was given, or L{Damaged} is raised.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 State, as far as it is the same in every store.
 
-Promises: see L{natsbroker.interfaces.IStateStore}.
-Must never know: how state is kept, or what it is.
+See L{natsbroker.interfaces.IStateStore}.
 """
 
 from __future__ import annotations
@@ -45,21 +44,12 @@ class SpaceBase:
     """
 
     def put(self, key: bytes, value: bytes) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStateStore}.
-        """
         return self.change({key: value})
 
     def delete(self, key: bytes) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStateStore}.
-        """
         return self.change({key: None})
 
     def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStateStore}.
-        """
         raise NotImplementedError
 
 
@@ -73,9 +63,6 @@ class AskedSpace(SpaceBase):
         self._space = space
 
     def change(self, changes: Mapping[bytes, bytes | None]) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStateStore}.
-        """
         checkChanges(changes)
         return self._owner.ask(self._jobFor(changes) if changes else BarrierJob())
 

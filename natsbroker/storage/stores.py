@@ -1,10 +1,9 @@
 """
 Finding and opening stores.
 
-Promises: a store that is named is one of ours or a plugin's, or is named as missing, with those
+A store that is named is one of ours or a plugin's, or is named as missing, with those
 that there are. A store on disk is in a folder of its own, made if it is not there. What only one
 store needs is imported when that is opened.
-Must never know: what is kept in a store.
 """
 
 from __future__ import annotations
@@ -73,9 +72,6 @@ class MemoryOpener:
     name = "memory"
 
     def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
-        """
-        See L{IStoreOpener}.
-        """
         # nats-streaming-server ignores the folder too.
         _refuseOthers(section, "max_size", "dir")
         store: IStreamStore = MemoryStore(host.reactor, _size(section), wallClockOf(host.reactor))
@@ -91,9 +87,6 @@ class LMDBOpener:
     name = "lmdb"
 
     def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
-        """
-        See L{IStoreOpener}.
-        """
         _refuseOthers(section, "max_size", "dir")
         directory = section.get("dir")
         if not isinstance(directory, str) or not directory:
@@ -114,9 +107,6 @@ class PostgresOpener:
     name = "postgres"
 
     def openStore(self, host: IBrokerHost, section: Mapping[str, Any]) -> Deferred[IStreamStore]:
-        """
-        See L{IStoreOpener}.
-        """
         accepted = ("driver", "no_caching", "bulk_insert_limit", "dir")
         _refuseOthers(section, "source", "max_open_conns", "schema", "lease", *accepted)
         driver = section.get("driver", "postgres")

@@ -1,9 +1,8 @@
 """
 A store that has a thread for writing and some for reading, in the reactor's thread.
 
-Promises: whoever watches is told when writing stops and resumes; after a failure the store is
+Whoever watches is told when writing stops and resumes; after a failure the store is
 opened again, later and later; closing finishes what was asked.
-Must never know: what the store is kept in.
 """
 
 from __future__ import annotations
@@ -60,15 +59,9 @@ class ThreadedStore(Generic[Log]):
     # The interface
 
     def watch(self, watcher: IStoreWatcher) -> Callable[[], None]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         return self.troubles.watch(watcher)
 
     def close(self) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         result: Deferred[None] = Deferred()
         if self._pool.joined:
             result.callback(None)

@@ -1,8 +1,7 @@
 """
 Reading blocks that may be damaged.
 
-Promises: reading a damaged block gives every record in it that is still whole.
-Must never know: where blocks are kept.
+Reading a damaged block gives every record in it that is still whole.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 Telling watchers what goes wrong, and remembering it for those that come later.
 
-Promises: each watcher is told of each trouble once, of those before its time as well; a damaged
+Each watcher is told of each trouble once, of those before its time as well; a damaged
 record is told once however often it is read.
-Must never know: how troubles are found.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 A client of NATS Streaming inside the broker, for services that store what they tell in a channel.
 
-Promises: messages are stored in the order in which they were written, or the log says that some
+Messages are stored in the order in which they were written, or the log says that some
 were not; what waits is bounded; no answer is waited for longer than some seconds.
-Must never know: what is written, or how channels are stored.
 """
 
 from __future__ import annotations
@@ -119,9 +118,6 @@ class ChannelWriter:
     # Heartbeats.
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """
-        See L{ISubscriber.deliver}.
-        """
         if message.reply:
             self._bus.post(message.reply, b"")
 

@@ -1,9 +1,8 @@
 """
 NATS Streaming, as the settings want it.
 
-Promises: the service that the C{streaming} block describes, over the store that it names, and what
+The service that the C{streaming} block describes, over the store that it names, and what
 serves jobs over the same logs.
-Must never know: how the service works.
 """
 
 from __future__ import annotations

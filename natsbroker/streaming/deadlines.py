@@ -1,10 +1,9 @@
 """
 Things to be done at a time, any number of them, with one timer of the reactor.
 
-Promises: a call is never made before its time by the clock that was given, whatever the wall clock
+A call is never made before its time by the clock that was given, whatever the wall clock
 does in between; calls due at once are made in the order of their times; a call that raises is
 logged and hinders no other. Setting and cancelling cost next to nothing.
-Must never know: what is called.
 """
 
 from __future__ import annotations

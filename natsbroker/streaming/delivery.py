@@ -1,11 +1,10 @@
 """
 Sending the messages of channels to subscribers.
 
-Promises: each group gets every message after its position, in order, once, as far as its members
+Each group gets every message after its position, in order, once, as far as its members
 have room (maxInFlight); what comes out of the store is read in pieces, so that a long channel
 neither fills memory nor holds up others. A message that cannot be read is never taken for one that
 was acknowledged.
-Must never know: how somebody became a subscriber.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 What clients of NATS Streaming are told when something is refused.
 
-Promises: the exact words of nats-streaming-server 0.25.6, because clients compare them; those of
+The exact words of nats-streaming-server 0.25.6, because clients compare them; those of
 our own stand in a group by themselves.
-Must never know: when something is refused.
 """
 
 from __future__ import annotations

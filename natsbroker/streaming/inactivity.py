@@ -1,10 +1,9 @@
 """
 Deleting channels that nobody uses.
 
-Promises: a channel with a limit on inactivity is deleted when it has had no active subscription and
+A channel with a limit on inactivity is deleted when it has had no active subscription and
 no new message for that long, and not while anybody is subscribing, a message is being stored, or a
 job holds messages that it has not had yet.
-Must never know: how a channel is deleted.
 """
 
 from __future__ import annotations

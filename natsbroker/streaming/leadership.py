@@ -5,8 +5,7 @@ The one that has the lease of a log without records, C{stan/CLUSTER}, serves all
 are on standby. They do not even listen to what clients ask, so no client is answered twice:
 wherever in a cluster of brokers it is connected, the one that serves is asked.
 
-Promises: when L{lead} returns, no other broker serves the channels, as long as it has its leases.
-Must never know: how leases work, or what is served.
+When L{lead} returns, no other broker serves the channels, as long as it has its leases.
 """
 
 from __future__ import annotations

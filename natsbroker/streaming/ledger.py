@@ -1,13 +1,12 @@
 """
 What the service remembers beside the channels' logs: its clients, and who was sent what.
 
-Promises: what a client was promised (that it is connected, that a subscription exists or is gone)
+What a client was promised (that it is connected, that a subscription exists or is gone)
 is durable when the Deferred fires. What was sent and acknowledged is written down a little later,
 so a broker that ends unexpectedly may send again what was acknowledged just before, but never
 leaves anything out: every change of a group is written with all others of that group, at once.
 While the store takes no writes, clients and subscriptions that must not outlive the broker are
 written down as soon as it does.
-Must never know: why anything changes.
 
 Keys: C{service}; C{client/ID}; C{subscription/NUMBER}; C{import}, written by
 L{natsbroker.streaming.filestore.importer}.

@@ -1,10 +1,9 @@
 """
 How much there may be: channels, and messages, subscriptions and time in each.
 
-Promises: nats-streaming-server's rules of inheritance. A pattern that leaves a limit open takes it
+nats-streaming-server's rules of inheritance. A pattern that leaves a limit open takes it
 from the narrowest pattern that covers it, at last from the limits of all channels; a channel has
 the limits of the narrowest pattern that it matches.
-Must never know: what is done when a limit is reached.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 Messages of the protocol that come and go in numbers.
 
-Promises: what L{natsbroker.streaming.protocol} says, where the compiled steps in front of it are
+What L{natsbroker.streaming.protocol} says, where the compiled steps in front of it are
 not there or decline; they take what every client sends, and a test holds them equal to the library.
-Must never know: what is done with a message.
 """
 
 from __future__ import annotations

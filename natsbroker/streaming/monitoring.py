@@ -1,9 +1,8 @@
 """
 Figures about the service, for monitoring.
 
-Promises: values of one moment, with the names that nats-streaming-server's C{/streaming} pages
+Values of one moment, with the names that nats-streaming-server's C{/streaming} pages
 have; nothing here keeps the service or its clients alive.
-Must never know: HTTP, JSON, or how figures are chosen and shown.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 The names of NATS Streaming: subjects of a cluster, client ids, channels.
 
-Promises: pure functions. What is let through can stand in a subject, in a log line and in a key of
+Pure functions. What is let through can stand in a subject, in a log line and in a key of
 a store.
-Must never know: which names are in use.
 
 A channel is what nats-streaming-server takes for one: tokens joined by full stops, without C{/},
 C{*} and C{>} anywhere. Beyond that, blanks, control characters and names over L{LONGEST_CHANNEL}

@@ -7,9 +7,8 @@ which subjects the clients talk to the service::
     publish, subscribe = channelPermissions(publish=["orders.anna"], subscribe=["prices.>"])
     return Grant(user="anna", publish=publish, subscribe=subscribe)
 
-Promises: what is allowed to a user is what such a client needs, and the channels that were named;
+What is allowed to a user is what such a client needs, and the channels that were named;
 nothing else.
-Must never know: users.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 Going on where the service stopped, expectedly or not.
 
-Promises: clients are connected as they were; every subscription goes on where it was, and what it
+Clients are connected as they were; every subscription goes on where it was, and what it
 had not acknowledged comes again, marked as such, and so does what may have been sent since its
 state was last written down. What belongs to nobody any more is forgotten.
-Must never know: how the state came about.
 """
 
 from __future__ import annotations

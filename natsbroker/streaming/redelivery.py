@@ -1,11 +1,10 @@
 """
 Sending again what was not acknowledged.
 
-Promises: a message is sent again only when its ack wait has passed, when its durable subscription
+A message is sent again only when its ack wait has passed, when its durable subscription
 is resumed, or when the member of a queue group that had it is gone; a message that is not in the
 store any more is dropped; one that cannot be read now stays pending and is tried again. A single
 subscription whose client leaves heartbeats unanswered is not sent anything again.
-Must never know: how messages are sent for the first time.
 """
 
 from __future__ import annotations

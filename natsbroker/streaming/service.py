@@ -1,12 +1,11 @@
 """
 NATS Streaming as a service on a message bus and a store.
 
-Promises: everything that the service is made of is introduced to each other here. It is ready when
+Everything that the service is made of is introduced to each other here. It is ready when
 what the store remembers is in force again, or when another broker serves the same channels of a
 store that several share; then it serves as soon as that one does not. When it has stopped,
 everything is written down and the store is closed. Only public interfaces are used:
 L{IMessageBus}, L{IStreamStore}, L{IOrigin}.
-Must never know: what bus and which store these are.
 """
 
 from __future__ import annotations
@@ -115,9 +114,6 @@ class StreamingService(Service):
         self._starting.addBoth(self._started)
 
     def whenPrepared(self) -> Deferred[None]:
-        """
-        See L{IPrepared}.
-        """
         return self._readiness.wait()
 
     async def _start(self) -> None:

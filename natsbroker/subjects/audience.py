@@ -1,8 +1,7 @@
 """
 Of which subscriptions somebody else is told.
 
-Promises: plain data; the same subscription is always told in the same way.
-Must never know: who is told, or how.
+Plain data; the same subscription is always told in the same way.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 Results by subject, remembered while they hold.
 
-Promises: never a stale result; memory is bounded; subjects in steady use stay
-while any number of others pass by once.  Must never know: what a result is or
-how it is found.
+Never a stale result; memory is bounded; subjects in steady use stay
+while any number of others pass by once.
 
 There are two generations.  Results enter the young one; when it is full it
 becomes the old one, and the old one is forgotten.  A result asked for again

@@ -2,9 +2,8 @@
 How remembered matches survive churn: has anything that matters to this subject
 changed since?
 
-Promises: both questions are O(1); an epoch never comes back after a change that
-matters.  Must never know: what is remembered, by whom, or what the subscribers
-are.
+Both questions are O(1); an epoch never comes back after a change that
+matters.
 
 There is one counter for patterns that begin with a wildcard, a row of counters
 for the other wildcard patterns, picked by their first token, and a row for

@@ -1,8 +1,8 @@
 """
 The functions that a transform's destination may call.
 
-Promises: a call is checked when it is compiled; what it compiles to never
-raises.  Must never know: whole subjects' validity, weights, accounts.
+A call is checked when it is compiled; what it compiles to never
+raises.
 
 See L{natsbroker.subjects.transforms} for what each function does.
 """

@@ -1,9 +1,8 @@
 """
 The grammar of subjects, and the relations between patterns.
 
-Promises: pure functions of C{bytes}; iterative, so a subject of any number of
-tokens is fine; nothing here raises on any bytes.  Must never know: who
-subscribes, who may, where a message goes.
+Pure functions of C{bytes}; iterative, so a subject of any number of
+tokens is fine; nothing here raises on any bytes.
 
 A subject is one or more tokens joined by full stops.  A token that is exactly
 C{*} stands for one token; a last token that is exactly C{>} stands for one or

@@ -1,11 +1,10 @@
 """
 The default subject router: which entries does a subject reach?
 
-Promises: a match costs one look-up for each wildcard shape in use (see
+A match costs one look-up for each wildcard shape in use (see
 L{natsbroker.subjects.shapes}), whatever the number of patterns; insert and
 remove are O(1), also when a hundred thousand entries share a pattern; no
-recursion, so any number of tokens is fine.  Must never know: what an entry is,
-connections, accounts, queue groups, caches.
+recursion, so any number of tokens is fine.
 
 All patterns live in one dict under their own text.  A subject is matched by
 asking, for each shape that can apply, what text a pattern of that shape would

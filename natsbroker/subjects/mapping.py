@@ -1,10 +1,9 @@
 """
 Subject mappings: where a message goes that was published to another subject.
 
-Promises: immutable once made; the first mapping that matches decides, once;
+Immutable once made; the first mapping that matches decides, once;
 finding it costs the same for any number of mappings; random numbers come from
-whoever made the table.  Must never know: accounts, permissions, configuration
-files.
+whoever made the table.
 
 A mapping has one or more destinations, each with a weight in percent.  What is
 left of 100 goes to the subject itself, unless the source is one of those

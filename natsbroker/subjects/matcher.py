@@ -1,10 +1,8 @@
 """
 The answer of a subject router, sorted for delivery and remembered.
 
-Promises: an answer is never stale: whoever changes subscriptions calls L{Matcher.changed} with the
+An answer is never stale: whoever changes subscriptions calls L{Matcher.changed} with the
 pattern; answers for other subjects mostly stay remembered; memory is bounded.
-Must never know: subscribers, messages, or which router it asks. The compiled twin in C{_accel}
-has the same interface and passes the same tests.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """
 What a user may publish and subscribe to, as data.
 
-Promises: immutable values, compiled once; an answer costs a dict look-up when
+Immutable values, compiled once; an answer costs a dict look-up when
 the same question was asked lately; the number of remembered answers is bounded.
-Must never know: users, connections, accounts, configuration files, and the
-error texts that a refusal is told with.
 
 The rules are nats-server's, checked against 2.15.1 (see
 C{docs/topics/routing.md}): a deny beats an allow; a subscription wider than the

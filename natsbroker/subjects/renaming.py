@@ -2,9 +2,8 @@
 Two names for the same subjects: what one account calls them and what another
 does.
 
-Promises: everything that can be wrong with a renaming is said when it is made;
-renaming back undoes renaming.  Must never know: accounts, imports, or who uses
-which name.
+Everything that can be wrong with a renaming is said when it is made;
+renaming back undoes renaming.
 
 A renaming is written as two patterns.  Our pattern says with C{$1}, or
 C{{{wildcard(1)}}}, where the token at their first C{*} goes; a C{*} of ours

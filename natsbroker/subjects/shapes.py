@@ -1,9 +1,9 @@
 """
 The wildcard shapes that are in use, and what to look up for each.
 
-Promises: the number of shapes, and with it the cost of matching any subject of
+The number of shapes, and with it the cost of matching any subject of
 any length, is capped; counting a pattern in and out is O(1) in the number of
-patterns.  Must never know: the patterns themselves, or what is kept under them.
+patterns.
 
 The shape of a pattern is its number of tokens, the positions of its C{*}, and
 whether it ends in C{>}: C{orders.*.paid} and C{users.*.seen} have one shape.

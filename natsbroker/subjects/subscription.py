@@ -1,9 +1,7 @@
 """
 One subscription, as routers store it and the bus delivers to it.
 
-Promises: a slotted value with two counters; nothing in it interprets the subscriber.
-Must never know: what a subscriber is, or who forwards to whom. The compiled twin in C{_accel}
-has the same attributes.
+A slotted value with two counters; nothing in it interprets the subscriber.
 """
 
 from __future__ import annotations
@@ -76,17 +74,11 @@ class Subscription:
         self.closed = False
 
     def cancel(self) -> None:
-        """
-        See L{natsbroker.interfaces.ISubscription.cancel}.
-        """
         if not self.closed:
             self.closed = True
             self.owner.subscriptionCancelled(self)
 
     def cancelAfter(self, count: int) -> None:
-        """
-        See L{natsbroker.interfaces.ISubscription.cancelAfter}.
-        """
         if count > self.delivered:
             self.maximum = count
         else:
@@ -94,9 +86,6 @@ class Subscription:
             self.cancel()
 
     def reweigh(self, weight: int) -> None:
-        """
-        See L{natsbroker.interfaces.ISubscription.reweigh}.
-        """
         if not self.closed:
             self.owner.subscriptionReweighed(self, weight)
 

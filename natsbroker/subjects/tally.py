@@ -1,9 +1,7 @@
 """
 How many messages were published to some subjects.
 
-Promises: sums that only grow.
-Must never know: which subjects, or who reads them. The compiled twin in C{_accel} is counted by the
-compiled lane without a call.
+Sums that only grow.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 Subject transforms: from the subjects that match a source pattern to others.
 
-Promises: everything that can be wrong with a transform is said when it is made;
+Everything that can be wrong with a transform is said when it is made;
 applying it never raises, and never makes bytes that are not a valid subject.
-Must never know: accounts, weights, imports, or why a subject is transformed.
 
 A destination is a subject whose tokens may be
 

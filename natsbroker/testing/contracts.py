@@ -11,9 +11,8 @@ collects from the module that keeps it::
 
 (Contracts of stores are in L{natsbroker.testing.storecontracts}.)
 
-Promises: only the public interfaces are used; a provider that breaks one of their sentences fails a
+Only the public interfaces are used; a provider that breaks one of their sentences fails a
 test that says which.
-Must never know: any implementation.
 """
 
 from __future__ import annotations

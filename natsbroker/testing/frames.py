@@ -1,7 +1,7 @@
 """
 What a server wrote, cut into protocol frames, and expectations of single frames.
 
-Promises: frames joined again are the bytes that came in; an expectation says in words what is
+Frames joined again are the bytes that came in; an expectation says in words what is
 wrong with a frame.
 
 This module must never know how the bytes were obtained.

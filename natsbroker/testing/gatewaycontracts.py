@@ -5,9 +5,8 @@ What every gateway interest policy must do, as tests: for our own and for those 
 
     TestMyPolicy = gatewayPolicyTests(MyPolicy)
 
-Promises: only the public interfaces are used; a provider that breaks one of their sentences fails a
+Only the public interfaces are used; a provider that breaks one of their sentences fails a
 test that says which.
-Must never know: any implementation.
 """
 
 from __future__ import annotations

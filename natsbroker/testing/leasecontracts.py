@@ -14,8 +14,7 @@ L{natsbroker.testing.storecontracts}, and provide C{share} and C{expire} as well
         def expire(self):
             ...
 
-Promises: only the public interfaces are used.
-Must never know: any implementation.
+Only the public interfaces are used.
 """
 
 from __future__ import annotations
@@ -71,9 +70,6 @@ class LossWatcher:
         """
 
     def logLost(self, log: str) -> None:
-        """
-        See L{IStoreWatcher}.
-        """
         self.lost.append(log)
 
 

@@ -1,10 +1,9 @@
 """
 A whole broker without sockets and with a clock that only the test moves.
 
-Promises: everything but the sockets is the real thing: settings, accounts, authorization, services,
+Everything but the sockets is the real thing: settings, accounts, authorization, services,
 plugins, sessions. Nothing happens between two calls of the test, and the same calls always have the
 same outcome.
-Must never know: what is tested with it.
 """
 
 from __future__ import annotations
@@ -58,9 +57,6 @@ class _NoThreads:
         *arguments: Any,
         **named: Any,
     ) -> None:
-        """
-        See L{twisted.python.threadpool.ThreadPool.callInThreadWithCallback}.
-        """
         try:
             result = call(*arguments, **named)
         except Exception:
@@ -76,15 +72,9 @@ class MemoryReactor(MemoryReactorClock):
     """
 
     def getThreadPool(self) -> Any:
-        """
-        See L{twisted.internet.interfaces.IReactorThreads.getThreadPool}.
-        """
         return _NoThreads()
 
     def callFromThread(self, callable: Callable[..., Any], *args: object, **kwargs: object) -> None:
-        """
-        See L{IReactorFromThreads.callFromThread}.
-        """
         self.callLater(0, callable, *args, **kwargs)
 
     def pass_(self, seconds: float) -> None:

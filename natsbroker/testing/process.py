@@ -1,9 +1,8 @@
 """
 A real broker in a process of its own, for tests that talk to it over sockets.
 
-Promises: it listens on loopback, on a port that the kernel chose, is ready when L{startBroker}
+It listens on loopback, on a port that the kernel chose, is ready when L{startBroker}
 returns, and ends when it is stopped.
-Must never know: Twisted; the process that tests may use any event loop.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 A reactor for tests of things that have threads: its time stands still, its turns come when asked.
 
-Promises: C{callFromThread} may be called from any thread; what it was given runs in the thread
+C{callFromThread} may be called from any thread; what it was given runs in the thread
 that waits, in order, and never by itself. Time passes by C{advance} only.
-Must never know: what is waited for.
 """
 
 from __future__ import annotations
@@ -43,9 +42,6 @@ class PumpedReactor(Clock):
         self._calls: queue.SimpleQueue[tuple[Callable[..., Any], Any, Any]] = queue.SimpleQueue()
 
     def callFromThread(self, callable: Callable[..., Any], *args: object, **kwargs: object) -> None:
-        """
-        See L{IReactorFromThreads}.
-        """
         self._calls.put((callable, args, kwargs))
 
     def catchUp(self) -> None:

@@ -1,9 +1,8 @@
 """
 Fixtures for programs that use NATS; pytest finds them wherever the package is installed.
 
-Promises: C{natsbroker} is a real broker for one test, C{natsbrokerFactory} starts as many as a test
+C{natsbroker} is a real broker for one test, C{natsbrokerFactory} starts as many as a test
 wants, C{memoryBroker} is one without sockets. Nothing is imported before a test asks for it.
-Must never know: which client library the tests use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 The player of transcripts: connections by name, what was said on them, and comparison.
 
-Promises: output is compared frame by frame and byte for byte; nothing is normalised except what
+Output is compared frame by frame and byte for byte; nothing is normalised except what
 an expectation names as variable.  A mismatch tells the whole conversation.
 
 This module must never know what serves the other end: it holds no reactor, socket or process, and

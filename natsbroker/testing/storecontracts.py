@@ -16,8 +16,7 @@ L{SubjectContract} and L{ExportContract} for those whose logs provide the interf
 L{HistoryContract} holds all of them together against a model. That of stores which several brokers
 share is L{natsbroker.testing.leasecontracts}.
 
-Promises: only the public interfaces are used.
-Must never know: any implementation.
+Only the public interfaces are used.
 """
 
 from __future__ import annotations

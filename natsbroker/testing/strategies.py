@@ -1,9 +1,8 @@
 """
 Hypothesis strategies for subjects, patterns, messages and what clients say.
 
-Promises: what is drawn is small and often has to do with one another: few tokens, few subjects, so
+What is drawn is small and often has to do with one another: few tokens, few subjects, so
 that subscriptions match messages. Everything is valid unless its name says otherwise.
-Must never know: what is tested with it.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ connections: sockets to a process, or transports in memory.
     >>> steps[0]
     Send(data=b'PING\\r\\n', on='a')
 
-Promises: steps are values; they hold no state of a replay.
+Steps are values; they hold no state of a replay.
 
 This module must never know what serves the other end.
 """

@@ -1,11 +1,10 @@
 """
 A connection without a socket, with both ends in the test's hands.
 
-Promises: it behaves as a Twisted TCP transport does towards its protocol: what is written leaves in
+It behaves as a Twisted TCP transport does towards its protocol: what is written leaves in
 a later turn of the reactor; a streaming producer is paused while too much waits and resumed when
 all of it has left; C{loseConnection} sends first, C{abortConnection} does not; nothing is called
 from within a call of the protocol.
-Must never know: what the bytes mean.
 """
 
 from __future__ import annotations
@@ -119,9 +118,6 @@ class MemoryTransport(TransportEnd):
     # The protocol's side.
 
     def write(self, data: bytes) -> None:
-        """
-        See L{ITransport.write}.
-        """
         if not self.connected or not data:
             return
         self._waiting += data
@@ -130,18 +126,12 @@ class MemoryTransport(TransportEnd):
             self._filled()
 
     def loseConnection(self) -> None:
-        """
-        See L{ITransport.loseConnection}.
-        """
         if self.connected and not self.disconnecting:
             self.disconnecting = True
             self.isReading = False
             self._later(self._send)
 
     def abortConnection(self) -> None:
-        """
-        See L{twisted.internet.interfaces.ITCPTransport.abortConnection}.
-        """
         if self.connected:
             self.disconnecting = True
             self.isReading = False

@@ -1,9 +1,8 @@
 """
 Who a client is, as JSON, and as the header that services of other accounts are shown.
 
-Promises: the text that nats-server 2.15 writes, with its names, its order and its escapes; in a
+The text that nats-server 2.15 writes, with its names, its order and its escapes; in a
 stamped message there is exactly one C{Nats-Request-Info}, and it is the broker's.
-Must never know: clients, accounts, or who may be told what.
 
 Clients send headers too, and this one must not be theirs (CVE-2026-33223). It is taken out in every
 spelling that any reader of headers might take for it: in any case, with blanks around the name,

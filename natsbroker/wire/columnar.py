@@ -31,9 +31,8 @@ Flags: C{LAST} is the last frame of an answer; C{ONE_SUBJECT}: all rows have the
 given once and there are no ends; C{NO_SUBJECTS}, C{NO_HEADERS}, C{NO_PAYLOADS}: the column is not
 given, because it was not asked for or, for headers, because all are empty.
 
-Promises: what L{encodeFrame} was given comes out of L{readFrame}, or L{FrameError} is raised;
+What L{encodeFrame} was given comes out of L{readFrame}, or L{FrameError} is raised;
 nothing is copied by reading.
-Must never know: stores, Arrow, or how frames travel.
 """
 
 from __future__ import annotations

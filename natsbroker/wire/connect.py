@@ -1,10 +1,9 @@
 """
 The JSON of CONNECT, read the way the real server reads it.
 
-Promises: names are matched without regard to case, the last of two wins, C{null} changes nothing,
+Names are matched without regard to case, the last of two wins, C{null} changes nothing,
 unknown names are ignored, and a wrong type refuses the whole; no input raises anything but
 L{ValueError}, however deep or strange.
-Must never know: what an option does.
 """
 
 from __future__ import annotations

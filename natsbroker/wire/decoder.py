@@ -1,11 +1,9 @@
 """
 Bytes to frames, one frame at a time: those of clients, or of whatever dialect it is given.
 
-Promises: any split of the same bytes gives the same frames; memory is bounded by the longest
+Any split of the same bytes gives the same frames; memory is bounded by the longest
 control line and the largest payload; input that breaks the protocol gives one C{FAULT} frame, as
 early as the real server would answer, and never an exception.
-Must never know: sessions, subscriptions, or what a frame causes. The compiled twin in C{_accel}
-has the same interface and passes the same tests.
 """
 
 from __future__ import annotations

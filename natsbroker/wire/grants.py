@@ -1,8 +1,7 @@
 """
 What an authorizer is told about a connection, and what it answers.
 
-Promises: plain values; a grant is data, so the fast lane can check it by itself.
-Must never know: how the answer was found.
+Plain values; a grant is data, so the fast lane can check it by itself.
 """
 
 from __future__ import annotations

@@ -5,10 +5,9 @@ NATS/1.0 header blocks: what stands between the control line of HPUB or HMSG and
     *( name ":" *blank value CRLF )
     CRLF
 
-Promises: order, case and duplicates are kept; a block that was not changed is written as it was
+Order, case and duplicates are kept; a block that was not changed is written as it was
 read; nothing is parsed before somebody asks; no input raises anything but L{ValueError}, and the
 memory for a block is a small multiple of its length.
-Must never know: what a header means. The broker itself passes blocks on without looking inside.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 Times as text.
 
-Promises: the text that nats-server has for the same time.
-Must never know: clocks, or what is told of.
+The text that nats-server has for the same time.
 """
 
 from __future__ import annotations

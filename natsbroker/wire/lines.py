@@ -1,9 +1,8 @@
 """
 One control line to a frame, for whichever dialect.
 
-Promises: pure functions of a line and of what the connection allows by now; shared by the pure and
+Pure functions of a line and of what the connection allows by now; shared by the pure and
 the compiled decoder, so these cannot disagree on anything but buffering.
-Must never know: buffers, or how a line arrived.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ that the message has in its stream::
     $GR.<4 of the cluster>.<reply>                         as before NATS 2.1
     $JS.ACK.<7 tokens>@<subject in the stream>
 
-Promises: pure functions over bytes.
-Must never know: who is meant.
+Pure functions over bytes.
 """
 
 from __future__ import annotations

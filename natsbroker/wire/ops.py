@@ -1,8 +1,7 @@
 """
 Operation codes: the first member of every decoded frame.
 
-Promises: small integers with their canonical spelling, shared by every dialect.
-Must never know: which dialect allows what.
+Small integers with their canonical spelling, shared by every dialect.
 """
 
 from __future__ import annotations

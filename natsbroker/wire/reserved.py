@@ -1,8 +1,7 @@
 """
 Subjects that the real server keeps to itself: clients may not publish to or with them.
 
-Promises: the prefixes as nats-server checks them (PROTOCOL part 2, rows 34 and 35).
-Must never know: who publishes.
+The prefixes as nats-server checks them (PROTOCOL part 2, rows 34 and 35).
 """
 
 from __future__ import annotations

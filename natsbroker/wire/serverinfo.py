@@ -1,10 +1,9 @@
 """
 What brokers tell each other about themselves: the JSON of INFO and CONNECT on links.
 
-Promises: names are matched without regard to case, unknown ones are kept for whoever the document
+Names are matched without regard to case, unknown ones are kept for whoever the document
 is passed on to, and no input raises anything but L{ValueError}, however deep or strange. A value of
 the wrong type refuses the whole, as nats-server does.
-Must never know: what follows from it.
 """
 
 from __future__ import annotations

@@ -7,11 +7,9 @@ What a server says to a client: its bytes to frames, and the client's lines::
     PING  PONG  +OK
     -ERR '<text>'
 
-Promises: any split of the same bytes gives the same frames; memory is bounded by the longest line
+Any split of the same bytes gives the same frames; memory is bounded by the longest line
 and the largest message; bytes that are no server's give one C{FAULT} frame, never an exception.
 Lines that are made here cannot be broken by the names in them.
-Must never know: sockets, Twisted, or what a frame causes. Links, the Twisted client and the
-blocking one share it.
 """
 
 from __future__ import annotations

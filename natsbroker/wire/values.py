@@ -1,8 +1,7 @@
 """
 The values that travel between the layers: a message, and where it came from.
 
-Promises: plain slotted values without behaviour that needs a clock, a socket or a lock.
-Must never know: Twisted, zope, or which connection a value belongs to.
+Plain slotted values without behaviour that needs a clock, a socket or a lock.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 What an auth callout service answers.
 
-Promises: an answer counts only if it is signed, in time, for this server, and about the user key of
+An answer counts only if it is signed, in time, for this server, and about the user key of
 the question; so is the user JWT in it. Whatever else comes denies, in nats-server's words.
-Must never know: accounts, or who was asked about.
 """
 
 from __future__ import annotations

@@ -2,11 +2,10 @@
 The authorizer of a configuration with auth callout: a service decides about everybody but its own
 users.
 
-Promises: nobody is let in by the service's word but into an account that there is, with a user JWT
+Nobody is let in by the service's word but into an account that there is, with a user JWT
 of the issuer that the configuration names. Whoever the configuration itself lets in is asked about
 too, unless it is one of the service's users, or of an account that the service has no say in. The
 order of the checks is that of the real server.
-Must never know: the configuration, connections, or how a service is asked.
 """
 
 from __future__ import annotations
@@ -71,9 +70,6 @@ class CalloutAuthorizer(Revocations):
         self.nonce = settings.nonce
 
     def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
-        """
-        See L{IAuthorizer.grantFor}.
-        """
         try:
             known: Any = self._settings.grantFor(hello)
         except Unauthorized as error:

@@ -1,9 +1,8 @@
 """
 Asking auth callout services.
 
-Promises: a service has as long as a client has to log in; no answer, a late one and nonsense all
+A service has as long as a client has to log in; no answer, a late one and nonsense all
 deny; questions are signed by this server, and sealed where the service has a key for that.
-Must never know: what an answer means for a connection.
 """
 
 from __future__ import annotations

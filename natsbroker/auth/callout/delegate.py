@@ -1,10 +1,9 @@
 """
 Auth callout in operator mode: the account of a user names who decides about it.
 
-Promises: a service places users into its own account, or into those that the account's JWT allows,
+A service places users into its own account, or into those that the account's JWT allows,
 with user JWTs that the account they are placed into, or a signing key of its, issued; what was
 answered holds for a connection until it ends, as long as the accounts' JWTs allow it.
-Must never know: how a service is asked.
 """
 
 from __future__ import annotations
@@ -67,15 +66,9 @@ class CalloutDelegate:
         self.limits = limits
 
     def guarded(self, grant: Grant, account: AccountClaims) -> Grant:
-        """
-        See L{natsbroker.auth.operator.authorizer.Delegate}.
-        """
         return guarded(grant, _serviceOf(account))
 
     def ask(self, account: AccountClaims, hello: Hello, user: UserClaims) -> Deferred[Grant]:
-        """
-        See L{natsbroker.auth.operator.authorizer.Delegate}.
-        """
         token = user.token
         name = nameIn(hello) or token.subject
         applicant = Applicant(name, token.text, user.tags, token.name)
@@ -84,9 +77,6 @@ class CalloutDelegate:
         return placing
 
     def reconsidered(self, hello: Hello) -> Grant | Deferred[Grant] | None:
-        """
-        See L{natsbroker.auth.operator.authorizer.Delegate}.
-        """
         known = None if hello.granted is None else hello.granted.memo
         if not isinstance(known, _Placement):
             return None

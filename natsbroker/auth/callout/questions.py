@@ -1,9 +1,8 @@
 """
 What an auth callout service is asked.
 
-Promises: the members of nats-server's authorization request, absent where they are absent there; a
+The members of nats-server's authorization request, absent where they are absent there; a
 question names a user key that nobody used before, so that an answer is good for one connection.
-Must never know: how a question is sent, or what is answered.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 Sealing what goes to an auth callout service, with the C{x25519} keys of NATS.
 
-Promises: what L{CurveKeys.seal} makes, exactly the owner of the recipient's key can open, and only
+What L{CurveKeys.seal} makes, exactly the owner of the recipient's key can open, and only
 as coming from us; whatever cannot be opened raises L{SealError}, and a key that contributes nothing
 (all zeros, or another point of small order) is refused (CVE-2023-46129).
-Must never know: what is sealed.
 
 The form is C{xkv1}, a nonce of 24 bytes, and a box of NaCl (X25519, XSalsa20, Poly1305).
 """

@@ -1,9 +1,8 @@
 """
 The JWT of an account.
 
-Promises: what L{AccountClaims.decode} returns has a true signature, is about an account's key, and
+What L{AccountClaims.decode} returns has a true signature, is about an account's key, and
 makes sense; nothing more.
-Must never know: whether the issuer is trusted, or whether it holds now.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 From the JWTs of accounts to what the broker knows of accounts.
 
-Promises: pure functions. An export that needs activation tokens is for those who have a valid one;
+Pure functions. An export that needs activation tokens is for those who have a valid one;
 an import, a mapping or an export that makes no sense is left out and named, and does no harm to the
 others.
-Must never know: connections, or how anything is exchanged.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """
 The authorizer of operator mode: users prove with JWTs and signatures who they are.
 
-Promises: whoever is let in has a JWT that its account, or a signing key of its, issued; the account
+Whoever is let in has a JWT that its account, or a signing key of its, issued; the account
 is of a trusted operator; the connection's nonce is signed with the user's own key, unless the JWT
 is a bearer's; and the user is neither revoked, nor expired, nor elsewhere or at another time or by
 another kind of connection than it may. The order of the checks is that of the real server.
-Must never know: where accounts are found, or sockets.
 """
 
 from __future__ import annotations
@@ -118,9 +117,6 @@ class OperatorAuthorizer(Revocations):
     # The users.
 
     def grantFor(self, hello: Hello) -> Grant | Deferred[Grant]:
-        """
-        See L{IAuthorizer.grantFor}.
-        """
         if self._delegate is not None and hello.granted is not None:
             again = self._delegate.reconsidered(hello)
             if again is not None:

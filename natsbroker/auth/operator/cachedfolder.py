@@ -1,9 +1,8 @@
 """
 A folder with the JWTs of some accounts: those that were asked for.
 
-Promises: as L{TokenFolder}; when it is full, the JWT that was not asked for longest makes room;
+As L{TokenFolder}; when it is full, the JWT that was not asked for longest makes room;
 what was not asked for in a given time, or has expired, is removed.
-Must never know: where JWTs come from.
 """
 
 from __future__ import annotations
@@ -41,26 +40,17 @@ class CachedFolder(TokenFolder):
         super().__init__(path, 0, Deletion.REMOVED)
 
     def read(self) -> set[str]:
-        """
-        See L{TokenFolder.read}.
-        """
         changed = super().read()
         now = self._now()
         self._used = {account: self._used.get(account, now) for account in self}
         return changed
 
     def __getitem__(self, account: str) -> str:
-        """
-        See L{TokenFolder.__getitem__}.
-        """
         text = super().__getitem__(account)
         self._touch(account)
         return text
 
     def save(self, account: str, text: str) -> bool:
-        """
-        See L{TokenFolder.save}.
-        """
         while account not in self and len(self) >= self._most:
             self.delete(next(iter(list(self._used))))
         isAnother = super().save(account, text)
@@ -68,9 +58,6 @@ class CachedFolder(TokenFolder):
         return isAnother
 
     def delete(self, account: str) -> bool:
-        """
-        See L{TokenFolder.delete}.
-        """
         self._used.pop(account, None)
         return super().delete(account)
 

@@ -2,10 +2,9 @@
 C{$SYS.REQ.CLAIMS.*} and C{$SYS.REQ.ACCOUNT.*.CLAIMS.*}: looking at and changing the JWTs of
 accounts while the broker runs.
 
-Promises: the subjects and answers of the real server. A JWT is stored and used only if it is signed
+The subjects and answers of the real server. A JWT is stored and used only if it is signed
 by a trusted key, is about the account that the subject names, and holds; what is stored is on the
 disk when that is said, and holds for connections that are there too.
-Must never know: connections, or who may send to these subjects (the system account's users may).
 
 Stricter than nats-server 2.15, on purpose: there, JWTs of other operators are stored too (and not
 used).

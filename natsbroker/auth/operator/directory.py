@@ -1,10 +1,9 @@
 """
 The accounts of operator mode: those that somebody asked for, with what their operators say of them.
 
-Promises: an account is known only while its JWT is signed by a trusted key, is about the key that
+An account is known only while its JWT is signed by a trusted key, is about the key that
 was asked for, and holds; of several who ask for the same account at a time, one asks the resolver;
 whoever watches is told of an account before anybody gets it, and of every change.
-Must never know: users, connections, or where JWTs come from.
 """
 
 from __future__ import annotations

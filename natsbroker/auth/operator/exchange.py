@@ -1,10 +1,9 @@
 """
 What an account's JWT says about its exports, imports and subject mappings.
 
-Promises: frozen values, every one of which has a type and valid subjects; an activation token is
+Frozen values, every one of which has a type and valid subjects; an activation token is
 one of the exporting account or a signing key of its, about this account, this type, and a subject
 that covers the import (CVE-2021-3127).
-Must never know: whether the other account exists, or how anything is exchanged.
 """
 
 from __future__ import annotations

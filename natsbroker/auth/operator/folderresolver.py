@@ -1,9 +1,8 @@
 """
 The resolver that keeps JWTs of accounts in a folder of this machine.
 
-Promises: changes reach the disk one after the other, outside of the reactor's thread, and are told
+Changes reach the disk one after the other, outside of the reactor's thread, and are told
 when they are there.
-Must never know: messages, or whether a JWT is true.
 """
 
 from __future__ import annotations
@@ -74,15 +73,9 @@ class FolderResolver:
         return self._lock.run(self._runInThread, self.folder.expire)
 
     def save(self, account: str, text: str) -> Deferred[bool]:
-        """
-        See L{TokenFolder.save}.
-        """
         return self._lock.run(self._runInThread, self.folder.save, account, text)
 
     def delete(self, account: str) -> Deferred[bool]:
-        """
-        See L{TokenFolder.delete}.
-        """
         return self._lock.run(self._runInThread, self.folder.delete, account)
 
     def saveIfNewer(self, account: str, text: str) -> Deferred[bool]:
@@ -103,9 +96,6 @@ class FolderResolver:
         self._saveIfNewer(account, text)
 
     def read(self) -> Deferred[set[str]]:
-        """
-        See L{TokenFolder.read}.
-        """
         return self._lock.run(self._runInThread, self.folder.read)
 
     def _saveIfNewer(self, account: str, text: str) -> bool:

@@ -1,9 +1,8 @@
 """
 From the claims of a user and its account to a grant.
 
-Promises: a user gets the least of what its own JWT (or its signer's template), its account and the
+A user gets the least of what its own JWT (or its signer's template), its account and the
 server allow; a user without rules of its own has its account's.
-Must never know: signatures, resolvers, or connections.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 The folders of the other brokers: asking them for the JWTs of accounts that ours does not have, and
 taking over what they have and ours has not.
 
-Promises: nats-server's subjects; whoever answers is not believed: only JWTs that are true come
+nats-server's subjects; whoever answers is not believed: only JWTs that are true come
 through; a question ends with the first JWT, when everybody has said that there is none, or when the
 time is over.
-Must never know: routes, or how a folder keeps JWTs.
 """
 
 from __future__ import annotations
@@ -188,9 +187,6 @@ class Neighbours:
     # What comes.
 
     def deliver(self, message: Message, tag: Any) -> None:
-        """
-        See L{ISubscriber.deliver}.
-        """
         name = message.subject[len(self._prefix) :]
         if name == _PACKED:
             self._packed(message.payload)

@@ -1,8 +1,7 @@
 """
 The JWT of an operator, and all operators that a broker trusts.
 
-Promises: who may sign accounts is exactly what the operators' JWTs say.
-Must never know: accounts.
+Who may sign accounts is exactly what the operators' JWTs say.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 What the JWTs of operators ask of a broker.
 
-Promises: settings in which operators contradict themselves or each other are refused with
+Settings in which operators contradict themselves or each other are refused with
 nats-server's words, before anything listens.
-Must never know: connections, or where accounts are found.
 """
 
 from __future__ import annotations

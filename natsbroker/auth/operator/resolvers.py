@@ -1,8 +1,7 @@
 """
 Resolvers that hold nothing themselves: JWTs of accounts from the configuration, or over HTTP.
 
-Promises: what is found is handed on as it is; a server that does not answer in time has nothing.
-Must never know: whether a JWT is true, or what it says.
+What is found is handed on as it is; a server that does not answer in time has nothing.
 """
 
 from __future__ import annotations
@@ -48,9 +47,6 @@ class MemoryResolver:
         self._tokens = dict(preload)
 
     def fetch(self, account: str) -> str:
-        """
-        See L{IAccountResolver.fetch}.
-        """
         return self._tokens[account]
 
 
@@ -75,9 +71,6 @@ class URLResolver:
         self._slots = DeferredSemaphore(_AT_A_TIME)
 
     def fetch(self, account: str) -> Deferred[str]:
-        """
-        See L{IAccountResolver.fetch}.
-        """
         return self._slots.run(self._ask, account)
 
     def _ask(self, account: str) -> Deferred[str]:

@@ -1,10 +1,9 @@
 """
 Operator mode: accounts that come from JWTs while the broker runs.
 
-Promises: an account exists before its first user is let in, and has what its JWT says; what
+An account exists before its first user is let in, and has what its JWT says; what
 changes in a JWT changes for the connections that are there; without its JWT, the system account can
 be entered with its own key, so that JWTs can be pushed to a broker that has none.
-Must never know: sockets, or what a JWT looks like.
 """
 
 from __future__ import annotations
@@ -252,9 +251,6 @@ class OperatorService(Service):
     # Accounts.
 
     def accountChanged(self, claims: AccountClaims) -> None:
-        """
-        See L{natsbroker.auth.operator.directory.Watcher}.
-        """
         account = claims.token.subject
         self._ended.discard(account)
         self._registry.include(account, limitsFrom(claims))
@@ -268,9 +264,6 @@ class OperatorService(Service):
                 self._load(wanted)
 
     def accountEnded(self, account: str) -> None:
-        """
-        See L{natsbroker.auth.operator.directory.Watcher}.
-        """
         self._ended.add(account)
         if account not in self._required:
             self._registry.exclude(account)

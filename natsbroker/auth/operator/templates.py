@@ -1,12 +1,11 @@
 """
 The permissions of users whose scoped signer gives them as a template.
 
-Promises: C{{{name()}}}, C{{{subject()}}}, C{{{account-name()}}}, C{{{account-subject()}}},
+C{{{name()}}}, C{{{subject()}}}, C{{{account-name()}}}, C{{{account-subject()}}},
 C{{{tag(x)}}} and C{{{account-tag(x)}}} are replaced by what the JWTs of the user and the account
 say; anything else in double braces refuses the user. What an allowed subject cannot be made of is
 left out, and if nothing is left, nothing is allowed; what a denied one cannot be made of refuses
 the user (nats-server's rules).
-Must never know: signatures, or what permissions are for.
 
 Stricter than nats-server 2.15, on purpose: a value that holds a wildcard or a blank is none. There,
 a scoped signer could give a user the name C{>} and so more than the template says.

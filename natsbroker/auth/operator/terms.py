@@ -1,9 +1,8 @@
 """
 What a user's JWT, or a scoped signer's template, says that a user may do, from where and when.
 
-Promises: frozen values; every subject, network, time and time zone in them was checked by
+Frozen values; every subject, network, time and time zone in them was checked by
 L{check}.
-Must never know: signatures, accounts, or connections.
 """
 
 from __future__ import annotations

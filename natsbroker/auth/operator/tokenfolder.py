@@ -1,10 +1,9 @@
 """
 A folder with the JWTs of accounts, one in each file.
 
-Promises: the file of an account is named after its public key, and nothing that is not the valid
+The file of an account is named after its public key, and nothing that is not the valid
 public key of an account ever becomes part of a path (CVE-2022-28357); a file is replaced as a whole
 and is on the disk when it is said to be; a file that cannot be understood is left alone.
-Must never know: whether a JWT is true, or who trusts whom. It blocks while the disk works.
 
 The layout is that of nats-server's C{full} resolver: C{dir/KEY.jwt}; what was deleted is renamed to
 C{dir/KEY.jwt.deleted} unless it shall be gone.

@@ -1,9 +1,8 @@
 """
 The JWT of a user.
 
-Promises: what L{UserClaims.decode} returns has a true signature, is about a user's key, and makes
+What L{UserClaims.decode} returns has a true signature, is about a user's key, and makes
 sense; nothing more.
-Must never know: whether the issuer may issue it, or whether it holds now.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ last block so small that it lies inside a page of the tree is replaced by one th
 records too; when a log ends with L{MERGE} blocks under half the full size, they become one. So a
 log that grows by single records is written about three times over, and its index stays small.
 
-Promises: the row says what there is.
-Must never know: why records come or go.
+The row says what there is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 Blocks that were read lately, so that reading a log page by page fetches each block once.
 
-Promises: never more than so many bytes; never a block that was replaced.
-Must never know: how blocks are fetched.
+Never more than so many bytes; never a block that was replaced.
 """
 
 from __future__ import annotations

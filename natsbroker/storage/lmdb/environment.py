@@ -8,8 +8,7 @@ have to note a new length each time.
 After a failure LMDB would refuse to read as well as to write. The file is then opened anew, first
 for reading and later for both; readers notice at most that they have to wait.
 
-Promises: the map grows before it is full; it is never moved or closed under a reader.
-Must never know: what is stored.
+The map grows before it is full; it is never moved or closed under a reader.
 """
 
 from __future__ import annotations

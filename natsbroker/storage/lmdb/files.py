@@ -12,8 +12,7 @@ sequence is never used twice, even if the database is damaged or is an old copy:
     power.
   - C{lock} is locked while a process has the store, and has its number.
 
-Promises: a file that is damaged reads as if it were not there.
-Must never know: the database.
+A file that is damaged reads as if it were not there.
 """
 
 from __future__ import annotations

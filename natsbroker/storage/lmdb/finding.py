@@ -6,8 +6,7 @@ found by searching the file, without its tree. But old copies lie about in it to
 are free, and in the free space of pages that are not. So as much of the tree is followed as can be,
 and what lies in pages that were reached counts only if the tree leads to it.
 
-Promises: nothing is written. What is whole and in the tree is found, wherever the damage is.
-Must never know: what is made of it.
+Nothing is written. What is whole and in the tree is found, wherever the damage is.
 """
 
 from __future__ import annotations

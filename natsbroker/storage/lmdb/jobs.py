@@ -1,8 +1,7 @@
 """
 What only this store is asked to do.
 
-Promises: as L{natsbroker.storage.jobs}.
-Must never know: threads.
+As L{natsbroker.storage.jobs}.
 """
 
 from __future__ import annotations
@@ -76,18 +75,12 @@ class AppendJob(RunJob):
         sole: bytes,
         subjects: Sequence[bytes] | None,
     ) -> None:
-        """
-        See L{LogWriter.append}.
-        """
         super().__init__(identity, first, blobs, size, lastTime)
         self._sole = sole
         self._subjects = subjects
         self.writes = bool(blobs)
 
     def applyTo(self, writer: LogWriter) -> None:
-        """
-        See L{LogJob}.
-        """
         if self.blobs:
             writer.append(
                 self.first, self.blobs, self.size, self.lastTime, self._sole, self._subjects
@@ -116,9 +109,6 @@ class CreateJob(Job):
         self._row = row
 
     def apply(self, transaction: Transaction) -> None:
-        """
-        See L{Job}.
-        """
         transaction.create(self._row)
 
 
@@ -128,9 +118,6 @@ class DropJob(LogJob):
     """
 
     def applyTo(self, writer: LogWriter) -> None:
-        """
-        See L{LogJob}.
-        """
         writer.row.dropped = True
 
 
@@ -147,9 +134,6 @@ class ChangeJob(Job):
         )
 
     def apply(self, transaction: Transaction) -> None:
-        """
-        See L{Job}.
-        """
         for key, value in self._changes.items():
             if value is None:
                 transaction.delete(key)

@@ -22,8 +22,7 @@ Identities and sequences are 8 bytes, big-endian, so that they sort; a length is
 values but blocks are in envelopes; those of C{F}, C{G}, C{H}, C{L} and C{X} in two each.
 docs/reference/store-format.md has the whole.
 
-Promises: what is packed here is unpacked to the same.
-Must never know: transactions.
+What is packed here is unpacked to the same.
 """
 
 from __future__ import annotations

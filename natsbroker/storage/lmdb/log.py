@@ -1,8 +1,7 @@
 """
 A log in the reactor's thread: gives sequences, encodes what is appended, finds subjects.
 
-Promises: see the interfaces.
-Must never know: transactions, other logs.
+See the interfaces.
 """
 
 from __future__ import annotations
@@ -74,9 +73,6 @@ class LMDBLog(ReadableLog):
         self._oldest = oldest
 
     def rollBack(self) -> None:
-        """
-        See L{OwnedLog}.
-        """
         super().rollBack()
         self._sole = self._row.sole
         self._indexed = self._row.indexed
@@ -94,9 +90,6 @@ class LMDBLog(ReadableLog):
     # Writing
 
     def append(self, batch: Sequence[Entry]) -> Deferred[range]:
-        """
-        See L{natsbroker.interfaces.IStreamLog}.
-        """
         first = self.nextSequence
         if not batch:
             return self._ask(BarrierJob()).addCallback(lambda _: range(first, first))
@@ -118,9 +111,6 @@ class LMDBLog(ReadableLog):
         return deferred
 
     def _ask(self, job: Job) -> Deferred[Any]:
-        """
-        See L{OwnedLog}.
-        """
         if self.closed is None and self._row.quarantined:
             return fail(LogReadOnly(f"log {self.name} is in quarantine"))
         return super()._ask(job)
@@ -129,9 +119,6 @@ class LMDBLog(ReadableLog):
 
     @inlineCallbacks
     def lastFor(self, subject: bytes) -> Generator[Deferred[Any], Any, Record | None]:
-        """
-        See L{natsbroker.interfaces.ISubjectIndexedLog}.
-        """
         if self.closed is not None:
             raise self.closed
         if not self._row.indexed and subject != self._row.sole:
@@ -154,9 +141,6 @@ class LMDBLog(ReadableLog):
     def subjects(
         self, pattern: bytes, after: bytes = b"", limit: int = 0
     ) -> Generator[Deferred[Any], Any, dict[bytes, SubjectTally]]:
-        """
-        See L{natsbroker.interfaces.ISubjectIndexedLog}.
-        """
         if self.closed is not None:
             raise self.closed
         if not self._row.indexed:
@@ -213,9 +197,6 @@ class LMDBLog(ReadableLog):
     def readMatching(
         self, patterns: Sequence[bytes], sequence: int, limit: int = 256, maxBytes: int = 1048576
     ) -> Generator[Deferred[Any], Any, Matching]:
-        """
-        See L{natsbroker.interfaces.ISubjectIndexedLog}.
-        """
         if self.closed is not None:
             raise self.closed
         found: list[Record] = []

@@ -4,9 +4,8 @@ What a store has lost and nobody has acknowledged.
 What is found damaged while the store is open is added to its reports, so that it is known at the
 next start as well.
 
-Promises: files are looked at and written in threads. What cannot be written is remembered as long
+Files are looked at and written in threads. What cannot be written is remembered as long
 as the store is open.
-Must never know: how damage is found, or who wants to know of it.
 """
 
 from __future__ import annotations
@@ -81,15 +80,9 @@ class Losses:
     # See IStoreWatcher.
 
     def recordsDamaged(self, log: str, start: int, stop: int, reason: str) -> None:
-        """
-        See L{IStoreWatcher}.
-        """
         self._add(lossOf(log, start, stop))
 
     def stateDamaged(self, space: str, key: bytes, reason: str) -> None:
-        """
-        See L{IStoreWatcher}.
-        """
         if space:
             self._add(f"{key.decode('ascii', 'backslashreplace')} of {space} is lost")
 

@@ -8,9 +8,8 @@ the journal holds beyond the database is put into it. Last the database is compa
 noted beside it: if it is older than the last commit, the logs go on beyond every sequence that may
 have been used.
 
-Promises: what was opened can be read without danger to the process. It blocks: call it in a
+What was opened can be read without danger to the process. It blocks: call it in a
 thread.
-Must never know: the reactor.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ Reading touches the disk and so happens in threads; decoding is Python and happe
 reactor's thread, a block at a time, so that neither waits for the other. Where columns are wanted
 and the compiled step is there, decoding is not Python, and happens in the threads as well.
 
-Promises: what was committed before a call is seen by it.
-Must never know: Deferreds, the reactor.
+What was committed before a call is seen by it.
 """
 
 from __future__ import annotations

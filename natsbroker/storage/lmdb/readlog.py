@@ -2,8 +2,7 @@
 Reading the blocks of a log, in the reactor's thread: what is at hand is decoded at once, the rest
 when a thread has fetched it.
 
-Promises: what is read is verified, record by record; a damaged one is told of and left out.
-Must never know: transactions, other logs, or how records come to be in blocks.
+What is read is verified, record by record; a damaged one is told of and left out.
 """
 
 from __future__ import annotations
@@ -113,9 +112,6 @@ class ReadableLog(OwnedLog):
     def read(
         self, sequence: int, limit: int = 256, maxBytes: int = 1048576
     ) -> Deferred[list[Record]]:
-        """
-        See L{natsbroker.interfaces.IStreamLog}.
-        """
         found: list[Record] = []
         if self.closed is not None:
             return fail(self.closed)
@@ -267,9 +263,6 @@ class ReadableLog(OwnedLog):
 
     @inlineCallbacks
     def sequenceAt(self, timestamp: int) -> Generator[Deferred[Any], Any, int]:
-        """
-        See L{natsbroker.interfaces.IStreamLog}.
-        """
         if self.closed is not None:
             raise self.closed
         first, last = self._bounds.first, self._lastInDatabase

@@ -4,8 +4,7 @@ Reports of what a store has lost: directories called C{damaged-1}, C{damaged-2} 
 Each has a text, the damaged database if there was one, and once somebody has acknowledged the loss
 an empty file that says so.
 
-Promises: a report is on disk when it is written. Nothing is deleted.
-Must never know: how damage is found.
+A report is on disk when it is written. Nothing is deleted.
 """
 
 from __future__ import annotations

@@ -4,9 +4,8 @@ Putting everything that is whole in a damaged database into a new one.
 The damaged file is kept in a directory of its own, beside the new one, with a report. As long as
 that directory is there, the store says each time it is opened that something may have been lost.
 
-Promises: nothing is deleted. What could not be found is known by log and sequence. No sequence
+Nothing is deleted. What could not be found is known by log and sequence. No sequence
 that was ever used is given again.
-Must never know: why the database is damaged.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 Reading everything in the database from time to time, so that damage is found before somebody needs
 what is damaged.
 
-Promises: a pass reads every value once, a little at a time, in a thread that reads; it is over
+A pass reads every value once, a little at a time, in a thread that reads; it is over
 before the next begins.
-Must never know: what is done about damage.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 State in the database.
 
-Promises: see L{natsbroker.interfaces.IStateStore}.
-Must never know: what is stored.
+See L{natsbroker.interfaces.IStateStore}.
 """
 
 from __future__ import annotations
@@ -32,9 +31,6 @@ class LMDBStates(AskedSpace):
 
     @inlineCallbacks
     def load(self, prefix: bytes = b"") -> Generator[Deferred[Any], Any, dict[bytes, bytes]]:
-        """
-        See L{natsbroker.interfaces.IStateStore}.
-        """
         try:
             yield self._owner.ask(BarrierJob())
         except StoreError:
@@ -46,7 +42,4 @@ class LMDBStates(AskedSpace):
         return {key[len(head) :]: value for key, value in found}
 
     def _jobFor(self, changes: Mapping[bytes, bytes | None]) -> Job:
-        """
-        See L{AskedSpace}.
-        """
         return ChangeJob(self._space, changes)

@@ -1,9 +1,8 @@
 """
 The store on disk, as the reactor's thread sees it.
 
-Promises: see L{natsbroker.interfaces.IStreamStore}. Every disk access is in a thread: one that
+See L{natsbroker.interfaces.IStreamStore}. Every disk access is in a thread: one that
 writes, and a few that read.
-Must never know: what the services on top do with it.
 """
 
 from __future__ import annotations
@@ -199,18 +198,12 @@ class LMDBStore(ThreadedStore[LMDBLog]):
     # The interface
 
     def logs(self) -> Deferred[list[str]]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         if self._closed is not None:
             return fail(self._closed)
         barrier = self.ask(BarrierJob()).addErrback(lambda failure: failure.trap(StoreError))
         return barrier.addCallback(lambda _: sorted(self._rows))
 
     def open(self, name: str, create: bool = True) -> Deferred[IStreamLog]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         checkLogName(name)
         result: Deferred[IStreamLog] = Deferred()
         if self._closed is not None:
@@ -264,9 +257,6 @@ class LMDBStore(ThreadedStore[LMDBLog]):
             each.errback(failure)
 
     def drop(self, name: str) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         if self._closed is not None:
             return fail(self._closed)
         row = self._rows.get(name)
@@ -302,22 +292,13 @@ class LMDBStore(ThreadedStore[LMDBLog]):
         return failure
 
     def states(self, space: str) -> LMDBStates:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         checkSpace(space)
         return LMDBStates(self, space)
 
     def losses(self) -> list[str]:
-        """
-        See L{natsbroker.interfaces.IReportingStore}.
-        """
         return self._losses.open
 
     def _leave(self, closed: StoreError) -> None:
-        """
-        See L{ThreadedStore}.
-        """
         self._scrubber.stop()
         self._losses.stop()
 

@@ -1,8 +1,7 @@
 """
 The tallies of one log in a write transaction: what there is of each subject.
 
-Promises: a log of one subject has none; others have one for each subject.
-Must never know: why records come or go.
+A log of one subject has none; others have one for each subject.
 """
 
 from __future__ import annotations

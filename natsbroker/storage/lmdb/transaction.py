@@ -4,8 +4,7 @@ One write transaction: what the requests of a group do to the database.
 Everything is applied to copies of the rows, which the commit thread keeps if the commit succeeds
 and forgets if it does not.
 
-Promises: nothing here commits, and nothing waits.
-Must never know: threads, Deferreds, the reactor.
+Nothing here commits, and nothing waits.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 One log in a write transaction: what is appended, what is deleted, and what the limits let go.
 
-Promises: what the limits make go in one commit is bounded by what was written in it, so they never
+What the limits make go in one commit is bounded by what was written in it, so they never
 stop writers; what is left over goes in the next ones.
-Must never know: threads, Deferreds, the reactor, other logs.
 """
 
 from __future__ import annotations

@@ -9,9 +9,8 @@ case: the count of commits, which changes in each transaction, is read over a ne
 behind the lock of the lost one, and says what happened. If there is no new connection within a
 second, what was asked fails, and the store is opened again later.
 
-Promises: Deferreds fire in the reactor's thread, in the order of the requests, and never
+Deferreds fire in the reactor's thread, in the order of the requests, and never
 successfully before what they stand for is durable. A transaction is not made twice.
-Must never know: what the requests are about.
 """
 
 from __future__ import annotations
@@ -112,9 +111,6 @@ class Committer(CommitThread[ICommitOwner]):
         self.leftover = set(self._rows)
 
     def leave(self) -> None:
-        """
-        See L{CommitThread}.
-        """
         try:
             self._session.leave()
         except psycopg.Error as failure:

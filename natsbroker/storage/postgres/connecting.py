@@ -1,9 +1,8 @@
 """
 Connections to the database, and what its errors mean.
 
-Promises: what goes to a client says what is the matter, and nothing of hosts, users or tables; the
+What goes to a client says what is the matter, and nothing of hosts, users or tables; the
 whole error is its cause. A connection makes commits durable, whatever the server's default is.
-Must never know: what is asked over a connection.
 """
 
 from __future__ import annotations

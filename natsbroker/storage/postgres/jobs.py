@@ -1,8 +1,7 @@
 """
 What only this store is asked to do.
 
-Promises: as L{natsbroker.storage.jobs}.
-Must never know: threads.
+As L{natsbroker.storage.jobs}.
 """
 
 from __future__ import annotations
@@ -33,9 +32,6 @@ class ListJob(Job):
     """
 
     def apply(self, transaction: Transaction) -> None:
-        """
-        See L{Job}.
-        """
         self._names = transaction.names()
 
     def result(self) -> list[str]:
@@ -56,9 +52,6 @@ class OpenJob(Job):
         self._create = create
 
     def apply(self, transaction: Transaction) -> None:
-        """
-        See L{Job}.
-        """
         self._row = transaction.open(self._name, self._create)
         self._holds = readHolds(transaction.connection, self._row.identity)
 
@@ -79,9 +72,6 @@ class DropJob(Job):
         self._name = name
 
     def apply(self, transaction: Transaction) -> None:
-        """
-        See L{Job}.
-        """
         self._identity = transaction.open(self._name, create=False).identity
         transaction.log(self._identity).drop()
 
@@ -104,9 +94,6 @@ class GiveUpJob(LogJob):
     """
 
     def apply(self, transaction: Transaction) -> None:
-        """
-        See L{Job}.
-        """
         transaction.giveUp(self.identity)
 
 
@@ -116,9 +103,6 @@ class AppendJob(RunJob):
     """
 
     def applyTo(self, writer: LogWriter) -> None:
-        """
-        See L{LogJob}.
-        """
         writer.append(self.first, self.blobs, self.size, self.lastTime)
 
 
@@ -132,9 +116,6 @@ class SpaceJob(Job):
         self.space = space
 
     def apply(self, transaction: Transaction) -> None:
-        """
-        See L{Job}.
-        """
         self._space = transaction.space(self.space, anew=True)
 
     def result(self) -> Space:
@@ -156,7 +137,4 @@ class ChangeJob(Job):
         self.weight = 100 + sum(len(key) + len(value or b"") for key, value in changes.items())
 
     def apply(self, transaction: Transaction) -> None:
-        """
-        See L{Job}.
-        """
         transaction.change(self.space, self._changes)

@@ -10,9 +10,8 @@ holder of a log that was taken, however late it wakes up, cannot write to it any
 Time is the database's clock, never a broker's. A clock of the database that jumps forward makes
 leases end early, one that jumps back makes them last longer; neither makes two brokers write.
 
-Promises: a log has one holder at a time; nobody waits for a row that another has locked in order
+A log has one holder at a time; nobody waits for a row that another has locked in order
 to take it.
-Must never know: what logs hold.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 A log in the reactor's thread: gives sequences, encodes what is appended.
 
-Promises: see the interfaces. What is damaged is told of and left out.
-Must never know: transactions, connections, other logs.
+See the interfaces. What is damaged is told of and left out.
 """
 
 from __future__ import annotations
@@ -78,9 +77,6 @@ class PostgresLog(OwnedLog):
     # Writing
 
     def append(self, batch: Sequence[Entry]) -> Deferred[range]:
-        """
-        See L{natsbroker.interfaces.IStreamLog}.
-        """
         first = self.nextSequence
         if not batch:
             return self._ask(BarrierJob()).addCallback(lambda _: range(first, first))
@@ -128,15 +124,9 @@ class PostgresLog(OwnedLog):
     def read(
         self, sequence: int, limit: int = 256, maxBytes: int = 1048576
     ) -> Deferred[list[Record]]:
-        """
-        See L{natsbroker.interfaces.IStreamLog}.
-        """
         return self._read(sequence, limit, maxBytes).addCallback(lambda found: found.records)
 
     def sequenceAt(self, timestamp: int) -> Deferred[int]:
-        """
-        See L{natsbroker.interfaces.IStreamLog}.
-        """
         if self.closed is not None:
             return fail(self.closed)
         span = self._span()
@@ -146,9 +136,6 @@ class PostgresLog(OwnedLog):
 
     @inlineCallbacks
     def lastFor(self, subject: bytes) -> Generator[Deferred[Any], Any, Record | None]:
-        """
-        See L{natsbroker.interfaces.ISubjectIndexedLog}.
-        """
         if self.closed is not None:
             raise self.closed
         found: Found = yield self._owner.fetch(fetchLast, self._span(), subject)
@@ -161,9 +148,6 @@ class PostgresLog(OwnedLog):
     def subjects(
         self, pattern: bytes, after: bytes = b"", limit: int = 0
     ) -> Generator[Deferred[Any], Any, dict[bytes, SubjectTally]]:
-        """
-        See L{natsbroker.interfaces.ISubjectIndexedLog}.
-        """
         if self.closed is not None:
             raise self.closed
         found = yield self._owner.fetch(
@@ -180,9 +164,6 @@ class PostgresLog(OwnedLog):
     def readMatching(
         self, patterns: Sequence[bytes], sequence: int, limit: int = 256, maxBytes: int = 1048576
     ) -> Generator[Deferred[Any], Any, Matching]:
-        """
-        See L{natsbroker.interfaces.ISubjectIndexedLog}.
-        """
         if self.closed is not None:
             raise self.closed
         wanted = list(patterns)

@@ -1,8 +1,7 @@
 """
 What is asked of the database outside of transactions, by threads that read.
 
-Promises: each record is verified; what does not match its checksum is left out, and named.
-Must never know: who asks.
+Each record is verified; what does not match its checksum is left out, and named.
 """
 
 from __future__ import annotations

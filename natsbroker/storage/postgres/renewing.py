@@ -1,8 +1,7 @@
 """
 Renewing leases, again and again, as long as a store is open.
 
-Promises: several times while leases last; that it does not work is said once, until it works again.
-Must never know: how a lease is renewed, or what it is for.
+Several times while leases last; that it does not work is said once, until it works again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 What is known of a log: the row that describes it.
 
-Promises: a row is taken over from a transaction only when that is durable.
-Must never know: how rows are read and written.
+A row is taken over from a transaction only when that is durable.
 """
 
 from __future__ import annotations

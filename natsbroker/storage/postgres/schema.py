@@ -14,9 +14,8 @@ All are in one schema of the database, which belongs to the store:
   - C{hold}: the named holds of each log.
   - C{space} and C{state}: the same for state: who holds a space, and its values.
 
-Promises: tables of another version are refused and not touched; brokers that start at the same time
+Tables of another version are refused and not touched; brokers that start at the same time
 make them once.
-Must never know: what the store does with them.
 """
 
 from __future__ import annotations

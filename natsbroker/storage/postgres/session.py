@@ -1,8 +1,7 @@
 """
 The connection that writes, and the holder that it belongs to.
 
-Promises: what became of a commit whose connection was lost is known when there is a new one.
-Must never know: what is written.
+What became of a commit whose connection was lost is known when there is a new one.
 """
 
 from __future__ import annotations

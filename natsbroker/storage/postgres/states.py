@@ -1,9 +1,8 @@
 """
 State in the database.
 
-Promises: see L{natsbroker.interfaces.IStateStore}. A space has a lease as a log has: it belongs to
+See L{natsbroker.interfaces.IStateStore}. A space has a lease as a log has: it belongs to
 the broker that used it first, until that closes the store or is gone.
-Must never know: what is stored.
 """
 
 from __future__ import annotations
@@ -32,9 +31,6 @@ class PostgresStates(AskedSpace):
 
     @inlineCallbacks
     def load(self, prefix: bytes = b"") -> Generator[Deferred[Any], Any, dict[bytes, bytes]]:
-        """
-        See L{natsbroker.interfaces.IStateStore}.
-        """
         space = yield self._owner.ask(SpaceJob(self._space))
         rows = yield self._owner.fetch(fetchState, space.identity, prefix)
         found = {}
@@ -48,7 +44,4 @@ class PostgresStates(AskedSpace):
         return found
 
     def _jobFor(self, changes: Mapping[bytes, bytes | None]) -> Job:
-        """
-        See L{AskedSpace}.
-        """
         return ChangeJob(self._space, changes)

@@ -1,9 +1,8 @@
 """
 The store in a PostgreSQL database, as the reactor's thread sees it.
 
-Promises: see L{natsbroker.interfaces.ILeasedStore}. The database is only spoken to in threads: one
+See L{natsbroker.interfaces.ILeasedStore}. The database is only spoken to in threads: one
 that writes, a few that read, and one that renews the leases.
-Must never know: what the services on top do with it.
 """
 
 from __future__ import annotations
@@ -135,15 +134,9 @@ class PostgresStore(ThreadedStore[PostgresLog]):
     # The interface
 
     def logs(self) -> Deferred[list[str]]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         return self.ask(ListJob())
 
     def open(self, name: str, create: bool = True) -> Deferred[IStreamLog]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         checkLogName(name)
         if name in self._logs and self._closed is None:
             return succeed(self._logs[name])
@@ -162,9 +155,6 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         return log
 
     def whenFree(self, name: str) -> Deferred[IStreamLog]:
-        """
-        See L{ILeasedStore}.
-        """
         checkLogName(name)
         if self._closed is not None:
             return fail(self._closed)
@@ -176,9 +166,6 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         return waiting.deferred
 
     def giveUp(self, name: str) -> Deferred[None]:
-        """
-        See L{ILeasedStore}.
-        """
         log = self._logs.get(name)
         if self._closed is not None or log is None:
             return fail(self._closed or NoSuchLog(f"log {name} is not open"))
@@ -186,9 +173,6 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         return self.ask(GiveUpJob(log.identity))
 
     def drop(self, name: str) -> Deferred[None]:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         log = self._logs.get(name)
         if log is not None:
             self._end(log, StoreClosed(f"log {name} was dropped"))
@@ -227,16 +211,10 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         return failure
 
     def states(self, space: str) -> PostgresStates:
-        """
-        See L{natsbroker.interfaces.IStreamStore}.
-        """
         checkSpace(space)
         return PostgresStates(self, space)
 
     def _leave(self, closed: StoreError) -> None:
-        """
-        See L{ThreadedStore}.
-        """
         self._renewing.stop()
         for waiting in list(self._waiting):
             waiting.fail(closed)
@@ -306,9 +284,6 @@ class PostgresStore(ThreadedStore[PostgresLog]):
         self._resumed()
 
     def stopped(self) -> None:
-        """
-        See L{ThreadedStore}.
-        """
         self._readers.close()
         self._renewer.close()
         super().stopped()

@@ -1,9 +1,8 @@
 """
 Letting records go: those that the limits do not allow, and those that were discarded.
 
-Promises: what is done in one transaction is bounded by what was appended in it, so that it never
+What is done in one transaction is bounded by what was appended in it, so that it never
 stops writers; what is left over is done in the next ones.
-Must never know: transactions, other logs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """
 Waiting for a log that another broker has.
 
-Promises: asks again and again until the log is there or the waiting ends; never twice at a time.
-Must never know: how a log is opened.
+Asks again and again until the log is there or the waiting ends; never twice at a time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 What one transaction does to logs and state.
 
-Promises: the rows that it was given are not changed: L{Transaction.rows} has those that hold when
+The rows that it was given are not changed: L{Transaction.rows} has those that hold when
 it is durable. Nothing is written to what another broker holds.
-Must never know: threads, or how transactions end.
 """
 
 from __future__ import annotations

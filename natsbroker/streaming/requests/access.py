@@ -19,9 +19,8 @@ itself.
 What comes over a link was let in by a peer, which knows the subject that its client published to
 and not the channel inside: a message that is published over a link must name that channel in both.
 
-Promises: whoever is not known is refused; only services inside the broker, which have no origin,
+Whoever is not known is refused; only services inside the broker, which have no origin,
 may do everything. The answer for one origin is looked up once for a run of its messages.
-Must never know: what is done with an answer.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """
 Taking acknowledgements.
 
-Promises: an acknowledgement counts for the subscription at whose ackInbox it came; in a queue
+An acknowledgement counts for the subscription at whose ackInbox it came; in a queue
 group, for the member that has the message now. Whoever has room again is sent more when all that
 one chunk of input brought was taken. Whoever acknowledges and may not subscribe to the channel any
 more is told apart: so nobody who has lost the permission is sent more than one window of messages.
-Must never know: how messages are sent.
 """
 
 from __future__ import annotations

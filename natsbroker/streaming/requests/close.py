@@ -1,11 +1,10 @@
 """
 Ending subscriptions and connections.
 
-Promises: whatever a client sent before, in order, has been taken when its request to leave is; the
+Whatever a client sent before, in order, has been taken when its request to leave is; the
 answer to a request to close comes after the answers to all that was published before. What is ended
 is no more when the answer comes; a durable subscription is kept, with all that it has pending,
 unless it is unsubscribed.
-Must never know: how clients and subscriptions came to be.
 """
 
 from __future__ import annotations

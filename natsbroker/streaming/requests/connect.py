@@ -5,9 +5,8 @@ A client that is registered already may have crashed and come back: its old hear
 whether anybody is there. If somebody answers within half a second, the newcomer is refused; if not,
 it takes the place of the old one.
 
-Promises: nats-streaming-server's checks, texts and times. A client is durable before it is told
+nats-streaming-server's checks, texts and times. A client is durable before it is told
 that it is connected. It is gone when it has left more heartbeats in a row unanswered than it may.
-Must never know: what a client does once it is connected.
 """
 
 from __future__ import annotations

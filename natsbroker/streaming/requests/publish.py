@@ -1,12 +1,11 @@
 """
 Storing what clients publish.
 
-Promises: the checks of nats-streaming-server in its order, and its texts; all that one chunk of
+The checks of nats-streaming-server in its order, and its texts; all that one chunk of
 input brings for a channel goes into the store as one batch; subscribers are sent a message before
 its publisher is told that it is stored, and both only when it is durable; every message is
 answered, in the order in which a publisher sent them to a channel. Messages that follow each other
 from one client to one channel are read and checked together.
-Must never know: how subscribers are served.
 """
 
 from __future__ import annotations

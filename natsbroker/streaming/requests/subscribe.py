@@ -1,11 +1,10 @@
 """
 Making subscriptions.
 
-Promises: nats-streaming-server's checks in its order, and its texts; the subscription is durable
+nats-streaming-server's checks in its order, and its texts; the subscription is durable
 before the client is told of it, and the client is told of it before it is sent anything; it begins
 where the request said, counted from the moment when the request came. A durable subscription is
 resumed where it was, whatever the request says.
-Must never know: how messages are sent.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """
 Time that passes event by event.
 
-Promises: L{SimulatedClock.seconds} is exactly the time of the event that runs, unlike in
+L{SimulatedClock.seconds} is exactly the time of the event that runs, unlike in
 L{twisted.internet.task.Clock}, whose events all see the end of an advance; events of one time run
 in the order in which they were asked for; what a host asked for that has died does not run.
-Must never know: what the events are.
 """
 
 from __future__ import annotations
@@ -48,17 +47,11 @@ class SimulatedClock:
         self._heap: list[tuple[float, int, DelayedCall | Callable[[], object]]] = []
 
     def seconds(self) -> float:
-        """
-        See L{IReactorTime.seconds}.
-        """
         return self._now
 
     def callLater(
         self, delay: float, callable: Callable[..., Any], *args: object, **kw: object
     ) -> DelayedCall:
-        """
-        See L{IReactorTime.callLater}.
-        """
         call = DelayedCall(
             self._now + delay, callable, args, kw, _nothing, self._push, self.seconds
         )
@@ -76,9 +69,6 @@ class SimulatedClock:
         heapq.heappush(self._heap, (call.getTime(), next(self._numbers), call))
 
     def getDelayedCalls(self) -> list[DelayedCall]:
-        """
-        See L{IReactorTime.getDelayedCalls}.
-        """
         return [
             call
             for _, _, call in sorted(self._heap, key=lambda each: each[:2])

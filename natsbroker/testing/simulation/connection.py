@@ -1,10 +1,9 @@
 """
 One connection of the simulated network: two ends, and a wire in each direction.
 
-Promises: towards its protocol an end behaves as a Twisted TCP transport does: nothing is called
+Towards its protocol an end behaves as a Twisted TCP transport does: nothing is called
 from within a call of the protocol; a producer is paused while more waits than a socket takes, and
 resumed when all of it has left; C{loseConnection} sends first, C{abortConnection} does not.
-Must never know: who is on which host.
 """
 
 from __future__ import annotations
@@ -184,9 +183,6 @@ class End(TransportEnd):
     # The protocol's side.
 
     def write(self, data: bytes) -> None:
-        """
-        See L{ITransport.write}.
-        """
         if not self.connected or not data or self.disconnecting:
             return
         self._wire.send(bytes(data))
@@ -194,9 +190,6 @@ class End(TransportEnd):
             self._filled()
 
     def loseConnection(self) -> None:
-        """
-        See L{ITransport.loseConnection}.
-        """
         if self.connected and not self.disconnecting:
             self.disconnecting = True
             if self._wire.waiting <= _ROOM:
@@ -209,9 +202,6 @@ class End(TransportEnd):
             self.ended(error.ConnectionDone())
 
     def abortConnection(self) -> None:
-        """
-        See L{twisted.internet.interfaces.ITCPTransport.abortConnection}.
-        """
         if self.connected:
             self.disconnecting = True
             self.host.network.clock.callLater(0, self._connection.reset, self)
@@ -261,9 +251,6 @@ class Connection:
         self.answerer.attach(self, back, there_)
 
     def carryOn(self) -> None:
-        """
-        See L{Wire.carryOn}.
-        """
         for wire in self._wires:
             wire.carryOn()
 
@@ -372,22 +359,13 @@ class Connector:
         self._factory.doStop()
 
     def stopConnecting(self) -> None:
-        """
-        See L{IConnector.stopConnecting}.
-        """
         self._fail(error.UserError())
 
     def disconnect(self) -> None:
-        """
-        See L{IConnector.disconnect}.
-        """
         if self._end is not None:
             self._end.loseConnection()
         else:
             self.stopConnecting()
 
     def getDestination(self) -> IPv4Address:
-        """
-        See L{IConnector.getDestination}.
-        """
         return self._destination

@@ -1,10 +1,9 @@
 """
 A network in memory, in which hosts dial each other, with everything that goes wrong with networks.
 
-Promises: a connection keeps the order of its bytes, in pieces of any size and after any delay; what
+A connection keeps the order of its bytes, in pieces of any size and after any delay; what
 one host sends another is held, as long as a test wants, in one direction or both; connections are
 reset, hosts die. Each choice comes from one seeded source, so a run can be repeated.
-Must never know: what the bytes mean.
 """
 
 from __future__ import annotations
@@ -45,16 +44,10 @@ class _Port:
         """
 
     def stopListening(self) -> None:
-        """
-        See L{IListeningPort.stopListening}.
-        """
         if self.host.ports.pop(self.port, None) is not None:
             self.factory.doStop()
 
     def getHost(self) -> IPv4Address:
-        """
-        See L{IListeningPort.getHost}.
-        """
         return IPv4Address("TCP", self.host.address, self.port)
 
 
@@ -76,17 +69,11 @@ class Host:
         self._nextPort = _EPHEMERAL
 
     def seconds(self) -> float:
-        """
-        See L{IReactorTime.seconds}.
-        """
         return self.network.clock.seconds()
 
     def callLater(
         self, delay: float, callable: Callable[..., Any], *args: object, **kw: object
     ) -> Any:
-        """
-        See L{IReactorTime.callLater}.
-        """
         return self.network.clock.callLater(delay, self._run, callable, args, kw)
 
     def _run(self, call: Callable[..., Any], arguments: Any, keywords: Any) -> None:
@@ -100,9 +87,6 @@ class Host:
         return self.network.clock.getDelayedCalls()
 
     def listenTCP(self, port: int, factory: Any, backlog: int = 50, interface: str = "") -> _Port:
-        """
-        See L{IReactorTCP.listenTCP}.
-        """
         port = port or self.freePort()
         if port in self.ports:
             raise CannotListenError(interface, port, OSError(98, "Address already in use"))
@@ -118,9 +102,6 @@ class Host:
         timeout: float = 30,
         bindAddress: Any = None,
     ) -> Connector:
-        """
-        See L{IReactorTCP.connectTCP}.
-        """
         connector = Connector(self, IPv4Address("TCP", host, port), factory, timeout)
         connector.connect()
         return connector

@@ -14,7 +14,7 @@ Operations in any case; arguments are cut at runs of blanks and tabs; LF alone e
 payload must be followed by CRLF; a size is one to nine digits. (The client protocol document and
 PROTOCOL part 2, rows 7 to 26, 37, 43 and 44.)
 
-Promises: pure functions over bytes. Must never know: who is connected or what is allowed.
+Pure functions over bytes.
 """
 
 from __future__ import annotations

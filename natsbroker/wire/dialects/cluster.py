@@ -13,8 +13,7 @@ that member of a queue group and to nobody else, any other to all who are subscr
 group. Sids of others are opaque. There are neither accounts nor headers. (The cluster protocol
 document; where gnatsd 0.9.4 to 1.4.1 do otherwise, what they do.)
 
-Promises: pure functions over bytes; what is made here can be read here.
-Must never know: who is connected, or what interest there is.
+Pure functions over bytes; what is made here can be read here.
 """
 
 from __future__ import annotations

@@ -11,9 +11,8 @@ was dialled tells what it wants of them, so two connections make a pair. What an
 besides telling who somebody is stands in its C{gateway_cmd}: C{1} names a third gateway, C{2} says
 that all interest of an account follows, and C{3} that this was all. (PROTOCOL 1.4.)
 
-Promises: pure functions over bytes; what is made here can be read here; lines that are the same on
+Pure functions over bytes; what is made here can be read here; lines that are the same on
 routes are those of L{natsbroker.wire.dialects.route}.
-Must never know: who is connected, or what interest there is.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ share over a connection, which nobody names::
 The queue groups of a message are those that its sender chose: one member of each gets it, and
 nobody else in any queue group. (PROTOCOL 1.5.)
 
-Promises: pure functions over bytes; what is made here can be read here.
-Must never know: who is connected, or what interest there is.
+Pure functions over bytes; what is made here can be read here.
 """
 
 from __future__ import annotations

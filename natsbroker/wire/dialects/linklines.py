@@ -1,8 +1,7 @@
 """
 What the dialects of links have in common: how they name queue groups, sizes and weights.
 
-Promises: pure functions over bytes.
-Must never know: which dialect it is.
+Pure functions over bytes.
 """
 
 from __future__ import annotations

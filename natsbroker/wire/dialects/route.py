@@ -15,8 +15,7 @@ An origin is the name of the cluster that a leafnode belongs to. On a connection
 to one account, nobody names the account. The queue groups of a message are those that its sender
 chose: one member of each gets it, and nobody else in any queue group. (PROTOCOL 1.3 B.)
 
-Promises: pure functions over bytes; what is made here can be read here.
-Must never know: who is connected, or what interest there is.
+Pure functions over bytes; what is made here can be read here.
 """
 
 from __future__ import annotations
