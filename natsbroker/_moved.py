@@ -37,7 +37,9 @@ class MovedFinder:
             return None
         from importlib.machinery import ModuleSpec
 
-        return ModuleSpec(name, self)  # type: ignore[arg-type]
+        # importlib.abc.Loader would satisfy mypy, and take longer to import than this module.
+        loader: Any = self
+        return ModuleSpec(name, loader, loader_state=new)
 
     def create_module(self, spec: Any) -> Any:
         """
@@ -46,10 +48,8 @@ class MovedFinder:
         import warnings
         from importlib import import_module
 
-        new = newName(spec.name)
-        assert new is not None
-        module = import_module(new)
-        warnings.warn(f"{spec.name} is now {new}", DeprecationWarning, stacklevel=2)
+        module = import_module(spec.loader_state)
+        warnings.warn(f"{spec.name} is now {spec.loader_state}", DeprecationWarning, stacklevel=2)
         self._spec = module.__spec__
         return module
 

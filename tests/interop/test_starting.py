@@ -21,9 +21,13 @@ RUNS = 5
 #: The most CPU seconds of an action that needs no broker.
 SHORT = 0.15
 
-
 #: The most CPU seconds from the start of the process to C{Server is ready}.
 READY = 0.4
+
+#: Imports of the standard library that cost about as much as an action, and the CPU seconds that
+#: they cost on the machine for which the bounds are.
+REFERENCE = "import asyncio, ssl, http.client, xmlrpc.client, unittest.mock, logging.config"
+REFERENCE_SECONDS = 0.09
 
 
 def usedBy(process: subprocess.Popen[str]) -> float:
@@ -42,6 +46,13 @@ def secondsOf(command: list[str], code: int) -> float:
     return used
 
 
+@pytest.fixture(scope="module")
+def slowness() -> float:
+    """By what the bounds are multiplied: 1.0, or more on a machine that is slower or very busy."""
+    command = [sys.executable, "-c", REFERENCE]
+    return max(1.0, min(secondsOf(command, 0) for _ in range(RUNS)) / REFERENCE_SECONDS)
+
+
 def secondsUntilReady() -> float:
     """CPU seconds of a broker with default settings, but for the port, until it is ready."""
     command = [sys.executable, "-m", "natsbroker", "-a", "127.0.0.1", "-p", "-1"]
@@ -54,9 +65,9 @@ def secondsUntilReady() -> float:
     return used
 
 
-def test_ready() -> None:
+def test_ready(slowness: float) -> None:
     """A broker with default settings is ready after 0.4 s."""
-    assert min(secondsUntilReady() for _ in range(RUNS)) <= READY
+    assert min(secondsUntilReady() for _ in range(RUNS)) <= READY * slowness
 
 
 @pytest.mark.parametrize(
@@ -70,10 +81,14 @@ def test_ready() -> None:
     ids=["version", "help", "check", "signal"],
 )
 def test_shortActions(
-    arguments: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    code: int,
+    slowness: float,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The version, the usage, a check of a file and a signal cost 0.15 s at most."""
     (tmp_path / "x.conf").write_text("port: 4222\nserver_name: x\nmax_payload: 1MB\n")
     monkeypatch.chdir(tmp_path)
     command = [sys.executable, "-m", "natsbroker", *arguments]
-    assert min(secondsOf(command, code) for _ in range(RUNS)) <= SHORT
+    assert min(secondsOf(command, code) for _ in range(RUNS)) <= SHORT * slowness
