@@ -250,8 +250,9 @@ class TestStreaming:
     def test_each(self, line: str) -> None:
         """Each means what it means there, however it is spelled and dashed."""
         assert parsed(*line.split()).settings.streaming == Streaming(
-            "c", store="lmdb", dir="d", max_channels=1, max_subs=2, max_msgs=3, max_bytes=4,
-            max_age=5.0, max_inactivity=6.0, hb_interval=7.0, hb_timeout=8.0, hb_fail_count=9,
+            cluster_id="c", store="lmdb", dir="d", max_channels=1, max_subs=2, max_msgs=3,
+            max_bytes=4, max_age=5.0, max_inactivity=6.0,
+            hb_interval=7.0, hb_timeout=8.0, hb_fail_count=9,
         )  # fmt: skip
 
     def test_among(self) -> None:
@@ -275,7 +276,7 @@ class TestStreaming:
         path = tmp_path / "x.conf"
         path.write_text("streaming { id: filed, limits { mm: 7 } }")
         options = parsed(flag, str(path), "-cid", "given")
-        assert options.settings.streaming == Streaming("given", max_msgs=7)
+        assert options.settings.streaming == Streaming(cluster_id="given", max_msgs=7)
         assert options.path == str(path)
 
     @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from natsbroker.interfaces import ILogCatalogue, IStateStore, IStreamLog, IStrea
 from natsbroker.interfaces.records import StoreError
 from natsbroker.streaming import errors
 from natsbroker.streaming.errors import Refused
-from natsbroker.streaming.limits import Limits
 from natsbroker.streaming.model import Channel
+from natsbroker.streaming.settings import Streaming
 
 __all__ = ["ChannelCatalogue", "Channels", "logPrefix"]
 
@@ -41,16 +41,16 @@ class Channels:
     def __init__(
         self,
         store: IStreamStore,
-        limits: Limits,
-        clusterId: str,
+        settings: Streaming,
         created: Callable[[Channel], object],
     ) -> None:
         """
         @param created: called with each channel that a request creates.
         """
-        self.limits = limits
+        self.limitsOf = settings.limitsOf
+        self._maximum = settings.max_channels
         self._store = store
-        self._prefix = logPrefix(clusterId)
+        self._prefix = logPrefix(settings.cluster_id)
         self._created = created
         self._channels: dict[str, Channel] = {}
         self._lowered: dict[str, Channel] = {}
@@ -77,7 +77,7 @@ class Channels:
         other = self._lowered.get(name.lower())
         if other is not None:
             raise Refused(errors.OTHER_CASE.format(name, other.name))
-        if 0 < self.limits.max_channels <= len(self._channels):
+        if 0 < self._maximum <= len(self._channels):
             raise Refused(errors.TOO_MANY_CHANNELS)
         channel = self._add(name)
         self._created(channel)
@@ -85,7 +85,7 @@ class Channels:
         return channel
 
     def _add(self, name: str) -> Channel:
-        channel = Channel(name, self.limits.forChannel(name.encode()))
+        channel = Channel(name, self.limitsOf(name))
         self._channels[name] = self._lowered[name.lower()] = channel
         return channel
 

@@ -24,7 +24,7 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.server.plugins import Plugins
 from natsbroker.storage.lmdb.opening import STORE
 from natsbroker.storage.lmdb.reports import acknowledge
-from natsbroker.streaming.configured import optionsFrom, storeMaker
+from natsbroker.streaming.configured import storeMaker
 from natsbroker.streaming.filestore.directory import SourceDirectory
 from natsbroker.streaming.filestore.framing import SourceError
 from natsbroker.streaming.filestore.importer import (
@@ -217,7 +217,7 @@ def _perform(request: _Request, stdout: TextIO, stderr: TextIO, reactor: Any) ->
                 f"{request.directory} is of cluster {source.clusterID}, not {clusterId}: "
                 f"import it with -cid {source.clusterID}, and start the broker so"
             )
-        plan = planImport(source, optionsFrom(request.streaming).limits, time.time_ns(), report)
+        plan = planImport(source, request.streaming, time.time_ns(), report)
         for each in plan.channels:
             subscriptions = len(plan.subscriptionsOf(each))
             print(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -22,40 +21,10 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.server.plugins import Plugins
 from natsbroker.server.start import StartError
 from natsbroker.storage.stores import monotonicOf, storeOpener, wallClockOf
-from natsbroker.streaming.limits import ChannelLimits, ChannelOverrides, Limits
-from natsbroker.streaming.options import Heartbeats, StreamingOptions
 from natsbroker.streaming.service import StreamingService
-from natsbroker.streaming.settings import ChannelLimits as ChannelSettings
 from natsbroker.streaming.settings import Streaming
 
-__all__ = ["optionsFrom", "storeMaker", "streamingBus", "streamingService"]
-
-
-def optionsFrom(streaming: Streaming) -> StreamingOptions:
-    """
-    What the settings say, as the service wants it.
-    """
-    everywhere = ChannelLimits(
-        streaming.max_subs,
-        streaming.max_msgs,
-        streaming.max_bytes,
-        streaming.max_age,
-        streaming.max_inactivity,
-    )
-    channels = {name: _overrides(each) for name, each in streaming.channels.items()}
-    return StreamingOptions(
-        streaming.cluster_id,
-        streaming.discover_prefix,
-        Limits(streaming.max_channels, everywhere, channels),
-        Heartbeats(streaming.hb_interval, streaming.hb_timeout, streaming.hb_fail_count),
-        streaming.replace_durable,
-        streaming.store.upper(),
-    )
-
-
-def _overrides(limits: ChannelSettings) -> ChannelOverrides:
-    said = {each.name: getattr(limits, each.name) for each in fields(limits)}
-    return ChannelOverrides(said.pop("max_subs"), **said)
+__all__ = ["storeMaker", "streamingBus", "streamingService"]
 
 
 def storeMaker(
@@ -131,7 +100,7 @@ def streamingService(
         bus,
         host.reactor,
         openStore,
-        optionsFrom(streaming),
+        streaming,
         monotonic,
         now,
         logUsers=(pipeline,),

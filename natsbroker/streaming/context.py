@@ -19,9 +19,9 @@ from natsbroker.streaming.inactivity import InactivityTimers
 from natsbroker.streaming.ledger import Ledger, ledgerSpace
 from natsbroker.streaming.model import Channel
 from natsbroker.streaming.names import Subjects
-from natsbroker.streaming.options import StreamingOptions
 from natsbroker.streaming.protocol import Replies
 from natsbroker.streaming.redelivery import Redelivery
+from natsbroker.streaming.settings import Streaming
 
 __all__ = ["StreamingContext"]
 
@@ -44,7 +44,7 @@ class StreamingContext:
         self,
         bus: IMessageBus,
         reactor: IReactorTime,
-        options: StreamingOptions,
+        settings: Streaming,
         subjects: Subjects,
         store: IStreamStore,
         run: Run,
@@ -57,7 +57,7 @@ class StreamingContext:
         """
         self.bus = bus
         self.reactor = reactor
-        self.options = options
+        self.settings = settings
         self.subjects = subjects
         self.run = run
         self.now = now
@@ -67,8 +67,8 @@ class StreamingContext:
         self.clients = Clients()
         self.deadlines = Deadlines(reactor, monotonic)
         self.inactivity = InactivityTimers(self.deadlines, run, self.delete)
-        self.channels = Channels(store, options.limits, options.clusterId, self.inactivity.created)
-        self.ledger = Ledger(store.states(ledgerSpace(options.clusterId)), self.deadlines)
+        self.channels = Channels(store, settings, self.inactivity.created)
+        self.ledger = Ledger(store.states(ledgerSpace(settings.cluster_id)), self.deadlines)
         self.delivery = ChannelDelivery(bus, self.deadlines, self.ledger, self.traffic, run)
         self.redelivery = Redelivery(self.delivery, self.deadlines, self.ledger, run)
 

@@ -23,8 +23,8 @@ from zope.interface import Interface
 from natsbroker.interfaces import IHeldLog, IRetainedLog, IStreamLog, ISubscription
 from natsbroker.interfaces.records import Entry, LogBounds, Record, Retention, StoreError
 from natsbroker.streaming.deadlines import Deadline
-from natsbroker.streaming.limits import ChannelLimits
 from natsbroker.streaming.messages import StoredMessage, Tail, storedMessages
+from natsbroker.streaming.settings import ChannelLimits
 
 __all__ = [
     "LARGEST_WINDOW",

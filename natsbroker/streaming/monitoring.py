@@ -129,16 +129,16 @@ class StreamingModel:
         if self._isOnStandby:
             nothing = [0] * 9
             return ServiceFigures(
-                service.options.clusterId, "FT_STANDBY", service.options.storeName, *nothing
+                service.settings.cluster_id, "FT_STANDBY", service.settings.store.upper(), *nothing
             )
         context = service.context
         state = "FT_ACTIVE" if service.isShared else "STANDALONE"
         channels = [each for each in context.channels if each.isOpen]
         traffic = context.traffic
         return ServiceFigures(
-            service.options.clusterId,
+            service.settings.cluster_id,
             "FAILED" if service.trouble else state,
-            service.options.storeName,
+            service.settings.store.upper(),
             len(context.clients),
             sum(1 for channel in channels for _ in channel.subscriptions),
             len(context.channels),

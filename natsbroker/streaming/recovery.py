@@ -14,7 +14,6 @@ from typing import Any
 from natsbroker.streaming.channels import Channels
 from natsbroker.streaming.clients import Clients
 from natsbroker.streaming.ledger import Ledger, Remembered
-from natsbroker.streaming.limits import ChannelLimits
 from natsbroker.streaming.model import Channel, Client, Group, GroupKey, Subscription
 from natsbroker.subjects.grammar import isValidLiteral
 
@@ -66,9 +65,8 @@ class Recovery:
         channel = self._channels.get(state.channel)
         if channel is None:
             # Deleted, and the broker ended before this was.
-            self._gone.append(
-                Subscription(state.id, _group(Channel(state.channel, ChannelLimits()), state))
-            )
+            deleted = Channel(state.channel, self._channels.limitsOf(state.channel))
+            self._gone.append(Subscription(state.id, _group(deleted, state)))
             return
         group = channel.groups.get(_keyOf(state)) or _group(channel, state)
         subscription = _restored(state, group)

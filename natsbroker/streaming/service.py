@@ -36,9 +36,9 @@ from natsbroker.streaming.channels import ChannelCatalogue
 from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.leadership import lead
 from natsbroker.streaming.names import Subjects
-from natsbroker.streaming.options import StreamingOptions
 from natsbroker.streaming.recovery import Recovery
 from natsbroker.streaming.requests.dispatcher import Dispatcher
+from natsbroker.streaming.settings import Streaming
 from natsbroker.streaming.storewatch import StoreWatch
 
 __all__ = ["StreamingService"]
@@ -65,7 +65,7 @@ class StreamingService(Service):
         bus: IMessageBus,
         reactor: IReactorTime,
         openStore: OpenStore,
-        options: StreamingOptions | None = None,
+        settings: Streaming | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         now: Callable[[], int] = time.time_ns,
         newInbox: Callable[[], bytes] = newInbox,
@@ -75,17 +75,19 @@ class StreamingService(Service):
         @param openStore: opens the store; it belongs to the service.
         @param newInbox: makes subjects that nobody can guess.
         @param logUsers: who works with the channels' logs while the service serves them.
-        @raise ValueError: if the options make no sense.
+        @raise ValueError: if the settings are not valid.
         """
         self._bus = bus
         self._reactor = reactor
-        self.options = options or StreamingOptions()
+        self.settings = settings or Streaming()
+        for _, problem in self.settings.problems():
+            raise ValueError(problem)
         self.monotonic = monotonic
         self._now = now
         self._newInbox = newInbox
         self._logUsers = logUsers
         self._begun: list[ILogUser] = []
-        self._subjects = Subjects(self.options.clusterId, self.options.discoverPrefix)
+        self._subjects = Subjects(self.settings.cluster_id, self.settings.discover_prefix)
         self._openStore = openStore
         self._store: IStreamStore | None = None
         self._watch = StoreWatch()
@@ -121,11 +123,11 @@ class StreamingService(Service):
         self._watch = StoreWatch(self._lost)
         store.watch(self._watch)
         self.isShared = ILeasedStore.providedBy(store)
-        await lead(store, self.options.clusterId, self._standBy)
+        await lead(store, self.settings.cluster_id, self._standBy)
         self._context = context = StreamingContext(
             self._bus,
             self._reactor,
-            self.options,
+            self.settings,
             self._subjects,
             store,
             self.run,
@@ -146,13 +148,13 @@ class StreamingService(Service):
         dispatcher.start()
         for subscription in recovery.active:
             self.run(context.redelivery.restart(subscription, self._now))
-        catalogue = ChannelCatalogue(context.channels, store, self.options.clusterId)
+        catalogue = ChannelCatalogue(context.channels, store, self.settings.cluster_id)
         for user in self._logUsers:
             self._begun.append(user)
             await user.begin(catalogue)
 
     def _standBy(self) -> None:
-        _log.info("Streaming cluster {id} is served elsewhere", id=self.options.clusterId)
+        _log.info("Streaming cluster {id} is served elsewhere", id=self.settings.cluster_id)
         self._readiness.reached()
 
     def _started(self, result: Failure | None) -> None:
@@ -160,7 +162,7 @@ class StreamingService(Service):
         if not isinstance(result, Failure):
             _log.info(
                 "Streaming cluster {id}: {channels} channels, {clients} clients",
-                id=self.options.clusterId,
+                id=self.settings.cluster_id,
                 channels=len(self.context.channels),
                 clients=len(self.context.clients),
             )
@@ -170,7 +172,7 @@ class StreamingService(Service):
             # Another broker may serve meanwhile.
             if not isinstance(result.value, CancelledError):
                 why = result.getErrorMessage()
-                _log.error("Streaming cluster {id}: {why}", id=self.options.clusterId, why=why)
+                _log.error("Streaming cluster {id}: {why}", id=self.settings.cluster_id, why=why)
                 self._lost()
         else:
             self._readiness.failed(result)

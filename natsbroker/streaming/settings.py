@@ -1,30 +1,40 @@
 """
-The C{streaming} block as frozen values.
+The settings of NATS Streaming, and the limits of a channel that follow from them.
 
-This module promises the defaults of nats-streaming-server 0.25.6, in the spelling of the
-file: durations are floats in seconds, sizes are ints in bytes, and C{0} is without limit.
-It must never know what a channel is.
+Defaults, inheritance and error texts are those of nats-streaming-server 0.25.6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from natsbroker.auth.settings import GLOBAL_ACCOUNT
 from natsbroker.config.addresses import RemoteURL, splitURL
+from natsbroker.streaming.names import LONGEST_CLUSTER_ID, isChannel
+from natsbroker.subjects.grammar import hasWildcard, isValidSubject, matches
 
 __all__ = ["DEFAULT_PORT", "ChannelLimits", "Streaming", "splitServers"]
 
 DEFAULT_PORT = 4222
-"""Of a URL of a NATS server that names none."""
+"""The port of a NATS server whose URL has none."""
+
+_LIMITS = {
+    "max_channels": "max channels",
+    "max_subs": "max subscriptions",
+    "max_msgs": "max messages",
+    "max_bytes": "max bytes",
+    "max_age": "max age",
+    "max_inactivity": "max inactivity",
+}
 
 
 def splitServers(urls: str) -> list[RemoteURL]:
     """
     Read the URLs of C{nats_server}.
 
-    @raise ValueError: if one of them is none.
+    @raise ValueError: if one of them is not valid.
     """
     found = [each.strip() for each in urls.split(",")]
     return [splitURL(each, "NATS server", ("nats",), DEFAULT_PORT) for each in found]
@@ -33,40 +43,47 @@ def splitServers(urls: str) -> list[RemoteURL]:
 @dataclass(frozen=True, slots=True)
 class ChannelLimits:
     """
-    What is said of some channels; L{None} for what is taken from a wider pattern, or from
-    the limits of all channels.
-    """
+    The limits of one channel; 0 is unlimited.
 
-    max_subs: int | None = None
-    max_msgs: int | None = None
-    max_bytes: int | None = None
-    max_age: float | None = None
-    max_inactivity: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Streaming:
-    """
-    A C{streaming} block.
-
-    @ivar account: name of the account whose clients are served.
-    @ivar store: name of the store: C{memory}, C{lmdb}, C{postgres}, or a plugin's.
-    @ivar dir: where a store on disk is.
-    @ivar store_options: what else the store is told.
-    @ivar max_subs: subscriptions of a channel.
-    @ivar max_msgs: messages of a channel.
-    @ivar max_bytes: bytes of a channel.
+    @ivar max_subs: subscriptions, offline durable ones included.
+    @ivar max_msgs: messages; the oldest are removed first.
+    @ivar max_bytes: bytes of messages; likewise.
     @ivar max_age: seconds that a message is kept.
-    @ivar max_inactivity: seconds until a channel that nobody uses is deleted; 0 for never.
-    @ivar channels: by channel or pattern.
-    @ivar nats_server: URLs of the NATS server whose clients are served, separated by commas; empty
-        for those of this broker.
-    @ivar username: whom the service logs in as there, unless a URL says so; with C{password}.
-    @ivar token: or with a token instead.
-    @ivar secure: the connection there uses TLS.
-    @ivar hb_interval: seconds between heartbeats.
-    @ivar hb_timeout: seconds to answer one.
-    @ivar hb_fail_count: how many a client may leave unanswered in a row.
+    @ivar max_inactivity: seconds without a new message and without an active subscription after
+        which the channel is deleted.
+    """
+
+    max_subs: int = 1000
+    max_msgs: int = 1_000_000
+    max_bytes: int = 1_024_000_000
+    max_age: float = 0.0
+    max_inactivity: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streaming(ChannelLimits):
+    """
+    A C{streaming} block. Its own limits are those of the channels that no pattern names.
+
+    @ivar cluster_id: part of all request subjects; clients name it when they connect.
+    @ivar discover_prefix: of the subject of connect requests; the cluster id follows it.
+    @ivar account: the account whose clients are served.
+    @ivar store: the name of the store: C{memory}, C{lmdb}, C{postgres}, or a plugin's.
+    @ivar dir: the directory of a store on disk.
+    @ivar store_options: further options of the store.
+    @ivar max_channels: the most channels; 0 is unlimited.
+    @ivar channels: limits that differ, by channel or pattern. A pattern inherits other limits from
+        the narrowest pattern that covers it.
+    @ivar hb_interval: seconds between heartbeats to a client.
+    @ivar hb_timeout: seconds that a client has to answer one.
+    @ivar hb_fail_count: unanswered heartbeats in a row that a client may have.
+    @ivar replace_durable: a subscription with the durable name of an active one of the same client
+        replaces it; otherwise it is refused.
+    @ivar nats_server: URLs, separated by commas, of the NATS server whose clients are served; empty
+        for the clients of this broker.
+    @ivar username: of the service on that server, with C{password}, unless its URL has one.
+    @ivar token: instead of a user name.
+    @ivar secure: the connection to that server uses TLS.
     """
 
     cluster_id: str = "test-cluster"
@@ -76,12 +93,7 @@ class Streaming:
     dir: str = ""
     store_options: Mapping[str, object] = field(default_factory=dict, repr=False)
     max_channels: int = 100
-    max_subs: int = 1000
-    max_msgs: int = 1_000_000
-    max_bytes: int = 1_024_000_000
-    max_age: float = 0.0
-    max_inactivity: float = 0.0
-    channels: Mapping[str, ChannelLimits] = field(default_factory=dict)
+    channels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     hb_interval: float = 30.0
     hb_timeout: float = 10.0
     hb_fail_count: int = 10
@@ -91,3 +103,84 @@ class Streaming:
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
     secure: bool = False
+
+    def limitsOf(self, channel: str) -> ChannelLimits:
+        """
+        The limits of a channel: those of the narrowest pattern that it matches.
+        """
+        return self._limitsOf(channel.encode(), list(self.channels))
+
+    def _limitsOf(self, subject: bytes, patterns: list[str]) -> ChannelLimits:
+        covering = [each for each in patterns if matches(each.encode(), subject)]
+        if not covering:
+            return ChannelLimits(*(getattr(self, each.name) for each in fields(ChannelLimits)))
+        narrowest = max(covering, key=_narrowness)
+        covering.remove(narrowest)
+        inherited = self._limitsOf(narrowest.encode(), covering)
+        return replace(inherited, **dict[str, Any](self.channels[narrowest]))
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """
+        Find values that are not valid.
+
+        @return: keys of the block, each with an error text.
+        """
+        for name, words in _LIMITS.items():
+            value = getattr(self, name)
+            if value < 0:
+                shown = value if isinstance(value, int) else f"{value:g}s"
+                yield name, f"{words} limit cannot be negative ({shown})"
+        for name in ("hb_interval", "hb_timeout"):
+            if getattr(self, name) <= 0:
+                yield name, "must be more than 0"
+        if self.hb_fail_count < 0:
+            yield "hb_fail_count", "value can not be negative"
+        if not _isName(self.cluster_id) or len(self.cluster_id) > LONGEST_CLUSTER_ID:
+            yield "cluster_id", f'invalid cluster id "{self.cluster_id}"'
+        if not _isName(self.discover_prefix):
+            yield "discover_prefix", f'invalid prefix "{self.discover_prefix}"'
+        if self.store == "lmdb" and not self.dir:
+            yield "dir", "for FILE stores, root directory must be specified"
+        if self.store == "postgres" and not self.store_options.get("source"):
+            yield "store", "for SQL stores, the source must be specified"
+        if self.nats_server:
+            yield from self._serverProblems()
+        yield from self._channelProblems()
+
+    def _serverProblems(self) -> Iterator[tuple[str, str]]:
+        try:
+            splitServers(self.nats_server)
+        except ValueError as error:
+            yield "nats_server", str(error)
+        if self.account != GLOBAL_ACCOUNT:
+            why = "the account on another NATS server is that of its user: leave out account"
+            yield "nats_server", why
+
+    def _channelProblems(self) -> Iterator[tuple[str, str]]:
+        literals = 0
+        for name in self.channels:
+            pattern = name.encode("utf-8", "surrogateescape")
+            isLiteral = not hasWildcard(pattern)
+            if not isValidSubject(pattern) or (isLiteral and not isChannel(pattern)):
+                yield "channels", f'invalid channel name "{name}"'
+                return
+            literals += isLiteral
+        if 0 < self.max_channels < literals:
+            yield (
+                "channels",
+                f"too many channels defined ({literals}). "
+                f"The max channels limit is set to {self.max_channels}",
+            )
+
+
+def _narrowness(pattern: str) -> list[int]:
+    """
+    Sorts patterns that match the same channel from the widest to the narrowest: the first token in
+    which they differ decides, C{>} before C{*} before any other.
+    """
+    return [{">": 0, "*": 1}.get(token, 2) for token in pattern.split(".")]
+
+
+def _isName(text: str) -> bool:
+    encoded = text.encode("utf-8", "surrogateescape")
+    return isValidSubject(encoded) and not set(text) & set("*>/")

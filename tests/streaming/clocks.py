@@ -18,8 +18,7 @@ import argparse
 from collections.abc import Callable
 from random import Random
 
-from natsbroker.streaming.limits import ChannelLimits, Limits
-from natsbroker.streaming.options import StreamingOptions
+from natsbroker.streaming.settings import Streaming
 from natsbroker.wire.values import Message
 from tests.streaming.support import SECOND, Client, Listener, Stage
 
@@ -56,11 +55,9 @@ class History:
     One history.
     """
 
-    def __init__(self, seed: int, makeStage: Callable[[StreamingOptions], Stage] = Stage) -> None:
+    def __init__(self, seed: int, makeStage: Callable[[Streaming], Stage] = Stage) -> None:
         self._random = Random(seed)
-        self._stage = makeStage(
-            StreamingOptions(limits=Limits(everywhere=ChannelLimits(max_age=float(AGE))))
-        )
+        self._stage = makeStage(Streaming(max_age=float(AGE)))
         self._client = self._stage.client()
         self._listener = TimedListener(self._client)
         assert self._listener.subscribe(ackWaitInSecs=WAIT) == ""

@@ -23,8 +23,8 @@ from natsbroker.interfaces import IOrigin, ISubscriber
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming import protocol
 from natsbroker.streaming.monitoring import StreamingModel
-from natsbroker.streaming.options import StreamingOptions
 from natsbroker.streaming.service import StreamingService
+from natsbroker.streaming.settings import Streaming
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import ClientInfo, Kind, Message
 from tests.support import Router
@@ -61,7 +61,7 @@ class Stage:
 
     def __init__(
         self,
-        options: StreamingOptions | None = None,
+        settings: Streaming | None = None,
         makeStore: Callable[[Stage], Any] | None = None,
         start: bool = True,
         clock: Clock | None = None,
@@ -71,7 +71,7 @@ class Stage:
         self._turn = hot.Turn(lambda call: self.clock.callLater(0, call))
         self.account = Account("A", Router(), self._turn, Random(1))
         self.bus = self.account.busFor(Kind.CLIENT)
-        self.options = options or StreamingOptions()
+        self.settings = settings or Streaming()
         self._inboxes = count(1)
         self.store = (makeStore or Stage.makeStore)(self)
         self.opening: Callable[[], Deferred[Any]] = lambda: succeed(_Lent(self.store))
@@ -88,7 +88,7 @@ class Stage:
             self.account.busFor(Kind.INTERNAL),
             self.clock,
             lambda: self.opening(),
-            self.options,
+            self.settings,
             self.clock.seconds,
             self.now,
             self.newInbox,
@@ -133,9 +133,9 @@ class Stage:
                 if subscription.acks is not None:
                     subscription.acks.cancel()
 
-    def restart(self, options: StreamingOptions | None = None) -> None:
+    def restart(self, settings: Streaming | None = None) -> None:
         """Start a new service on what the store has."""
-        self.options = options or self.options
+        self.settings = settings or self.settings
         self.service = self._makeService()
         self.start()
 
@@ -254,7 +254,7 @@ class Client:
         self.beats = 0
         self._guids = count(1)
         self.heartbeats = Inbox(stage, self._heartbeat)
-        self.cluster = stage.options.clusterId.encode()
+        self.cluster = stage.settings.cluster_id.encode()
 
     def _heartbeat(self, message: Message) -> None:
         self.beats += 1

@@ -4,6 +4,7 @@ Channels and their logs.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,9 +19,8 @@ from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming import errors
 from natsbroker.streaming.channels import Channels
 from natsbroker.streaming.errors import Refused
-from natsbroker.streaming.limits import ChannelLimits, ChannelOverrides, Limits
 from natsbroker.streaming.model import Channel
-from natsbroker.streaming.options import StreamingOptions
+from natsbroker.streaming.settings import ChannelLimits, Streaming
 from tests.streaming.stores import HeldStore
 from tests.streaming.support import Stage
 
@@ -28,11 +28,13 @@ from tests.streaming.support import Stage
 class Shelf:
     """Channels over a store whose commits wait."""
 
-    def __init__(self, limits: Limits | None = None, isHeld: bool = True) -> None:
+    def __init__(self, settings: Streaming | None = None, isHeld: bool = True) -> None:
         self.store = HeldStore(MemoryStore(Clock(), now=lambda: 10**18), isHeld)
         self.created: list[str] = []
         self.channels = Channels(
-            self.store, limits or Limits(), "c", lambda channel: self.created.append(channel.name)
+            self.store,
+            replace(settings or Streaming(), cluster_id="c"),
+            lambda channel: self.created.append(channel.name),
         )
 
     def outcome(self, deferred: Any) -> list[Any]:
@@ -64,7 +66,7 @@ class TestDemand:
 
     def test_tooMany(self) -> None:
         """There are not more than the limit, those being opened included."""
-        shelf = Shelf(Limits(max_channels=1))
+        shelf = Shelf(Streaming(max_channels=1))
         shelf.channels.demand("foo")
         with pytest.raises(Refused, match=errors.TOO_MANY_CHANNELS):
             shelf.channels.demand("bar")
@@ -72,7 +74,7 @@ class TestDemand:
 
     def test_anyNumber(self) -> None:
         """0 is without limit."""
-        shelf = Shelf(Limits(max_channels=0))
+        shelf = Shelf(Streaming(max_channels=0))
         for number in range(200):
             shelf.channels.demand(f"c{number}")
         assert len(shelf.channels) == 200
@@ -105,8 +107,8 @@ class TestDemand:
 
     def test_limits(self) -> None:
         """A channel keeps as much as its limits say."""
-        limits = Limits(channels={"foo": ChannelOverrides(max_msgs=2)})
-        channel = Shelf(limits, isHeld=False).channels.demand("foo")
+        settings = Streaming(channels={"foo": {"max_msgs": 2}})
+        channel = Shelf(settings, isHeld=False).channels.demand("foo")
         channel.append(entries(b"1", b"2", b"3"))
         assert (channel.bounds.first, channel.bounds.last) == (2, 3)
         assert channel.limits.max_bytes == ChannelLimits().max_bytes
@@ -164,7 +166,7 @@ class TestAppend:
         """A channel that is opened again goes on from its last timestamp."""
         shelf = Shelf(isHeld=False)
         shelf.channels.demand("foo").append([(b"foo", b"", b"x", 50)])
-        again = Channels(shelf.store, Limits(), "c", lambda channel: None)
+        again = Channels(shelf.store, Streaming(cluster_id="c"), lambda channel: None)
         ensureDeferred(again.recover())
         channel = again.get("foo")
         assert channel is not None
@@ -211,7 +213,9 @@ class TestRecover:
         shelf.channels.demand("foo").append(entries(b"1"))
         shelf.store.open("stan/other/bar")
         shelf.store.open("stan/c2/bar")
-        again = Channels(shelf.store, Limits(max_channels=1), "c", lambda channel: None)
+        again = Channels(
+            shelf.store, Streaming(cluster_id="c", max_channels=1), lambda channel: None
+        )
         ensureDeferred(again.recover())
         assert [(each.name, each.last) for each in again] == [("foo", 1)]
 
@@ -220,7 +224,7 @@ class TestRecover:
         shelf = Shelf(isHeld=False)
         shelf.channels.demand("foo")
         shelf.store.failing = StoreFull("full")
-        again = Channels(shelf.store, Limits(), "c", lambda channel: None)
+        again = Channels(shelf.store, Streaming(cluster_id="c"), lambda channel: None)
         assert shelf.outcome(ensureDeferred(again.recover()))[0].type is StoreFull
 
 
@@ -388,8 +392,8 @@ def test_servedElsewhere() -> None:
 def test_heldChannelStays() -> None:
     """A channel that nobody uses is not deleted while somebody holds messages of it."""
     user = User()
-    limits = Limits(everywhere=ChannelLimits(max_inactivity=10.0))
-    stage = staged(user, options=StreamingOptions(limits=limits))
+    settings = Streaming(max_inactivity=10.0)
+    stage = staged(user, settings=settings)
     stage.client().publish("foo", b"x")
     log = user.catalogue.find("foo")
     log.hold("archive", 1)

@@ -21,35 +21,10 @@ from natsbroker.server.plugins import PluginError
 from natsbroker.server.reload import ReloadError
 from natsbroker.server.start import StartError
 from natsbroker.streaming import protocol
-from natsbroker.streaming.configured import optionsFrom
-from natsbroker.streaming.limits import ChannelLimits, ChannelOverrides, Limits
-from natsbroker.streaming.options import Heartbeats, StreamingOptions
-from natsbroker.streaming.settings import ChannelLimits as ChannelSettings
 from natsbroker.streaming.settings import Streaming
 from natsbroker.testing.memory import MemoryBroker
 from natsbroker.wire.columnar import readFrame
 from tests.streaming.calls import asked, joined, publish, request
-
-
-class TestOptionsFrom:
-    """L{optionsFrom}."""
-
-    def test_defaults(self) -> None:
-        """The defaults of the settings are those of the service."""
-        assert optionsFrom(Streaming()) == StreamingOptions()
-
-    def test_everything(self) -> None:
-        """Every setting arrives."""
-        settings = Streaming(
-            "c", "_D.x", "A", "lmdb", "d", {}, 1, 2, 3, 4, 5.0, 6.0,
-            {"a.*": ChannelSettings(7, 8, 9, 10.0, 11.0)}, 12.0, 13.0, 14, True,
-        )  # fmt: skip
-        limits = Limits(
-            1, ChannelLimits(2, 3, 4, 5.0, 6.0), {"a.*": ChannelOverrides(7, 8, 9, 10.0, 11.0)}
-        )
-        assert optionsFrom(settings) == StreamingOptions(
-            "c", "_D.x", limits, Heartbeats(12.0, 13.0, 14), True, "LMDB"
-        )
 
 
 class TestBroker:
@@ -115,7 +90,7 @@ class TestBroker:
     def test_reload(self) -> None:
         """The block cannot be changed while the broker runs."""
         with MemoryBroker(configText="streaming {}") as broker:
-            new = replace(broker.broker.settings, streaming=Streaming("other"))
+            new = replace(broker.broker.settings, streaming=Streaming(cluster_id="other"))
             with pytest.raises(ReloadError, match="Streaming"):
                 broker.broker.reload(new)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from natsbroker.streaming.context import StreamingContext
 from natsbroker.streaming.names import Subjects
-from natsbroker.streaming.options import StreamingOptions
+from natsbroker.streaming.settings import Streaming
 from tests.streaming.support import Stage
 
 
@@ -16,7 +16,7 @@ def test_creationHasNoEffects() -> None:
     context = StreamingContext(
         stage.bus,
         stage.clock,
-        StreamingOptions(),
+        Streaming(),
         Subjects("test-cluster"),
         stage.store,
         service.run,

@@ -8,8 +8,7 @@ import pytest
 
 from natsbroker.interfaces.records import StoreFailed
 from natsbroker.streaming import model
-from natsbroker.streaming.limits import ChannelLimits, Limits
-from natsbroker.streaming.options import StreamingOptions
+from natsbroker.streaming.settings import Streaming
 from tests.streaming.stores import HeldStore
 from tests.streaming.support import Client, Stage
 
@@ -144,8 +143,8 @@ class TestCatchingUp:
 
     def test_gapAtTheBeginning(self) -> None:
         """What the channel does not have any more is left out."""
-        limits = Limits(everywhere=ChannelLimits(max_msgs=3))
-        stage = Stage(StreamingOptions(limits=limits))
+        settings = Streaming(max_msgs=3)
+        stage = Stage(settings)
         client = stage.client()
         listener = client.subscribe("foo", maxInFlight=1, isAcking=False)
         for number in range(1, 11):

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from natsbroker.interfaces.records import StoreFull
 from natsbroker.streaming import errors
-from natsbroker.streaming.limits import ChannelLimits, ChannelOverrides, Limits
-from natsbroker.streaming.options import StreamingOptions
+from natsbroker.streaming.settings import Streaming
 from tests.streaming.stores import HeldStore
 from tests.streaming.support import Listener, Stage
 
-OPTIONS = StreamingOptions(limits=Limits(everywhere=ChannelLimits(max_inactivity=10.0)))
+OPTIONS = Streaming(max_inactivity=10.0)
 
 
 def held(stage: Stage) -> HeldStore:
@@ -158,8 +157,8 @@ def test_afterRestart() -> None:
 
 def test_someChannels() -> None:
     """The limit can hold for some channels only."""
-    limits = Limits(channels={"tmp.>": ChannelOverrides(max_inactivity=5.0)})
-    stage = Stage(StreamingOptions(limits=limits))
+    settings = Streaming(channels={"tmp.>": {"max_inactivity": 5.0}})
+    stage = Stage(settings)
     client = stage.client()
     client.publish("tmp.x", b"1")
     client.publish("foo", b"1")

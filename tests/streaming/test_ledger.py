@@ -14,8 +14,8 @@ from natsbroker.interfaces.records import StoreFull, UnknownFormat
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.streaming.deadlines import Deadlines
 from natsbroker.streaming.ledger import ANNOUNCED, DELAY, RETRY, Ledger, Remembered, ServiceState
-from natsbroker.streaming.limits import ChannelLimits
 from natsbroker.streaming.model import Channel, Client, Group, Subscription
+from natsbroker.streaming.settings import ChannelLimits
 from tests.streaming.stores import HeldStore
 
 

@@ -4,7 +4,6 @@ Groups and their members.
 
 from __future__ import annotations
 
-from natsbroker.streaming.limits import ChannelLimits
 from natsbroker.streaming.model import (
     LARGEST_WINDOW,
     Channel,
@@ -13,6 +12,7 @@ from natsbroker.streaming.model import (
     Subscription,
     queueName,
 )
+from natsbroker.streaming.settings import ChannelLimits
 
 
 def group(queue: str = "q", members: int = 1, maxInFlight: int = 2) -> Group:

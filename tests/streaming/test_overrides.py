@@ -78,7 +78,13 @@ def test_commandLine() -> None:
         "--hb_interval=2s", "-mc", "5", "-p", "0", "--file_sync=false", "-io_batch_size", "100",
     )  # fmt: skip
     assert found.streaming == Streaming(
-        "c", store="lmdb", dir="x", max_bytes=1024, max_age=5400.0, hb_interval=2.0, max_channels=5
+        cluster_id="c",
+        store="lmdb",
+        dir="x",
+        max_bytes=1024,
+        max_age=5400.0,
+        hb_interval=2.0,
+        max_channels=5,
     )
 
 
@@ -86,7 +92,7 @@ def test_commandLine() -> None:
 def test_file(flag: str) -> None:
     """Flags win over the file, which may be given as nats-streaming-server has it."""
     found = settings(flag, "s.conf", "-cid", "flag")
-    assert found.streaming == Streaming("flag", store="lmdb", dir="d", max_msgs=7)
+    assert found.streaming == Streaming(cluster_id="flag", store="lmdb", dir="d", max_msgs=7)
     assert found.port == 5
 
 

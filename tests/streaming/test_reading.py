@@ -9,7 +9,7 @@ import pytest
 from natsbroker.config.build import buildText
 from natsbroker.config.errors import ConfigErrors, NotSupportedYet
 from natsbroker.streaming.reading import storeNamed
-from natsbroker.streaming.settings import ChannelLimits, Streaming
+from natsbroker.streaming.settings import Streaming
 
 
 def built(text: str) -> Streaming | None:
@@ -67,8 +67,8 @@ def test_everything() -> None:
         max_age=14.0,
         max_inactivity=15.0,
         channels={
-            "foo.*": ChannelLimits(max_msgs=1, max_age=3600.0),
-            "bar": ChannelLimits(max_subs=0, max_bytes=0, max_inactivity=0.0),
+            "foo.*": {"max_msgs": 1, "max_age": 3600.0},
+            "bar": {"max_subs": 0, "max_bytes": 0, "max_inactivity": 0.0},
         },
         hb_interval=1.0,
         hb_timeout=0.5,

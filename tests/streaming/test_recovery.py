@@ -234,7 +234,7 @@ class TestSubscriptions:
         stage = Stage()
         stage.client().publish("foo", b"1")
         stage.stop()
-        stage.restart(type(stage.options)(clusterId="other"))
+        stage.restart(type(stage.settings)(cluster_id="other"))
         assert (stage.model.clientNames(), stage.model.channelNames()) == ([], [])
 
     def test_cannotReadPending(self) -> None:

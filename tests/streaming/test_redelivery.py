@@ -7,8 +7,7 @@ from __future__ import annotations
 import pytest
 
 from natsbroker.interfaces.records import StoreFailed
-from natsbroker.streaming.limits import ChannelLimits, Limits
-from natsbroker.streaming.options import Heartbeats, StreamingOptions
+from natsbroker.streaming.settings import Streaming
 from tests.streaming.stores import HeldStore
 from tests.streaming.support import Client, Listener, Stage
 
@@ -98,8 +97,8 @@ class TestWhatIsGone:
 
     def test_evicted(self) -> None:
         """A message that the channel's limits have removed is not pending any more."""
-        limits = Limits(everywhere=ChannelLimits(max_msgs=2))
-        stage = Stage(StreamingOptions(limits=limits))
+        settings = Streaming(max_msgs=2)
+        stage = Stage(settings)
         client, listener = subscribed(stage, 2, maxInFlight=2)
         client.publish("foo", b"3")
         listener.taken()
@@ -150,7 +149,7 @@ class TestWhatIsGone:
 class TestUnwell:
     """Clients that leave heartbeats unanswered."""
 
-    OPTIONS = StreamingOptions(heartbeats=Heartbeats(2.0, 1.0, 10))
+    OPTIONS = Streaming(hb_interval=2.0, hb_timeout=1.0)
 
     def test_single(self) -> None:
         """A single subscription is sent nothing again until its client answers."""

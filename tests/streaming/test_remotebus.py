@@ -15,7 +15,6 @@ from twisted.python.failure import Failure
 from natsbroker.client.options import ConnectOptions
 from natsbroker.server.start import StartError
 from natsbroker.storage.memory import MemoryStore
-from natsbroker.streaming.options import StreamingOptions
 from natsbroker.streaming.remotebus import ServerPool, onlyServer, optionsFor, remoteBus
 from natsbroker.streaming.service import StreamingService
 from natsbroker.streaming.settings import Streaming, splitServers
@@ -37,7 +36,7 @@ def stage() -> Iterator[Stage]:
 def opened(stage: Stage, store: Any, clusterId: str = "test-cluster") -> Any:
     """Open a store for a cluster: the store, or the failure."""
     outcome: list[Any] = []
-    streaming = Streaming(clusterId, nats_server="nats://h")
+    streaming = Streaming(cluster_id=clusterId, nats_server="nats://h")
     opening = onlyServer(stage.bus, stage.broker.reactor, streaming, lambda: succeed(store))
     opening().addBoth(outcome.append)
     stage.settle()
@@ -52,7 +51,7 @@ class TestOnlyServer:
         """A service on the same server."""
         clock = stage.broker.reactor
         service = StreamingService(
-            stage.broker.bus(), clock, lambda: succeed(MemoryStore(clock)), StreamingOptions()
+            stage.broker.bus(), clock, lambda: succeed(MemoryStore(clock)), Streaming()
         )
         service.startService()
         return service
@@ -109,7 +108,7 @@ class TestOnlyServer:
 )
 def test_optionsFor(url: str, expected: ConnectOptions) -> None:
     """The URL decides as whom, before the keys."""
-    streaming = Streaming("c", nats_server=url, username="u", password="p", token="t")
+    streaming = Streaming(cluster_id="c", nats_server=url, username="u", password="p", token="t")
     [place] = splitServers(url)
     assert optionsFor(streaming, place) == expected
 

@@ -14,7 +14,7 @@ from zope.interface.verify import verifyObject
 
 from natsbroker.interfaces import IPrepared, IReportingStore
 from natsbroker.interfaces.records import StoreFailed, StoreLocked, UnknownFormat
-from natsbroker.streaming.options import StreamingOptions
+from natsbroker.streaming.settings import Streaming
 from tests.conftest import FlushLoggedErrors
 from tests.streaming.stores import HeldStore
 from tests.streaming.support import Inbox, Stage, refused
@@ -42,7 +42,7 @@ def test_provides() -> None:
 def test_wrongOptions() -> None:
     """Options that make no sense are refused before anything is opened."""
     with pytest.raises(ValueError, match="cluster id"):
-        Stage(StreamingOptions(clusterId="no good"), start=False)
+        Stage(Streaming(cluster_id="no good"), start=False)
 
 
 class TestStart:

@@ -44,10 +44,10 @@ from natsbroker.streaming.ledger import (
     ledgerSpace,
     subscriptionKey,
 )
-from natsbroker.streaming.limits import ChannelLimits, Limits
 from natsbroker.streaming.messages import replyBlock
 from natsbroker.streaming.model import provides
 from natsbroker.streaming.names import isChannel, isClientID
+from natsbroker.streaming.settings import ChannelLimits, Streaming
 from natsbroker.subjects.grammar import isValidLiteral
 
 __all__ = [
@@ -136,11 +136,12 @@ class Plan:
         return isListening and isValidLiteral(state.ackInbox.encode())
 
 
-def planImport(source: SourceDirectory, limits: Limits, now: int, report: Report) -> Plan:
+def planImport(source: SourceDirectory, settings: Streaming, now: int, report: Report) -> Plan:
     """
     Read and verify everything. It blocks.
 
-    @param limits: of the channels. The source does not mark messages that fell to a limit.
+    @param settings: have the limits of the channels. The source does not mark messages that fell to
+        a limit.
     @param now: the wall clock, in nanoseconds.
     @raise SourceError: if the source cannot be read, or a server writes to it.
     """
@@ -153,7 +154,7 @@ def planImport(source: SourceDirectory, limits: Limits, now: int, report: Report
     for channel in source.channels():
         if not isChannel(channel.name.encode()):
             report.note(f"{channel.name!r}: jobs can read a channel of this name, clients cannot")
-        plan = _planChannel(channel, limits.forChannel(channel.name.encode()), now, report, digest)
+        plan = _planChannel(channel, settings.limitsOf(channel.name), now, report, digest)
         if source.isClustered:
             plan.subscriptions = []
         channels.append(plan)

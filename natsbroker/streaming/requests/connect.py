@@ -65,7 +65,7 @@ class ConnectHandler:
         self._bus = context.bus
         self._reactor = context.reactor
         self._subjects = context.subjects
-        self._heartbeats = context.options.heartbeats
+        self._settings = context.settings
         self._clients = context.clients
         self._dismiss = dismiss
         self._deadlines = context.deadlines
@@ -207,7 +207,7 @@ class ConnectHandler:
         Send a client heartbeats from now on.
         """
         if client.isRegistered:
-            self._schedule(client, self._heartbeats.interval)
+            self._schedule(client, self._settings.hb_interval)
 
     def _schedule(self, client: Client, seconds: float) -> None:
         client.heartbeat = self._deadlines.after(seconds, partial(self._beat, client))
@@ -220,15 +220,15 @@ class ConnectHandler:
         """
         Send one heartbeat.
         """
-        answered = await self._answers(client, self._heartbeats.timeout)
+        answered = await self._answers(client, self._settings.hb_timeout)
         if not client.isRegistered:
             return
         if answered:
             client.failures = 0
         else:
             client.failures += 1
-            if client.failures > self._heartbeats.failures:
+            if client.failures > self._settings.hb_fail_count:
                 _log.error("[Client:{id}] Timed out on heartbeats", id=client.clientID)
                 await self._dismiss(client)
                 return
-        self._schedule(client, self._heartbeats.interval)
+        self._schedule(client, self._settings.hb_interval)

@@ -94,7 +94,7 @@ class SubscribeHandler:
         self._acks = acks
         self._newInbox = context.newInbox
         self._now = context.now
-        self._replaceDurable = context.options.replaceDurable
+        self._replaceDurable = context.settings.replace_durable
         self._replies = context.replies
         self.nextNumber = 1
 
@@ -233,7 +233,7 @@ class SubscribeHandler:
         return ("plain", str(self.nextNumber))
 
     def _checkRoom(self, channel: Channel) -> None:
-        maximum = channel.limits.max_subscriptions
+        maximum = channel.limits.max_subs
         if 0 < maximum <= sum(1 for _ in channel.subscriptions):
             raise Refused(errors.TOO_MANY_SUBSCRIPTIONS)
 

@@ -5,6 +5,7 @@ The import of data directories of nats-streaming-server.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,14 @@ from natsbroker.streaming.filestore.directory import SourceDirectory
 from natsbroker.streaming.filestore.framing import SourceError
 from natsbroker.streaming.filestore.importer import Importer, ImportRefused, Plan, planImport
 from natsbroker.streaming.filestore.report import Report
-from natsbroker.streaming.limits import ChannelLimits, ChannelOverrides, Limits
-from natsbroker.streaming.options import StreamingOptions
+from natsbroker.streaming.settings import Streaming
 from natsbroker.testing.pumped import PumpedReactor
 from tests.storage.postgres.harness import PostgresHarness
 from tests.streaming.filestore.writer import BEGINNING, STEP, StoreWriter, append, flip
 from tests.streaming.stores import HeldStore
 from tests.streaming.support import Client, Listener, Stage
 
-UNLIMITED = Limits(0, ChannelLimits(0, 0, 0, 0.0, 0.0))
+UNLIMITED = Streaming(max_channels=0, max_subs=0, max_msgs=0, max_bytes=0)
 
 
 @pytest.fixture
@@ -36,10 +36,10 @@ def writer(tmp_path: Path) -> StoreWriter:
     return StoreWriter(tmp_path / "source")
 
 
-def planned(writer: StoreWriter, limits: Limits = UNLIMITED, now: int = BEGINNING) -> Plan:
+def planned(writer: StoreWriter, settings: Streaming = UNLIMITED, now: int = BEGINNING) -> Plan:
     """What is to be imported."""
     report = Report()
-    return planImport(SourceDirectory(writer.root, report), limits, now, report)
+    return planImport(SourceDirectory(writer.root, report), settings, now, report)
 
 
 def imported(store: Any, plan: Plan) -> bool:
@@ -54,7 +54,7 @@ def imported(store: Any, plan: Plan) -> bool:
 
 def stageOn(writer: StoreWriter, **more: Any) -> Stage:
     """A service on what was imported."""
-    stage = Stage(StreamingOptions(limits=UNLIMITED), start=False)
+    stage = Stage(UNLIMITED, start=False)
     assert imported(stage.store, planned(writer, **more))
     stage.start()
     return stage
@@ -114,8 +114,8 @@ class TestMessages:
         """The oldest go beyond max_msgs; a channel may have limits of its own."""
         for name in ("a", "b"):
             writer.channel(name).messages(25, 50)
-        limits = Limits(0, ChannelLimits(0, 20, 0), {"b": ChannelOverrides(max_msgs=3)})
-        stage = stageOn(writer, limits=limits)
+        settings = replace(UNLIMITED, max_msgs=20, channels={"b": {"max_msgs": 3}})
+        stage = stageOn(writer, settings=settings)
         firsts = [channelOf(stage.store, name).bounds().first for name in ("a", "b")]
         assert firsts == [31, 48]
 
@@ -127,17 +127,17 @@ class TestMessages:
         each = size // 9 + 32
         bounds = []
         for limit in (each * 3, each * 3 - 1, 1):
-            plan = planned(writer, Limits(0, ChannelLimits(0, 0, limit)))
+            plan = planned(writer, replace(UNLIMITED, max_bytes=limit))
             bounds.append(plan.channels[0].first)
         assert bounds == [7, 8, 9]
 
     def test_maxAge(self, writer: StoreWriter) -> None:
         """Age may take all messages; the last sequence stays used."""
         writer.channel("orders").messages(1, 10)
-        limits = Limits(0, ChannelLimits(0, 0, 0, 1.0))
+        settings = replace(UNLIMITED, max_age=1.0)
         now = BEGINNING + 10 * STEP + 10**9
-        assert planned(writer, limits, now - STEP).channels[0].first == 10
-        stage = stageOn(writer, limits=limits, now=now)
+        assert planned(writer, settings, now - STEP).channels[0].first == 10
+        stage = stageOn(writer, settings=settings, now=now)
         bounds = channelOf(stage.store, "orders").bounds()
         assert (bounds.first, bounds.last, bounds.count) == (11, 10, 0)
         stage.client().publish("orders", b"new")
@@ -371,7 +371,7 @@ class TestTwice:
             channel.messages(11, 13)
             channel.messages(15, 2000, part=2)
             channel.subscription(1, clientID="c", durableName="d", isDurable=True, lastSent=12)
-        stage = Stage(StreamingOptions(limits=UNLIMITED), start=False)
+        stage = Stage(UNLIMITED, start=False)
         held = HeldStore(stage.store, isHeld=True)
         running = ensureDeferred(Importer(held, "test-cluster").run(planned(writer)))
         for _ in range(commits):

@@ -8,7 +8,7 @@ import pytest
 
 from natsbroker.interfaces.records import StoreClosed, StoreError, StoreFailed, StoreFull
 from natsbroker.streaming import errors, protocol
-from natsbroker.streaming.options import Heartbeats, StreamingOptions
+from natsbroker.streaming.settings import Streaming
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from tests.streaming.stores import HeldStore
@@ -224,7 +224,7 @@ class TestPings:
 class TestHeartbeats:
     """Finding out that a client is dead."""
 
-    QUICK = StreamingOptions(heartbeats=Heartbeats(1.0, 1.0, 2))
+    QUICK = Streaming(hb_interval=1.0, hb_timeout=1.0, hb_fail_count=2)
 
     def test_interval(self) -> None:
         """A client is asked every 30 seconds; any answer will do."""

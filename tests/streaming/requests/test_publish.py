@@ -12,10 +12,9 @@ from zope.interface import implementer
 from natsbroker.interfaces import ILinkSubscriber
 from natsbroker.interfaces.records import StoreFailed, StoreFull
 from natsbroker.streaming import errors, protocol
-from natsbroker.streaming.limits import Limits
 from natsbroker.streaming.messages import publishedIn
-from natsbroker.streaming.options import StreamingOptions
 from natsbroker.streaming.requests import publish
+from natsbroker.streaming.settings import Streaming
 from natsbroker.subjects.permissions import PermissionSet
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message
@@ -90,7 +89,7 @@ class TestChecks:
 
     def test_tooManyChannels(self) -> None:
         """One channel too many is refused; those that are there can be published to."""
-        client = Stage(StreamingOptions(limits=Limits(max_channels=1))).client()
+        client = Stage(Streaming(max_channels=1)).client()
         assert client.publish("foo", b"x") == ""
         assert client.publish("bar", b"x") == errors.TOO_MANY_CHANNELS
         assert client.publish("foo", b"x") == ""

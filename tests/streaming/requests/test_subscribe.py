@@ -8,8 +8,7 @@ import pytest
 
 from natsbroker.interfaces.records import StoreFailed, StoreFull
 from natsbroker.streaming import errors, protocol
-from natsbroker.streaming.limits import ChannelLimits, Limits
-from natsbroker.streaming.options import StreamingOptions
+from natsbroker.streaming.settings import Streaming
 from natsbroker.subjects.permissions import PermissionSet, SubscribePermissions
 from natsbroker.wire.grants import Grant
 from tests.streaming.stores import HeldStore
@@ -82,14 +81,14 @@ class TestChecks:
 
     def test_tooManyChannels(self) -> None:
         """Subscribing can be what makes one channel too many."""
-        client = Stage(StreamingOptions(limits=Limits(max_channels=1))).client()
+        client = Stage(Streaming(max_channels=1)).client()
         client.subscribe("foo")
         assert Listener(client, "bar").subscribe() == errors.TOO_MANY_CHANNELS
 
     def test_tooManySubscriptions(self) -> None:
         """Offline durable subscriptions count; resuming one is not one more."""
-        limits = Limits(everywhere=ChannelLimits(max_subscriptions=2))
-        client = Stage(StreamingOptions(limits=limits)).client()
+        settings = Streaming(max_subs=2)
+        client = Stage(settings).client()
         client.subscribe("foo", durableName="d").close()
         client.subscribe("foo")
         too = errors.TOO_MANY_SUBSCRIPTIONS
@@ -101,8 +100,8 @@ class TestChecks:
 
     def test_tooManyMembers(self) -> None:
         """Every member of a queue group counts."""
-        limits = Limits(everywhere=ChannelLimits(max_subscriptions=2))
-        client = Stage(StreamingOptions(limits=limits)).client()
+        settings = Streaming(max_subs=2)
+        client = Stage(settings).client()
         client.subscribe("foo", qGroup="q")
         client.subscribe("foo", qGroup="q")
         assert Listener(client, "foo").subscribe(qGroup="q") == errors.TOO_MANY_SUBSCRIPTIONS
@@ -206,8 +205,8 @@ class TestStart:
     )
     def test_afterRetention(self, more: dict[str, object], expected: list[int]) -> None:
         """Where the oldest messages have gone, the first that is there is the beginning."""
-        limits = Limits(everywhere=ChannelLimits(max_msgs=2))
-        client = published(Stage(StreamingOptions(limits=limits)), 5)
+        settings = Streaming(max_msgs=2)
+        client = published(Stage(settings), 5)
         assert client.subscribe("foo", **more).sequences == expected
 
     def test_countsFromTheRequest(self) -> None:
@@ -391,7 +390,7 @@ class TestDurable:
 
     def test_replaced(self) -> None:
         """Where that is configured, the second takes the place of the first."""
-        stage = Stage(StreamingOptions(replaceDurable=True))
+        stage = Stage(Streaming(replace_durable=True))
         client = published(stage, 2)
         first = client.subscribe("foo", durableName="d", isAcking=False)
         first.taken()
