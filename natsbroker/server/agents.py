@@ -3,7 +3,6 @@ HTTP agents for what the broker asks of others.
 
 Promises: over TLS the other's certificate must be for its host name and of an authority that is
 trusted; whatever a C{tls} block says that is not done is refused.
-Must never know: what is asked.
 """
 
 from __future__ import annotations
@@ -73,9 +72,6 @@ class _Policy:
             self._ours = PrivateCertificate.loadPEM(text)
 
     def creatorForNetloc(self, hostname: bytes, port: int) -> IOpenSSLClientConnectionCreator:
-        """
-        See L{IPolicyForHTTPS}.
-        """
         return clientTLS(
             hostname.decode("ascii"),
             trustRoot=self._trusted,

@@ -2,7 +2,6 @@
 Where others can reach what we listen on.
 
 Promises: an address or a name that somebody on another machine can dial, where there is one.
-Must never know: what is listened for, or whom it is told.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ What a broker says of itself: INFO, and where it really listens.
 
 Promises: ports are those that the kernel chose, once they are known; clients are told when INFO
 changes for them.
-Must never know: who asks.
 """
 
 from __future__ import annotations
@@ -108,9 +107,6 @@ class ServerInfoPublisher:
         return replace(monitoring, http_port=pages.address.port)
 
     def addresses(self) -> dict[str, list[str]]:
-        """
-        See L{natsbroker.broker.Broker.addresses}.
-        """
         pages = self._pages
         isThere = pages is not None and pages.address is not None
         monitoring = [urlOf(pages.scheme, pages.address)] if pages is not None and isThere else []

@@ -5,7 +5,6 @@ Promises: clients that understand it are told before anything else happens, so t
 themselves; the others are closed one after the other, so they do not all arrive elsewhere at once.
 The times are the real server's (observed, and C{lame_duck_grace_period} and
 C{lame_duck_duration} of the settings).
-Must never know: where clients go, or what happens to the broker afterwards.
 """
 
 from __future__ import annotations

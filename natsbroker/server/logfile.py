@@ -4,7 +4,6 @@ Where log lines go: standard error or a file.
 Promises: a file is opened for appending and readable by its owner and group only; beyond a size it
 is put aside under a name with the time, and no more files are kept than were asked for; it can be
 opened anew after somebody else moved it.
-Must never know: what the lines say.
 """
 
 from __future__ import annotations

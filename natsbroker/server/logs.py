@@ -4,7 +4,6 @@ The log in nats-server's format.
 Promises: one event is one line of printable ASCII, whatever a peer put into it; nothing that a
 peer says is ever used as a format. Tracebacks are a line for each of theirs; of the same failure at
 the same place a few are logged, and then one every ten seconds that says how many were left out.
-Must never know: who logs.
 """
 
 from __future__ import annotations
@@ -193,9 +192,6 @@ class ProcessLog:
         self._output.reopen()
 
     def plan(self, new: Settings, changes: Sequence[Change]) -> Step:
-        """
-        See L{natsbroker.server.reload.Planner}.
-        """
         logging = self._complete(new.logging)
         try:
             redirect = self._output.prepare(logging)

@@ -2,7 +2,6 @@
 Those who are told what happens in a broker.
 
 Promises: everybody is told, also when somebody before fails, and that is logged.
-Must never know: what the advisories are.
 """
 
 from __future__ import annotations

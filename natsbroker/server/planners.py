@@ -3,7 +3,6 @@ What of a broker can take new settings, and how.
 
 Promises: one planner for each owner of settings; what a planner makes changes running connections
 too: limits and permissions hold for them from then on, and whoever is no longer let in is cut.
-Must never know: where new settings come from.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ Reading the section of a plugin.
 
 Promises: a value of the right type, or a sentence that names the option; what nobody knows is
 refused.
-Must never know: any particular plugin.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ Finding what stands beside, or instead of, our own parts.
 
 Promises: a plugin that the settings name is found or named as missing, with those that there are;
 what a plugin makes provides the interface that it must.
-Must never know: any particular plugin.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ A broker as a whole process: its log, its signals and its exit code.
 
 Promises: from the first line of the log to the exit code it looks like nats-server to the program
 that started it.
-Must never know: the command line's spelling.
 """
 
 from __future__ import annotations

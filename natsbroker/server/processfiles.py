@@ -4,7 +4,6 @@ that it can be told to read again.
 
 Promises: files are there when clients can connect, and gone when the broker is; a reload moves
 them; a reload that is refused changes nothing.
-Must never know: whether twistd or the console script started the process.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ Whether something has started, for those who wait for it.
 
 Promises: everybody who waits is told, once, whether he asked before or after; a failure that nobody
 waits for goes to the owner.
-Must never know: what starts, or what that takes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ Taking new settings without a restart.
 
 Promises: everything is planned before anything changes; if one owner of a setting cannot take it,
 all reasons are told and nothing changes at all; an owner's step cannot fail.
-Must never know: where the new settings come from, or what a step does.
 """
 
 from __future__ import annotations

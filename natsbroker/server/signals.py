@@ -2,7 +2,6 @@
 The signals of the operating system that this process answers.
 
 Promises: what a signal asks for runs in the reactor, not in the signal handler.
-Must never know: what it is that runs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 What a broker says when it starts, and why it cannot.
 
 Promises: the lines that programs wait for have the real server's words; what is on is said once.
-Must never know: how anything is done.
 """
 
 from __future__ import annotations
