@@ -10,6 +10,7 @@ from typing import Any
 __all__ = ["MOVED", "MovedFinder"]
 
 MOVED = {
+    "natsbroker.client.conversation": "natsbroker.client.protocol",
     "natsbroker.config.gateway": "natsbroker.gateways.settings",
     "natsbroker.config.leafnodes": "natsbroker.leafnodes.settings",
     "natsbroker.config.streaming": "natsbroker.streaming.settings",

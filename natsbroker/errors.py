@@ -7,6 +7,7 @@ the transcripts), with what happens to the connection and the reason that monito
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 __all__ = [
@@ -15,7 +16,8 @@ __all__ = [
     "ProtocolViolation",
     "Unauthorized",
     "WireError",
-    "spelled",
+    "escaped",
+    "printableASCII",
 ]
 
 #: What is written with a letter instead of a number.
@@ -32,17 +34,17 @@ _LETTERS = {
 }
 
 
-def spelled(text: str) -> str:
+def escaped(text: str) -> str:
     """
-    A name as the real server writes it between quotes: what cannot be seen is escaped, and so are
-    quotes, backslashes and bytes that are not UTF-8 (which C{surrogateescape} made characters).
+    Escape a name as nats-server writes it between quotes: control characters, quotes, backslashes,
+    and bytes that are not UTF-8 (which C{surrogateescape} made characters).
     """
     if text.isprintable() and '"' not in text and "\\" not in text:
         return text
-    return "".join(map(_spelledCharacter, text))
+    return "".join(map(_escapedCharacter, text))
 
 
-def _spelledCharacter(character: str) -> str:
+def _escapedCharacter(character: str) -> str:
     if character in _LETTERS:
         return _LETTERS[character]
     if character.isprintable():
@@ -53,6 +55,16 @@ def _spelledCharacter(character: str) -> str:
     if code < 0x20 or code == 0x7F:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_UNPRINTABLE = re.compile(r"[^ -~]")
+
+
+def printableASCII(text: str) -> str:
+    """
+    Escape everything but printable ASCII as Python does, so that a log line stays one line.
+    """
+    return _UNPRINTABLE.sub(lambda found: ascii(found.group())[1:-1], text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +91,12 @@ class WireError:
         """
         The C{-ERR} line.
 
-        @param arguments: values for the C{%s} in the text, if it has any; see L{spelled}.
+        @param arguments: values for the C{%s} in the text, if it has any; see L{escaped}.
         @return: the line with its CRLF, or no bytes for a silent error.
         """
         if not self.text:
             return b""
-        text = self.text % tuple(map(spelled, arguments)) if arguments else self.text
+        text = self.text % tuple(map(escaped, arguments)) if arguments else self.text
         return b"-ERR '" + text.encode("utf-8", "surrogateescape") + b"'\r\n"
 
 

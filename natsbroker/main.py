@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, TextIO
 from natsbroker import NATS_VERSION, __version__
 from natsbroker.config.commandline import (
     Action,
+    CommandLineError,
     Invocation,
-    UsageError,
     invocationFrom,
     validReport,
 )
@@ -89,7 +89,7 @@ def main(
         return streaming(arguments[1:], environment, stdout, stderr)
     try:
         invocation = invocationFrom(arguments, environment)
-    except UsageError as error:
+    except CommandLineError as error:
         print(error, file=stderr)
         _printUsage(stdout)
         return error.exitCode

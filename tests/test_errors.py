@@ -13,6 +13,7 @@ from natsbroker.errors import (
     ProtocolViolation,
     Unauthorized,
     WireError,
+    printableASCII,
 )
 
 TABLE = {name: each for name, each in vars(errors).items() if isinstance(each, WireError)}
@@ -99,3 +100,9 @@ class TestExceptions:
         violation = ProtocolViolation(errors.PUBLISH_DENIED, "foo")
         assert (violation.error, violation.arguments) == (errors.PUBLISH_DENIED, ("foo",))
         assert str(ProtocolViolation(errors.BAD_ARGUMENTS)) == "Protocol Violation"
+
+
+def test_printableASCII() -> None:
+    """Printable ASCII stays the same, backslashes too."""
+    text = "".join(map(chr, range(0x20, 0x7F)))
+    assert printableASCII(text) == text

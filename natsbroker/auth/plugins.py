@@ -22,7 +22,7 @@ from natsbroker.auth.checkers import CheckerAuthenticator
 from natsbroker.auth.filelogin import HtpasswdAuthenticator
 from natsbroker.auth.httplogin import HTTPAuthorizer, HTTPTerms
 from natsbroker.auth.restingfile import readSnapshot
-from natsbroker.config.model import TLS
+from natsbroker.config.model import TLSSettings
 from natsbroker.interfaces import IAuthorizer, IAuthorizerPlugin, IBrokerHost, IReloadable
 from natsbroker.server.agents import agentFor
 from natsbroker.server.pluginoptions import PluginOptions
@@ -147,10 +147,10 @@ def _terms(section: Mapping[str, Any], reactor: Any) -> tuple[HTTPTerms, IAgent]
     return terms, agentFor(reactor, tls, "TLS of the service")
 
 
-def _tls(ca: str, certificate: str, key: str) -> TLS:
+def _tls(ca: str, certificate: str, key: str) -> TLSSettings:
     if bool(certificate) != bool(key):
         raise ValueError("cert_file and key_file need each other")
-    return TLS(ca_file=ca, certs=((certificate, key),) if certificate else ())
+    return TLSSettings(ca_file=ca, certs=((certificate, key),) if certificate else ())
 
 
 def _url(url: str, insecure: bool) -> str:

@@ -22,8 +22,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from natsbroker.accounts.requests import isNoResponders
-from natsbroker.client.conversation import Conversation, Terms
 from natsbroker.client.errors import ClientError, ConnectionEnded
+from natsbroker.client.protocol import ConnectionTerms, ServerConnection
 from natsbroker.errors import NoResponders, RequestTimeout
 from natsbroker.wire.headers import Headers
 from natsbroker.wire.serverside import publishLine, subscribeLine
@@ -88,12 +88,14 @@ class ClientSubscription:
 class Client:
     """
     A connection to a server that has let us in; L{natsbroker.client.connecting} makes it.
+
+    @ivar protocol: the connection's protocol, to be connected to a transport.
     """
 
     def __init__(
         self,
         reactor: IReactorTime,
-        terms: Terms,
+        terms: ConnectionTerms,
         onError: Callable[[str], object] | None = None,
     ) -> None:
         """
@@ -102,7 +104,7 @@ class Client:
         """
         self._reactor = reactor
         self._onError = onError or _logError
-        self._conversation = Conversation(reactor, terms, self)
+        self.protocol = ServerConnection(reactor, terms, self)
         self._subscriptions: dict[bytes, ClientSubscription] = {}
         self._lastSid = 0
         self._flushes: deque[Deferred[None]] = deque()
@@ -114,13 +116,6 @@ class Client:
         self._reason: ClientError | None = None
 
     # About the connection.
-
-    @property
-    def conversation(self) -> Conversation:
-        """
-        The protocol, for whoever connects it.
-        """
-        return self._conversation
 
     @property
     def connecting(self) -> Deferred[Client]:
@@ -139,7 +134,7 @@ class Client:
         """
         The fields of the server's last INFO. C{ldm} means: connect to another one soon.
         """
-        return self._conversation.info
+        return self.protocol.info
 
     @property
     def isOpen(self) -> bool:
@@ -183,7 +178,7 @@ class Client:
         if isinstance(largest, int) and 0 <= largest < size:
             raise ValueError(f"{size} bytes are more than the {largest} that the server takes")
         line = publishLine(subject, reply, len(block), size)
-        self._conversation.write(line, block, payload, b"\r\n")
+        self.protocol.write(line, block, payload, b"\r\n")
 
     def publishMany(
         self, subject: bytes, bodies: Sequence[bytes], reply: bytes = b"", headerLength: int = 0
@@ -199,7 +194,7 @@ class Client:
         pieces: list[bytes] = []
         for body in bodies:
             pieces += (publishLine(subject, reply, headerLength, len(body)), body, b"\r\n")
-        self._conversation.write(*pieces)
+        self.protocol.write(*pieces)
 
     def subscribe(
         self, pattern: bytes, callback: Callback, queue: bytes = b""
@@ -214,7 +209,7 @@ class Client:
         """
         self._lastSid += 1
         sid = b"%d" % self._lastSid
-        self._conversation.write(subscribeLine(pattern, queue, sid))
+        self.protocol.write(subscribeLine(pattern, queue, sid))
         subscription = ClientSubscription(self, sid, pattern, queue, callback)
         self._subscriptions[sid] = subscription
         return subscription
@@ -226,7 +221,7 @@ class Client:
             del self._subscriptions[sid]
         if self.isOpen:
             line = b"UNSUB %b %d\r\n" % (sid, count) if count else b"UNSUB %b\r\n" % sid
-            self._conversation.write(line)
+            self.protocol.write(line)
 
     def request(
         self,
@@ -273,7 +268,7 @@ class Client:
 
         @raise ConnectionEnded: if there is no connection.
         """
-        self._conversation.ping()
+        self.protocol.ping()
         waiting: Deferred[None] = Deferred()
         self._flushes.append(waiting)
         return waiting
@@ -287,7 +282,7 @@ class Client:
         @raise ConnectionEnded: if there is no connection.
         """
         for sid in self._subscriptions:
-            self._conversation.write(b"UNSUB %b\r\n" % sid)
+            self.protocol.write(b"UNSUB %b\r\n" % sid)
         return self.flush().addCallback(lambda _: self.close())
 
     def close(self) -> Deferred[ClientError]:
@@ -297,7 +292,7 @@ class Client:
         @return: fires with the reason when it has ended; never fails.
         """
         waiting = self.whenClosed()
-        self._conversation.close(ConnectionEnded("closed"))
+        self.protocol.close(ConnectionEnded("closed"))
         return waiting
 
     # What the conversation tells.
@@ -345,7 +340,7 @@ class Client:
 
     def _gaveUp(self, connecting: object) -> None:
         self._connecting = None
-        self._conversation.abort(ConnectionEnded("nobody waits for it any more"))
+        self.protocol.abort(ConnectionEnded("nobody waits for it any more"))
 
     def _forget(self, reply: bytes) -> None:
         self._requests.pop(reply, None)

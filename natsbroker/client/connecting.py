@@ -24,10 +24,10 @@ from twisted.internet.ssl import CertificateOptions
 from twisted.python.failure import Failure
 
 from natsbroker.client.client import Client
-from natsbroker.client.conversation import Terms
 from natsbroker.client.errors import ClientError
 from natsbroker.client.options import ConnectOptions
 from natsbroker.client.pipe import PipeAddress, connectPipe
+from natsbroker.client.protocol import ConnectionTerms
 
 __all__ = ["InProcessServer", "connect", "connectInProcess"]
 
@@ -88,9 +88,9 @@ def connect(
     """
     _checkVerifying(endpoint, tls)
     clock = _globalReactor() if reactor is None else reactor
-    client = Client(clock, Terms(options, tls, False, pingInterval), onError)
+    client = Client(clock, ConnectionTerms(options, tls, False, pingInterval), onError)
     outcome = _limited(clock, client, timeout)
-    dialling = endpoint.connect(_OneProtocol(client.conversation))
+    dialling = endpoint.connect(_OneProtocol(client.protocol))
     dialling.addErrback(client.refused)
 
     def hangUp(failure: Failure) -> Failure:
@@ -114,10 +114,10 @@ def connectInProcess(
     @return: as L{connect}.
     """
     clock: IReactorTime = broker.reactor
-    client = Client(clock, Terms(options, None, True), onError)
+    client = Client(clock, ConnectionTerms(options, None, True), onError)
     outcome = _limited(clock, client, timeout)
     protocol = broker.inProcessFactory().buildProtocol(PipeAddress())
-    connectPipe(clock, client.conversation, protocol)
+    connectPipe(clock, client.protocol, protocol)
     return outcome
 
 
@@ -141,7 +141,7 @@ def _checkVerifying(endpoint: IStreamClientEndpoint, tls: Any) -> None:
 def _limited(clock: IReactorTime, client: Client, timeout: float) -> Deferred[Client]:
     def late() -> None:
         reason = ClientError(f"not let in within {timeout:g}s")
-        client.conversation.abort(reason)
+        client.protocol.abort(reason)
         client.refused(Failure(reason))
 
     timer = clock.callLater(timeout, late)

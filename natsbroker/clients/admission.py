@@ -300,7 +300,7 @@ class AdmittedConversation(TimedConversation):
         _log.info(
             "Removed sub {what} for User {user} - not authorized",
             what=line[len(_REMOVED) : -3].decode("utf-8", "replace"),
-            user=f'"{errors.spelled(self.grant.user if self.grant is not None else "")}"',
+            user=f'"{errors.escaped(self.grant.user if self.grant is not None else "")}"',
         )
 
     def _permitting(self, steps: Iterator[tuple[bytes, bytes, bytes] | None]) -> Iterator[None]:

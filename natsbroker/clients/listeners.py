@@ -16,7 +16,7 @@ from twisted.internet.protocol import Factory
 from natsbroker.clients.context import ClientContext
 from natsbroker.clients.listener import Listener, endpointFor, urlOf
 from natsbroker.clients.protocol import ClientFactory
-from natsbroker.config.model import TLS
+from natsbroker.config.model import TLSSettings
 from natsbroker.connections.poller import Hub
 from natsbroker.server.start import cannotListen
 
@@ -38,7 +38,7 @@ class Listeners:
         context: ClientContext,
         endpoints: Iterable[str | IStreamServerEndpoint],
         terms: TLSTerms | None,
-        policy: TLS = TLS(),  # noqa: B008 - an immutable value
+        policy: TLSSettings = TLSSettings(),  # noqa: B008 - an immutable value
     ) -> None:
         """
         @param endpoints: where to listen, as objects or as descriptions (C{tcp:4222}).
@@ -59,7 +59,7 @@ class Listeners:
             self._listeners.append(listener)
 
     def _described(
-        self, reactor: Any, description: str, terms: TLSTerms | None, policy: TLS
+        self, reactor: Any, description: str, terms: TLSTerms | None, policy: TLSSettings
     ) -> Listener:
         from natsbroker.clients.sslendpoints import SSLEndpoint
 
@@ -81,7 +81,7 @@ class Listeners:
     def planTerms(
         self,
         terms: TLSTerms | None,
-        policy: TLS = TLS(),  # noqa: B008 - an immutable value
+        policy: TLSSettings = TLSSettings(),  # noqa: B008 - an immutable value
     ) -> Callable[[], None]:
         """
         Prepare to do TLS in another way for the connections to come. Files of C{ssl:} endpoints are

@@ -16,7 +16,7 @@ from typing import Any
 from twisted.internet.interfaces import IStreamServerEndpoint
 
 from natsbroker.clients.listener import BACKLOG, addressEndpoint
-from natsbroker.config.model import TLS
+from natsbroker.config.model import TLSSettings
 from natsbroker.connections.tls import TLSTerms
 from natsbroker.connections.tlscontext import termsFrom
 
@@ -78,12 +78,12 @@ class SSLEndpoint:
         """
         return addressEndpoint(reactor, self.interface, self.port, self.backlog)
 
-    def terms(self, policy: TLS) -> TLSTerms:
+    def terms(self, policy: TLSSettings) -> TLSTerms:
         """
         How TLS is done there.
 
         @param policy: what the settings say; its certificates are not used.
-        @raise natsbroker.connections.tlscontext.TLSError: if a file is not right.
+        @raise natsbroker.connections.tlscontext.TLSSettingsError: if a file is not right.
         """
         own = replace(
             policy,

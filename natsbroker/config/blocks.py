@@ -15,16 +15,16 @@ from natsbroker.config.errors import OPEN, ConfigError, NotSupportedYet, Positio
 from natsbroker.config.keys.types import (
     OLD_DURATION,
     AnyType,
+    BlockSchema,
     BlockType,
     Key,
     ListType,
     MapType,
-    Section,
     Unsupported,
     ValueType,
     plain,
 )
-from natsbroker.config.language.tree import Array, Entry, Node, Table, kindOf
+from natsbroker.config.language.tree import ArrayNode, Node, TableEntry, TableNode, kindOf
 
 __all__ = ["Diagnostics", "NamedValues", "ParsedBlock", "positionsIn", "readTable"]
 
@@ -199,7 +199,7 @@ class ParsedBlock:
         return {key: value for key, value in found.items() if isinstance(value, kind)}
 
 
-def readTable(table: Table, section: Section, findings: Diagnostics) -> ParsedBlock:
+def readTable(table: TableNode, section: BlockSchema, findings: Diagnostics) -> ParsedBlock:
     """
     Read a whole file.
     """
@@ -215,7 +215,7 @@ class _BlockReader:
         self._findings = findings
 
     def block(
-        self, table: Table, blockType: BlockType, path: str, position: Position
+        self, table: TableNode, blockType: BlockType, path: str, position: Position
     ) -> ParsedBlock:
         section = blockType.section
         block = ParsedBlock(path, position)
@@ -237,7 +237,7 @@ class _BlockReader:
         self._unknown(unknown, section, block)
         return block
 
-    def _unknown(self, entries: list[Entry], section: Section, block: ParsedBlock) -> None:
+    def _unknown(self, entries: list[TableEntry], section: BlockSchema, block: ParsedBlock) -> None:
         for entry in entries:
             if section.opener and section.opener in block:
                 block.others[entry.key] = plain(entry.node)
@@ -270,11 +270,11 @@ class _BlockReader:
     ) -> tuple[object] | None:
         if isinstance(kind, ValueType):
             return self._leaf(node, kind, key, path, position)
-        if isinstance(kind, ListType) and isinstance(node, Array):
+        if isinstance(kind, ListType) and isinstance(node, ArrayNode):
             return (self._many(node, kind.item, path),)
-        if isinstance(kind, BlockType) and isinstance(node, Table):
+        if isinstance(kind, BlockType) and isinstance(node, TableNode):
             return (self.block(node, kind, path, position),)
-        if isinstance(kind, MapType) and isinstance(node, Table):
+        if isinstance(kind, MapType) and isinstance(node, TableNode):
             return (self._named(node, kind, path),)
         raise TypeError(f"{kind.name} cannot be read from {type(node).__name__}")
 
@@ -294,7 +294,7 @@ class _BlockReader:
             self._findings.warnings.append(ConfigError(message, position=position))
         return (value,)
 
-    def _many(self, array: Array, item: Key, path: str) -> list[object]:
+    def _many(self, array: ArrayNode, item: Key, path: str) -> list[object]:
         found = []
         for index, node in enumerate(array.items):
             value = self._value(node, item, f"{path}[{index}]", node.position)
@@ -302,7 +302,7 @@ class _BlockReader:
                 found.append(value[0])
         return found
 
-    def _named(self, table: Table, kind: MapType, path: str) -> NamedValues:
+    def _named(self, table: TableNode, kind: MapType, path: str) -> NamedValues:
         found = NamedValues()
         for entry in table:
             if kind.variables and entry.used:

@@ -20,8 +20,8 @@ from natsbroker.config.checks import check
 from natsbroker.config.errors import ConfigError, ConfigErrors, Position
 from natsbroker.config.files import readText
 from natsbroker.config.jetstream import JetStream
-from natsbroker.config.language.tree import Table
-from natsbroker.config.model import SYSTEM_ACCOUNT, Logging, Monitoring, Router, Settings
+from natsbroker.config.language.tree import TableNode
+from natsbroker.config.model import SYSTEM_ACCOUNT, Logging, Monitoring, RouterSettings, Settings
 from natsbroker.config.tls import tlsOf
 from natsbroker.wire.durations import durationText
 
@@ -97,7 +97,7 @@ def buildDefaults(override: Override = _unchanged) -> Built:
 
 
 def buildTree(
-    tree: Table,
+    tree: TableNode,
     source: str,
     override: Override = _unchanged,
     read: Callable[[str], str] = readText,
@@ -128,7 +128,7 @@ def buildTree(
     return _outcome(check(override(settings), root, findings), findings)
 
 
-def _parsed(parser: Callable[[], Table]) -> Table:
+def _parsed(parser: Callable[[], TableNode]) -> TableNode:
     try:
         return parser()
     except ConfigError as error:
@@ -170,7 +170,9 @@ def _settings(root: ParsedBlock, findings: Diagnostics, read: Callable[[str], st
             "monitoring": _monitoring(root, findings),
             "tls": tlsOf(root, findings, read),
             "operator": operatorModeFrom(root, findings, read),
-            "router": Router(router.text("plugin"), router.others) if router else Router(),
+            "router": RouterSettings(router.text("plugin"), router.others)
+            if router
+            else RouterSettings(),
             "plugins": _sections(root, "plugins"),
             "services": _sections(root, "services"),
             **_rareBlocks(root, findings, read),

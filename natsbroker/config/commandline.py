@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Action",
+    "CommandLineError",
     "Invocation",
-    "UsageError",
     "configurationFile",
     "invocationFrom",
     "redacted",
@@ -50,7 +50,7 @@ class Action(Enum):
     HELP_TLS = "help_tls"
 
 
-class UsageError(ConfigError):
+class CommandLineError(ConfigError):
     """
     A flag that is not known or has a wrong value: print the message on standard error,
     the usage on standard output, and exit with L{exitCode}.
@@ -96,7 +96,7 @@ def invocationFrom(
     try:
         spelled, rest = parseFlags(arguments, FLAG_TYPES)
     except FlagError as error:
-        raise UsageError(str(error)) from None
+        raise CommandLineError(str(error)) from None
     given = _byFirstName(spelled)
     action = _asked(given, rest)
     if action is not None:
@@ -118,7 +118,7 @@ def takeStreaming(arguments: Sequence[str]) -> tuple[dict[str, FlagValue], list[
     try:
         spelled, rest = takeFlags(arguments, kinds)
     except FlagError as error:
-        raise UsageError(str(error)) from None
+        raise CommandLineError(str(error)) from None
     given = _byFirstName(spelled)
     _refuseMissing(given)
     return given, rest

@@ -44,12 +44,12 @@ class Change:
     secret: bool = False
 
     def __str__(self) -> str:
-        return f"{self.path}: old={self.shown(self.old)}, new={self.shown(self.new)}"
+        return f"{self.path}: old={self.textOf(self.old)}, new={self.textOf(self.new)}"
 
     def __repr__(self) -> str:
         return f"<Change {self}>"
 
-    def shown(self, value: object) -> str:
+    def textOf(self, value: object) -> str:
         """
         Write a value as Go would, unless it is secret.
         """
@@ -76,7 +76,7 @@ def reloadProblems(changes: list[Change]) -> list[str]:
         name = _fixedName(change.path)
         if name is None or (change.path == "port" and change.new == RANDOM_PORT):
             continue
-        values = f"old={change.shown(change.old)}, new={change.shown(change.new)}"
+        values = f"old={change.textOf(change.old)}, new={change.textOf(change.new)}"
         problems.append(f"config reload not supported for {name}: {values}")
     return problems
 

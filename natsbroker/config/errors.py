@@ -43,7 +43,7 @@ NOWHERE = Position()
 _LONGEST_TEXT = 1000
 
 
-def printable(text: str) -> str:
+def oneLine(text: str) -> str:
     """
     Make one line of any text: what cannot be printed is escaped, what is endless is cut.
     """
@@ -82,7 +82,7 @@ class ConfigError(Exception):
     def __str__(self) -> str:
         place = str(self.position)
         text = f"{place}: {self.describe()}" if place else self.describe()
-        return printable(text)
+        return oneLine(text)
 
 
 class SyntaxProblem(ConfigError):

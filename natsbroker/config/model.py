@@ -32,7 +32,7 @@ from natsbroker.auth.settings import (
     User,
 )
 from natsbroker.config.jetstream import JetStream
-from natsbroker.config.tls import TLS
+from natsbroker.config.tls import TLSSettings
 
 if TYPE_CHECKING:
     from natsbroker.accounts.settings import SubjectMapping
@@ -63,15 +63,19 @@ __all__ = [
     "RemoteGateway",
     "Resolver",
     "ResponsePermission",
-    "Router",
+    "RouterSettings",
     "Settings",
     "Streaming",
     "SubjectPermission",
+    "TLSSettings",
     "User",
     "changed",
 ]
 
 _Frozen = TypeVar("_Frozen")
+
+TLS = TLSSettings
+"""The old name, for one more release."""
 
 DEFAULT_PORT = 4222
 RANDOM_PORT = -1
@@ -148,7 +152,7 @@ class Monitoring:
 
 
 @dataclass(frozen=True, slots=True)
-class Router:
+class RouterSettings:
     """
     The C{router} block.
 
@@ -232,7 +236,7 @@ class Settings:
     ports_file_dir: str = ""
     logging: Logging = field(default_factory=Logging)
     monitoring: Monitoring = field(default_factory=Monitoring)
-    tls: TLS | None = None
+    tls: TLSSettings | None = None
     allow_non_tls: bool = False
     authorization: Authorization = field(default_factory=Authorization)
     no_auth_user: str = ""
@@ -241,7 +245,7 @@ class Settings:
     system_account: str = SYSTEM_ACCOUNT
     no_system_account: bool = False
     operator: OperatorMode = field(default_factory=OperatorMode)
-    router: Router = field(default_factory=Router)
+    router: RouterSettings = field(default_factory=RouterSettings)
     plugins: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
     services: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
     streaming: Streaming | None = None

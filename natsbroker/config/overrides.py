@@ -13,7 +13,7 @@ from natsbroker.config.errors import OPEN, ConfigError
 from natsbroker.config.files import CERTIFICATE, PRIVATE_KEY, pemProblem
 from natsbroker.config.flags import flagNamed
 from natsbroker.config.goflags import FlagType, FlagValue
-from natsbroker.config.model import DEFAULT_PORT, TLS, Settings, changed
+from natsbroker.config.model import DEFAULT_PORT, Settings, TLSSettings, changed
 from natsbroker.routes.overrides import withCluster
 from natsbroker.streaming.overrides import withStreaming
 
@@ -151,7 +151,7 @@ def _withTLS(
         if wrong:
             raise ConfigError(f"error parsing X509 certificate/key pair: {wrong}")
     tls = replace(
-        settings.tls or TLS(),
+        settings.tls or TLSSettings(),
         cert_file=certificate,
         key_file=key,
         ca_file=authority,

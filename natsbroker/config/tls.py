@@ -17,7 +17,7 @@ from natsbroker.wire.durations import secondsFrom
 
 
 @dataclass(frozen=True, slots=True)
-class TLS:
+class TLSSettings:
     """
     A C{tls} block.  The files are named, not read.
 
@@ -105,7 +105,7 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
 def tlsOf(
     block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str], name: str = "tls"
-) -> TLS | None:
+) -> TLSSettings | None:
     """
     Make the settings of the C{tls} block within a block.
 
@@ -117,7 +117,7 @@ def tlsOf(
     return None if inner is None else tlsFrom(inner, findings, read)
 
 
-def tlsFrom(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> TLS:
+def tlsFrom(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> TLSSettings:
     """
     Make the settings of a C{tls} block.
 
@@ -138,12 +138,12 @@ class _Block:
         self._findings = findings
         self._read = read
 
-    def tls(self) -> TLS:
+    def tls(self) -> TLSSettings:
         block = self._block
         first, fallback = self._handshakeFirst()
         mapped = block.flag("verify_and_map")
         self._checkKnownUrls()
-        return TLS(
+        return TLSSettings(
             cert_file=block.text("cert_file"),
             key_file=block.text("key_file"),
             ca_file=self._authority(),

@@ -7,7 +7,6 @@ everything escaped that is not printable ASCII.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,17 +16,13 @@ from natsbroker.wire.grants import Grant
 __all__ = ["authenticationFailure", "clientLabel", "quoted", "violationText"]
 
 
-#: What L{errors.spelled} leaves and a log line of printable ASCII does not.
-_FOREIGN = re.compile(r"[^ -~]")
-
-
 def quoted(text: str | bytes) -> str:
     """
     A text in quotes, on one line of printable ASCII.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "surrogateescape")
-    return '"' + _FOREIGN.sub(lambda found: ascii(found.group())[1:-1], errors.spelled(text)) + '"'
+    return f'"{errors.printableASCII(errors.escaped(text))}"'
 
 
 def clientLabel(

@@ -21,11 +21,11 @@ from OpenSSL import SSL
 from OpenSSL.SSL import Context
 from twisted.logger import Logger
 
-from natsbroker.config.model import TLS
+from natsbroker.config.model import TLSSettings
 from natsbroker.connections.tls import Begin, ConnectionCreator, TLSTerms
 
 __all__ = [
-    "TLSError",
+    "TLSSettingsError",
     "bothContextsFrom",
     "contextFrom",
     "diallingContextFrom",
@@ -57,24 +57,24 @@ _DEFAULT_CIPHERS = (
 _CURVES = {"CurveP256": "P-256", "CurveP384": "P-384", "CurveP521": "P-521"}
 
 
-class TLSError(ValueError):
+class TLSSettingsError(ValueError):
     """
     A C{tls} block that no context can be made of.
     """
 
 
 @contextmanager
-def _placed(tls: TLS) -> Iterator[None]:
+def _placed(tls: TLSSettings) -> Iterator[None]:
     """
     Put the place of a block in front of what is wrong with it.
     """
     try:
         yield
-    except TLSError as error:
-        raise TLSError(f"{tls.place}: {error}") from error
+    except TLSSettingsError as error:
+        raise TLSSettingsError(f"{tls.place}: {error}") from error
 
 
-def termsFrom(tls: TLS, optional: bool, chain: str = "") -> TLSTerms:
+def termsFrom(tls: TLSSettings, optional: bool, chain: str = "") -> TLSTerms:
     """
     How a client listener does TLS.
 
@@ -93,7 +93,7 @@ def termsFrom(tls: TLS, optional: bool, chain: str = "") -> TLSTerms:
     )
 
 
-def pagesCreatorFrom(tls: TLS) -> ConnectionCreator:
+def pagesCreatorFrom(tls: TLSSettings) -> ConnectionCreator:
     """
     What makes TLS connections for the monitoring pages: as those of clients, but whoever looks
     needs no certificate.
@@ -103,13 +103,13 @@ def pagesCreatorFrom(tls: TLS) -> ConnectionCreator:
     return ConnectionCreator(contextFrom(replace(tls, verify=False)))
 
 
-def _beginOf(tls: TLS, optional: bool) -> Begin:
+def _beginOf(tls: TLSSettings, optional: bool) -> Begin:
     if tls.handshake_first:
         return Begin.FIRST_OR_INFO if tls.handshake_first_fallback else Begin.FIRST
     return Begin.BY_CLIENT if optional else Begin.AFTER_INFO
 
 
-def contextFrom(tls: TLS, chain: str = "") -> Context:
+def contextFrom(tls: TLSSettings, chain: str = "") -> Context:
     """
     An OpenSSL context for a server.
 
@@ -121,9 +121,9 @@ def contextFrom(tls: TLS, chain: str = "") -> Context:
         return _answeringContext(tls, chain)
 
 
-def _answeringContext(tls: TLS, chain: str) -> Context:
+def _answeringContext(tls: TLSSettings, chain: str) -> Context:
     if not tls.certs:
-        raise TLSError("there is no certificate")
+        raise TLSSettingsError("there is no certificate")
     contexts = [_contextWith(tls, certificate, key) for certificate, key in tls.certs]
     default = contexts[0]
     if chain:
@@ -139,7 +139,7 @@ def _answeringContext(tls: TLS, chain: str) -> Context:
     return default
 
 
-def bothContextsFrom(tls: TLS) -> tuple[Context, Context]:
+def bothContextsFrom(tls: TLSSettings) -> tuple[Context, Context]:
     """
     OpenSSL contexts for those who both answer and dial: the certificate of a peer is always
     checked, unless C{insecure} says that whoever dials does not.
@@ -150,7 +150,7 @@ def bothContextsFrom(tls: TLS) -> tuple[Context, Context]:
     return contextFrom(replace(tls, verify=True)), diallingContextFrom(tls)
 
 
-def diallingContextFrom(tls: TLS) -> Context:
+def diallingContextFrom(tls: TLSSettings) -> Context:
     """
     An OpenSSL context for those who dial and need not show a certificate: that of whom they reach
     is always checked, unless C{insecure} says that it is not.
@@ -167,7 +167,7 @@ def diallingContextFrom(tls: TLS) -> Context:
 
 
 def _contextWith(
-    tls: TLS, certificate: str, key: str, method: int = SSL.TLS_SERVER_METHOD
+    tls: TLSSettings, certificate: str, key: str, method: int = SSL.TLS_SERVER_METHOD
 ) -> Context:
     context = _bareContext(tls, method)
     _attempt(f"cert_file {certificate}", context.use_certificate_chain_file, certificate)
@@ -178,7 +178,7 @@ def _contextWith(
     return context
 
 
-def _bareContext(tls: TLS, method: int) -> Context:
+def _bareContext(tls: TLSSettings, method: int) -> Context:
     """
     A context without a certificate.
     """
@@ -207,7 +207,7 @@ def _warnOfReaders(key: str) -> None:
         )
 
 
-def _setVerification(context: Context, tls: TLS) -> None:
+def _setVerification(context: Context, tls: TLSSettings) -> None:
     if not tls.verify:
         # Whoever brings a certificate that names no user is as good as who brings none.
         context.set_verify(SSL.VERIFY_NONE)
@@ -254,7 +254,9 @@ def _setCurves(context: Context, curves: Sequence[str]) -> None:
     raw: Any = context
     names = ":".join(_CURVES.get(curve, curve) for curve in curves).encode()
     if library.SSL_CTX_set1_curves_list(raw._context, names) != 1:
-        raise TLSError(f"curve_preferences: OpenSSL does not know all of {', '.join(curves)}")
+        raise TLSSettingsError(
+            f"curve_preferences: OpenSSL does not know all of {', '.join(curves)}"
+        )
 
 
 def _attempt(what: str, call: Any, *arguments: Any) -> None:
@@ -263,7 +265,7 @@ def _attempt(what: str, call: Any, *arguments: Any) -> None:
     except (SSL.Error, OSError) as error:
         reasons = error.args[0] if error.args and isinstance(error.args[0], list) else [(error,)]
         reason = "; ".join(str(each[-1]) for each in reasons) or "unreadable"
-        raise TLSError(f"{what}: {reason}") from error
+        raise TLSSettingsError(f"{what}: {reason}") from error
 
 
 def _namesIn(path: str) -> list[str]:
@@ -283,7 +285,7 @@ def _certificatesIn(path: str) -> list[x509.Certificate]:
         with open(path, "rb") as file:
             return x509.load_pem_x509_certificates(file.read())
     except (OSError, ValueError) as error:
-        raise TLSError(f"certificates {path}: {error}") from error
+        raise TLSSettingsError(f"certificates {path}: {error}") from error
 
 
 def _choose(connection: SSL.Connection, named: Sequence[tuple[list[str], Context]]) -> None:

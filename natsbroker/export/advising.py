@@ -21,8 +21,8 @@ from typing import Any, Protocol
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from natsbroker.export.asking import Asker
-from natsbroker.export.questions import LARGEST, Question
+from natsbroker.export.asking import ApiRequest
+from natsbroker.export.questions import LARGEST, RequestFields
 from natsbroker.export.texts import (
     ADVICE_REFUSED,
     BAD_REQUEST,
@@ -36,7 +36,7 @@ from natsbroker.interfaces import IMessageBus, ISubscriber, ISubscription
 from natsbroker.wire.instants import instant
 from natsbroker.wire.values import Message
 
-__all__ = ["AdviceService", "Advised", "shownAdvice"]
+__all__ = ["AdviceService", "Advised", "adviceRow"]
 
 _log = Logger(namespace="natsbroker.export")
 
@@ -123,7 +123,7 @@ class AdviceService:
         self._subscription.cancel()
 
     def deliver(self, message: Message, tag: Any) -> None:
-        asker = Asker(self._bus, message)
+        asker = ApiRequest(self._bus, message)
         if not asker.isThere:
             return
         asker.attempt(lambda: asker.say({**self._served(message), "server": self._server()}))
@@ -142,7 +142,7 @@ class AdviceService:
 
     def _advise(self, payload: bytes) -> dict[str, Any]:
         known = ("account", "gateway", "mode", "until", "max_no_interest")
-        question = Question(payload, known)
+        question = RequestFields(payload, known)
         account, gateway = self._about(question)
         mode = question.text("mode")
         if mode not in _MODES:
@@ -166,20 +166,20 @@ class AdviceService:
             account=account,
             until=instant(until),
         )
-        return {"advice": shownAdvice(advice)}
+        return {"advice": adviceRow(advice)}
 
     def _withdraw(self, payload: bytes) -> dict[str, Any]:
-        question = Question(payload, ("account", "gateway"))
+        question = RequestFields(payload, ("account", "gateway"))
         account, gateway = question.text("account"), question.text("gateway")
         if not self._advised.withdraw(account, gateway):
             raise Refusal(NO_ADVICE, account=account, gateway=gateway)
         return {"withdrawn": {"account": account, "gateway": gateway}}
 
     def _list(self, payload: bytes) -> dict[str, Any]:
-        Question(payload, ())
-        return {"advice": [shownAdvice(each) for each in self._advised.advice()]}
+        RequestFields(payload, ())
+        return {"advice": [adviceRow(each) for each in self._advised.advice()]}
 
-    def _about(self, question: Question) -> tuple[str, str]:
+    def _about(self, question: RequestFields) -> tuple[str, str]:
         account, gateway = question.text("account"), question.text("gateway")
         if account not in self._advised.accounts():
             raise Refusal(NO_ACCOUNT, account=account)
@@ -188,7 +188,7 @@ class AdviceService:
         return account, gateway
 
 
-def shownAdvice(advice: Any) -> dict[str, Any]:
+def adviceRow(advice: Any) -> dict[str, Any]:
     """
     One piece of advice as JSON has it.
 

@@ -23,12 +23,12 @@ from natsbroker.subjects.permissions import DENIED
 from natsbroker.wire.grants import Grant, Verb
 from natsbroker.wire.values import Message
 
-__all__ = ["Asker"]
+__all__ = ["ApiRequest"]
 
 _log = Logger(namespace="natsbroker.export")
 
 
-class Asker:
+class ApiRequest:
     """
     Whoever sent one request.
 

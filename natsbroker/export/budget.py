@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 
 from natsbroker.export.texts import TOO_MANY, Refusal
 
-__all__ = ["SHARE", "Budget", "Task"]
+__all__ = ["SHARE", "Budget", "SteppedTask"]
 
 _log = Logger(namespace="natsbroker.export")
 
@@ -34,7 +34,7 @@ MOST = 256
 MOST_EACH = 32
 
 
-class Task(Protocol):
+class SteppedTask(Protocol):
     """
     Something long.
     """
@@ -68,13 +68,13 @@ class Budget:
         self._reactor = reactor
         self._worked = worked
         self._rest = 1 / share - 1
-        self._queue: deque[tuple[Task, object]] = deque()
+        self._queue: deque[tuple[SteppedTask, object]] = deque()
         self._counts: Counter[int] = Counter()
         self._timer: IDelayedCall | None = None
         self._step: Deferred[bool] | None = None
         self._isStopped = False
 
-    def add(self, task: Task, owner: object) -> None:
+    def add(self, task: SteppedTask, owner: object) -> None:
         """
         Have something done.
 
@@ -111,7 +111,9 @@ class Budget:
         self._step = step = ensureDeferred(task.step())
         step.addBoth(self._stepped, task, owner, begun)
 
-    def _stepped(self, result: bool | Failure, task: Task, owner: object, begun: float) -> None:
+    def _stepped(
+        self, result: bool | Failure, task: SteppedTask, owner: object, begun: float
+    ) -> None:
         self._step = None
         if self._isStopped:
             return

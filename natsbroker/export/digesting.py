@@ -12,16 +12,16 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from natsbroker.export.asking import Asker
+from natsbroker.export.asking import ApiRequest
 from natsbroker.export.exporting import FRAME_BYTES
 from natsbroker.export.paging import page
-from natsbroker.export.questions import Question
+from natsbroker.export.questions import RequestFields
 from natsbroker.export.texts import FAILED, STORE, Refusal
 from natsbroker.interfaces import IStreamLog
 from natsbroker.interfaces.records import Columns, StoreError
 from natsbroker.wire.columnar import addToDigest, valuesOf
 
-__all__ = ["FIELDS", "MOST_BLOCKS", "Blocks", "Digest"]
+__all__ = ["FIELDS", "MOST_BLOCKS", "DigestAnswer", "DigestRequest"]
 
 FIELDS = ("start", "stop", "identity", "block")
 
@@ -35,7 +35,7 @@ MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class Blocks:
+class DigestRequest:
     """
     Which fingerprints are wanted.
 
@@ -49,7 +49,7 @@ class Blocks:
     block: int
 
     @classmethod
-    def read(cls, question: Question) -> Blocks:
+    def read(cls, question: RequestFields) -> DigestRequest:
         """
         What a request says.
         """
@@ -60,12 +60,12 @@ class Blocks:
         )
 
 
-class Digest:
+class DigestAnswer:
     """
     One answer, made step by step.
     """
 
-    def __init__(self, log: IStreamLog, wanted: Blocks, asker: Asker) -> None:
+    def __init__(self, log: IStreamLog, wanted: DigestRequest, asker: ApiRequest) -> None:
         self._log = log
         self._wanted = wanted
         self._asker = asker

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from natsbroker.export.asking import Asker
+from natsbroker.export.asking import ApiRequest
 from natsbroker.export.paging import page
-from natsbroker.export.questions import LARGEST, Question
+from natsbroker.export.questions import LARGEST, RequestFields
 from natsbroker.export.texts import FAILED, STORE, Refusal
 from natsbroker.interfaces import IStreamLog
 from natsbroker.interfaces.records import Columns, StoreError
 from natsbroker.wire.columnar import HEADERS, PAYLOADS, SUBJECTS, VERSION, Place, encodeFrame
 
-__all__ = ["FIELDS", "FRAME_BYTES", "MOST_BYTES", "Export", "Wanted"]
+__all__ = ["FIELDS", "FRAME_BYTES", "MOST_BYTES", "RangeAnswer", "RangeRequest"]
 
 FIELDS = ("start", "stop", "identity", "max_bytes", "columns", "version")
 
@@ -32,7 +32,7 @@ _COLUMNS = (SUBJECTS, HEADERS, PAYLOADS)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RangeRequest:
     """
     What an export is to give.
 
@@ -48,7 +48,7 @@ class Wanted:
     left: frozenset[str]
 
     @classmethod
-    def read(cls, question: Question) -> Wanted:
+    def read(cls, question: RequestFields) -> RangeRequest:
         """
         What a request says.
         """
@@ -61,12 +61,14 @@ class Wanted:
         )
 
 
-class Export:
+class RangeAnswer:
     """
     One answer, made step by step.
     """
 
-    def __init__(self, log: IStreamLog, wanted: Wanted, asker: Asker, maxPayload: int) -> None:
+    def __init__(
+        self, log: IStreamLog, wanted: RangeRequest, asker: ApiRequest, maxPayload: int
+    ) -> None:
         """
         @param maxPayload: how large a message may be.
         """

@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 from natsbroker.interfaces import IHeldLog, ILogCatalogue
 from natsbroker.interfaces.records import StoreError
 
-__all__ = ["Holds"]
+__all__ = ["HoldTable"]
 
 _log = Logger(namespace="natsbroker.export")
 
@@ -36,7 +36,7 @@ def _keyOf(log: IHeldLog, name: str) -> bytes:
     return b"%016x/%b" % (log.identity, name.encode("utf-8"))
 
 
-class Holds:
+class HoldTable:
     """
     The holds on all logs of a catalogue.
     """
@@ -117,13 +117,13 @@ class Holds:
             await self._states.delete(key)
         self._plan()
 
-    def shown(self, log: IHeldLog) -> list[dict[str, Any]]:
+    def rows(self, log: IHeldLog) -> list[dict[str, Any]]:
         """
         The holds on a log.
         """
-        return [self.one(log, name, floor) for name, floor in sorted(log.holds().items())]
+        return [self.row(log, name, floor) for name, floor in sorted(log.holds().items())]
 
-    def one(self, log: IHeldLog, name: str, floor: int) -> dict[str, Any]:
+    def row(self, log: IHeldLog, name: str, floor: int) -> dict[str, Any]:
         """
         One of them; C{seconds} are those that are left to it.
         """

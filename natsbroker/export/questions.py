@@ -12,13 +12,13 @@ from typing import Any
 
 from natsbroker.export.texts import BAD_REQUEST, Refusal
 
-__all__ = ["LARGEST", "Question"]
+__all__ = ["LARGEST", "RequestFields"]
 
 #: The largest sequence, and the latest time in nanoseconds.
 LARGEST = (1 << 63) - 1
 
 
-class Question:
+class RequestFields:
     """
     The fields of one request.
     """

@@ -29,12 +29,12 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from natsbroker.export import digesting, exporting
-from natsbroker.export.asking import Asker
+from natsbroker.export.asking import ApiRequest
 from natsbroker.export.budget import Budget
-from natsbroker.export.digesting import Blocks, Digest
-from natsbroker.export.exporting import Export, Wanted
-from natsbroker.export.holding import Holds
-from natsbroker.export.questions import LARGEST, Question
+from natsbroker.export.digesting import DigestAnswer, DigestRequest
+from natsbroker.export.exporting import RangeAnswer, RangeRequest
+from natsbroker.export.holding import HoldTable
+from natsbroker.export.questions import LARGEST, RequestFields
 from natsbroker.export.texts import (
     BAD_REQUEST,
     CANNOT_HOLD,
@@ -60,7 +60,7 @@ from natsbroker.interfaces.records import StoreError
 from natsbroker.subjects.grammar import isValidSubject, matches
 from natsbroker.wire.values import Message
 
-__all__ = ["PREFIX", "PipelineService"]
+__all__ = ["PREFIX", "ExportService"]
 
 _log = Logger(namespace="natsbroker.export")
 
@@ -74,7 +74,7 @@ _LONGEST = 366 * 86400
 
 
 @implementer(ILogUser, ISubscriber)
-class PipelineService:
+class ExportService:
     """
     Answers requests about the logs of one service.
     """
@@ -98,7 +98,7 @@ class PipelineService:
         self._now = now
         self._maxPayload = maxPayload
         self._catalogue: ILogCatalogue | None = None
-        self._holds: Holds | None = None
+        self._holds: HoldTable | None = None
         self._budget: Budget | None = None
         self._subscriptions: list[ISubscription] = []
         self._running: set[Deferred[None]] = set()
@@ -107,7 +107,7 @@ class PipelineService:
         return ensureDeferred(self._begin(catalogue))
 
     async def _begin(self, catalogue: ILogCatalogue) -> None:
-        self._holds = Holds(catalogue, self._reactor, self._now)
+        self._holds = HoldTable(catalogue, self._reactor, self._now)
         await self._holds.load()
         self._catalogue = catalogue
         self._budget = Budget(self._reactor, self._worked)
@@ -135,7 +135,7 @@ class PipelineService:
     # Requests.
 
     def deliver(self, message: Message, tag: Any) -> None:
-        asker = Asker(self._bus, message)
+        asker = ApiRequest(self._bus, message)
         catalogue = self._catalogue
         if catalogue is None or not asker.isThere:
             return
@@ -151,11 +151,11 @@ class PipelineService:
         """
 
     def _serve(
-        self, catalogue: ILogCatalogue, verb: str, name: str, message: Message, asker: Asker
+        self, catalogue: ILogCatalogue, verb: str, name: str, message: Message, asker: ApiRequest
     ) -> None:
         payload = message.payload
         if verb == "NAMES" and not name:
-            asker.say(_names(catalogue, Question(payload, ("pattern", "after"))))
+            asker.say(_names(catalogue, RequestFields(payload, ("pattern", "after"))))
             return
         serve = {
             "INFO": self._info,
@@ -173,7 +173,7 @@ class PipelineService:
             raise Refusal(NO_LOG, kind=catalogue.kind.lower(), name=name)
         serve(log, name, payload, asker)
 
-    def _checked(self, log: IStreamLog, name: str, question: Question) -> None:
+    def _checked(self, log: IStreamLog, name: str, question: RequestFields) -> None:
         """
         A request that names an identity is about the log that had it.
         """
@@ -184,8 +184,8 @@ class PipelineService:
     def _kind(self) -> str:
         return "" if self._catalogue is None else str(self._catalogue.kind).lower()
 
-    def _info(self, log: IStreamLog, name: str, payload: bytes, asker: Asker) -> None:
-        question = Question(payload, ("identity",))
+    def _info(self, log: IStreamLog, name: str, payload: bytes, asker: ApiRequest) -> None:
+        question = RequestFields(payload, ("identity",))
         self._checked(log, name, question)
         asker.say(self._state(log, name))
 
@@ -201,27 +201,27 @@ class PipelineService:
             "last_time": bounds.lastTime,
         }
         if IHeldLog.providedBy(log) and self._holds is not None:
-            state["holds"] = self._holds.shown(log)
+            state["holds"] = self._holds.rows(log)
         return state
 
-    def _find(self, log: IStreamLog, name: str, payload: bytes, asker: Asker) -> None:
-        question = Question(payload, ("identity", "time"))
+    def _find(self, log: IStreamLog, name: str, payload: bytes, asker: ApiRequest) -> None:
+        question = RequestFields(payload, ("identity", "time"))
         self._checked(log, name, question)
         self._run(self._findAt(log, question.number("time", -LARGEST), asker), asker)
 
-    async def _findAt(self, log: IStreamLog, when: int, asker: Asker) -> None:
+    async def _findAt(self, log: IStreamLog, when: int, asker: ApiRequest) -> None:
         asker.say({"sequence": await log.sequenceAt(when), "last": log.bounds().last})
 
-    def _export(self, log: IStreamLog, name: str, payload: bytes, asker: Asker) -> None:
-        question = Question(payload, exporting.FIELDS)
+    def _export(self, log: IStreamLog, name: str, payload: bytes, asker: ApiRequest) -> None:
+        question = RequestFields(payload, exporting.FIELDS)
         self._checked(log, name, question)
-        export = Export(log, Wanted.read(question), asker, self._maxPayload())
+        export = RangeAnswer(log, RangeRequest.read(question), asker, self._maxPayload())
         self._within.add(export, asker.origin)
 
-    def _digest(self, log: IStreamLog, name: str, payload: bytes, asker: Asker) -> None:
-        question = Question(payload, digesting.FIELDS)
+    def _digest(self, log: IStreamLog, name: str, payload: bytes, asker: ApiRequest) -> None:
+        question = RequestFields(payload, digesting.FIELDS)
         self._checked(log, name, question)
-        self._within.add(Digest(log, Blocks.read(question), asker), asker.origin)
+        self._within.add(DigestAnswer(log, DigestRequest.read(question), asker), asker.origin)
 
     @property
     def _within(self) -> Budget:
@@ -231,15 +231,15 @@ class PipelineService:
 
     # Holds.
 
-    def _hold(self, log: IStreamLog, name: str, payload: bytes, asker: Asker) -> None:
-        question = Question(payload, ("identity", "name", "floor", "seconds"))
+    def _hold(self, log: IStreamLog, name: str, payload: bytes, asker: ApiRequest) -> None:
+        question = RequestFields(payload, ("identity", "name", "floor", "seconds"))
         held = self._held(log, name, question)
         floor = question.number("floor", 1)
         seconds = question.number("seconds", 0, _LONGEST, 0)
         self._run(self._setHold(held, _holdName(question), floor, seconds, asker), asker)
 
-    def _renew(self, log: IStreamLog, name: str, payload: bytes, asker: Asker) -> None:
-        question = Question(payload, ("identity", "name", "floor", "seconds"))
+    def _renew(self, log: IStreamLog, name: str, payload: bytes, asker: ApiRequest) -> None:
+        question = RequestFields(payload, ("identity", "name", "floor", "seconds"))
         held = self._held(log, name, question)
         hold = _holdName(question)
         floor = held.holds().get(hold)
@@ -250,7 +250,7 @@ class PipelineService:
         self._run(self._setHold(held, hold, floor, seconds, asker), asker)
 
     async def _setHold(
-        self, log: IHeldLog, hold: str, floor: int, seconds: int, asker: Asker
+        self, log: IHeldLog, hold: str, floor: int, seconds: int, asker: ApiRequest
     ) -> None:
         if self._holds is None:
             return
@@ -258,20 +258,20 @@ class PipelineService:
             await self._holds.set(log, hold, floor, seconds)
         except ValueError as error:
             raise Refusal(HOLD_REFUSED, why=error) from None
-        asker.say({"hold": self._holds.one(log, hold, floor), "first": log.bounds().first})
+        asker.say({"hold": self._holds.row(log, hold, floor), "first": log.bounds().first})
 
-    def _release(self, log: IStreamLog, name: str, payload: bytes, asker: Asker) -> None:
-        question = Question(payload, ("identity", "name"))
+    def _release(self, log: IStreamLog, name: str, payload: bytes, asker: ApiRequest) -> None:
+        question = RequestFields(payload, ("identity", "name"))
         held = self._held(log, name, question)
         self._run(self._endHold(held, _holdName(question), asker), asker)
 
-    async def _endHold(self, log: IHeldLog, hold: str, asker: Asker) -> None:
+    async def _endHold(self, log: IHeldLog, hold: str, asker: ApiRequest) -> None:
         if self._holds is None:
             return
         await self._holds.release(log, hold)
         asker.say({"released": hold})
 
-    def _held(self, log: IStreamLog, name: str, question: Question) -> IHeldLog:
+    def _held(self, log: IStreamLog, name: str, question: RequestFields) -> IHeldLog:
         self._checked(log, name, question)
         if not IHeldLog.providedBy(log):
             raise Refusal(CANNOT_HOLD, kind=self._kind, name=name)
@@ -279,12 +279,12 @@ class PipelineService:
 
     # What is not answered at once.
 
-    def _run(self, coroutine: Coroutine[Any, Any, None], asker: Asker) -> None:
+    def _run(self, coroutine: Coroutine[Any, Any, None], asker: ApiRequest) -> None:
         running = ensureDeferred(coroutine)
         self._running.add(running)
         running.addBoth(self._ran, running, asker)
 
-    def _ran(self, result: Failure | None, running: Deferred[None], asker: Asker) -> None:
+    def _ran(self, result: Failure | None, running: Deferred[None], asker: ApiRequest) -> None:
         self._running.discard(running)
         if not isinstance(result, Failure) or self._catalogue is None:
             return
@@ -301,14 +301,14 @@ def _identityOf(log: IStreamLog) -> str:
     return f"{log.identity:016x}"
 
 
-def _holdName(question: Question) -> str:
+def _holdName(question: RequestFields) -> str:
     name = question.text("name")
     if not name or not name.isprintable():
         raise Refusal(BAD_REQUEST, why="name must be a text that can be printed")
     return name
 
 
-def _names(catalogue: ILogCatalogue, question: Question) -> dict[str, Any]:
+def _names(catalogue: ILogCatalogue, question: RequestFields) -> dict[str, Any]:
     """
     The names behind one, so many as fit.
     """

@@ -13,7 +13,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 
 from natsbroker.accounts.registry import AccountRegistry
-from natsbroker.export.advising import AdviceService, shownAdvice
+from natsbroker.export.advising import AdviceService, adviceRow
 from natsbroker.gateways.advice import Advice, AdvisedPolicy
 from natsbroker.gateways.gateways import Gateways
 from natsbroker.interfaces import IMessageBus
@@ -86,7 +86,7 @@ class GatewayAdvice:
         What holds for one account and cluster, for people; C{None} for nothing.
         """
         found = self._policy.adviceOn(gateway, account)
-        return None if found is None else shownAdvice(found)
+        return None if found is None else adviceRow(found)
 
 
 class Advising(Service):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from natsbroker.config.model import TLS, Settings
+from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.gateways.facts import GatewayFacts, gatewayFacts
 from natsbroker.gateways.gateway import GatewayLink, OutboundGateway
 from natsbroker.gateways.gateways import Gateways
@@ -175,7 +175,7 @@ class GatewayPages:
         return {"name": name, **timeout, "urls": remote.places}
 
 
-def _authTimeout(tls: TLS | None) -> float:
+def _authTimeout(tls: TLSSettings | None) -> float:
     return _TIMEOUT if tls is None else tls.timeout + 1.0
 
 

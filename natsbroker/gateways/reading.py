@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
 from natsbroker.config.errors import ConfigError
-from natsbroker.config.model import TLS, Settings
+from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.config.tls import tlsOf
 from natsbroker.gateways.settings import Gateway, InterestPolicy, RemoteGateway
 from natsbroker.links.settings import (
@@ -83,7 +83,9 @@ def _remote(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str
     return RemoteGateway(block.text("name"), urls, _tls(block, findings, read))
 
 
-def _tls(block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]) -> TLS | None:
+def _tls(
+    block: ParsedBlock, findings: Diagnostics, read: Callable[[str], str]
+) -> TLSSettings | None:
     """
     The TLS of a block; gateways always show each other their certificates.
     """

@@ -72,7 +72,7 @@ class GatewayService(LinkService[str]):
         @param ground: its settings have a C{gateway} block.
         @param cluster: our own; C{None} for none.
         @param policy: decides what other clusters are sent and told.
-        @raise natsbroker.connections.tlscontext.TLSError: if a certificate is no good.
+        @raise natsbroker.connections.tlscontext.TLSSettingsError: if a certificate is no good.
         """
         settings = ground.settings
         block = _blockOf(settings)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from natsbroker.config.tls import TLS
+from natsbroker.config.tls import TLSSettings
 
 __all__ = ["Gateway", "InterestPolicy", "RemoteGateway"]
 
@@ -27,7 +27,7 @@ class RemoteGateway:
 
     name: str
     urls: tuple[str, ...] = field(default=(), repr=False)
-    tls: TLS | None = None
+    tls: TLSSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Gateway:
     user: str = ""
     password: str = field(default="", repr=False)
     timeout: float = 0.0
-    tls: TLS | None = None
+    tls: TLSSettings | None = None
     advertise: str = ""
     connect_retries: int = 0
     connect_backoff: bool = False

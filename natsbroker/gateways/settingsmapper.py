@@ -71,7 +71,7 @@ def remoteTLSFrom(gateway: Gateway) -> dict[str, LinkTLS]:
     """
     How those clusters are dialled that have TLS settings of their own.
 
-    @raise natsbroker.connections.tlscontext.TLSError: if files or names are not right.
+    @raise natsbroker.connections.tlscontext.TLSSettingsError: if files or names are not right.
     """
     made = {each.name: linkTLSFrom(each.tls) for each in gateway.gateways}
     return {name: tls for name, tls in made.items() if tls is not None}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from natsbroker.config.addresses import RemoteURL, splitURL
-from natsbroker.config.tls import TLS
+from natsbroker.config.tls import TLSSettings
 from natsbroker.links.compressionsettings import AUTOMATIC, Compression
 
 __all__ = ["LEAF_PORT", "LeafUser", "Leafnodes", "RemoteLeaf", "RemoteURL", "splitRemote"]
@@ -65,7 +65,7 @@ class RemoteLeaf:
     account: str = ""
     credentials: str = ""
     nkey: str = field(default="", repr=False)
-    tls: TLS | None = None
+    tls: TLSSettings | None = None
     hub: bool = False
     deny_imports: tuple[str, ...] = ()
     deny_exports: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ class Leafnodes:
     remotes: tuple[RemoteLeaf, ...] = ()
     reconnect: float = 1.0
     dial_timeout: float = 1.0
-    tls: TLS | None = None
+    tls: TLSSettings | None = None
     advertise: str = ""
     no_advertise: bool = False
     min_version: str = ""

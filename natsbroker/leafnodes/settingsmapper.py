@@ -20,7 +20,7 @@ from natsbroker.auth.credentials import grantFrom
 from natsbroker.auth.nkeys import Role, Signer
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.clients.listener import joined
-from natsbroker.config.model import GLOBAL_ACCOUNT, TLS, Settings, User
+from natsbroker.config.model import GLOBAL_ACCOUNT, Settings, TLSSettings, User
 from natsbroker.connections.tlscontext import contextFrom, diallingContextFrom
 from natsbroker.interfaces import IAuthorizer
 from natsbroker.leafnodes.reading import seedOf
@@ -146,7 +146,7 @@ def remoteFrom(remote: RemoteLeaf, leafnodes: Leafnodes) -> RemoteTerms:
     """
     How somebody is dialled.
 
-    @raise natsbroker.connections.tlscontext.TLSError: if a certificate is no good.
+    @raise natsbroker.connections.tlscontext.TLSSettingsError: if a certificate is no good.
     """
     places = [splitRemote(url) for url in remote.urls]
     isRequired = remote.tls is not None or any(each.isTLS for each in places)
@@ -164,7 +164,7 @@ def remoteFrom(remote: RemoteLeaf, leafnodes: Leafnodes) -> RemoteTerms:
         firstInfo=remote.first_info_timeout,
         dialling=remote.dial_timeout or leafnodes.dial_timeout,
         isDisabled=remote.disabled,
-        tls=_diallingTLS(remote.tls or TLS(), isRequired),
+        tls=_diallingTLS(remote.tls or TLSSettings(), isRequired),
         compression=compressionFrom(remote.compression),
     )
 
@@ -221,7 +221,7 @@ def acceptingTLSFrom(leafnodes: Leafnodes) -> LeafTLS | None:
     """
     How TLS is done with those who dial us.
 
-    @raise natsbroker.connections.tlscontext.TLSError: if the files or names are not right.
+    @raise natsbroker.connections.tlscontext.TLSSettingsError: if the files or names are not right.
     """
     tls = leafnodes.tls
     if tls is None or not leafnodes.port:
@@ -232,6 +232,6 @@ def acceptingTLSFrom(leafnodes: Leafnodes) -> LeafTLS | None:
     )
 
 
-def _diallingTLS(tls: TLS, isRequired: bool) -> LeafTLS:
+def _diallingTLS(tls: TLSSettings, isRequired: bool) -> LeafTLS:
     context = diallingContextFrom(tls)
     return LeafTLS(secured(tls, context, context), tls.handshake_first, isRequired=isRequired)

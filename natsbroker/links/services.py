@@ -54,7 +54,7 @@ class Links:
         @param checks: of passwords, for leafnodes.
         @param policy: makes what decides what other clusters are sent, where there may be any.
         @param changed: called when it has changed what clients are told of the cluster.
-        @raise natsbroker.connections.tlscontext.TLSError: if a certificate is no good.
+        @raise natsbroker.connections.tlscontext.TLSSettingsError: if a certificate is no good.
         """
         self._ground = ground
         self._checks = checks

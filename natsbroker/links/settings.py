@@ -13,7 +13,7 @@ from typing import Protocol
 
 from natsbroker.config.addresses import checkPort, isLoopback, splitAddress
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
-from natsbroker.config.tls import TLS
+from natsbroker.config.tls import TLSSettings
 
 __all__ = [
     "advertiseProblems",
@@ -47,7 +47,7 @@ class Guarded(Protocol):
     def user(self) -> str: ...
 
     @property
-    def tls(self) -> TLS | None: ...
+    def tls(self) -> TLSSettings | None: ...
 
     @property
     def insecure_listen(self) -> bool: ...
@@ -117,7 +117,7 @@ def loginProblems(user: str, password: str, links: str) -> Iterator[Problem]:
         yield "authorization", message
 
 
-def certificateProblems(tls: TLS | None, who: str) -> Iterator[Problem]:
+def certificateProblems(tls: TLSSettings | None, who: str) -> Iterator[Problem]:
     """
     Complain of TLS without a certificate.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from natsbroker import NATS_VERSION, __version__
-from natsbroker.config.model import TLS, Settings
+from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.tlscontext import bothContextsFrom
 from natsbroker.links.compression import Compression
 from natsbroker.links.compressionsettings import Compression as CompressionSettings
@@ -48,7 +48,7 @@ class LinkBlock(Protocol):
     def write_deadline(self) -> float: ...
 
     @property
-    def tls(self) -> TLS | None: ...
+    def tls(self) -> TLSSettings | None: ...
 
 
 class DialBlock(Protocol):
@@ -131,16 +131,16 @@ def identityAt(
     )
 
 
-def linkTLSFrom(tls: TLS | None) -> LinkTLS | None:
+def linkTLSFrom(tls: TLSSettings | None) -> LinkTLS | None:
     """
     How TLS is done between those who show each other their certificates.
 
-    @raise natsbroker.connections.tlscontext.TLSError: if the files or names are not right.
+    @raise natsbroker.connections.tlscontext.TLSSettingsError: if the files or names are not right.
     """
     return None if tls is None else secured(tls, *bothContextsFrom(tls))
 
 
-def secured(tls: TLS, answering: Any, dialling: Any) -> LinkTLS:
+def secured(tls: TLSSettings, answering: Any, dialling: Any) -> LinkTLS:
     """
     How TLS is done with contexts that there are.
     """

@@ -62,7 +62,7 @@ class ClusterMembership(LinkService[tuple[str, int, str]]):
         """
         @param ground: its settings have a C{cluster} block with a port.
         @param changed: called when it has changed where clients can connect, or the cluster's name.
-        @raise natsbroker.connections.tlscontext.TLSError: if a certificate is no good.
+        @raise natsbroker.connections.tlscontext.TLSSettingsError: if a certificate is no good.
         """
         settings = ground.settings
         block = _blockOf(settings)

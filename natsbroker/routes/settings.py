@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 from natsbroker.auth.settings import Permissions
-from natsbroker.config.tls import TLS
+from natsbroker.config.tls import TLSSettings
 from natsbroker.links.compressionsettings import ACCEPTED, Compression
 
 __all__ = ["DIALECTS", "Cluster", "RouteURL", "splitRoute"]
@@ -82,7 +82,7 @@ class Cluster:
     timeout: float = 0.0
     permissions: Permissions | None = None
     routes: tuple[str, ...] = field(default=(), repr=False)
-    tls: TLS | None = None
+    tls: TLSSettings | None = None
     advertise: str = ""
     no_advertise: bool = False
     connect_retries: int = 0

@@ -21,7 +21,7 @@ from twisted.web.client import Agent, HTTPConnectionPool
 from twisted.web.iweb import IAgent, IPolicyForHTTPS
 from zope.interface import implementer
 
-from natsbroker.config.model import TLS
+from natsbroker.config.model import TLSSettings
 from natsbroker.connections.peernames import clientTLS
 
 __all__ = ["agentFor"]
@@ -33,7 +33,7 @@ _VERSIONS = {"1.2": TLSVersion.TLSv1_2, "1.3": TLSVersion.TLSv1_3}
 
 
 def agentFor(
-    reactor: Any, tls: TLS | None = None, name: str = "tls", isPersistent: bool = False
+    reactor: Any, tls: TLSSettings | None = None, name: str = "tls", isPersistent: bool = False
 ) -> IAgent:
     """
     Make an agent.
@@ -45,7 +45,7 @@ def agentFor(
     """
     pool = HTTPConnectionPool(reactor, persistent=isPersistent)
     try:
-        policy = _Policy(tls or TLS(), name)
+        policy = _Policy(tls or TLSSettings(), name)
     except Exception as error:
         raise ValueError(f"{name}: {error}") from error
     return Agent(reactor, policy, pool=pool)
@@ -57,7 +57,7 @@ class _Policy:
     How HTTPS is done.
     """
 
-    def __init__(self, tls: TLS, name: str) -> None:
+    def __init__(self, tls: TLSSettings, name: str) -> None:
         for refused in _REFUSED:
             if getattr(tls, refused):
                 raise ValueError(f"{refused} is not supported here")

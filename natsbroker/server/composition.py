@@ -31,7 +31,7 @@ from natsbroker.clients.listener import OpenSocketEndpoint, addressEndpoint
 from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.session import ClientSession
 from natsbroker.clients.userinfo import UserInfo
-from natsbroker.config.model import TLS, Settings
+from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.connections.poller import Hub
 from natsbroker.interfaces import ISubjectRouter
 from natsbroker.links.dependencies import LinkGround
@@ -251,7 +251,7 @@ class BrokerParts:
 
             terms = termsFrom(settings.tls, settings.allow_non_tls)
         self.listeners = Listeners(
-            self._reactor, self.clients, endpoints, terms, settings.tls or TLS()
+            self._reactor, self.clients, endpoints, terms, settings.tls or TLSSettings()
         )
 
     def _makeLinks(self) -> None:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from natsbroker.config.model import TLS, Settings
+from natsbroker.config.model import Settings, TLSSettings
 
 __all__ = ["checkReferences"]
 
@@ -42,12 +42,12 @@ def _checkCertificates(settings: Settings) -> None:
         (contextFrom if tls.certs else diallingContextFrom)(tls)
 
 
-def _tlsBlocks(settings: Settings) -> Iterator[TLS]:
+def _tlsBlocks(settings: Settings) -> Iterator[TLSSettings]:
     """
     Every C{tls} block: of clients and the pages, the cluster, leafnodes and gateways.
     """
     cluster, leafnodes, gateway = settings.cluster, settings.leafnodes, settings.gateway
-    found: list[TLS | None] = [settings.tls]
+    found: list[TLSSettings | None] = [settings.tls]
     if cluster is not None:
         found.append(cluster.tls)
     if leafnodes is not None:

@@ -9,7 +9,6 @@ the same place a few are logged, and then one every ten seconds that says how ma
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,10 +21,11 @@ from zope.interface import implementer
 
 from natsbroker.config.diff import Change
 from natsbroker.config.model import Logging, Settings
+from natsbroker.errors import printableASCII
 from natsbroker.server.logfile import LogOutput
 from natsbroker.server.reload import Step
 
-__all__ = ["LineLog", "ProcessLog", "printable"]
+__all__ = ["LineLog", "ProcessLog"]
 
 
 _LABELS = {
@@ -35,15 +35,6 @@ _LABELS = {
     LogLevel.error: "ERR",
     LogLevel.critical: "FTL",
 }
-
-_UNPRINTABLE = re.compile(r"[^ -~]")
-
-
-def printable(text: str) -> str:
-    """
-    Text with everything but printable ASCII escaped as in Python.
-    """
-    return _UNPRINTABLE.sub(lambda found: ascii(found.group())[1:-1], text)
 
 
 @implementer(ILogObserver)
@@ -154,7 +145,7 @@ def _linesOf(event: LogEvent, left: int) -> list[str]:
         lines.append(f"{left} failures like the following were left out")
     if isinstance(failure, Failure):
         lines += failure.getTraceback().rstrip().splitlines()
-    return [printable(line) for line in lines]
+    return [printableASCII(line) for line in lines]
 
 
 class ProcessLog:

@@ -20,7 +20,7 @@ from natsbroker.clients.finding import closeExcess, sessionsOf
 from natsbroker.clients.limits import limitsFrom
 from natsbroker.clients.listeners import Listeners
 from natsbroker.config.diff import Change
-from natsbroker.config.model import TLS, Settings
+from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.interfaces import IAuthorizer, IReloadable
 from natsbroker.server.reload import Planner, Step
 
@@ -173,7 +173,7 @@ def tlsPlanner(
         terms = None if new.tls is None else termsFrom(new.tls, new.allow_non_tls)
         if terms is None and monitoring is not None and monitoring.scheme == "https":
             raise ValueError("config reload not supported for TLS: the monitoring pages need it")
-        use = listeners.planTerms(terms, new.tls or TLS())
+        use = listeners.planTerms(terms, new.tls or TLSSettings())
         pages = None if new.tls is None or monitoring is None else pagesCreatorFrom(new.tls)
 
         def apply() -> None:

@@ -130,7 +130,7 @@ def _told(change: Change) -> str:
     path = change.path
     if path in _NAMES:
         value = change.new
-        shown = f"{value:g}" if isinstance(value, float) else change.shown(value)
+        shown = f"{value:g}" if isinstance(value, float) else change.textOf(value)
         return f"{_NAMES[path]} = {shown}"
     if path == "tls" and change.new is None:
         return "tls = disabled"
@@ -139,4 +139,4 @@ def _told(change: Change) -> str:
         if above in _WHOLE:
             return _WHOLE[above]
         above = above.rpartition(".")[0]
-    return f"{path.rpartition('.')[2]} = {change.shown(change.new)}"
+    return f"{path.rpartition('.')[2]} = {change.textOf(change.new)}"

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
-from natsbroker.config.commandline import UsageError, invocationFrom
+from natsbroker.config.commandline import CommandLineError, invocationFrom
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.goflags import FlagError, FlagType, takeFlags
 from natsbroker.config.model import Settings
@@ -185,7 +185,7 @@ def _requestFrom(arguments: Sequence[str], environment: Mapping[str, str]) -> _R
     given, others = takeFlags(flags, _FLAGS)
     try:
         settings = invocationFrom(others, environment).settings
-    except UsageError as error:
+    except CommandLineError as error:
         raise _UsageError(str(error)) from None
     if settings is None:
         raise _UsageError(f"not understood: {' '.join(others)}")

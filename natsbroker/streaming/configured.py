@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from natsbroker.errors import BrokerError
-from natsbroker.export.service import PipelineService
+from natsbroker.export.service import ExportService
 from natsbroker.interfaces import IBrokerHost, IMessageBus, IStreamStore
 from natsbroker.interfaces.records import StoreError
 from natsbroker.server.plugins import Plugins
@@ -95,7 +95,7 @@ def streamingService(
     monotonic, now = monotonicOf(host.reactor), wallClockOf(host.reactor)
     # What jobs take is counted in the processor's time, so that a busy machine does not slow them.
     worked = time.process_time if host.reactor.seconds is time.time else monotonic
-    pipeline = PipelineService(bus, host.reactor, worked, now, maxPayload)
+    pipeline = ExportService(bus, host.reactor, worked, now, maxPayload)
     return StreamingService(
         bus,
         host.reactor,

@@ -13,7 +13,7 @@ from natsbroker import errors
 from natsbroker.auth.configured import SettingsAuthorizer
 from natsbroker.auth.credentials import authorizerFrom, grantFrom
 from natsbroker.auth.passwords import PasswordChecks
-from natsbroker.config.model import TLS, Account, Authorization, Settings, User
+from natsbroker.config.model import Account, Authorization, Settings, TLSSettings, User
 from natsbroker.subjects.permissions import Verdict
 from natsbroker.wire.grants import Grant, Hello
 from tests.auth.operator.chain import Identity, raw
@@ -116,7 +116,7 @@ class TestSingles:
         """The only user, or token, is not one whom certificates name."""
         for text in ("user: u, password: p", "token: t"):
             settings = settingsOf(f"authorization {{ {text} }}")
-            settings = replace(settings, tls=TLS(verify=True, verify_and_map=True))
+            settings = replace(settings, tls=TLSSettings(verify=True, verify_and_map=True))
             made = authorizer(settings)
             options = {"user": "u", "pass": "p", "auth_token": "t"}
             assert isinstance(made.grantFor(Hello(options=options)), Grant)

@@ -297,7 +297,7 @@ class TestConnection:
 
     def test_cluster(self, stage: Stage) -> None:
         """The members of the server's cluster that it told last are known to the next attempt."""
-        stage.clients[-1].conversation.info["connect_urls"] = ["10.0.0.1:4222", 5]
+        stage.clients[-1].protocol.info["connect_urls"] = ["10.0.0.1:4222", 5]
         stage.cut()
         assert stage.heardOf == [[], ["10.0.0.1:4222"]]
 

@@ -15,7 +15,7 @@ from twisted.internet.testing import MemoryReactor
 from natsbroker.clients.listener import addressEndpoint
 from natsbroker.clients.listeners import Listeners
 from natsbroker.clients.protocol import ClientFactory
-from natsbroker.config.model import TLS
+from natsbroker.config.model import TLSSettings
 from natsbroker.connections.tls import Begin, TLSClientFactory, TLSTerms
 from natsbroker.server.start import StartError
 from tests.interop.certificates import writeCertificates
@@ -194,7 +194,9 @@ class TestSecured:
 
     def test_policy(self, description: str) -> None:
         """What holds besides the certificates is what the settings say."""
-        policy = TLS(timeout=7.0, pinned_certs=frozenset({"ab" * 32}), connection_rate_limit=3)
+        policy = TLSSettings(
+            timeout=7.0, pinned_certs=frozenset({"ab" * 32}), connection_rate_limit=3
+        )
         made = Listeners(MemoryReactor(), CONTEXT, [description], None, policy)
         [terms] = self.termsOf(made)
         assert (terms.timeout, terms.pins, terms.rate) == (7.0, policy.pinned_certs, 3)
@@ -203,7 +205,7 @@ class TestSecured:
         """Its files are read anew, and it stays what it is when TLS is switched on and off."""
         made = listeners(description, 8)
         [before, _] = self.termsOf(made)
-        made.planTerms(TERMS, TLS(timeout=9.0))()
+        made.planTerms(TERMS, TLSSettings(timeout=9.0))()
         [after, other] = self.termsOf(made)
         assert after is not before and after.creator is not before.creator
         assert (after.timeout, other) == (9.0, TERMS)

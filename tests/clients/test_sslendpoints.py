@@ -13,9 +13,9 @@ from twisted.internet.testing import MemoryReactor
 
 from natsbroker.clients.listener import BACKLOG
 from natsbroker.clients.sslendpoints import SSLEndpoint
-from natsbroker.config.model import TLS
+from natsbroker.config.model import TLSSettings
 from natsbroker.connections.tls import Begin
-from natsbroker.connections.tlscontext import TLSError
+from natsbroker.connections.tlscontext import TLSSettingsError
 from tests.connections.handshakes import Handshake, clientContext
 from tests.interop.certificates import writeCertificates
 
@@ -93,7 +93,7 @@ class TestTerms:
         writeCertificates(tmp_path)
         return SSLEndpoint(1, str(tmp_path / "server-key.pem"), str(tmp_path / "server.pem"))
 
-    def contextOf(self, described: SSLEndpoint, policy: TLS) -> Any:
+    def contextOf(self, described: SSLEndpoint, policy: TLSSettings) -> Any:
         """Its OpenSSL context."""
         creator = described.terms(policy).creator
         assert creator is not None
@@ -101,13 +101,16 @@ class TestTerms:
 
     def test_first(self, described: SSLEndpoint) -> None:
         """The handshake comes first and is not optional, whatever the settings say of others."""
-        for policy in (TLS(), TLS(handshake_first=True, handshake_first_fallback=3.0)):
+        for policy in (
+            TLSSettings(),
+            TLSSettings(handshake_first=True, handshake_first_fallback=3.0),
+        ):
             terms = described.terms(policy)
             assert (terms.begin, terms.optional) == (Begin.FIRST, False)
 
     def test_demands(self, described: SSLEndpoint, tmp_path: Path) -> None:
         """What is demanded of clients elsewhere is demanded here."""
-        policy = TLS(verify=True, ca_file=str(tmp_path / "ca.pem"))
+        policy = TLSSettings(verify=True, ca_file=str(tmp_path / "ca.pem"))
         context = self.contextOf(described, policy)
         assert Handshake(context, clientContext()).refused()
         assert Handshake(context, clientContext(tmp_path)).run()
@@ -115,7 +118,9 @@ class TestTerms:
     def test_certificate(self, described: SSLEndpoint, tmp_path: Path) -> None:
         """The certificate is its own, not the settings'."""
         pair = (str(tmp_path / "client.pem"), str(tmp_path / "client-key.pem"))
-        done = Handshake(self.contextOf(described, TLS(certs=(pair,))), clientContext()).run()
+        done = Handshake(
+            self.contextOf(described, TLSSettings(certs=(pair,))), clientContext()
+        ).run()
         shown: Any = done.client.get_peer_certificate(as_cryptography=True)
         assert shown.subject.rfc4514_string() == "CN=localhost"
 
@@ -123,12 +128,12 @@ class TestTerms:
         """More certificates are shown where it names them."""
         longer = SSLEndpoint(1, described.privateKey, described.certKey, str(tmp_path / "ca.pem"))
         for each, length in ((described, 1), (longer, 2)):
-            done = Handshake(self.contextOf(each, TLS()), clientContext()).run()
+            done = Handshake(self.contextOf(each, TLSSettings()), clientContext()).run()
             assert len(done.client.get_peer_cert_chain() or ()) == length
 
     def test_chainMissing(self, described: SSLEndpoint, tmp_path: Path) -> None:
         """A chain that is none is named."""
         for name in ("missing.pem", "server-key.pem"):
             path = str(tmp_path / name)
-            with pytest.raises(TLSError, match=name):
-                SSLEndpoint(1, described.privateKey, described.certKey, path).terms(TLS())
+            with pytest.raises(TLSSettingsError, match=name):
+                SSLEndpoint(1, described.privateKey, described.certKey, path).terms(TLSSettings())

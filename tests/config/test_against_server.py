@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 from natsbroker.config.build import buildFile
-from natsbroker.config.commandline import Action, UsageError, invocationFrom
+from natsbroker.config.commandline import Action, CommandLineError, invocationFrom
 from natsbroker.config.errors import ConfigError, ConfigErrors, NotSupportedYet
 from tests.config.support import PEM, filesystem
 
@@ -308,7 +308,7 @@ def test_commandLine(line: str, tmp_path: Path) -> None:
     files = filesystem({**COMMAND_FILES, "cert.pem": PEM})
     try:
         invocation = invocationFrom(line.split(), {}, files)
-    except UsageError as error:
+    except CommandLineError as error:
         assert (error.exitCode, f"{error}\n") == (answer.code, answer.text)
     except ConfigError as error:
         assert answer.code == 1

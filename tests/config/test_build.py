@@ -12,7 +12,7 @@ import pytest
 from natsbroker.config.build import buildDefaults, buildFile, buildText
 from natsbroker.config.errors import ConfigErrors
 from natsbroker.config.keys.root import basePath
-from natsbroker.config.model import Logging, Monitoring, Router, Settings
+from natsbroker.config.model import Logging, Monitoring, RouterSettings, Settings
 from tests.config.support import NO_FILES, built, complaintsOf, filesystem, settingsOf
 
 
@@ -95,7 +95,7 @@ def test_thirdParties() -> None:
     )
     assert settings.plugins == {"a": {"x": 1, "y": ["z"]}}
     assert settings.services == {"b": {"c": {"d": "e"}}}
-    assert settings.router == Router("r", {"size": 5})
+    assert settings.router == RouterSettings("r", {"size": 5})
 
 
 def test_deferred() -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from natsbroker.config.commandline import (
     Action,
+    CommandLineError,
     Invocation,
-    UsageError,
     invocationFrom,
     redacted,
     validReport,
@@ -183,7 +183,7 @@ PROBLEMS = [
 def test_problems(line: str, message: str) -> None:
     """What is wrong with a command line is said as nats-server says it."""
     problem = problemOf(line)
-    assert not isinstance(problem, UsageError)
+    assert not isinstance(problem, CommandLineError)
     assert [str(problem)] == [message] or message in str(problem).splitlines()
 
 
@@ -199,7 +199,7 @@ def test_problems(line: str, message: str) -> None:
 def test_usageErrors(line: str, message: str) -> None:
     """A flag that is wrong prints the usage and exits with 0, as nats-server does."""
     problem = problemOf(line)
-    assert isinstance(problem, UsageError)
+    assert isinstance(problem, CommandLineError)
     assert (str(problem), problem.exitCode) == (message, 0)
 
 

@@ -157,4 +157,4 @@ def test_clusterName() -> None:
 )
 def test_goText(value: object, text: str) -> None:
     """Values are written as Go writes them."""
-    assert Change("x", value, value).shown(value) == text
+    assert Change("x", value, value).textOf(value) == text

@@ -12,7 +12,7 @@ from natsbroker.config.errors import (
     ConfigErrors,
     Position,
     UnknownField,
-    printable,
+    oneLine,
 )
 
 PLACE = Position("s.conf", 2, 1)
@@ -55,11 +55,11 @@ class TestPrintable:
 
     def test_escapes(self) -> None:
         """Line ends, escape sequences and undecodable bytes are written out."""
-        assert printable("a\nb\x1b[0m\udcff") == "a\\nb\\x1b[0m\\udcff"
+        assert oneLine("a\nb\x1b[0m\udcff") == "a\\nb\\x1b[0m\\udcff"
 
     def test_long(self) -> None:
         """Endless text is cut."""
-        assert len(printable("x" * 100000)) < 1100
+        assert len(oneLine("x" * 100000)) < 1100
 
     @given(st.text(st.characters()))
     def test_alwaysOneLine(self, text: str) -> None:

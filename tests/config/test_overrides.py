@@ -10,7 +10,7 @@ import pytest
 
 from natsbroker.config.errors import ConfigError
 from natsbroker.config.goflags import FlagValue
-from natsbroker.config.model import TLS, Authorization, Logging, Monitoring, Settings
+from natsbroker.config.model import Authorization, Logging, Monitoring, Settings, TLSSettings
 from natsbroker.config.overrides import overriding
 from tests.config.support import CERTIFICATES, filesystem
 
@@ -78,7 +78,7 @@ class TestTLS:
     def test_certificate(self) -> None:
         """A certificate and its key make a TLS listener."""
         given = {**PAIR, "tlsverify": True, "tlscacert": "ca.pem"}
-        assert apply(given).tls == TLS(
+        assert apply(given).tls == TLSSettings(
             cert_file="cert.pem",
             key_file="key.pem",
             ca_file="ca.pem",
@@ -88,7 +88,7 @@ class TestTLS:
 
     def test_policyStays(self) -> None:
         """What a file says about ciphers and versions is not weakened by a flag."""
-        old = TLS(min_version="1.3", cipher_suites=("TLS_AES_128_GCM_SHA256",), timeout=9.0)
+        old = TLSSettings(min_version="1.3", cipher_suites=("TLS_AES_128_GCM_SHA256",), timeout=9.0)
         tls = apply({"tls": True, **PAIR}, replace(Settings(), tls=old)).tls
         assert tls is not None
         assert (tls.min_version, tls.cipher_suites, tls.timeout) == (
@@ -99,7 +99,7 @@ class TestTLS:
 
     def test_off(self) -> None:
         """C{--tls=false} removes what the file says."""
-        assert apply({"tls": False, **PAIR}, Settings(tls=TLS())).tls is None
+        assert apply({"tls": False, **PAIR}, Settings(tls=TLSSettings())).tls is None
 
     @pytest.mark.parametrize(
         ("given", "message"),

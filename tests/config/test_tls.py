@@ -8,26 +8,32 @@ import pytest
 
 from natsbroker.config import model
 from natsbroker.config.errors import ConfigErrors
-from natsbroker.config.tls import CIPHER_SUITES, CURVES, INSECURE_CIPHER_SUITES, TLS, tlsHelp
+from natsbroker.config.tls import (
+    CIPHER_SUITES,
+    CURVES,
+    INSECURE_CIPHER_SUITES,
+    TLSSettings,
+    tlsHelp,
+)
 from tests.config.support import PEM, built, complaintsOf, filesystem, settingsOf
 
 
 def test_defaults() -> None:
     """A block without keys asks for no certificates of clients, and takes nothing on trust."""
-    tls = TLS()
+    tls = TLSSettings()
     assert (tls.verify, tls.insecure, tls.timeout, tls.min_version) == (False, False, 2.0, "1.2")
 
 
 def test_modelExportsTLS() -> None:
     """Embedders import it with the other settings."""
-    assert model.TLS is TLS
+    assert model.TLS is TLSSettings
 
 
 PAIR = "cert_file: cert.pem, key_file: key.pem"
 PIN = "ab" * 32
 
 
-def tlsOf(text: str) -> TLS:
+def tlsOf(text: str) -> TLSSettings:
     """
     Build a C{tls} block that has a certificate.
     """
@@ -47,7 +53,7 @@ def test_everything() -> None:
         "ca_file: ca.pem, verify: true, timeout: '3s', min_version: '1.3', "
         "cipher_suites: [TLS_AES_128_GCM_SHA256], curve_preferences: [X25519, CurveP256], "
         f"pinned_certs: ['{PIN.upper()}'], connection_rate_limit: 9, insecure: true"
-    ) == TLS(
+    ) == TLSSettings(
         cert_file="cert.pem",
         key_file="key.pem",
         ca_file="ca.pem",

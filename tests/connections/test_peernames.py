@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.internet.ssl import Certificate, trustRootFromCertificates
 from zope.interface.verify import verifyObject
 
-from natsbroker.config.model import TLS
+from natsbroker.config.model import TLSSettings
 from natsbroker.connections.peernames import NamelessCertificate, checkNames, clientTLS
 from natsbroker.connections.tlscontext import contextFrom
 from tests.auth.certificates import certificate
@@ -47,7 +47,7 @@ def reached(place: Path, shown: Issued, hostname: str) -> bool:
     pair = (str(place / "shown.pem"), str(place / "shown-key.pem"))
     load: Any = Certificate.loadPEM
     trusted = trustRootFromCertificates([load(AUTHORITY.pem)])
-    shaking = Handshake(contextFrom(TLS(certs=(pair,))), SSL.Context(SSL.TLS_CLIENT_METHOD))
+    shaking = Handshake(contextFrom(TLSSettings(certs=(pair,))), SSL.Context(SSL.TLS_CLIENT_METHOD))
     peer: Any = Peer()
     creator = clientTLS(hostname, trusted)
     verifyObject(IOpenSSLClientConnectionCreator, creator)

@@ -14,11 +14,11 @@ import pytest
 from cryptography import x509
 from OpenSSL import SSL
 
-from natsbroker.config.model import TLS
+from natsbroker.config.model import TLSSettings
 from natsbroker.config.tls import CIPHER_SUITES
 from natsbroker.connections.tls import Begin
 from natsbroker.connections.tlscontext import (
-    TLSError,
+    TLSSettingsError,
     bothContextsFrom,
     contextFrom,
     diallingContextFrom,
@@ -39,13 +39,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield folder
 
 
-def settings(folder: Path, **more: Any) -> TLS:
+def settings(folder: Path, **more: Any) -> TLSSettings:
     """A block with the server's certificate."""
     pair = (str(folder / "server.pem"), str(folder / "server-key.pem"))
-    return replace(TLS(certs=(pair,)), **more)
+    return replace(TLSSettings(certs=(pair,)), **more)
 
 
-def verifying(folder: Path) -> TLS:
+def verifying(folder: Path) -> TLSSettings:
     """The same for clients with certificates."""
     return settings(folder, verify=True, ca_file=str(folder / "ca.pem"))
 
@@ -128,9 +128,9 @@ class TestCiphers:
 
     def test_unknown(self, folder: Path) -> None:
         """What OpenSSL does not know is refused by name."""
-        with pytest.raises(TLSError, match=r"curve_preferences.*CurveP999"):
+        with pytest.raises(TLSSettingsError, match=r"curve_preferences.*CurveP999"):
             contextFrom(settings(folder, curve_preferences=("CurveP999",)))
-        with pytest.raises(TLSError, match="cipher_suites"):
+        with pytest.raises(TLSSettingsError, match="cipher_suites"):
             contextFrom(settings(folder, cipher_suites=("TLS_RSA_WITH_RC4_128_SHA",)))
 
 
@@ -207,7 +207,7 @@ class TestNames:
             (str(folder / f"{name}.pem"), str(folder / f"{name}-key.pem"))
             for name in ("client", "server")
         )
-        done = Handshake(contextFrom(TLS(certs=pairs)), clientContext(), asked).run()
+        done = Handshake(contextFrom(TLSSettings(certs=pairs)), clientContext(), asked).run()
         certificate = done.client.get_peer_certificate()
         assert certificate is not None
         expected = x509.load_pem_x509_certificate((folder / f"{shown}.pem").read_bytes())
@@ -224,7 +224,7 @@ class TestNames:
             (str(folder / f"{name}.pem"), str(folder / f"{name}-key.pem"))
             for name in ("client", "server")
         )
-        shaking = Handshake(contextFrom(TLS(certs=pairs)), clientContext(), b"localhost")
+        shaking = Handshake(contextFrom(TLSSettings(certs=pairs)), clientContext(), b"localhost")
         with pytest.raises((SSL.Error, ZeroDivisionError)):
             shaking.run()
 
@@ -240,29 +240,33 @@ class TestFiles:
 
     def test_missing(self, folder: Path) -> None:
         """A file that is not there is named."""
-        broken = TLS(certs=((str(folder / "none.pem"), str(folder / "server-key.pem")),))
-        with pytest.raises(TLSError, match=r"cert_file .*none\.pem"):
+        broken = TLSSettings(certs=((str(folder / "none.pem"), str(folder / "server-key.pem")),))
+        with pytest.raises(TLSSettingsError, match=r"cert_file .*none\.pem"):
             contextFrom(broken)
 
     def test_otherKey(self, folder: Path) -> None:
         """So is a key of another certificate."""
-        broken = TLS(certs=((str(folder / "server.pem"), str(folder / "client-key.pem")),))
-        with pytest.raises(TLSError, match=r"client-key\.pem"):
+        broken = TLSSettings(certs=((str(folder / "server.pem"), str(folder / "client-key.pem")),))
+        with pytest.raises(TLSSettingsError, match=r"client-key\.pem"):
             contextFrom(broken)
 
     def test_place(self, folder: Path) -> None:
         """The block is told with its place, for dialling too."""
         pair = (str(folder / "server.pem"), str(folder / "client-key.pem"))
-        broken = TLS(certs=(pair,), place="x.conf:3:5: leafnodes.remotes[0].tls")
+        broken = TLSSettings(certs=(pair,), place="x.conf:3:5: leafnodes.remotes[0].tls")
         place = r"^x\.conf:3:5: leafnodes\.remotes\[0\]\.tls: key_file"
-        makers: list[Callable[[TLS], object]] = [contextFrom, bothContextsFrom, diallingContextFrom]
+        makers: list[Callable[[TLSSettings], object]] = [
+            contextFrom,
+            bothContextsFrom,
+            diallingContextFrom,
+        ]
         for make in makers:
-            with pytest.raises(TLSError, match=place):
+            with pytest.raises(TLSSettingsError, match=place):
                 make(broken)
 
     def test_noAuthority(self, folder: Path) -> None:
         """So is an authority that is none."""
-        with pytest.raises(TLSError, match="ca_file"):
+        with pytest.raises(TLSSettingsError, match="ca_file"):
             contextFrom(settings(folder, verify=True, ca_file=str(folder / "server-key.pem")))
 
     @pytest.mark.parametrize(("mode", "isTold"), [(0o600, False), (0o400, False), (0o644, True)])
@@ -281,8 +285,8 @@ class TestFiles:
 
     def test_none(self) -> None:
         """There must be a certificate."""
-        with pytest.raises(TLSError, match="no certificate"):
-            contextFrom(TLS())
+        with pytest.raises(TLSSettingsError, match="no certificate"):
+            contextFrom(TLSSettings())
 
 
 class TestTerms:

@@ -10,7 +10,7 @@ import pytest
 from cryptography.x509 import load_pem_x509_certificate
 from OpenSSL import SSL
 
-from natsbroker.config.model import TLS
+from natsbroker.config.model import TLSSettings
 from natsbroker.connections.tlscontext import contextFrom
 from natsbroker.connections.tlsfacts import securityOf, standardName
 from natsbroker.wire.grants import Security
@@ -45,7 +45,7 @@ def test_verified(tmp_path: Path) -> None:
     """Version and cipher are told, and the chain from the client to its authority."""
     writeCertificates(tmp_path)
     pair = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
-    settings = TLS(certs=(pair,), verify=True, ca_file=str(tmp_path / "ca.pem"))
+    settings = TLSSettings(certs=(pair,), verify=True, ca_file=str(tmp_path / "ca.pem"))
     done = Handshake(contextFrom(settings), clientContext(tmp_path)).run()
     chain = tuple(
         load_pem_x509_certificate((tmp_path / name).read_bytes())
@@ -61,7 +61,7 @@ def test_older(tmp_path: Path) -> None:
     pair = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
     client = clientContext()
     client.set_max_proto_version(SSL.TLS1_2_VERSION)
-    done = Handshake(contextFrom(TLS(certs=(pair,))), client).run()
+    done = Handshake(contextFrom(TLSSettings(certs=(pair,))), client).run()
     found = securityOf(done.server, None)
     assert (found.version, found.chain) == ("1.2", ())
     assert found.cipher.startswith("TLS_ECDHE_ECDSA_WITH_")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from OpenSSL import SSL
 
-from natsbroker.config.model import TLS
+from natsbroker.config.model import TLSSettings
 from natsbroker.connections.tls import Begin
 from natsbroker.connections.tlscontext import contextFrom
 from natsbroker.connections.tlsrecords import Records
@@ -25,7 +25,9 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> SSL.Context:
     """What a server needs."""
     folder = tmp_path_factory.mktemp("sealing")
     issue(authority(), "CN=localhost").write(folder, "shown")
-    return contextFrom(TLS(certs=((str(folder / "shown.pem"), str(folder / "shown-key.pem")),)))
+    return contextFrom(
+        TLSSettings(certs=((str(folder / "shown.pem"), str(folder / "shown-key.pem")),))
+    )
 
 
 def shake(context: SSL.Context) -> Handshake:

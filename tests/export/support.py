@@ -20,7 +20,7 @@ from zope.interface import implementer
 
 from natsbroker import hot
 from natsbroker.accounts.account import Account
-from natsbroker.export.service import PipelineService
+from natsbroker.export.service import ExportService
 from natsbroker.interfaces import ILogCatalogue, IOrigin, IStreamLog, ISubscriber
 from natsbroker.storage.memory import MemoryStore
 from natsbroker.wire.columnar import Frame, readFrame, valuesOf
@@ -134,8 +134,8 @@ class Stage:
         self.service = self._makeService()
         result(self.service.begin(self.shelf))
 
-    def _makeService(self) -> PipelineService:
-        return PipelineService(
+    def _makeService(self) -> ExportService:
+        return ExportService(
             self.account.busFor(Kind.INTERNAL),
             self.clock,
             self._monotonic,

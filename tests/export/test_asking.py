@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from natsbroker.export.asking import Asker
+from natsbroker.export.asking import ApiRequest
 from natsbroker.subjects.permissions import SubscribePermissions
 from natsbroker.wire.grants import Grant
 from natsbroker.wire.values import Message
@@ -33,13 +33,13 @@ LIMITED = Grant(subscribe=SubscribePermissions([b"_INBOX.>"]))
 def test_isThere(origin: object, reply: bytes, isThere: bool) -> None:
     """Whoever is let in is answered where it may listen itself; services inside, anywhere."""
     message = Message(b"$NB.API.x", b"", reply, origin=origin)
-    assert Asker(Stage().bus, message).isThere is isThere
+    assert ApiRequest(Stage().bus, message).isThere is isThere
 
 
 def test_send() -> None:
     """An answer reaches whoever listens, and it is known whether anybody does."""
     stage = Stage()
-    asker = Asker(stage.bus, Message(b"$NB.API.x", b"", b"_INBOX.1"))
+    asker = ApiRequest(stage.bus, Message(b"$NB.API.x", b"", b"_INBOX.1"))
     assert asker.say({"a": 1}) is False
     inbox = Inbox(b"_INBOX.1")
     stage.bus.subscribe(inbox.subject, inbox)

@@ -26,7 +26,7 @@ class Work:
         self.hasFailed = False
 
     async def step(self) -> bool:
-        """See L{natsbroker.export.budget.Task}."""
+        """See L{natsbroker.export.budget.SteppedTask}."""
         self.times.append(self._clock.seconds())
         if self.error is not None:
             raise self.error
@@ -37,7 +37,7 @@ class Work:
         return self._left == 0
 
     def failed(self) -> None:
-        """See L{natsbroker.export.budget.Task}."""
+        """See L{natsbroker.export.budget.SteppedTask}."""
         self.hasFailed = True
 
 

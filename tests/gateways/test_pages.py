@@ -4,7 +4,7 @@ What the monitoring pages tell of gateways; key sets are held against nats-serve
 
 from __future__ import annotations
 
-from natsbroker.config.model import TLS, Settings
+from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.gateways.pages import GatewayPages, LinkPage, showGateways
 from natsbroker.gateways.settings import Gateway, RemoteGateway
 from tests.gateways.gatewaypeers import Joined, remote
@@ -48,7 +48,7 @@ def test_varz() -> None:
         -1,
         user="u",
         password="canary",
-        tls=TLS(timeout=3.0),
+        tls=TLSSettings(timeout=3.0),
         gateways=(RemoteGateway("A", ("a:1",)), RemoteGateway("B", ("b:1",))),
         reject_unknown_cluster=True,
     )

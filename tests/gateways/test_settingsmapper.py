@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from natsbroker.config.model import TLS, Settings
-from natsbroker.connections.tlscontext import TLSError
+from natsbroker.config.model import Settings, TLSSettings
+from natsbroker.connections.tlscontext import TLSSettingsError
 from natsbroker.gateways.settings import Gateway, RemoteGateway
 from natsbroker.gateways.settingsmapper import (
     dialTermsFrom,
@@ -78,7 +78,7 @@ def test_limits() -> None:
     quick = settingsOf("ping_interval: '1s', gateway { authorization { timeout: 9 } }")
     limits = limitsFrom(quick, blockOf(quick))
     assert (limits.ping_interval, limits.handshake, limits.write_deadline) == (1.0, 9.0, 10.0)
-    assert limitsFrom(Settings(), Gateway(tls=TLS(timeout=5.0))).handshake == 6.0
+    assert limitsFrom(Settings(), Gateway(tls=TLSSettings(timeout=5.0))).handshake == 6.0
 
 
 @pytest.mark.parametrize(
@@ -98,13 +98,13 @@ def test_tls(tmp_path: Path) -> None:
     """A cluster may be dialled with a certificate of its own; one that is no good is told."""
     writeCertificates(tmp_path)
     files = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
-    own = TLS(certs=(files,), ca_file=str(tmp_path / "ca.pem"))
+    own = TLSSettings(certs=(files,), ca_file=str(tmp_path / "ca.pem"))
     gateway = Gateway(gateways=(RemoteGateway("B", ("b:1",), own), RemoteGateway("C", ("c:1",))))
     found = remoteTLSFrom(gateway)
     assert list(found) == ["B"]
     settings = Settings()
     terms = termsFrom(settings, gateway, None, found, False)
     assert [each.tls for each in terms.remotes] == [found["B"], None]
-    bad = Gateway(gateways=(RemoteGateway("B", ("b:1",), TLS(certs=(("/no", "/no"),))),))
-    with pytest.raises(TLSError):
+    bad = Gateway(gateways=(RemoteGateway("B", ("b:1",), TLSSettings(certs=(("/no", "/no"),))),))
+    with pytest.raises(TLSSettingsError):
         remoteTLSFrom(bad)

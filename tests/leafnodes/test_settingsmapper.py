@@ -14,7 +14,7 @@ from natsbroker.auth.nkeys import Role, decodeKey
 from natsbroker.auth.octets import decodeSignature
 from natsbroker.auth.passwords import PasswordChecks
 from natsbroker.config.model import Settings
-from natsbroker.connections.tlscontext import TLSError
+from natsbroker.connections.tlscontext import TLSSettingsError
 from natsbroker.errors import Unauthorized
 from natsbroker.leafnodes.settings import Leafnodes
 from natsbroker.leafnodes.settingsmapper import (
@@ -192,5 +192,5 @@ class TestAcceptingTLS:
         tls = acceptingTLSFrom(block)
         assert tls is not None and tls.isFirst and tls.fallback == 0.009
         key.write_text("x")
-        with pytest.raises(TLSError, match="key_file"):
+        with pytest.raises(TLSSettingsError, match="key_file"):
             acceptingTLSFrom(block)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from natsbroker.config.blocks import Diagnostics, ParsedBlock
-from natsbroker.config.tls import TLS
+from natsbroker.config.tls import TLSSettings
 from natsbroker.links.settings import (
     advertised,
     advertiseProblems,
@@ -91,7 +91,7 @@ def test_guard() -> None:
         replace(reached, port=0),
         replace(reached, host="127.0.0.1"),
         replace(reached, user="u"),
-        replace(reached, tls=TLS()),
+        replace(reached, tls=TLSSettings()),
         replace(reached, insecure_listen=True),
     ):
         assert list(guardProblems(safe, "a friend")) == []
@@ -116,9 +116,9 @@ def test_loginProblems(user: str, password: str, messages: list[str]) -> None:
 def test_certificate() -> None:
     """TLS needs a certificate."""
     assert list(certificateProblems(None, "links")) == []
-    assert list(certificateProblems(TLS(certs=(("c", "k"),)), "links")) == []
+    assert list(certificateProblems(TLSSettings(certs=(("c", "k"),)), "links")) == []
     complaint = ("tls", "links need 'cert_file' and 'key_file'")
-    assert list(certificateProblems(TLS(), "links")) == [complaint]
+    assert list(certificateProblems(TLSSettings(), "links")) == [complaint]
 
 
 def test_negative() -> None:

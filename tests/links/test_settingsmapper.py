@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from natsbroker import NATS_VERSION
-from natsbroker.config.model import TLS, Settings
-from natsbroker.connections.tlscontext import TLSError
+from natsbroker.config.model import Settings, TLSSettings
+from natsbroker.connections.tlscontext import TLSSettingsError
 from natsbroker.gateways.settings import Gateway
 from natsbroker.leafnodes.settings import Leafnodes
 from natsbroker.links.context import LinkLimits
@@ -32,7 +32,7 @@ from tests.interop.certificates import writeCertificates
 @pytest.mark.parametrize("kind", [Cluster, Gateway, Leafnodes])
 def test_handshake(kind: Any) -> None:
     """Whoever has to shake hands first is given a second more than that may take."""
-    tls = TLS(timeout=4.0)
+    tls = TLSSettings(timeout=4.0)
     assert handshakeOf(kind()) == 2.0
     assert handshakeOf(kind(tls=tls)) == 5.0
     assert handshakeOf(kind(tls=tls, timeout=1.0)) == 1.0
@@ -89,7 +89,7 @@ def test_identity() -> None:
 
 def test_secured() -> None:
     """Of a block that is not in the contexts, it says the rest."""
-    tls = TLS(timeout=3.0, insecure=True, pinned_certs=frozenset({"a"}))
+    tls = TLSSettings(timeout=3.0, insecure=True, pinned_certs=frozenset({"a"}))
     made: Any = secured(tls, "answering", "dialling")
     assert (made.context, made.dialling) == ("answering", "dialling")
     assert (made.timeout, made.insecure, made.pins) == (3.0, True, frozenset({"a"}))
@@ -100,7 +100,7 @@ def test_tls(tmp_path: Path) -> None:
     assert linkTLSFrom(None) is None
     writeCertificates(tmp_path)
     files = (str(tmp_path / "server.pem"), str(tmp_path / "server-key.pem"))
-    tls = linkTLSFrom(TLS(ca_file=str(tmp_path / "ca.pem"), certs=(files,), timeout=3.0))
+    tls = linkTLSFrom(TLSSettings(ca_file=str(tmp_path / "ca.pem"), certs=(files,), timeout=3.0))
     assert tls is not None and tls.timeout == 3.0
-    with pytest.raises(TLSError, match="cert_file"):
-        linkTLSFrom(TLS(certs=(("nowhere.pem", files[1]),)))
+    with pytest.raises(TLSSettingsError, match="cert_file"):
+        linkTLSFrom(TLSSettings(certs=(("nowhere.pem", files[1]),)))

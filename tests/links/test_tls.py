@@ -25,7 +25,7 @@ from twisted.internet.selectreactor import SelectReactor
 from twisted.python.failure import Failure
 from zope.interface.verify import verifyObject
 
-from natsbroker.config.model import TLS
+from natsbroker.config.model import TLSSettings
 from natsbroker.connections.tlscontext import bothContextsFrom
 from natsbroker.links.compression import Compression
 from natsbroker.links.protocol import LinkFactory, LinkProtocol
@@ -50,7 +50,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def member(directory: Path, insecure: bool = False) -> LinkTLS:
     """How a member with a certificate of an authority does TLS."""
     files = (str(directory / "server.pem"), str(directory / "server-key.pem"))
-    tls = TLS(ca_file=str(directory / "ca.pem"), certs=(files,), insecure=insecure)
+    tls = TLSSettings(ca_file=str(directory / "ca.pem"), certs=(files,), insecure=insecure)
     return LinkTLS(*bothContextsFrom(tls), insecure=insecure)
 
 

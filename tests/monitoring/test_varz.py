@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from natsbroker.clients.limits import Limits
-from natsbroker.config.model import TLS, Settings
+from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.monitoring.answers import PAUSE, complete
 from tests.monitoring.staging import Stage, monitoring
 
@@ -49,7 +49,7 @@ class TestVarz:
         """Of the settings there is what is nowhere else."""
         settings = replace(
             monitoring(http_host="localhost", http_port=8222, http_base_path="/"),
-            tls=TLS(timeout=3.5),
+            tls=TLSSettings(timeout=3.5),
             server_tags=("a", "b"),
             server_metadata={"zone": "z"},
             system_account="OPS",

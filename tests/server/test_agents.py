@@ -16,7 +16,7 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.web.iweb import IAgent
 from zope.interface.verify import verifyObject
 
-from natsbroker.config.model import TLS
+from natsbroker.config.model import TLSSettings
 from natsbroker.connections.tlscontext import contextFrom
 from natsbroker.server.agents import agentFor
 from tests.connections.handshakes import Handshake
@@ -49,13 +49,16 @@ class Peer:
 
 
 def reached(
-    tls: TLS | None, folder: Path, name: str = "localhost", settings: TLS | None = None
+    tls: TLSSettings | None,
+    folder: Path,
+    name: str = "localhost",
+    settings: TLSSettings | None = None,
 ) -> bool:
     """Whether an agent speaks to a server at a name with the certificate of a folder."""
     agent: Any = agentFor(MemoryReactorClock(), tls)
     creator = agent._endpointFactory._policyForHTTPS.creatorForNetloc(name.encode(), 443)
     pair = (str(folder / "server.pem"), str(folder / "server-key.pem"))
-    server = contextFrom(settings or TLS(certs=(pair,)))
+    server = contextFrom(settings or TLSSettings(certs=(pair,)))
     shaking = Handshake(server, SSL.Context(SSL.TLS_CLIENT_METHOD))
     peer = Peer()
     shaking.client = creator.clientConnectionForTLS(peer)
@@ -63,9 +66,9 @@ def reached(
     return not shaking.refused() and not peer.failed
 
 
-def trusting(folder: Path, **more: Any) -> TLS:
+def trusting(folder: Path, **more: Any) -> TLSSettings:
     """A block that trusts a folder's authority."""
-    return replace(TLS(ca_file=str(folder / "ca.pem")), **more)
+    return replace(TLSSettings(ca_file=str(folder / "ca.pem")), **more)
 
 
 def test_trusted(folder: Path) -> None:
@@ -100,7 +103,7 @@ def test_noName(tmp_path: Path, names: list[str]) -> None:
 def test_ownCertificate(folder: Path) -> None:
     """A server that wants a certificate gets ours."""
     pair = (str(folder / "server.pem"), str(folder / "server-key.pem"))
-    wants = TLS(certs=(pair,), verify=True, ca_file=str(folder / "ca.pem"))
+    wants = TLSSettings(certs=(pair,), verify=True, ca_file=str(folder / "ca.pem"))
     ours = (str(folder / "client.pem"), str(folder / "client-key.pem"))
     assert reached(trusting(folder, certs=(ours,)), folder, settings=wants)
 
@@ -111,4 +114,4 @@ def test_ownCertificate(folder: Path) -> None:
 def test_refused(wrong: dict[str, Any]) -> None:
     """What is not done here, and files that are not there, are refused with the block's name."""
     with pytest.raises(ValueError, match="resolver_tls: "):
-        agentFor(MemoryReactorClock(), TLS(**wrong), "resolver_tls")
+        agentFor(MemoryReactorClock(), TLSSettings(**wrong), "resolver_tls")

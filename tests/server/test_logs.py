@@ -17,7 +17,7 @@ from twisted.logger import Logger, LogLevel, LogPublisher
 from twisted.python.failure import Failure
 
 from natsbroker.config.model import Logging
-from natsbroker.server.logs import LineLog, ProcessLog, printable
+from natsbroker.server.logs import LineLog, ProcessLog
 from tests.server.support import settingsOf
 
 MOMENT = 1_795_192_302.469933
@@ -133,11 +133,6 @@ class TestSafety:
         [line] = Log().emit(form="{text}x", text=text)
         assert line.endswith("x\n")
         assert all(" " <= character <= "~" for character in line[:-1])
-
-    def test_printable(self) -> None:
-        """Printable ASCII stays as it is, backslashes too."""
-        text = "".join(map(chr, range(0x20, 0x7F)))
-        assert printable(text) == text
 
 
 class TestFailures:

@@ -13,7 +13,7 @@ from twisted.internet.testing import MemoryReactor
 
 from natsbroker import NATS_VERSION, __version__, hot
 from natsbroker.clients.listener import Listener, addressEndpoint
-from natsbroker.config.model import TLS, Settings
+from natsbroker.config.model import Settings, TLSSettings
 from natsbroker.server.start import announceListener, announceStart, cannotListen, listenDetail
 from tests.server.support import logLines, settingsOf
 
@@ -99,15 +99,15 @@ class TestListener:
     @pytest.mark.parametrize(
         ("tls", "optional", "more"),
         [
-            (TLS(), False, ["[INF] TLS required for client connections"]),
-            (TLS(), True, ["[INF] TLS available for client connections"]),
+            (TLSSettings(), False, ["[INF] TLS required for client connections"]),
+            (TLSSettings(), True, ["[INF] TLS available for client connections"]),
             (
-                TLS(handshake_first=True, handshake_first_fallback=1.0),
+                TLSSettings(handshake_first=True, handshake_first_fallback=1.0),
                 True,
                 ["[INF] TLS available for client connections"],
             ),
             (
-                TLS(handshake_first=True),
+                TLSSettings(handshake_first=True),
                 True,
                 [
                     "[INF] TLS required for client connections",
@@ -117,7 +117,7 @@ class TestListener:
             ),
         ],
     )
-    def test_tls(self, tls: TLS, optional: bool, more: list[str]) -> None:
+    def test_tls(self, tls: TLSSettings, optional: bool, more: list[str]) -> None:
         """TLS is mentioned in nats-server's words."""
         with logLines() as lines:
             announceListener(listening(), replace(Settings(), tls=tls, allow_non_tls=optional))

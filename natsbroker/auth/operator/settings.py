@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from natsbroker.config.tls import TLS
+    from natsbroker.config.tls import TLSSettings
 
 MEMORY = "memory"
 FULL = "full"
@@ -65,7 +65,7 @@ class OperatorMode:
     operators: tuple[str, ...] = ()
     trusted_keys: tuple[str, ...] = ()
     resolver: Resolver | None = None
-    resolver_tls: TLS | None = None
+    resolver_tls: TLSSettings | None = None
     resolver_preload: Mapping[str, str] = field(default_factory=dict, repr=False)
     resolver_pinned_accounts: tuple[str, ...] | None = None
     default_sentinel: str = field(default="", repr=False)

@@ -27,10 +27,10 @@ from natsbroker.config.keys.types import (
     BOOLEAN,
     INTEGER,
     STRING,
+    BlockSchema,
     BlockType,
     Key,
     ListType,
-    Section,
     Unsupported,
 )
 
@@ -43,7 +43,7 @@ def _tls(links: str) -> Key:
     return Key(BlockType(TLS_SECTION, unsupported={"verify_and_map": mapped}))
 
 
-LINK_LOGIN = Section(
+LINK_LOGIN = BlockSchema(
     "cluster.authorization",
     {
         **LOGIN,
@@ -56,7 +56,7 @@ LINK_LOGIN = Section(
     },
 )
 
-CLUSTER = Section(
+CLUSTER = BlockSchema(
     "cluster",
     {
         "listen": Key(ADDRESS),
@@ -82,16 +82,16 @@ CLUSTER = Section(
     },
 )
 
-REMOTE_GATEWAY = Section(
+REMOTE_GATEWAY = BlockSchema(
     "gateway.gateways[]",
     {"name": TEXT, "tls": _tls("gateways"), "url": TEXT, "urls": Key(STRINGS)},
 )
 
-GATEWAY_INTEREST = Section(
+GATEWAY_INTEREST = BlockSchema(
     "gateway.interest", {"plugin": TEXT, "switch_after": COUNT}, opener="plugin"
 )
 
-GATEWAY = Section(
+GATEWAY = BlockSchema(
     "gateway",
     {
         **NETWORK,
@@ -109,12 +109,12 @@ GATEWAY = Section(
     },
 )
 
-LEAF_USER = Section(
+LEAF_USER = BlockSchema(
     "leafnodes.authorization.users[]",
     {**LOGIN, "account": TEXT, "proxy_required": PROXY_REQUIRED},
 )
 
-LEAF_LOGIN = Section(
+LEAF_LOGIN = BlockSchema(
     "leafnodes.authorization",
     {
         **LOGIN,
@@ -126,19 +126,19 @@ LEAF_LOGIN = Section(
     },
 )
 
-LEAF_PROXY = Section(
+LEAF_PROXY = BlockSchema(
     "leafnodes.remotes[].proxy",
     {"url": TEXT, "username": TEXT, "password": SECRET, "timeout": TIME},
 )
 
-MIGRATION = Section(
+MIGRATION = BlockSchema(
     "leafnodes.remotes[].jetstream_cluster_migrate",
     {"leader_migrate_delay": TIME},
 )
 
 _WEBSOCKET = Unsupported("leafnodes over WebSocket", False)
 
-REMOTE_LEAF = Section(
+REMOTE_LEAF = BlockSchema(
     "leafnodes.remotes[]",
     {
         "urls": Key(STRING, STRINGS, aliases="url"),
@@ -174,7 +174,7 @@ REMOTE_LEAF = Section(
     },
 )
 
-LEAFNODES = Section(
+LEAFNODES = BlockSchema(
     "leafnodes",
     {
         **NETWORK,

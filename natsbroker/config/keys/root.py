@@ -57,11 +57,11 @@ from natsbroker.config.keys.types import (
     ENABLED,
     INTEGER,
     STRING,
+    BlockSchema,
     BlockType,
     Key,
     ListType,
     MapType,
-    Section,
     Unsupported,
     natural,
     sizeOf32Bits,
@@ -81,7 +81,7 @@ __all__ = [
     "secrets",
 ]
 
-USER = Section(
+USER = BlockSchema(
     "authorization.users[]",
     {
         **LOGIN,
@@ -93,7 +93,7 @@ USER = Section(
 )
 _USERS = Key(ListType(Key(BlockType(USER)), "an array of maps"))
 
-AUTHORIZATION = Section(
+AUTHORIZATION = BlockSchema(
     "authorization",
     {
         **LOGIN,
@@ -110,7 +110,7 @@ AUTHORIZATION = Section(
     opener="plugin",
 )
 
-LIMITS = Section(
+LIMITS = BlockSchema(
     "accounts.*.limits",
     {
         "max_connections": Key(INTEGER, aliases="max_conn"),
@@ -120,7 +120,7 @@ LIMITS = Section(
     },
 )
 
-ACCOUNT = Section(
+ACCOUNT = BlockSchema(
     "accounts.*",
     {
         "users": _USERS,
@@ -140,7 +140,7 @@ ACCOUNT = Section(
     },
 )
 
-ROUTER = Section("router", {"plugin": TEXT}, opener="plugin")
+ROUTER = BlockSchema("router", {"plugin": TEXT}, opener="plugin")
 
 
 def _unspaced(name: str) -> str:
@@ -304,14 +304,14 @@ _SERVICES: dict[str, Key] = {
     "mqtt": Key(BlockType(MQTT), unsupported=Unsupported("MQTT"), restart="MQTT"),
 }
 
-ROOT = Section("top level", {**_CLIENTS, **_LIMITS, **_OPERATION, **_ACCESS, **_SERVICES})
+ROOT = BlockSchema("top level", {**_CLIENTS, **_LIMITS, **_OPERATION, **_ACCESS, **_SERVICES})
 
 
-def everySection(start: Section = ROOT) -> Iterator[Section]:
+def everySection(start: BlockSchema = ROOT) -> Iterator[BlockSchema]:
     """
     @return: a section and every section below it, each once, in the order of the tables.
     """
-    seen: list[Section] = []
+    seen: list[BlockSchema] = []
     waiting = [start]
     while waiting:
         section = waiting.pop(0)
@@ -323,7 +323,7 @@ def everySection(start: Section = ROOT) -> Iterator[Section]:
             waiting.extend(_sectionsOf(key))
 
 
-def _sectionsOf(key: Key) -> Iterator[Section]:
+def _sectionsOf(key: Key) -> Iterator[BlockSchema]:
     for each in key.types:
         if isinstance(each, BlockType):
             yield each.section
@@ -339,7 +339,7 @@ def keyAt(path: str) -> Key:
     *blocks, name = path.split(".")
     section = ROOT
     for each in blocks:
-        section = next(_sectionsOf(section.keys[each]), Section("", {}))
+        section = next(_sectionsOf(section.keys[each]), BlockSchema("", {}))
     return section.keys[name]
 
 

@@ -26,16 +26,16 @@ from natsbroker.config.keys.types import (
     PERCENTAGE,
     SIZE,
     STRING,
+    BlockSchema,
     BlockType,
     Key,
     ListType,
     MapType,
-    Section,
 )
 
 _STORAGE = Key(SIZE)
 
-BATCH_LIMITS = Section(
+BATCH_LIMITS = BlockSchema(
     "jetstream.limits.batch",
     {
         "max_inflight_per_stream": COUNT,
@@ -45,7 +45,7 @@ BATCH_LIMITS = Section(
     },
 )
 
-JETSTREAM_LIMITS = Section(
+JETSTREAM_LIMITS = BlockSchema(
     "jetstream.limits",
     {
         "max_ack_pending": COUNT,
@@ -56,7 +56,7 @@ JETSTREAM_LIMITS = Section(
     },
 )
 
-JETSTREAM_TPM = Section(
+JETSTREAM_TPM = BlockSchema(
     "jetstream.tpm",
     {
         "keys_file": TEXT,
@@ -67,7 +67,7 @@ JETSTREAM_TPM = Section(
     },
 )
 
-JETSTREAM = Section(
+JETSTREAM = BlockSchema(
     "jetstream",
     {
         "enabled": Key(BOOLEAN, aliases="enable"),
@@ -96,7 +96,7 @@ JETSTREAM = Section(
     },
 )
 
-ACCOUNT_JETSTREAM = Section(
+ACCOUNT_JETSTREAM = BlockSchema(
     "accounts.*.jetstream",
     {
         "max_memory": Key(INTEGER, aliases="max_mem mem memory"),
@@ -111,9 +111,11 @@ ACCOUNT_JETSTREAM = Section(
     },
 )
 
-WEBSOCKET_LOGIN = Section("websocket.authorization", {**LOGIN, "token": SECRET, "timeout": WAIT})
+WEBSOCKET_LOGIN = BlockSchema(
+    "websocket.authorization", {**LOGIN, "token": SECRET, "timeout": WAIT}
+)
 
-WEBSOCKET = Section(
+WEBSOCKET = BlockSchema(
     "websocket",
     {
         **NETWORK,
@@ -139,7 +141,7 @@ WEBSOCKET = Section(
     },
 )
 
-MQTT = Section(
+MQTT = BlockSchema(
     "mqtt",
     {
         **NETWORK,
@@ -159,7 +161,7 @@ MQTT = Section(
     },
 )
 
-RESOLVER = Section(
+RESOLVER = BlockSchema(
     "resolver",
     {
         "dir": TEXT,
@@ -173,21 +175,21 @@ RESOLVER = Section(
     },
 )
 
-OCSP = Section("ocsp", {"mode": TEXT, "url": TEXT, "urls": Key(STRINGS)})
+OCSP = BlockSchema("ocsp", {"mode": TEXT, "url": TEXT, "urls": Key(STRINGS)})
 
-OCSP_CACHE = Section(
+OCSP_CACHE = BlockSchema(
     "ocsp_cache",
     {"type": TEXT, "local_store": TEXT, "preserve_revoked": FLAG, "save_interval": WAIT},
 )
 
-PROXY = Section("proxies.trusted[]", {"key": Key(STRING, aliases="public_key", isSecret=True)})
+PROXY = BlockSchema("proxies.trusted[]", {"key": Key(STRING, aliases="public_key", isSecret=True)})
 
-PROXIES = Section(
+PROXIES = BlockSchema(
     "proxies",
     {"trusted": Key(ListType(Key(BlockType(PROXY)), "an array of maps"))},
 )
 
-AUTH_CALLOUT = Section(
+AUTH_CALLOUT = BlockSchema(
     "authorization.auth_callout",
     {
         "issuer": TEXT,
@@ -198,7 +200,7 @@ AUTH_CALLOUT = Section(
     },
 )
 
-DESTINATION = Section(
+DESTINATION = BlockSchema(
     "mappings.*",
     {"dest": Key(STRING, aliases="destination"), "weight": Key(PERCENTAGE), "cluster": TEXT},
     variables=False,
@@ -214,11 +216,11 @@ MAPPINGS = Key(
     aliases="maps",
 )
 
-LATENCY = Section(
+LATENCY = BlockSchema(
     "accounts.*.exports[].latency", {"sampling": Key(HEADERS, PERCENTAGE), "subject": TEXT}
 )
 
-EXPORT = Section(
+EXPORT = BlockSchema(
     "accounts.*.exports[]",
     {
         "stream": TEXT,
@@ -232,9 +234,9 @@ EXPORT = Section(
     },
 )
 
-IMPORTED = Section("accounts.*.imports[].stream", {"account": TEXT, "subject": TEXT})
+IMPORTED = BlockSchema("accounts.*.imports[].stream", {"account": TEXT, "subject": TEXT})
 
-IMPORT = Section(
+IMPORT = BlockSchema(
     "accounts.*.imports[]",
     {
         "stream": Key(BlockType(IMPORTED)),
@@ -246,7 +248,7 @@ IMPORT = Section(
     },
 )
 
-TRACE = Section("accounts.*.msg_trace", {"dest": TEXT, "sampling": Key(PERCENTAGE)})
+TRACE = BlockSchema("accounts.*.msg_trace", {"dest": TEXT, "sampling": Key(PERCENTAGE)})
 
 EXPORTS = Key(ListType(Key(BlockType(EXPORT)), "an array of maps"))
 IMPORTS = Key(ListType(Key(BlockType(IMPORT)), "an array of maps"))

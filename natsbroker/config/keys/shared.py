@@ -14,10 +14,10 @@ from natsbroker.config.keys.types import (
     SECONDS,
     STRING,
     WRITE_POLICY,
+    BlockSchema,
     BlockType,
     Key,
     ListType,
-    Section,
     Unsupported,
     ValueType,
 )
@@ -45,7 +45,7 @@ NETWORK = {
 }
 """Where a listener binds."""
 
-OCSP_PEER = Section(
+OCSP_PEER = BlockSchema(
     "tls.ocsp_peer",
     {
         "verify": FLAG,
@@ -58,7 +58,7 @@ OCSP_PEER = Section(
     },
 )
 
-CERTIFICATE = Section(
+CERTIFICATE = BlockSchema(
     "tls.certs[]",
     {"cert_file": TEXT, "key_file": TEXT},
     variables=False,
@@ -66,7 +66,7 @@ CERTIFICATE = Section(
 
 _STORE = Unsupported("certificate stores")
 
-TLS_SECTION = Section(
+TLS_SECTION = BlockSchema(
     "tls",
     {
         "cert_file": TEXT,
@@ -98,9 +98,9 @@ TLS_SECTION = Section(
 )
 TLS_KEY = Key(BlockType(TLS_SECTION))
 
-DIRECTION = Section("permissions.publish", {"allow": LIST, "deny": LIST})
+DIRECTION = BlockSchema("permissions.publish", {"allow": LIST, "deny": LIST})
 
-RESPONSES = Section(
+RESPONSES = BlockSchema(
     "permissions.allow_responses",
     {
         "max": Key(INTEGER, aliases="max_msgs max_messages max_responses"),
@@ -108,7 +108,7 @@ RESPONSES = Section(
     },
 )
 
-PERMISSIONS = Section(
+PERMISSIONS = BlockSchema(
     "permissions",
     {
         "publish": Key(STRING, STRINGS, BlockType(DIRECTION), aliases="pub import"),
@@ -123,7 +123,7 @@ LOGIN = {
 }
 """A name and a password."""
 
-COMPRESSION_MODE = Section(
+COMPRESSION_MODE = BlockSchema(
     "compression",
     {
         "mode": TEXT,

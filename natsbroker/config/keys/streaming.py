@@ -15,10 +15,10 @@ from natsbroker.config.keys.types import (
     DURATION,
     INTEGER,
     STRING,
+    BlockSchema,
     BlockType,
     Key,
     MapType,
-    Section,
     Unsupported,
 )
 
@@ -32,9 +32,9 @@ _LIMITS = {
     "max_inactivity": Key(DURATION, aliases="mi maxinactivity"),
 }
 
-CHANNEL_LIMITS = Section("streaming.store_limits.channels.*", dict(_LIMITS))
+CHANNEL_LIMITS = BlockSchema("streaming.store_limits.channels.*", dict(_LIMITS))
 
-STORE_LIMITS = Section(
+STORE_LIMITS = BlockSchema(
     "streaming.store_limits",
     {
         "max_channels": Key(INTEGER, aliases="mc maxchannels"),
@@ -46,7 +46,7 @@ STORE_LIMITS = Section(
     },
 )
 
-SQL_OPTIONS = Section(
+SQL_OPTIONS = BlockSchema(
     "streaming.sql_options",
     {
         "driver": TEXT,
@@ -60,7 +60,7 @@ SQL_OPTIONS = Section(
 _ENCRYPTION = Unsupported("encryption at rest", "")
 _OUTSIDE = Unsupported("keys and certificates for an external NATS server", "")
 
-STREAMING = Section(
+STREAMING = BlockSchema(
     "streaming",
     {
         "cluster_id": Key(STRING, aliases="id cid"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from natsbroker.config.addresses import splitAddress
-from natsbroker.config.language.tree import Array, Leaf, Node, Scalar, Table
+from natsbroker.config.language.tree import ArrayNode, Node, Scalar, ScalarNode, TableNode
 from natsbroker.wire.durations import secondsFrom
 
 
@@ -30,7 +30,7 @@ class ValueType:
 
 
 @dataclass(frozen=True)
-class Section:
+class BlockSchema:
     """
     The keys of a block.
 
@@ -69,12 +69,12 @@ class BlockType:
         the section names.
     """
 
-    section: Section
+    section: BlockSchema
     name: str = "a map"
     unsupported: Mapping[str, Unsupported] = field(default_factory=dict)
 
     def takes(self, node: Node) -> bool:
-        return isinstance(node, Table)
+        return isinstance(node, TableNode)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class ListType:
     name: str = "an array"
 
     def takes(self, node: Node) -> bool:
-        return isinstance(node, Array)
+        return isinstance(node, ArrayNode)
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class MapType:
     name: str = "a map"
 
     def takes(self, node: Node) -> bool:
-        return isinstance(node, Table)
+        return isinstance(node, TableNode)
 
 
 AnyType = ValueType | BlockType | ListType | MapType
@@ -178,19 +178,19 @@ def plain(node: Node) -> object:
     """
     @return: what C{json.loads} would give for a node.
     """
-    if isinstance(node, Leaf):
+    if isinstance(node, ScalarNode):
         return node.value
-    if isinstance(node, Array):
+    if isinstance(node, ArrayNode):
         return [plain(item) for item in node.items]
     return {entry.key: plain(entry.node) for entry in node}
 
 
 def _leaf(*kinds: type) -> Callable[[Node], bool]:
-    return lambda node: isinstance(node, Leaf) and type(node.value) in kinds
+    return lambda node: isinstance(node, ScalarNode) and type(node.value) in kinds
 
 
 def _value(node: Node) -> Scalar:
-    if not isinstance(node, Leaf):
+    if not isinstance(node, ScalarNode):
         raise TypeError(f"{type(node).__name__} has no value")
     return node.value
 
@@ -238,11 +238,11 @@ def _policy(node: Node) -> str:
 
 
 def _isAlways(node: Node) -> bool:
-    return isinstance(node, Leaf) and str(node.value).lower() == "always"
+    return isinstance(node, ScalarNode) and str(node.value).lower() == "always"
 
 
 def _isHeaders(node: Node) -> bool:
-    return isinstance(node, Leaf) and str(node.value).strip().lower() == "headers"
+    return isinstance(node, ScalarNode) and str(node.value).strip().lower() == "headers"
 
 
 def _percentage(node: Node) -> int:
@@ -266,7 +266,7 @@ ENABLED = ValueType('"enabled" or "disabled"', _leaf(str), _enabled)
 ALWAYS = ValueType('"always"', _isAlways, _value)
 WRITE_POLICY = ValueType("a string", _leaf(str), _policy)
 HEADERS = ValueType('"headers"', _isHeaders, lambda node: "headers")
-ANY_MAP = ValueType("a map", lambda node: isinstance(node, Table), plain)
+ANY_MAP = ValueType("a map", lambda node: isinstance(node, TableNode), plain)
 
 
 def natural(value: Any) -> Any:

@@ -12,7 +12,14 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
-from natsbroker.config.language.tree import Array, Entry, Leaf, Node, Scalar, Table
+from natsbroker.config.language.tree import (
+    ArrayNode,
+    Node,
+    Scalar,
+    ScalarNode,
+    TableEntry,
+    TableNode,
+)
 
 _ESCAPES = {
     '"': '\\"',
@@ -26,7 +33,7 @@ _ESCAPES = {
 _SPECIAL = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029\ud800-\udfff]')
 
 
-def digestOf(table: Table) -> str:
+def digestOf(table: TableNode) -> str:
     """
     Compute the digest of a file, as C{sha256:} and hexadecimal digits.
     """
@@ -38,9 +45,9 @@ def digestOf(table: Table) -> str:
 
 
 def _json(node: Node) -> Iterator[str]:
-    if isinstance(node, Leaf):
+    if isinstance(node, ScalarNode):
         yield _scalar(node.value)
-    elif isinstance(node, Array):
+    elif isinstance(node, ArrayNode):
         yield "["
         for index, item in enumerate(node.items):
             if index:
@@ -51,7 +58,7 @@ def _json(node: Node) -> Iterator[str]:
         yield from _object(node)
 
 
-def _object(table: Table) -> Iterator[str]:
+def _object(table: TableNode) -> Iterator[str]:
     yield "{"
     for index, entry in enumerate(sorted(table, key=_keyBytes)):
         if index:
@@ -61,7 +68,7 @@ def _object(table: Table) -> Iterator[str]:
     yield "}"
 
 
-def _keyBytes(entry: Entry) -> bytes:
+def _keyBytes(entry: TableEntry) -> bytes:
     return entry.key.encode("utf-8", "surrogateescape")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, NoReturn, Optional
 
 from natsbroker.config.errors import Position, SyntaxProblem
-from natsbroker.config.language.scalars import END, Kind, ScanError, scan, shown
+from natsbroker.config.language.scalars import END, LexemeKind, ScanError, nameOf, scan
 
 
 class LineIndex:
@@ -62,14 +62,14 @@ BLANK = re.compile("[ \t]*")
 _COMMENT = re.compile("[^\r\n" + END + "]*")
 
 
-class Token(NamedTuple):
+class Lexeme(NamedTuple):
     """
     A piece of a configuration.
 
     @ivar offset: where it begins.
     """
 
-    kind: Kind
+    kind: LexemeKind
     text: str
     offset: int
 
@@ -86,7 +86,7 @@ class Cursor:
         self._text = text
         self._offset = 0
         self._open: list[State] = []
-        self._found: list[Token] = []
+        self._found: list[Lexeme] = []
 
     def _peek(self) -> str:
         return self._text[self._offset] if self._offset < len(self._text) else END
@@ -113,8 +113,8 @@ class Cursor:
         if self._peek() in "=:":
             self._offset += 1
 
-    def _emit(self, kind: Kind) -> None:
-        self._found.append(Token(kind, "", self._offset - 1))
+    def _emit(self, kind: LexemeKind) -> None:
+        self._found.append(Lexeme(kind, "", self._offset - 1))
 
     def _enter(self, resume: State) -> None:
         if len(self._open) >= MAX_DEPTH:
@@ -150,11 +150,11 @@ class Nested(Cursor):
         first = self._peek()
         if first == "[":
             self._offset += 1
-            self._emit(Kind.ARRAY_START)
+            self._emit(LexemeKind.ARRAY_START)
             return self._beforeItem
         if first == "{":
             self._offset += 1
-            self._emit(Kind.MAP_START)
+            self._emit(LexemeKind.MAP_START)
             return self._beforeMapEntry
         self._scanned()
         return self._open.pop()
@@ -165,7 +165,7 @@ class Nested(Cursor):
         except ScanError as error:
             self._offset = error.offset
             self._fail(error.message)
-        self._found.append(Token(kind, text, self._offset))
+        self._found.append(Lexeme(kind, text, self._offset))
         self._offset = end
 
     def _beforeMapEntry(self) -> State:
@@ -223,12 +223,12 @@ class Nested(Cursor):
             return self._endOfMap()
         self._fail(
             'Expected a map value terminator "," or a map terminator "}", '
-            f"but got '{shown(character)}' instead."
+            f"but got '{nameOf(character)}' instead."
         )
 
     def _endOfMap(self) -> State:
         self._offset += 1
-        self._emit(Kind.MAP_END)
+        self._emit(LexemeKind.MAP_END)
         return self._open.pop()
 
     def _beforeItem(self) -> State:
@@ -256,12 +256,12 @@ class Nested(Cursor):
             return self._endOfArray()
         self._fail(
             'Expected an array value terminator "," or an array terminator "]", '
-            f"but got '{shown(character)}' instead."
+            f"but got '{nameOf(character)}' instead."
         )
 
     def _endOfArray(self) -> State:
         self._offset += 1
-        self._emit(Kind.ARRAY_END)
+        self._emit(LexemeKind.ARRAY_END)
         return self._open.pop()
 
     def _skipKey(self) -> None:
@@ -277,7 +277,7 @@ class Nested(Cursor):
             self._offset = nul if nul >= 0 else len(self._text)
             self._fail(unfinished)
         self._offset = end + 1
-        self._found.append(Token(Kind.KEY, self._text[start:end], start - 1))
+        self._found.append(Lexeme(LexemeKind.KEY, self._text[start:end], start - 1))
 
     def _keyOrInclude(self, start: int, following: State) -> State:
         """
@@ -287,7 +287,7 @@ class Nested(Cursor):
         if key.lower() == "include" and self._skip(SPACE):
             self._offset = start + len(key)
             return self._beforePath
-        self._found.append(Token(Kind.KEY, key, start))
+        self._found.append(Lexeme(LexemeKind.KEY, key, start))
         return following
 
     def _beforePath(self) -> State:
@@ -299,7 +299,7 @@ class Nested(Cursor):
             self._fail(f"Expected include value but found {what}")
         start = self._offset
         path = self._quotedPath() if first in "\"'" else self._skip(_PATH)
-        self._found.append(Token(Kind.INCLUDE, path, start))
+        self._found.append(Lexeme(LexemeKind.INCLUDE, path, start))
         if first not in "\"'" and self._peek() == "'":
             self._offset += 1
         return self._open.pop()
@@ -318,7 +318,7 @@ class Lexer(Nested):
     Cuts one text into tokens.
     """
 
-    def __iter__(self) -> Iterator[Token]:
+    def __iter__(self) -> Iterator[Lexeme]:
         """
         Yield the tokens in order.
 
@@ -354,7 +354,7 @@ class Lexer(Nested):
             return self._beforeEntry
         self._fail(
             "Expected a top-level value to end with a new line, comment or EOF, "
-            f"but got '{shown(character)}' instead."
+            f"but got '{nameOf(character)}' instead."
         )
 
     def _beforeBlockEntry(self) -> State | None:
@@ -386,7 +386,7 @@ class Lexer(Nested):
             return self._beforeBlockEntry
         self._fail(
             "Expected a block-level value to end with a new line, comment or EOF, "
-            f"but got '{shown(character)}' instead."
+            f"but got '{nameOf(character)}' instead."
         )
 
     def _afterBlock(self) -> State:
@@ -399,7 +399,7 @@ class Lexer(Nested):
             return self._beforeBlockEntry
         if character == "}":
             return self._open.pop()
-        got = shown(character)
+        got = nameOf(character)
         self._fail(f"Expected a block-level to end with a '}}', but got '{got}' instead.")
 
     def _ended(self) -> bool:

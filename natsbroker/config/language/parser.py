@@ -1,7 +1,7 @@
 """
 The nats-server.conf language: text to a tree of tables, arrays and leaves.
 
-This module promises a L{Table} in which every key and value knows its place, or a
+This module promises a L{TableNode} in which every key and value knows its place, or a
 L{ConfigError} that names file, line and column, for any text whatever, in time that
 grows with its length.  It must never know which keys exist.
 
@@ -25,15 +25,23 @@ from dataclasses import dataclass, field
 
 from natsbroker.config.errors import ConfigError, Position, SyntaxProblem
 from natsbroker.config.files import readText
-from natsbroker.config.language.lexer import Lexer, Token
+from natsbroker.config.language.lexer import Lexeme, Lexer
 from natsbroker.config.language.scalars import (
-    Kind,
+    LexemeKind,
     booleanFrom,
     datetimeFrom,
     floatFrom,
     integerFrom,
 )
-from natsbroker.config.language.tree import Array, Entry, Leaf, Node, Scalar, Table, moved
+from natsbroker.config.language.tree import (
+    ArrayNode,
+    Node,
+    Scalar,
+    ScalarNode,
+    TableEntry,
+    TableNode,
+    moved,
+)
 
 __all__ = ["MAX_EXPANSION", "MAX_INCLUDES", "parse", "parseFile"]
 
@@ -51,12 +59,12 @@ _HASH = re.compile(r"^(2[by]\$).*", re.DOTALL)
 _ENVIRONMENT_KEY = "pk"
 _REFERENCE = "variable reference for"
 
-_CONVERSIONS: dict[Kind, Callable[[str], Scalar]] = {
-    Kind.STRING: str,
-    Kind.BOOLEAN: booleanFrom,
-    Kind.INTEGER: integerFrom,
-    Kind.FLOAT: floatFrom,
-    Kind.DATETIME: datetimeFrom,
+_CONVERSIONS: dict[LexemeKind, Callable[[str], Scalar]] = {
+    LexemeKind.STRING: str,
+    LexemeKind.BOOLEAN: booleanFrom,
+    LexemeKind.INTEGER: integerFrom,
+    LexemeKind.FLOAT: floatFrom,
+    LexemeKind.DATETIME: datetimeFrom,
 }
 
 
@@ -64,7 +72,7 @@ def parseFile(
     path: str,
     environment: Mapping[str, str],
     read: Callable[[str], str] = readText,
-) -> Table:
+) -> TableNode:
     """
     Read the configuration in a file and in what it includes.
 
@@ -72,7 +80,7 @@ def parseFile(
     @param read: gives the text of a path, or raises L{OSError}.
     @raise ConfigError: when anything is wrong, a missing file included.
     """
-    reader = _Reader(environment, read)
+    reader = _LexemeReader(environment, read)
     return reader.file(path, Position(path))
 
 
@@ -81,18 +89,18 @@ def parse(
     environment: Mapping[str, str],
     source: str = "",
     read: Callable[[str], str] = readText,
-) -> Table:
+) -> TableNode:
     """
     Read a configuration from memory.
 
     @param source: what errors name as the file; inclusions are relative to its folder.
     @raise ConfigError: when anything is wrong.
     """
-    return _Reader(environment, read).text(text, source)
+    return _LexemeReader(environment, read).text(text, source)
 
 
 @dataclass
-class _Reader:
+class _LexemeReader:
     """
     What all files of one configuration share.
 
@@ -108,7 +116,7 @@ class _Reader:
     included: int = 0
     expanded: int = 0
 
-    def file(self, path: str, wanted: Position) -> Table:
+    def file(self, path: str, wanted: Position) -> TableNode:
         """
         Read a file that is asked for at C{wanted}.
         """
@@ -128,7 +136,7 @@ class _Reader:
         finally:
             self.opened.pop()
 
-    def text(self, text: str, source: str) -> Table:
+    def text(self, text: str, source: str) -> TableNode:
         """
         Read a text.
         """
@@ -189,7 +197,7 @@ class _Reader:
 
 
 @dataclass
-class _Open:
+class _OpenTable:
     """
     A map or an array whose end has not come yet.
 
@@ -197,10 +205,10 @@ class _Open:
     """
 
     position: Position
-    entries: dict[str, Entry] | None
+    entries: dict[str, TableEntry] | None
     items: list[Node]
     weight: int = 1
-    key: Token | None = None
+    key: Lexeme | None = None
 
 
 class _Assembly:
@@ -208,15 +216,15 @@ class _Assembly:
     Puts the tokens of one text together.
     """
 
-    def __init__(self, reader: _Reader, text: str, source: str) -> None:
+    def __init__(self, reader: _LexemeReader, text: str, source: str) -> None:
         self._reader = reader
         self._lexer = Lexer(text, source)
         self._places = self._lexer.places
         self._source = source
         self._length = len(text)
-        self._open = [_Open(Position(source, 1, 1), {}, [])]
+        self._open = [_OpenTable(Position(source, 1, 1), {}, [])]
 
-    def table(self) -> Table:
+    def table(self) -> TableNode:
         """
         Build the tree of the whole text.
         """
@@ -228,21 +236,21 @@ class _Assembly:
             raise SyntaxProblem(f"config is invalid: '{top.key.text}' has no value", "", position)
         if top.entries is None:
             raise TypeError("the whole of a text is a map")
-        return Table(top.position, top.entries, top.weight)
+        return TableNode(top.position, top.entries, top.weight)
 
-    def _take(self, token: Token) -> None:
+    def _take(self, token: Lexeme) -> None:
         kind = token.kind
-        if kind is Kind.KEY:
+        if kind is LexemeKind.KEY:
             self._open[-1].key = token
-        elif kind is Kind.MAP_START:
-            self._open.append(_Open(self._places.at(token.offset), {}, []))
-        elif kind is Kind.ARRAY_START:
-            self._open.append(_Open(self._places.at(token.offset), None, []))
-        elif kind in (Kind.MAP_END, Kind.ARRAY_END):
+        elif kind is LexemeKind.MAP_START:
+            self._open.append(_OpenTable(self._places.at(token.offset), {}, []))
+        elif kind is LexemeKind.ARRAY_START:
+            self._open.append(_OpenTable(self._places.at(token.offset), None, []))
+        elif kind in (LexemeKind.MAP_END, LexemeKind.ARRAY_END):
             self._close()
-        elif kind is Kind.VARIABLE:
+        elif kind is LexemeKind.VARIABLE:
             self._put(self._referenced(token))
-        elif kind is Kind.INCLUDE:
+        elif kind is LexemeKind.INCLUDE:
             self._include(token)
         else:
             self._put(self._leaf(token))
@@ -250,9 +258,9 @@ class _Assembly:
     def _close(self) -> None:
         ended = self._open.pop()
         if ended.entries is None:
-            self._put(Array(ended.items, ended.position, ended.weight))
+            self._put(ArrayNode(ended.items, ended.position, ended.weight))
         else:
-            self._put(Table(ended.position, ended.entries, ended.weight))
+            self._put(TableNode(ended.position, ended.entries, ended.weight))
 
     def _put(self, node: Node) -> None:
         """
@@ -264,20 +272,20 @@ class _Assembly:
             around.items.append(node)
         elif around.key is not None:
             key = around.key
-            around.entries[key.text] = Entry(key.text, node, self._places.at(key.offset))
+            around.entries[key.text] = TableEntry(key.text, node, self._places.at(key.offset))
             around.key = None
 
-    def _leaf(self, token: Token) -> Leaf:
+    def _leaf(self, token: Lexeme) -> ScalarNode:
         position = self._places.at(token.offset)
         try:
-            return Leaf(_CONVERSIONS[token.kind](token.text), position)
+            return ScalarNode(_CONVERSIONS[token.kind](token.text), position)
         except ValueError as error:
             raise SyntaxProblem(str(error), position=position) from None
 
-    def _referenced(self, token: Token) -> Node:
+    def _referenced(self, token: Lexeme) -> Node:
         name, position = token.text, self._places.at(token.offset)
         if name.startswith(_BCRYPT):
-            return Leaf("$" + name, position)
+            return ScalarNode("$" + name, position)
         node = self._fromContext(name)
         if node is None:
             node = self._fromEnvironment(name, position)
@@ -307,7 +315,7 @@ class _Assembly:
             raise SyntaxProblem(f"{about} can not be found{hint}", position=position)
         return node
 
-    def _include(self, token: Token) -> None:
+    def _include(self, token: Lexeme) -> None:
         position = self._places.at(token.offset)
         self._reader.countInclude(position)
         path = os.path.normpath(f"{os.path.dirname(self._source) or '.'}/{token.text}")

@@ -29,7 +29,7 @@ END = "\0"
 """What stands after the last character."""
 
 
-class Kind(Enum):
+class LexemeKind(Enum):
     """
     What a token is.
     """
@@ -53,7 +53,7 @@ class Scanned(NamedTuple):
     A value: its kind, its text and the offset behind it.
     """
 
-    kind: Kind
+    kind: LexemeKind
     text: str
     end: int
 
@@ -110,7 +110,7 @@ def scan(text: str, start: int) -> Scanned:
     return _bare(text, start, start)
 
 
-def shown(character: str) -> str:
+def nameOf(character: str) -> str:
     """
     Name a character in an error message.
     """
@@ -130,14 +130,14 @@ def _literal(text: str, start: int) -> Scanned:
     end = _match(_LITERAL, text, start)
     if _at(text, end) == END:
         raise ScanError("Unexpected EOF.", end)
-    return Scanned(Kind.STRING, text[start:end], end + 1)
+    return Scanned(LexemeKind.STRING, text[start:end], end + 1)
 
 
 def _quoted(text: str, start: int) -> Scanned:
     parts, end = _escaped(_QUOTED, text, start, start)
     if _at(text, end) == END:
         raise ScanError("Unexpected EOF.", end)
-    return Scanned(Kind.STRING, _joined(parts), end + 1)
+    return Scanned(LexemeKind.STRING, _joined(parts), end + 1)
 
 
 def _block(text: str, start: int) -> Scanned:
@@ -146,8 +146,8 @@ def _block(text: str, start: int) -> Scanned:
         raise ScanError("Unexpected EOF processing block.", found.end() if found else len(text))
     if found.end() == len(text):
         # The last line of a file keeps its parenthesis when no line end follows.
-        return Scanned(Kind.STRING, text[start:], len(text))
-    return Scanned(Kind.STRING, text[start : found.start()], found.end())
+        return Scanned(LexemeKind.STRING, text[start:], len(text))
+    return Scanned(LexemeKind.STRING, text[start : found.start()], found.end())
 
 
 def _bare(text: str, start: int, offset: int) -> Scanned:
@@ -157,13 +157,13 @@ def _bare(text: str, start: int, offset: int) -> Scanned:
     parts, end = _escaped(_BARE, text, start, offset)
     after = end + 1 if _at(text, end) == "'" else end
     if len(parts) > 1 or after > end:
-        return Scanned(Kind.STRING, _joined(parts), after)
+        return Scanned(LexemeKind.STRING, _joined(parts), after)
     word = parts[0]
     if word.lower() in _BOOLEANS:
-        return Scanned(Kind.BOOLEAN, word, end)
+        return Scanned(LexemeKind.BOOLEAN, word, end)
     if word.startswith("$"):
-        return Scanned(Kind.VARIABLE, word[1:], end)
-    return Scanned(Kind.STRING, word, end)
+        return Scanned(LexemeKind.VARIABLE, word[1:], end)
+    return Scanned(LexemeKind.STRING, word, end)
 
 
 def _escaped(pattern: re.Pattern[str], text: str, start: int, offset: int) -> tuple[list[str], int]:
@@ -188,7 +188,7 @@ def _escape(text: str, offset: int) -> tuple[str, int]:
     if letter in _ESCAPES:
         return _ESCAPES[letter], offset + 1
     raise ScanError(
-        f"Invalid escape character '{shown(letter)}'. Only the following escape characters "
+        f"Invalid escape character '{nameOf(letter)}'. Only the following escape characters "
         'are allowed: \\xXX, \\t, \\n, \\r, \\", \\\\.',
         min(offset + 1, len(text)),
     )
@@ -226,14 +226,14 @@ def _positive(text: str, start: int) -> Scanned:
     if following in _SUFFIXES:
         return _sized(text, start, end + 1)
     if following in _NUMBER_ENDS:
-        return Scanned(Kind.INTEGER, text[start:end], end)
+        return Scanned(LexemeKind.INTEGER, text[start:end], end)
     return _bare(text, start, end + 1)
 
 
 def _negative(text: str, start: int) -> Scanned:
     digit = _at(text, start + 1)
     if not digit.isdecimal():
-        message = f"Expected a digit but got '{shown(digit)}'."
+        message = f"Expected a digit but got '{nameOf(digit)}'."
         if digit == ".":
             message = "Floats must start with a digit, not '.'."
         raise ScanError(message, min(start + 2, len(text)))
@@ -243,27 +243,27 @@ def _negative(text: str, start: int) -> Scanned:
         return _float(text, start, end + 1)
     if following in _SUFFIXES:
         return _sized(text, start, end + 1)
-    return Scanned(Kind.INTEGER, text[start:end], end)
+    return Scanned(LexemeKind.INTEGER, text[start:end], end)
 
 
 def _sized(text: str, start: int, offset: int) -> Scanned:
     end = _match(_UNITS, text, offset)
     following = _at(text, end)
     if following in _NUMBER_ENDS or following.isdecimal():
-        return Scanned(Kind.INTEGER, text[start:end], end)
+        return Scanned(LexemeKind.INTEGER, text[start:end], end)
     return _bare(text, start, end)
 
 
 def _float(text: str, start: int, offset: int) -> Scanned:
     digit = _at(text, offset)
     if not digit.isdecimal():
-        message = f"Floats must have a digit after the '.', but got '{shown(digit)}' instead."
+        message = f"Floats must have a digit after the '.', but got '{nameOf(digit)}' instead."
         raise ScanError(message, min(offset + 1, len(text)))
     end = _match(_DIGITS, text, offset)
     if _at(text, end) == ".":
         end = _match(_ADDRESS, text, end)
-        return Scanned(Kind.STRING, text[start:end], end)
-    return Scanned(Kind.FLOAT, text[start:end], end)
+        return Scanned(LexemeKind.STRING, text[start:end], end)
+    return Scanned(LexemeKind.FLOAT, text[start:end], end)
 
 
 def _datetime(text: str, start: int, offset: int) -> Scanned:
@@ -274,14 +274,15 @@ def _datetime(text: str, start: int, offset: int) -> Scanned:
         offset = min(offset + 1, len(text))
         if wanted == "0" and not got.isdecimal():
             raise ScanError(
-                f"Expected digit in ISO8601 datetime, but found '{shown(got)}' instead.", offset
+                f"Expected digit in ISO8601 datetime, but found '{nameOf(got)}' instead.",
+                offset,
             )
         if wanted != "0" and got != wanted:
             raise ScanError(
-                f"Expected '{wanted}' in ISO8601 datetime, but found '{shown(got)}' instead.",
+                f"Expected '{wanted}' in ISO8601 datetime, but found '{nameOf(got)}' instead.",
                 offset,
             )
-    return Scanned(Kind.DATETIME, text[start:offset], offset)
+    return Scanned(LexemeKind.DATETIME, text[start:offset], offset)
 
 
 _SIZED = re.compile(r"(-?[0-9]+)([A-Za-z]*)")

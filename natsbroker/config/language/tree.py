@@ -18,7 +18,7 @@ Scalar = str | int | float | bool | datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ScalarNode:
     """
     A single value.
     """
@@ -35,7 +35,7 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
+class ArrayNode:
     """
     Values in square brackets.
     """
@@ -46,7 +46,7 @@ class Array:
 
 
 @dataclass(slots=True)
-class Entry:
+class TableEntry:
     """
     A key and its value.
 
@@ -61,7 +61,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableNode:
     """
     Keys and values in braces, or a whole file.
 
@@ -69,14 +69,14 @@ class Table:
     """
 
     position: Position
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, TableEntry] = field(default_factory=dict)
     weight: int = 1
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[TableEntry]:
         return iter(self.entries.values())
 
 
-Node = Leaf | Array | Table
+Node = ScalarNode | ArrayNode | TableNode
 
 _NAMES = {str: "a string", bool: "a boolean", int: "an integer", float: "a float"}
 
@@ -85,9 +85,9 @@ def kindOf(node: Node) -> str:
     """
     Name what a node is, with its article, for error messages.
     """
-    if isinstance(node, Array):
+    if isinstance(node, ArrayNode):
         return "an array"
-    if isinstance(node, Table):
+    if isinstance(node, TableNode):
         return "a map"
     return _NAMES.get(type(node.value), "a datetime")
 

@@ -14,15 +14,14 @@ import pytest
 from natsbroker.config.keys.root import ROOT, everySection, keyAt, restarts, secrets
 from natsbroker.config.keys.types import (
     AnyType,
+    BlockSchema,
     BlockType,
     Key,
     ListType,
     MapType,
-    Section,
     Unsupported,
 )
 from natsbroker.config.model import (
-    TLS,
     Cluster,
     Gateway,
     Leafnodes,
@@ -30,6 +29,7 @@ from natsbroker.config.model import (
     Monitoring,
     Settings,
     Streaming,
+    TLSSettings,
 )
 from natsbroker.leafnodes.settings import RemoteLeaf
 from natsbroker.wire.durations import secondsFrom
@@ -110,7 +110,7 @@ def find(path: str) -> bool:
     return True
 
 
-def within(kind: AnyType) -> list[Section]:
+def within(kind: AnyType) -> list[BlockSchema]:
     """
     List the sections that a kind leads to.
     """
@@ -173,7 +173,7 @@ class Row:
     """
 
     path: str
-    section: Section
+    section: BlockSchema
     name: str
     isRefused: bool
 
@@ -215,7 +215,7 @@ FROZEN = {
     "leafnodes.remotes[]": (RemoteLeaf,),
     "streaming": (Streaming,),
     "streaming.store_limits": (Streaming,),
-    "tls": (TLS,),
+    "tls": (TLSSettings,),
 }
 """The frozen blocks whose fields have the defaults of a section."""
 

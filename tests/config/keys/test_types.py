@@ -23,14 +23,14 @@ from natsbroker.config.keys.types import (
     STRING,
     WRITE_POLICY,
     AnyType,
+    BlockSchema,
     BlockType,
     Key,
     ListType,
     MapType,
-    Section,
     ValueType,
 )
-from natsbroker.config.language.tree import Array, Leaf, Node, Scalar, Table
+from natsbroker.config.language.tree import ArrayNode, Node, Scalar, ScalarNode, TableNode
 
 READABLE: list[tuple[ValueType, Scalar, object]] = [
     (BOOLEAN, True, True),
@@ -59,7 +59,7 @@ READABLE: list[tuple[ValueType, Scalar, object]] = [
 @pytest.mark.parametrize(("form", "value", "expected"), READABLE)
 def test_readable(form: ValueType, value: Scalar, expected: object) -> None:
     """A form takes what is written in it and makes the value."""
-    leaf = Leaf(value, NOWHERE)
+    leaf = ScalarNode(value, NOWHERE)
     assert form.takes(leaf)
     result = form.read(leaf)
     assert (result, type(result)) == (expected, type(expected))
@@ -84,7 +84,7 @@ def test_readable(form: ValueType, value: Scalar, expected: object) -> None:
 )
 def test_otherTypes(form: ValueType, value: Scalar) -> None:
     """A form does not take another type; a boolean is no integer."""
-    assert not form.takes(Leaf(value, NOWHERE))
+    assert not form.takes(ScalarNode(value, NOWHERE))
 
 
 @pytest.mark.parametrize(
@@ -104,18 +104,18 @@ def test_otherTypes(form: ValueType, value: Scalar) -> None:
 def test_wrongValues(form: ValueType, value: Scalar) -> None:
     """A value of the right type that makes no sense is an error."""
     with pytest.raises(ValueError):
-        form.read(Leaf(value, NOWHERE))
+        form.read(ScalarNode(value, NOWHERE))
 
 
 def test_containers() -> None:
     """Blocks and names are maps, many are an array, and neither is a leaf."""
     types: list[AnyType] = [
-        BlockType(Section("x", {})),
+        BlockType(BlockSchema("x", {})),
         MapType(Key(STRING)),
         ListType(Key(STRING)),
         ANY_MAP,
     ]
-    nodes: list[Node] = [Table(NOWHERE), Array([], NOWHERE), Leaf("a", NOWHERE)]
+    nodes: list[Node] = [TableNode(NOWHERE), ArrayNode([], NOWHERE), ScalarNode("a", NOWHERE)]
     taken = [[form.takes(node) for node in nodes] for form in types]
     assert taken == [
         [True, False, False],
@@ -127,7 +127,7 @@ def test_containers() -> None:
 
 def test_spellings() -> None:
     """A key is found by its name and aliases, in any case."""
-    section = Section("x", {"password": Key(STRING, aliases="pass pw")})
+    section = BlockSchema("x", {"password": Key(STRING, aliases="pass pw")})
     found = [section.canonical(spelling) for spelling in ("password", "PASS", "Pw", "p")]
     assert found == ["password", "password", "password", None]
 

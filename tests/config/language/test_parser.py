@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from natsbroker.config.errors import ConfigError, Position
 from natsbroker.config.keys.types import plain
 from natsbroker.config.language.parser import MAX_EXPANSION, parse, parseFile
-from natsbroker.config.language.tree import Array, Table
+from natsbroker.config.language.tree import ArrayNode, TableNode
 from tests.config.support import filesystem
 
 
-def read(text: str, environment: Mapping[str, str] | None = None, **files: str) -> Table:
+def read(text: str, environment: Mapping[str, str] | None = None, **files: str) -> TableNode:
     """
     Read a text in C{conf/s.conf} with other files C{conf/NAME.conf} beside it.
     """
@@ -62,10 +62,10 @@ class TestTree:
         outer = table.entries["b"]
         assert outer.position == Position("conf/s.conf", 2, 2)
         assert outer.node.position == Position("conf/s.conf", 2, 4)
-        assert isinstance(outer.node, Table)
+        assert isinstance(outer.node, TableNode)
         inner = outer.node.entries["c"]
         assert inner.position == Position("conf/s.conf", 3, 3)
-        assert isinstance(inner.node, Array)
+        assert isinstance(inner.node, ArrayNode)
         places = [(item.position.line, item.position.column) for item in inner.node.items]
         assert places == [(3, 7), (4, 4)]
 

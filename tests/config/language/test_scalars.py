@@ -11,57 +11,57 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from natsbroker.config.language.scalars import (
-    Kind,
+    LexemeKind,
     ScanError,
     booleanFrom,
     datetimeFrom,
     floatFrom,
     integerFrom,
+    nameOf,
     scan,
-    shown,
 )
 
 VALUES = [
-    ("42\n", Kind.INTEGER, "42", 2),
-    ("42", Kind.INTEGER, "42", 2),
-    ("-42]", Kind.INTEGER, "-42", 3),
-    ("10k,", Kind.INTEGER, "10k", 3),
-    ("10MiB }", Kind.INTEGER, "10MiB", 5),
-    ("1e5", Kind.INTEGER, "1e", 2),
-    ("1]\n", Kind.STRING, "1]", 2),
-    ("1k]", Kind.STRING, "1k", 2),
-    ("10s\n", Kind.STRING, "10s", 3),
-    ("500ms\n", Kind.STRING, "500ms", 5),
-    ("2m\n", Kind.INTEGER, "2m", 2),
-    ("1.5x", Kind.FLOAT, "1.5", 3),
-    ("-1.5\n", Kind.FLOAT, "-1.5", 4),
-    ("127.0.0.1:4222\n", Kind.STRING, "127.0.0.1:4222", 14),
-    ("1.2.3-4 ", Kind.STRING, "1.2.3-4", 7),
-    ("2020-01-02T03:04:05Z\n", Kind.DATETIME, "2020-01-02T03:04:05Z", 20),
-    ("foo bar", Kind.STRING, "foo", 3),
-    ("foo#bar\n", Kind.STRING, "foo#bar", 7),
-    ("foo'x", Kind.STRING, "foo", 4),
-    ("true'x", Kind.STRING, "true", 5),
-    ("foo\0bar", Kind.STRING, "foo", 3),
-    ("", Kind.STRING, "", 0),
-    (",", Kind.STRING, "", 0),
-    ("True\n", Kind.BOOLEAN, "True", 4),
-    ("off;", Kind.BOOLEAN, "off", 3),
-    ("$FOO\n", Kind.VARIABLE, "FOO", 4),
-    ("$\n", Kind.VARIABLE, "", 1),
-    ("\\x24FOO", Kind.STRING, "$FOO", 7),
-    ("a\\tb", Kind.STRING, "a\tb", 4),
-    ("'a\\tb\n'", Kind.STRING, "a\\tb\n", 7),
-    ('"a\\tb\\n\\r\\"\\\\"', Kind.STRING, 'a\tb\n\r"\\', 14),
-    ('"\\x41\\xc3\\xa9"', Kind.STRING, "A\u00e9", 14),
-    ('"\\xff"', Kind.STRING, "\udcff", 6),
-    ("(\na\n b)\n)\n", Kind.STRING, "\na\n b)\n", 9),
-    ("(\na\n)", Kind.STRING, "\na\n)", 5),
+    ("42\n", LexemeKind.INTEGER, "42", 2),
+    ("42", LexemeKind.INTEGER, "42", 2),
+    ("-42]", LexemeKind.INTEGER, "-42", 3),
+    ("10k,", LexemeKind.INTEGER, "10k", 3),
+    ("10MiB }", LexemeKind.INTEGER, "10MiB", 5),
+    ("1e5", LexemeKind.INTEGER, "1e", 2),
+    ("1]\n", LexemeKind.STRING, "1]", 2),
+    ("1k]", LexemeKind.STRING, "1k", 2),
+    ("10s\n", LexemeKind.STRING, "10s", 3),
+    ("500ms\n", LexemeKind.STRING, "500ms", 5),
+    ("2m\n", LexemeKind.INTEGER, "2m", 2),
+    ("1.5x", LexemeKind.FLOAT, "1.5", 3),
+    ("-1.5\n", LexemeKind.FLOAT, "-1.5", 4),
+    ("127.0.0.1:4222\n", LexemeKind.STRING, "127.0.0.1:4222", 14),
+    ("1.2.3-4 ", LexemeKind.STRING, "1.2.3-4", 7),
+    ("2020-01-02T03:04:05Z\n", LexemeKind.DATETIME, "2020-01-02T03:04:05Z", 20),
+    ("foo bar", LexemeKind.STRING, "foo", 3),
+    ("foo#bar\n", LexemeKind.STRING, "foo#bar", 7),
+    ("foo'x", LexemeKind.STRING, "foo", 4),
+    ("true'x", LexemeKind.STRING, "true", 5),
+    ("foo\0bar", LexemeKind.STRING, "foo", 3),
+    ("", LexemeKind.STRING, "", 0),
+    (",", LexemeKind.STRING, "", 0),
+    ("True\n", LexemeKind.BOOLEAN, "True", 4),
+    ("off;", LexemeKind.BOOLEAN, "off", 3),
+    ("$FOO\n", LexemeKind.VARIABLE, "FOO", 4),
+    ("$\n", LexemeKind.VARIABLE, "", 1),
+    ("\\x24FOO", LexemeKind.STRING, "$FOO", 7),
+    ("a\\tb", LexemeKind.STRING, "a\tb", 4),
+    ("'a\\tb\n'", LexemeKind.STRING, "a\\tb\n", 7),
+    ('"a\\tb\\n\\r\\"\\\\"', LexemeKind.STRING, 'a\tb\n\r"\\', 14),
+    ('"\\x41\\xc3\\xa9"', LexemeKind.STRING, "A\u00e9", 14),
+    ('"\\xff"', LexemeKind.STRING, "\udcff", 6),
+    ("(\na\n b)\n)\n", LexemeKind.STRING, "\na\n b)\n", 9),
+    ("(\na\n)", LexemeKind.STRING, "\na\n)", 5),
 ]
 
 
 @pytest.mark.parametrize(("text", "kind", "value", "end"), VALUES)
-def test_values(text: str, kind: Kind, value: str, end: int) -> None:
+def test_values(text: str, kind: LexemeKind, value: str, end: int) -> None:
     """The text of a value decides its kind, and where it ends."""
     assert scan(text, 0) == (kind, value, end)
 
@@ -101,7 +101,7 @@ def test_unknownEscape() -> None:
 
 def test_shown() -> None:
     """The end of the text and of a line have names."""
-    assert [shown(character) for character in "\n\0x"] == ["\\n", "EOF", "x"]
+    assert [nameOf(character) for character in "\n\0x"] == ["\\n", "EOF", "x"]
 
 
 @given(st.text("0123456789-.kmb\"'\\x()\n$tT:Z ,;]}#\0e", max_size=30))

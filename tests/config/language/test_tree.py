@@ -9,7 +9,15 @@ from datetime import datetime
 import pytest
 
 from natsbroker.config.errors import Position
-from natsbroker.config.language.tree import Array, Entry, Leaf, Node, Table, kindOf, moved
+from natsbroker.config.language.tree import (
+    ArrayNode,
+    Node,
+    ScalarNode,
+    TableEntry,
+    TableNode,
+    kindOf,
+    moved,
+)
 
 HERE = Position("s.conf", 1, 1)
 THERE = Position("s.conf", 9, 9)
@@ -18,13 +26,13 @@ THERE = Position("s.conf", 9, 9)
 @pytest.mark.parametrize(
     ("node", "name"),
     [
-        (Leaf("a", HERE), "a string"),
-        (Leaf(True, HERE), "a boolean"),
-        (Leaf(1, HERE), "an integer"),
-        (Leaf(1.5, HERE), "a float"),
-        (Leaf(datetime(2020, 1, 1), HERE), "a datetime"),
-        (Array([], HERE), "an array"),
-        (Table(HERE), "a map"),
+        (ScalarNode("a", HERE), "a string"),
+        (ScalarNode(True, HERE), "a boolean"),
+        (ScalarNode(1, HERE), "an integer"),
+        (ScalarNode(1.5, HERE), "a float"),
+        (ScalarNode(datetime(2020, 1, 1), HERE), "a datetime"),
+        (ArrayNode([], HERE), "an array"),
+        (TableNode(HERE), "a map"),
     ],
 )
 def test_kindOf(node: Node, name: str) -> None:
@@ -34,13 +42,13 @@ def test_kindOf(node: Node, name: str) -> None:
 
 def test_moved() -> None:
     """A moved node is the same at another place, and the original stays where it is."""
-    table = Table(HERE, {"a": Entry("a", Leaf(1, HERE), HERE)})
+    table = TableNode(HERE, {"a": TableEntry("a", ScalarNode(1, HERE), HERE)})
     copy = moved(table, THERE)
-    assert isinstance(copy, Table)
+    assert isinstance(copy, TableNode)
     assert (copy.position, copy.entries) == (THERE, table.entries)
     assert table.position == HERE
 
 
 def test_weightOfStrings() -> None:
     """A long string weighs more than a short one, so that repeating it counts."""
-    assert Leaf("x" * 6400, HERE).weight > 100 * Leaf("x", HERE).weight
+    assert ScalarNode("x" * 6400, HERE).weight > 100 * ScalarNode("x", HERE).weight

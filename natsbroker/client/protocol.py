@@ -36,13 +36,13 @@ from natsbroker.wire import ops
 from natsbroker.wire.serverside import ServerDecoder, connectLine
 from natsbroker.wire.values import Message
 
-__all__ = ["Conversation", "Listener", "Terms"]
+__all__ = ["ConnectionListener", "ConnectionTerms", "ServerConnection"]
 
 #: Unanswered PINGs until the server counts as gone.
 _PINGS = 2
 
 
-class Listener(Protocol):
+class ConnectionListener(Protocol):
     """
     Who is told what the server says.
     """
@@ -64,7 +64,7 @@ class Listener(Protocol):
 
     def ponged(self) -> None:
         """
-        An answer to a PING of L{Conversation.ping}.
+        An answer to a PING of L{ServerConnection.ping}.
         """
 
     def failed(self, text: str) -> None:
@@ -73,7 +73,7 @@ class Listener(Protocol):
         """
 
 
-class Terms:
+class ConnectionTerms:
     """
     How to connect.
 
@@ -105,14 +105,16 @@ class _Phase(Enum):
 
 
 @implementer(IHandshakeListener)
-class Conversation(TwistedProtocol):
+class ServerConnection(TwistedProtocol):
     """
     The protocol of one connection.
 
     @ivar info: the fields of the last INFO.
     """
 
-    def __init__(self, reactor: IReactorTime, terms: Terms, listener: Listener) -> None:
+    def __init__(
+        self, reactor: IReactorTime, terms: ConnectionTerms, listener: ConnectionListener
+    ) -> None:
         self.info: dict[str, Any] = {}
         self._reactor = reactor
         self._terms = terms
@@ -302,12 +304,12 @@ class Conversation(TwistedProtocol):
 
 
 _FRAMES: dict[int, Callable[..., None]] = {
-    ops.INFO: Conversation._info,
-    ops.MSG: Conversation._message,
-    ops.HMSG: Conversation._message,
-    ops.PING: Conversation._ping,
-    ops.PONG: Conversation._pong,
-    ops.OK: Conversation._ok,
-    ops.ERR: Conversation._error,
-    ops.FAULT: Conversation._fault,
+    ops.INFO: ServerConnection._info,
+    ops.MSG: ServerConnection._message,
+    ops.HMSG: ServerConnection._message,
+    ops.PING: ServerConnection._ping,
+    ops.PONG: ServerConnection._pong,
+    ops.OK: ServerConnection._ok,
+    ops.ERR: ServerConnection._error,
+    ops.FAULT: ServerConnection._fault,
 }

@@ -12,9 +12,9 @@ from twisted.internet.interfaces import ISSLTransport
 from twisted.internet.task import Clock
 from zope.interface import alsoProvides
 
-from natsbroker.client.conversation import Conversation, Terms
 from natsbroker.client.errors import ClientError, ConnectionEnded, ServerError, TLSError
 from natsbroker.client.options import ConnectOptions
+from natsbroker.client.protocol import ConnectionTerms, ServerConnection
 from natsbroker.testing.transport import MemoryTransport
 from natsbroker.wire.values import Message
 from tests.auth.certificates import certificate
@@ -31,23 +31,23 @@ class Listener:
         self.events: list[Any] = []
 
     def began(self) -> None:
-        """See L{natsbroker.client.conversation.Listener}."""
+        """See L{natsbroker.client.protocol.ConnectionListener}."""
         self.events.append("began")
 
     def ended(self, reason: ClientError) -> None:
-        """See L{natsbroker.client.conversation.Listener}."""
+        """See L{natsbroker.client.protocol.ConnectionListener}."""
         self.events.append(reason)
 
     def received(self, message: Message, sid: bytes) -> None:
-        """See L{natsbroker.client.conversation.Listener}."""
+        """See L{natsbroker.client.protocol.ConnectionListener}."""
         self.events.append((message.subject, sid, message.reply, message.headers, message.payload))
 
     def ponged(self) -> None:
-        """See L{natsbroker.client.conversation.Listener}."""
+        """See L{natsbroker.client.protocol.ConnectionListener}."""
         self.events.append("ponged")
 
     def failed(self, text: str) -> None:
-        """See L{natsbroker.client.conversation.Listener}."""
+        """See L{natsbroker.client.protocol.ConnectionListener}."""
         self.events.append(text)
 
 
@@ -66,15 +66,17 @@ class Shown:
 
 class Call:
     """
-    A conversation with a server that the test plays.
+    A connection with a server that the test plays.
     """
 
     def __init__(self, isTLS: bool = False, **terms: Any) -> None:
         self.clock = Clock()
         self.listener = Listener()
         options = terms.pop("options", ConnectOptions())
-        self.conversation = Conversation(self.clock, Terms(options, **terms), self.listener)
-        transport: Any = MemoryTransport(self.clock, self.conversation)
+        self.protocol = ServerConnection(
+            self.clock, ConnectionTerms(options, **terms), self.listener
+        )
+        transport: Any = MemoryTransport(self.clock, self.protocol)
         self.transport = transport
         self.started: list[Any] = []
         transport.startTLS = self.started.append
@@ -122,7 +124,7 @@ class TestBeginning:
         assert call.events == []
         assert call.say(b"PONG\r\n") == b""
         assert call.events == ["began"]
-        assert call.conversation.info["max_payload"] == 100
+        assert call.protocol.info["max_payload"] == 100
 
     @pytest.mark.parametrize("headers", [True, False])
     def test_noResponders(self, headers: bool) -> None:
@@ -168,14 +170,14 @@ class TestBeginning:
         """Nothing can be sent before we are in, nor afterwards."""
         call = Call()
         with pytest.raises(ConnectionEnded):
-            call.conversation.write(b"x")
+            call.protocol.write(b"x")
         call.begin()
-        call.conversation.write(b"x", b"y")
+        call.protocol.write(b"x", b"y")
         assert call.hear() == b"xy"
         call.transport.hangUp()
         call.hear()
         with pytest.raises(ConnectionEnded):
-            call.conversation.ping()
+            call.protocol.ping()
 
 
 class TestTLS:
@@ -189,7 +191,7 @@ class TestTLS:
         call = Call(tls="creator")
         assert call.say(b'INFO {"%b":true}\r\n' % field.encode()) == b""
         assert call.started == ["creator"]
-        call.conversation.handshakeCompleted()
+        call.protocol.handshakeCompleted()
         assert b'"tls_required":true' in call.hear()
 
     @pytest.mark.parametrize("isTLS", [False, True])
@@ -204,7 +206,7 @@ class TestTLS:
         call.shown = shown
         if not isTLS:
             call.say(self.REQUIRED)
-        call.conversation.handshakeCompleted()
+        call.protocol.handshakeCompleted()
         assert call.hear() == b""
         [reason] = call.events
         assert isinstance(reason, TLSError)
@@ -213,7 +215,7 @@ class TestTLS:
     def test_named(self) -> None:
         """Where TLS came before INFO, that is answered as ever."""
         call = Call(isTLS=True)
-        call.conversation.handshakeCompleted()
+        call.protocol.handshakeCompleted()
         assert call.hear() == b""
         assert call.say(self.REQUIRED).startswith(b"CONNECT")
 
@@ -290,7 +292,7 @@ class TestTalk:
         call = Call()
         call.begin()
         call.say(b'INFO {"ldm":true}\r\n')
-        assert call.conversation.info == {"ldm": True}
+        assert call.protocol.info == {"ldm": True}
         call.say(b"INFO {\r\n")
         assert "makes no sense" in str(call.events[0])
 
@@ -298,9 +300,9 @@ class TestTalk:
         """Answers to the owner's PINGs are told apart from those to our own, by their order."""
         call = Call(pingInterval=10.0)
         call.begin()
-        call.conversation.ping()
+        call.protocol.ping()
         call.clock.advance(2.1)
-        call.conversation.ping()
+        call.protocol.ping()
         assert call.hear() == b"PING\r\n" * 3
         call.say(b"PONG\r\n")
         assert call.events == ["ponged"]
@@ -341,16 +343,16 @@ class TestTheEnd:
         """Closing sends what waits; the first reason counts; later messages are not handed over."""
         call = Call()
         call.begin()
-        call.conversation.write(b"last")
-        call.conversation.close(ConnectionEnded("ours"))
-        call.conversation.abort(ConnectionEnded("another"))
-        call.conversation.dataReceived(b"MSG a 1 0\r\n\r\n")
+        call.protocol.write(b"last")
+        call.protocol.close(ConnectionEnded("ours"))
+        call.protocol.abort(ConnectionEnded("another"))
+        call.protocol.dataReceived(b"MSG a 1 0\r\n\r\n")
         call.hear()
         [reason] = call.events
         assert str(reason) == "ours"
 
     def test_nobodyThere(self) -> None:
         """Closing before there is a connection is harmless."""
-        conversation = Conversation(Clock(), Terms(ConnectOptions()), Listener())
-        conversation.close(ConnectionEnded("x"))
-        conversation.abort(ConnectionEnded("x"))
+        protocol = ServerConnection(Clock(), ConnectionTerms(ConnectOptions()), Listener())
+        protocol.close(ConnectionEnded("x"))
+        protocol.abort(ConnectionEnded("x"))
